@@ -29,6 +29,8 @@ from faber_ledger.runs.run import (
     find_run,
     is_run_id,
     kind_of,
+    places_of,
+    run_at,
     with_suffix,
 )
 
@@ -63,6 +65,25 @@ def runs_folder_is_one(patient: Patient) -> Iterator[Finding]:
             find_run(patient.root, run_id)
         except InvalidRunId as error:
             yield Finding("error", error.message, error.hint)
+    for path, run_id in _unused_places(patient).items():
+        what = f"{path} is not used: the run {run_id} has another place, which comes first"
+        yield Finding("warning", what, "compare the two, and move the one that is not used aside")
+
+
+def _unused_places(patient: Patient) -> dict[str, str]:
+    """Return the states and ledgers in plans' folders to which no id leads, each with the id of the run."""
+    found: dict[str, str] = {}
+    for run_id in patient.all_ids:
+        try:
+            used = find_run(patient.root, run_id)
+        except InvalidRunId:
+            continue  # it is reported as that
+        for place in list(places_of(patient.root, run_id))[len(RUNS) :]:
+            path = place.shown(place.state_path if os.path.lexists(place.state_path) else place.ledger_path)
+            is_other = place.is_recorded() and place.state_path != used.state_path
+            if is_other and run_at(patient.root, path) is None:
+                found.setdefault(path, used.run_id)
+    return found
 
 
 def runs_have_their_names(patient: Patient) -> Iterator[Finding]:

@@ -416,6 +416,17 @@ def test_of_two_places_for_a_name_the_one_whose_state_names_it_is_the_run(tmp_pa
         assert (project.root / ledger).exists(), ledger
 
 
+def test_doctor_names_a_state_to_which_no_id_leads(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    used, unused = LAYOUTS["plan"], LAYOUTS["shared"]
+    for layout in (used, unused):
+        project.write(layout.state, json.dumps(state_of(used.run_id)))
+    said = f"{unused.state} is not used: the run {used.run_id} has another place"
+    assert project.faber("doctor").stdout.count(said) == 1
+    project.write(unused.state, json.dumps(state_of(unused.path_form)))
+    assert "is not used" not in project.faber("doctor").stdout
+
+
 def test_the_beginning_of_a_run_may_be_its_plans_folder(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     shutil.rmtree(project.run)
