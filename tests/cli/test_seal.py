@@ -147,12 +147,12 @@ def test_a_run_can_be_named_and_the_active_file_is_staged_with_its_own_run_alone
 def test_a_seal_of_all_runs_lists_those_that_changed(one: Clone) -> None:
     one.faber("run", "start", "--work-id", "9", "--run-id", "second", "--yes")
     lines = one.faber("seal", "--all").stdout.splitlines()
-    assert lines[0].startswith("second: 1 event; staged .fractary/runs/second/ledger.db, ")
+    assert lines[0].startswith("second: 2 events; staged .fractary/runs/second/ledger.db, ")
     assert lines[1:] == ["1 run unchanged"]
     assert one.faber("seal", "--all").stdout == "2 runs unchanged\n"
     one.faber("note", "add", "more", "--run-id", "second")
     lines = one.faber("seal", "--all").stdout.splitlines()
-    assert lines == ["second: 2 events; staged .fractary/runs/second/ledger.db", "1 run unchanged"]
+    assert lines == ["second: 3 events; staged .fractary/runs/second/ledger.db", "1 run unchanged"]
     data = json.loads(one.faber("seal", "--all", "--json").stdout)["data"]
     assert [run["changed"] for run in data["runs"]] == [[], []]
     assert all(len(run["staged"]) >= 2 for run in data["runs"])
@@ -164,7 +164,7 @@ def test_a_seal_of_all_runs_seals_the_others_where_one_is_damaged(one: Clone) ->
     path = one.root / ".fractary/runs/a-damaged/ledger.db"
     path.write_bytes(path.read_bytes()[:5000])
     done = one.faber("seal", "--all", code=20)
-    assert done.stdout.startswith("z-other: 1 event; staged .fractary/runs/z-other/ledger.db, ")
+    assert done.stdout.startswith("z-other: 2 events; staged .fractary/runs/z-other/ledger.db, ")
     assert done.stdout.endswith("\n1 run unchanged\n")
     assert done.stderr.startswith(f"error: {path}")
     assert ".fractary/runs/z-other/ledger.db" in staged(one)
@@ -413,7 +413,7 @@ def test_a_run_that_is_committed_on_another_branch_is_not_gone(one: Clone) -> No
     assert one.faber("run", "forget", "--list").stdout == "every mirror has its run\n"
     assert "the run on-topic still exists: refs/heads/topic" in one.faber("run", "forget", "on-topic", code=1).stderr
     one.git("branch", "-q", "-D", "topic")
-    assert one.faber("run", "forget", "--list").stdout.startswith("on-topic: 1 event in")
+    assert one.faber("run", "forget", "--list").stdout.startswith("on-topic: 2 events in")
 
 
 def test_a_run_that_is_gone_is_forgotten_when_asked(one: Clone) -> None:
@@ -422,8 +422,8 @@ def test_a_run_that_is_gone_is_forgotten_when_asked(one: Clone) -> None:
     output = one.faber("run", "forget", "org/second", code=1).stderr
     assert "the run org/second still exists: " in output
     shutil.rmtree(one.root / ".fractary/runs/org")
-    assert one.faber("run", "forget", "--list").stdout == "org/second: 1 event in this clone's mirror alone\n"
-    assert one.faber("run", "forget", "org/second").stdout == "org/second: its mirror, with 1 event, is removed\n"
+    assert one.faber("run", "forget", "--list").stdout == "org/second: 2 events in this clone's mirror alone\n"
+    assert one.faber("run", "forget", "org/second").stdout == "org/second: its mirror, with 2 events, is removed\n"
     assert not (one.root / ".git/faber-ledger/runs/org").exists()
     assert (one.root / f".git/faber-ledger/runs/{RUN}/ledger.db").exists()
     assert "this clone has no mirror of a run" in one.faber("run", "forget", "org/second", code=10).stderr
