@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from contextlib import suppress
 
 from faber_ledger.ledger import clock, whole_file
 from faber_ledger.ledger.clock import utc_text
@@ -65,8 +66,7 @@ def start_run(
     check_active_folder(root)
     os.makedirs(run.directory)
     try:
-        if run.shown(run.directory).startswith(f"{RUNS[1]}/"):
-            os.mkdir(os.path.join(run.directory, "events"))  # FABER's own tools write there, and do not make it
+        _make_events_folder(run)
         _fill_folder(run, plan, at, warn, worktree)
         left = _name_run(run)
     except BaseException:
@@ -120,7 +120,18 @@ def activate_run(run: Run, *, at: float, environ: Mapping[str, str], source: str
     Return whether it was given one: nothing is in the context of that session yet.
     """
     left = _name_run(run)
+    try:
+        _make_events_folder(run)  # git carries no empty folder
+    except OSError as error:
+        warn(f"the run's folder `events`, which FABER's tools need, cannot be made: {error.strerror}")
     return _open_session(run, left, at=at, environ=environ, source=source, warn=warn)
+
+
+def _make_events_folder(run: Run) -> None:
+    """Make the folder that FABER's own tools write to and do not make, for a run in theirs; raises OSError."""
+    if not run.suffix and run.shown(run.directory).startswith(f"{RUNS[1]}/"):
+        with suppress(FileExistsError):
+            os.mkdir(os.path.join(run.directory, "events"))
 
 
 def _name_run(run: Run) -> str | None:

@@ -516,6 +516,17 @@ def test_new_runs_go_where_fabers_tools_find_them_if_a_project_has_only_their_fo
     assert "new ones: .fractary/faber/runs (default)" in sure(project, "config", "show")
 
 
+def test_a_resumed_run_in_fabers_folder_gets_the_empty_folder_that_git_does_not_carry(tmp_path: Path) -> None:
+    project = project_of(tmp_path / "project", LAYOUTS["fabers"])
+    folder = started(project, "--run-id", "new")
+    commit(project, "Work")
+    clone = clone_of(project, LAYOUTS["fabers"], "clone")
+    assert not (clone.root / folder / "events").exists()
+    for _ in range(2):
+        sure(clone, "run", "resume", "new", "--yes")
+        assert list((clone.root / folder / "events").iterdir()) == []
+
+
 def test_a_run_in_a_worktree_goes_into_the_same_folder(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     shutil.rmtree(project.run.parent)

@@ -271,7 +271,7 @@ def test_a_run_of_which_only_an_empty_mirror_exists_can_be_started(
     started = project.faber("run", "start", "--work-id", "1", "--run-id", RUN, "--yes")
     assert started.returncode == 0, started.stderr
     with Log.read(str(mirror_of(project))) as mirror:
-        assert [one["event"]["type"] for one in mirror.stream()] == ["run_started"]
+        assert [one["event"]["type"] for one in mirror.stream()] == ["run_started", "checkout_recorded"]
 
 
 @pytest.mark.parametrize("left", [without_bytes, without_events])
