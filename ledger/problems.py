@@ -24,6 +24,7 @@ NOTES = (
     "unknown_shape",
     "torn_version",
     "redacted_version",
+    "state_ignored",
     "unredacted_version",
     "not_pulled",
     "in_another_worktree",

@@ -10,7 +10,7 @@ from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import PROJECTOR, fold
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.clone import read_state_copy
 from faber_ledger.runs.copies import mirror_with_events
@@ -100,8 +100,8 @@ def _project(
         if source is None and defaults is None:
             raise
         if source is None:
-            blocks, known = _fold_checked(opened.log), {**_known(opened.log, run), **(defaults or {})}
-            state_file.commit_with_checkpoint(opened, state_file.texts_of(blocks))
+            blocks, known = _fold_checked(opened.log), {**known_members(opened.log, run), **(defaults or {})}
+            opened.commit()
             state_file.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
             names = ("workflow_id", "work_id", "current_phase", *NEVER_KNOWN)
             return Reprojection(None, is_changed=True, unknown=[name for name in names if name not in known])
@@ -115,7 +115,12 @@ def _project(
         opened.commit()  # as after a change of the projector: without an event to add, the ledger keeps its bytes
         state_file.refresh_copy(run, state.document, warn)
         return Reprojection(None, is_changed=False)
-    changed = state_file.project_blocks(run, opened, blocks, warn=warn)
+    texts = state_file.texts_of(blocks)
+    if not rebuild and opened.log.is_checkpoint(PROJECTOR, state_file.digest_of(texts)):
+        opened.commit()  # a state that is older than the log, as one that was restored
+        changed = state_file.write_blocks(run, blocks, texts, warn=warn, known=None)
+    else:
+        changed = state_file.project_blocks(run, opened, blocks, warn=warn)
     if state.value.get("status") in progress.FINISHED:
         state_file.remove_backup(run)
     return Reprojection(source, is_changed=changed or source is not None)
@@ -250,7 +255,7 @@ def _fold_checked(log: Log) -> Blocks:
     return fold(read_verified(log))
 
 
-def _known(log: Log, run: Run) -> dict[str, Any]:
+def known_members(log: Log, run: Run) -> dict[str, Any]:
     """Return the members of a state that a log knows, other than the two blocks."""
     known: dict[str, Any] = {"run_id": run.run_id}
     for recorded in log.stream():
@@ -268,6 +273,23 @@ def _members_of(recorded: Recorded) -> dict[str, Any]:
 
 
 DEFAULTS = {"status": "in_progress"}  # a finished run is hardly ever left uncommitted
+
+
+def write_ignored_state(run: Run, warn: Callable[[str], None]) -> None:
+    """Write the state of a run that has none here because git ignores it; raises as `reproject`."""
+    if not state_file.is_state_ignored(run):
+        return
+    result = reproject(run, rebuild=False, warn=warn, defaults=DEFAULTS)
+    path = run.shown(run.state_path)
+    if result.source is not None:
+        warn(f"git ignores {path}, which was not here; it is taken from {result.source}")
+        return
+    warn(
+        f"git ignores {path}, which was not here; it is made of the log, which does not know:"
+        f" {', '.join(result.unknown)}; its status is set to in_progress"
+    )
+    if "workflow_id" in result.unknown:
+        warn(f"add workflow_id to {path}, or copy the file from the machine that has it: a load needs the workflow")
 
 
 def restore_run_from_mirror(root: str, named: str | None, warn: Callable[[str], None]) -> None:

@@ -324,6 +324,18 @@ def _bytes_of(run: Run, path: str | None = None) -> bytes:
         ) from error
 
 
+def is_state_ignored(run: Run) -> bool:
+    """Return whether a run has a ledger and no state here because git ignores the state: it stays where it was written.
+
+    That is correct (DECISIONS 1): of such a project's runs the ledger alone must travel.
+    """
+    if run.is_kept or os.path.lexists(run.state_path) or not os.path.lexists(run.ledger_path):
+        return False
+    from faber_ledger.runs.git import GitQuery  # only where a state is missing
+
+    return bool(GitQuery(["check-ignore", "--", run.shown(run.state_path)], run.root).answer())
+
+
 def way_back(run: Run) -> str:
     """Return the hint for a missing state: from its backup if there is one, which has more than the ledger."""
     if not run.has_files():
@@ -331,6 +343,10 @@ def way_back(run: Run) -> str:
     backup = choose_backup(run)
     if os.path.exists(backup):
         return f"run `faber-ledger project {run.run_id} --restore` to take its backup {run.shown(backup)}"
+    if is_state_ignored(run):
+        return (
+            f"git ignores it in this project; run `faber-ledger run resume {run.run_id}` to write one from the ledger"
+        )
     return f"restore it from git, or write one from the ledger with `faber-ledger project {run.run_id}`"
 
 

@@ -11,9 +11,10 @@ import click
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.which_run import choose_run, fold_log, named_run, work_id_option
+from faber_ledger.cli.ui.which_run import choose_run, named_run, work_id_option
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.context.packet import position
+from faber_ledger.ledger.errors import StateMissing
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.summary import summarize
 from faber_ledger.projections.blocks import artifacts_in_context, blocks_of, current_session, entry_of, session_history
@@ -26,8 +27,9 @@ from faber_ledger.runs.active import active_run
 from faber_ledger.runs.kept import not_in_tree
 from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.progress import FINISHED, current_phase, resume_point
+from faber_ledger.runs.projecting import known_members
 from faber_ledger.runs.run import Run, find_root
-from faber_ledger.runs.united import read_log
+from faber_ledger.runs.united import open_united, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,19 +57,18 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
     if run is None and not as_json:
         for line in active.explain():
             warn(line)
-    found = state_file.read_state(meant)
-    state_file.refresh_copy(meant, found, warn)
-    state = found.value
+    state = _read_state(meant)
     log, blocks, agrees, more = None, blocks_of(state), True, 0
     if not lacks_ledger(meant):
-        with Log.read(meant.ledger_path) as own:
-            count = summarize(own).events
-            # state.json shows the file's own events; only the reports also have what the mirror alone has.
-            agrees = not differing_blocks(fold(own.stream()), blocks)
-        with read_log(meant) as united:
-            log = summarize(united)
-            more = log.events - count
-        blocks = fold_log(meant)
+        opened, is_united = open_united(meant)
+        with opened:
+            log = summarize(opened)
+            blocks = in_file = fold(opened.stream())
+        if is_united:  # state.json shows the file's own events; the reports also have what the mirror alone has
+            with Log.read(meant.ledger_path) as own:
+                more = log.events - summarize(own).events
+                in_file = fold(own.stream())
+        agrees = not differing_blocks(in_file, state)
     data = {
         "run_id": meant.run_id,
         "work_id": state.get("work_id"),
@@ -86,6 +87,24 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
     }
     lines = [*_status_lines(meant, state, blocks, log, agrees), *_not_in_file_lines(meant, more)]
     show(data, [*lines, *_waiting_lines(meant)], as_json=as_json)
+
+
+def _read_state(run: Run) -> dict[str, Any]:
+    """Return a run's state; what the log knows of it where git ignores the file and it is not here."""
+    try:
+        found = state_file.read_state(run)
+    except StateMissing:
+        if not state_file.is_state_ignored(run):
+            raise
+        with read_log(run) as log:
+            state = {**known_members(log, run), **fold(log.stream())}
+        warn(
+            f"note: git ignores {run.shown(run.state_path)}, and it is not here: this is what the ledger knows;"
+            f" `faber-ledger run resume {run.run_id}` continues the run here"
+        )
+        return state
+    state_file.refresh_copy(run, found, warn)
+    return found.value
 
 
 def _status_lines(run: Run, state: dict[str, Any], blocks: Blocks, log: Summary | None, agrees: bool) -> Iterator[str]:

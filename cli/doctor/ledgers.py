@@ -66,7 +66,7 @@ def states_show_the_logs(patient: Patient) -> Iterator[Finding]:
     for run in patient.runs:
         faults = patient.faults.get(run.run_id)
         if faults is None:
-            if run.run_id not in patient.states:
+            if run.run_id not in patient.states and not state_file.is_state_ignored(run):
                 yield _state_broken(run)
             continue
         differs = [fault for fault in faults if fault.kind == ProjectionDiffers.code]

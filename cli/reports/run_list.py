@@ -24,8 +24,9 @@ from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.old_copies import run_list_path
 from faber_ledger.runs.progress import current_phase
+from faber_ledger.runs.projecting import known_members
 from faber_ledger.runs.run import Run, find_run, run_ids
-from faber_ledger.runs.state_file import read_state
+from faber_ledger.runs.state_file import is_state_ignored, read_state
 from faber_ledger.runs.united import open_united
 
 VERSION = 1
@@ -69,14 +70,16 @@ def _read_row(run: Run) -> Row:
     try:
         state, problem, ledger_problem = read_state(run).value, None, None
     except LedgerError as error:
-        state, problem, ledger_problem = {}, error.message, None
+        state, problem, ledger_problem = {}, None if is_state_ignored(run) else error.message, None
+    is_ignored = not state and problem is None
     log, blocks = None, blocks_of(state)
     try:
         if not lacks_ledger(run):
             opened, is_united = open_united(run)
             with opened:
                 log = summarize(opened)
-                blocks = fold(opened.stream()) if is_united else blocks
+                state = known_members(opened, run) if is_ignored else state
+                blocks = fold(opened.stream()) if is_united or is_ignored else blocks
     except (LedgerError, sqlite3.DatabaseError) as error:
         ledger_problem = str(error)
     return {

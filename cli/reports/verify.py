@@ -24,7 +24,7 @@ from faber_ledger.runs.copies import WORK_TREE, copies_of, mirror_with_events
 from faber_ledger.runs.kept import recorded_alone
 from faber_ledger.runs.lost import loss_of_events
 from faber_ledger.runs.run import Run
-from faber_ledger.runs.state_file import read_state
+from faber_ledger.runs.state_file import is_state_ignored, read_state
 
 
 def run_findings(run: Run, *, is_one_of_many: bool = False) -> list[LogProblem]:
@@ -142,6 +142,11 @@ def _projection_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
     try:
         state = read_state(run).value
     except (StateMissing, StateInvalid) as error:
+        if is_state_ignored(run):
+            what = f"git ignores {run.shown(run.state_path)}, and it is not here: there is nothing to compare"
+            hint = f"you need not run anything; `faber-ledger run resume {run.run_id}` continues the run here"
+            yield LogProblem("state_ignored", None, what, hint)
+            return
         yield LogProblem(ProjectionDiffers.code, None, f"state.json cannot be compared: {error.message}", error.hint)
         return
     for name in differing_blocks(blocks, state):

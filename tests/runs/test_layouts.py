@@ -484,10 +484,75 @@ def test_a_clone_without_the_states_finds_the_runs_by_their_ledgers(tmp_path: Pa
     assert staged == [layout.file("ledger.db")]
     commit(project, "Work")
     clone = clone_of(project, layout, "clone")
-    assert clone.faber("verify", layout.path_form).stdout.startswith(f"{layout.run_id}: projection_differs: ")
+    assert f"git ignores {layout.state}, and it is not here" in sure(clone, "verify", layout.path_form)
     sure(clone, "project", layout.run_id)
     sure(clone, "verify", layout.run_id)
     assert clone.state_path.exists()
+    assert clone.git("status", "--porcelain") == ""
+
+
+IGNORED = "state.json\nstate-*.json\n.fractary/faber/runs/.active-run-id\n"
+
+
+def ignoring(root: Path, layout: Layout) -> tuple[Project, Project]:
+    """Return a project that ignores its states, with one run and its session, and a clone of it."""
+    project = project_of(root / "project", layout)
+    project.git("rm", "-q", "--cached", "-r", FABERS)
+    (project.root / neighbour(layout)).unlink(missing_ok=True)
+    project.write(".gitignore", IGNORED)
+    project.deliver(START, client="one", pid="71")
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "--amend", "--message", "Work")
+    return project, clone_of(project, layout, "clone")
+
+
+IGNORING = pytest.mark.parametrize("layout", [LAYOUTS["fabers"], LAYOUTS["shared"]], ids=["fabers", "shared"])
+
+
+@IGNORING
+def test_where_git_ignores_the_states_reports_work_from_the_ledger(tmp_path: Path, layout: Layout) -> None:
+    _, clone = ignoring(tmp_path, layout)
+    before = clone.ledger_path.read_bytes()
+    done = clone.faber("status", layout.run_id)
+    assert (done.returncode, f"Run: {layout.run_id}" in done.stdout, "1 in all" in done.stdout) == (0, True, True)
+    assert "it is not here" in done.stderr
+    (row,) = json.loads(sure(clone, "run", "list", "--json"))["data"]
+    assert (row["problem"], row["phase"], row["sessions"]) == (None, "build", 1)
+    assert "unreadable" not in sure(clone, "run", "list")
+    for command in (["verify", "--all"], ["log"], ["replay"], ["timeline", "--output", "-"], ["export"]):
+        sure(clone, *command, *([] if "--all" in command else [layout.run_id]))
+    errors = [line for line in clone.faber("doctor").stdout.splitlines() if line.startswith(("error", "warning"))]
+    assert [line for line in errors if layout.run_id in line or "state" in line] == []
+    assert clone.ledger_path.read_bytes() == before
+
+
+@IGNORING
+def test_where_git_ignores_the_states_a_run_is_resumed_and_its_load_says_what_to_add(
+    tmp_path: Path, layout: Layout
+) -> None:
+    project, clone = ignoring(tmp_path, layout)
+    before = clone.ledger_path.read_bytes()
+    done = clone.faber("run", "resume", layout.run_id)
+    assert done.returncode == 0, done.stderr
+    assert f"add workflow_id to {layout.state}, or copy the file from the machine that has it" in done.stderr
+    assert clone.state["status"] == "in_progress"
+    assert clone.ledger_path.read_bytes() == before
+    assert clone.faber("session-load", "--run-id", layout.run_id).returncode == 1
+    clone.change_state(workflow_id=project.state["workflow_id"])
+    sure(clone, "session-load", "--run-id", layout.run_id)
+    assert "state" not in clone.git("status", "--porcelain")
+
+
+def test_a_run_that_run_start_made_is_resumed_from_its_ledger_alone(tmp_path: Path) -> None:
+    layout = LAYOUTS["fabers"]
+    project, _ = ignoring(tmp_path, layout)
+    folder = started(project, "--run-id", "new")
+    commit(project, "Start")
+    clone = clone_of(project, layout, "second")
+    assert not (clone.root / folder / "state.json").exists()
+    sure(clone, "run", "resume", "new", "--yes")
+    sure(clone, "session-load")
+    assert json.loads(sure(clone, "status", "--json"))["data"]["workflow_id"] == "fractary-faber:default"
 
 
 # Where new runs go

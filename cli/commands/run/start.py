@@ -29,7 +29,7 @@ from faber_ledger.recording.start import activate_run, lock_takeover, start_run
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import other_active_run
 from faber_ledger.runs.progress import resume_point
-from faber_ledger.runs.projecting import restore_run_from_mirror
+from faber_ledger.runs.projecting import restore_run_from_mirror, write_ignored_state
 from faber_ledger.runs.run import find_root, find_run, name_part
 from faber_ledger.runs.settings import read_user_config
 
@@ -225,6 +225,7 @@ def resume_run(text: str, yes: bool, as_json: bool) -> None:
     root = find_root(os.getcwd())
     restore_run_from_mirror(root, text, say)
     resumed = match_run(root, text)
+    write_ignored_state(resumed, say)
     state = state_file.read_state(resumed).value
     status = state.get("status")
     if status is None:  # written from the ledger, which does not know it: to resume a run is to continue it
