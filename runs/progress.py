@@ -36,9 +36,18 @@ def current_step(state: dict[str, Any]) -> str | None:
 
 
 def _step_in(holder: dict[str, Any], phase: str | None) -> str | None:
-    """Return the step that a state, or its object for a phase, names; newer tools write it as `<phase>:<step>`."""
-    step = _text(holder, "current_step") or _text(holder, "current_step_id")
-    return step.removeprefix(f"{phase}:") if step else None
+    """Return the step that a state, or its object for a phase, names; None if it names none in that phase.
+
+    Newer tools write it as `<phase>:<step>`, which may be left from the phase before.
+    """
+    step = _text(holder, "current_step")
+    if step:
+        return step.removeprefix(f"{phase}:")
+    named = _text(holder, "current_step_id") or ""
+    of, colon, step = named.partition(":")
+    if not colon:
+        return named or None
+    return step or None if of == phase else None
 
 
 def branch_name(state: dict[str, Any]) -> object:

@@ -40,7 +40,9 @@ def project(tmp_path: Path) -> Project:
         ({"current_step_id": "build:implement"}, "implement"),
         ({"current_step_id": "implement"}, "implement"),
         ({"current_step": "test", "current_step_id": "build:implement"}, "test"),
-        ({"current_step": None, "current_step_id": "evaluate:review"}, "evaluate:review"),
+        ({"current_step": None, "current_step_id": "evaluate:review"}, None),
+        ({"current_step_id": "build:"}, None),
+        ({"current_step_id": "build:a:b"}, "a:b"),
         ({"current_step_id": 7}, None),
     ],
 )
