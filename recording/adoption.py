@@ -7,6 +7,7 @@ import os
 from faber_ledger.files.json_text import TOO_DEEP
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, StateInvalid
+from faber_ledger.ledger.plain_json import loads
 from faber_ledger.projections import blocks
 from faber_ledger.projections.fold import Projector
 from faber_ledger.runs import state_file
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.ledger.events import Draft, Recorded, RunAdopted, SessionEnded
+    from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks, Entry
     from faber_ledger.runs.run import Run
 
@@ -42,26 +44,55 @@ def _adoption(run: Run, known: Blocks) -> RunAdopted:
     return {"type": "run_adopted", "run_id": run.run_id, "blocks": blocks.text_of(known)}
 
 
-def _end_earlier_sessions(known: Blocks, at: float) -> Iterator[Draft]:
-    """Yield the inferred ends of the sessions that are open beside the current one: each at the next one's start.
+def end_adopted_sessions(log: Log, known: Blocks) -> list[Draft]:
+    """Return the missing ends of the adopted sessions that a later one shows to be over, whoever adopted them.
+
+    0.1 recorded none: the end of the current session made an older one current, which had none either.
+    """
+    current = blocks.current_session(known)
+    if current is not None and log.start_of(current) is None and current not in _adopted_as_current(log):
+        current = None
+    ends = [end for end, has_next in _earlier_ends(known, current, 0.0) if has_next]
+    return [end for end in ends if log.start_of(str(end["event"].get("session_id"))) is None]
+
+
+def _adopted_as_current(log: Log) -> set[str | None]:
+    found = set()
+    for recorded in log.stream():
+        event = recorded["event"]
+        if event["type"] == "run_adopted":
+            try:
+                found.add(blocks.current_session(loads(event["blocks"])))
+            except (ValueError, RecursionError, AttributeError):  # its payload was removed
+                continue
+    return found
+
+
+def _end_earlier_sessions(known: Blocks, at: float) -> list[Draft]:
+    """Return the inferred ends of the sessions that are open beside the current one: each at the next one's start.
 
     One that nothing follows may still be open if there is no current session; else it ends now.
     """
-    current = blocks.current_session(known)
+    return [end for end, _ in _earlier_ends(known, blocks.current_session(known), at)]
+
+
+def _earlier_ends(known: Blocks, current: str | None, at: float) -> list[tuple[Draft, bool]]:
+    """Return those ends, and for each whether it is at the start of a next session."""
     by_id = {entry["session_id"]: entry for entry in blocks.session_history(known) if blocks.is_named(entry)}
     if current is not None and current not in by_id:
         by_id[current] = {"session_id": current, "started_at": _last_reload(known)}
     entries = list(by_id.values())
     following: float | None = None
-    ends: list[Draft] = []
+    ends: list[tuple[Draft, bool]] = []
     for number, entry in reversed(list(enumerate(entries))):
         started = seconds_of(entry.get("started_at"))
         is_last_sign = current is None and number == len(entries) - 1
         if not (entry.get("ended_at") or entry["session_id"] == current or is_last_sign):
             ended = at if following is None else following
-            ends.append(_inferred_end(entry, ended if started is None else max(started, ended)))
+            end = _inferred_end(entry, ended if started is None else max(started, ended))
+            ends.append((end, following is not None))
         following = started if started is not None else following
-    yield from reversed(ends)
+    return ends[::-1]
 
 
 def _inferred_end(entry: Entry, at: float) -> Draft:
@@ -93,7 +124,9 @@ def adopt_sessions(run: Run, folded: Blocks, found: Blocks) -> list[Draft]:
     """Return the event that takes over the sessions that another tool of this work tree wrote into `found`.
 
     `folded` are the blocks that the log gives. A session that came with a commit is not taken over: its log comes with
-    a commit too. Nor is one that began while a session of this machine was open: it is that session.
+    a commit too; what `git restore --source` brought from an older commit is not recognised. Nor is one taken over that
+    began while a session of this machine was open: it is that session. If git does not answer, none is. The event has
+    all members of the two blocks, since it becomes the blocks where nothing was folded before it.
     """
     known = _session_ids(folded)
     unknown = [
@@ -104,9 +137,14 @@ def adopt_sessions(run: Run, folded: Blocks, found: Blocks) -> list[Draft]:
     spans = list(_spans_of_this_machine(folded))
     unknown = [entry for entry in unknown if not _is_within(seconds_of(entry.get("started_at")), spans)]
     if unknown:
-        brought = {name for state in _states_of_git(run) for name in _session_ids(blocks.blocks_of(state))}
+        states = _states_of_git(run)
+        if states is None:
+            return []
+        brought = {name for state in states for name in _session_ids(blocks.blocks_of(state))}
         unknown = [entry for entry in unknown if entry["session_id"] not in brought]
-    event = _adoption(run, {"sessions": {"session_history": unknown}})
+    adopted = blocks.empty()
+    adopted["sessions"].update(total_sessions=len(unknown), session_history=unknown)
+    event = _adoption(run, adopted)
     return [{"event": event}] if unknown and len(event["blocks"]) <= LONGEST_ADOPTION else []
 
 
@@ -118,8 +156,8 @@ def describe_overwritten(run: Run, events: Iterable[Recorded], folded: Blocks, f
     """
     if _is_older_projection(events, found):
         return None
-    known = _session_ids(folded)
-    if all([name in known for name in _session_ids(found)]) and found in [*map(blocks.blocks_of, _states_of_git(run))]:
+    is_known = _session_ids(found) <= _session_ids(folded)
+    if is_known and found in [blocks.blocks_of(state) for state in _states_of_git(run) or []]:
         return None
     from faber_ledger.projections.difference import field_text, list_changes
 
@@ -167,20 +205,31 @@ def _is_within(moment: float | None, spans: list[tuple[float, float]]) -> bool:
     return any([start <= moment <= end for start, end in spans])
 
 
-def _states_of_git(run: Run) -> Iterator[dict[str, Any]]:
-    """Yield the run's states in HEAD, in the index, and in the commit that is being merged."""
-    from faber_ledger.runs.git import GitQuery
+def _states_of_git(run: Run) -> list[dict[str, Any]] | None:
+    """Return the run's states in HEAD, in the index, and in the commit that is being merged; None if git is silent."""
+    from faber_ledger.runs.git import GitQuery, work_tree_of
 
+    if work_tree_of(run.directory) is None:
+        return []
     name = os.path.basename(run.state_path)
-    asked = [["cat-file", "blob", f"{where}:./{name}"] for where in ("HEAD", "", "MERGE_HEAD")]
-    questions = [GitQuery(one, run.directory, limit=LARGEST_STATE) for one in asked]
-    for question in questions:
-        content = question.answer_bytes()
+    asked = "".join([f"{where}:./{name}\n" for where in ("HEAD", "", "MERGE_HEAD")]).encode()
+    limit = 3 * (LARGEST_STATE + 100)
+    printed = GitQuery(["cat-file", "--batch"], run.directory, limit=limit, content=asked).answer_bytes()
+    if printed is None:
+        return None
+    states, at = [], 0
+    while at < len(printed):
+        end = printed.index(b"\n", at)
+        words = printed[at:end].split(b" ")
+        at = end + 1
+        if not words[-1].isdigit():  # "HEAD:./state.json missing"
+            continue
+        content, at = printed[at : at + int(words[-1])], at + int(words[-1]) + 1
         try:
-            if content is not None:
-                yield state_file.parse_state(run, content).value
+            states.append(state_file.parse_state(run, content).value)
         except LedgerError:
             continue
+    return states
 
 
 def _session_ids(known: Blocks) -> set[str]:

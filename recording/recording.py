@@ -301,9 +301,23 @@ class Recording:
             if self.problem is not None:
                 raise self.problem
             return fold(self._log.append(self._first_drafts(), at=self.at, writer=self.writer))
-        if self._known is not None and self._known.shows(self._log):
-            return blocks.blocks_of(self.state)
-        return self._fold_beside(blocks.blocks_of(self.state))
+        known = blocks.blocks_of(self.state)
+        shows_log = self._known is not None and self._known.shows(self._log)
+        return self._end_adopted(known if shows_log else self._fold_beside(known))
+
+    def _end_adopted(self, known: Blocks) -> Blocks:
+        """End the adopted sessions that a later one shows to be over, unless that was recorded with their adoption."""
+        opened = blocks.open_sessions(known)
+        history = blocks.session_history(known)
+        last = next((entry["session_id"] for entry in reversed(history) if blocks.is_named(entry)), None)
+        if opened in ([], [last]) or self.run.is_kept:
+            return known
+        from faber_ledger.recording.adoption import end_adopted_sessions  # rarely needed
+
+        ends = self._log.append(end_adopted_sessions(self._log, known), at=self.at, writer=self.writer)
+        self._touched.update([end["event"].get("session_id") for end in ends])
+        self._shows_log = self._shows_log and not ends
+        return fold(ends, known)
 
     def _first_drafts(self) -> list[Draft]:
         if self.first is not None:

@@ -9,13 +9,20 @@ import pytest
 from support.command import COMMAND
 from support.project import Project, usual_state
 
+from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.log import Log
+from faber_ledger.projections.blocks import blocks_of, text_of
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from faber_ledger.ledger.events import Draft, RunAdopted, SessionEnded
 
 START = "SessionStart.startup.interactive"
 PRE = "PreCompact.auto.print"
 END = "SessionEnd.other.interactive"
 ME = "324802ff-0231-4ac6-8eb6-c6c99574fbae"
+B_STARTED = "2026-01-04T11:00:00Z"
 A, B, C = (f"claude-session-20260104-1{at}0000-zombie" for at in range(3))
 
 
@@ -99,8 +106,73 @@ def test_a_session_that_another_tool_writes_is_adopted(tmp_path: Path) -> None:
     assert (adopted["started_at"], adopted["end_reason"]) == (theirs["started_at"], "abandoned")
     assert project.current == project.history[2]["session_id"]
     second = project.of_type("run_adopted")[1]
-    assert second["blocks"].count("session_id") == 1
+    assert second["blocks"].count('"session_id"') == 1
     assert len(project.history) == 3
+    project.assert_projected()
+
+
+def test_a_session_is_adopted_into_a_run_that_has_none_yet(tmp_path: Path) -> None:
+    """As after `run start` in a terminal: the blocks stay complete."""
+    project = Project.made(tmp_path / "project")
+    assert project.faber("run", "start", "--work-id", "9", "--run-id", "nine", "--yes").returncode == 0
+    started = Project(project.root, "nine")
+    write_session(started, entry(A))
+    assert started.faber("note", "add", "one fact").returncode == 0
+    assert [one["session_id"] for one in started.history] == [A]
+    assert started.current is None
+    assert started.metadata == {"reload_count": 0, "artifacts_in_context": []}
+    verified = started.faber("verify", "nine")
+    assert (verified.returncode, verified.stdout) == (0, "nine: sound\n")
+    assert started.deliver(START, client=ME).packet
+    assert started.history[0]["ended_at"] == started.history[1]["started_at"]
+    started.assert_projected()
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_what_an_older_version_adopted_gets_the_ends_that_it_lacks(tmp_path: Path, has_ended: bool) -> None:
+    """0.1 recorded no end of the older entries: the end of the current session made one of them current."""
+    project = project_with(tmp_path, B, entry(A), entry(B))
+    adopted: RunAdopted = {"type": "run_adopted", "run_id": project.run_id, "blocks": text_of(blocks_of(project.state))}
+    ended: SessionEnded = {
+        "type": "session_ended",
+        "session_id": B,
+        "reason": "manual",
+        "client_reason": None,
+        "inferred": False,
+        "phase": None,
+        "step": None,
+        "phases_completed": [],
+    }
+    drafts: list[Draft] = [{"event": adopted}, {"event": ended}]
+    with Log.open(str(project.ledger_path)) as log:
+        log.append(drafts if has_ended else drafts[:1], at=now() - 60, writer="0" * 32)
+        log.commit()
+    project.change_state(**project.folded())
+    assert project.current == (A if has_ended else B)
+    assert project.faber("session-save").returncode == 0
+    assert project.current is None
+    first, second = project.history
+    assert (first["ended_at"], first["end_reason"], second["end_reason"]) == (B_STARTED, "abandoned", "manual")
+    project.assert_projected()
+    count = len(project.events)
+    assert project.faber("note", "add", "one fact").returncode == 0
+    assert len(project.events) == count + 1
+
+
+def test_nothing_is_adopted_while_git_does_not_answer(tmp_path: Path) -> None:
+    """It alone knows what came with a commit."""
+    project = Project.made(tmp_path / "project")
+    project.deliver(START, client=ME)
+    project.deliver(END, client=ME)
+    write_session(project, entry(A))
+    silent = tmp_path / "bin" / "git"
+    silent.parent.mkdir()
+    silent.write_text("#!/bin/sh\nexit 1\n")
+    silent.chmod(0o755)
+    path = {"PATH": f"{silent.parent}{os.pathsep}{os.environ['PATH']}"}
+    assert project.deliver(START, client=ME, env=path).packet
+    assert A not in [one["session_id"] for one in project.history]
+    assert "the ledger's values are written" in "".join(project.log_lines)
     project.assert_projected()
 
 
