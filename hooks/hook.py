@@ -75,6 +75,7 @@ class Hook:
             if self.call.hook == "SessionStart" and not self._incoming.is_subagents:
                 return self._start()
             if is_empty(self.run.ledger_path) and self._incoming.came_after_the_end():
+                self._leave_run()
                 return None
             self._incoming.summary()  # masking takes its time: before the lock
             self._incoming.remember_end()
@@ -86,6 +87,8 @@ class Hook:
             if self._incoming.has_moved:
                 claim_if_active(self.run.root, self._active, self.run.run_id, self.warn)
                 self._follow_client()
+            elif not self._incoming.is_subagents:
+                self._leave_run()
         except Exception as error:  # noqa: BLE001 -- a bug of ours must not lose a delivery
             self._spool(error, [])
             is_repeated = False
@@ -108,6 +111,7 @@ class Hook:
             self.warn(f"No active workflow found, skipping prime-context: {self.run.run_id} is {state['status']}")
             if self._earlier is not None:
                 state_file.refresh_copy(self.run, self._earlier, self.warn)
+            self._leave_run()
             return None
         gathered = self._gather(state, is_state_read=problem is None)
         if self._follow_rename():
@@ -246,6 +250,14 @@ class Hook:
             seconds=WAIT_SECONDS_AT_THE_END,
             comes_again=True,
         )
+
+    def _leave_run(self) -> None:
+        """End the session that the client has left on another run, where this call opens and ends none on this one."""
+        seen = self._incoming.seen
+        if seen is not None and seen.run_id not in (None, self.run.run_id):
+            from faber_ledger.recording.leaving import leave_run  # only where a client has moved to another run
+
+            leave_run(self.run.root, seen, self.call.pid, self.at, self.warn, WAIT_SECONDS_AT_THE_END)
 
     def _follow_rename(self) -> bool:
         """Switch to the project's new place if it was renamed under this hook; return whether it was."""

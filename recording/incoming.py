@@ -234,7 +234,7 @@ class IncomingCall:
 
     def _end(self, view: View, caller: Caller, state: dict[str, Any]) -> list[Draft]:
         """Return the end of the client's session; one that nothing was heard of yet is opened first, as inferred."""
-        session_id = subject.find_session(view, caller, self.seen, self.call.hook)
+        session_id = subject.find_session(view, caller, self.seen)
         if session_id is None and not self._has_begun(caller, state):
             return self._pass_over()
         if session_id is not None and self._is_finished(state) and session_id not in blocks.open_sessions(view.blocks):
@@ -268,7 +268,7 @@ class IncomingCall:
         return []
 
     def _compaction(self, view: View, caller: Caller) -> list[Draft]:
-        session_id = None if self.is_subagents else subject.find_session(view, caller, self.seen, self.call.hook)
+        session_id = None if self.is_subagents else subject.find_session(view, caller, self.seen)
         if session_id is None and not self.is_subagents:
             return self._pass_over()
         event: CompactionCompleted = {

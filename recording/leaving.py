@@ -45,14 +45,14 @@ def follow_client(
     if client is None:
         return
     if seen is not None and seen.run_id not in (None, run.run_id):
-        has_left = _leave_run(run.root, seen, pid, at, warn, seconds)
+        has_left = leave_run(run.root, seen, pid, at, warn, seconds)
         if comes_again and not has_left:
             return
     if is_new or seen is None or seen.run_id != run.run_id:
         note_session(run.root, client, pid, run.run_id, at)
 
 
-def _leave_run(
+def leave_run(
     root: str, seen: SeenClient, pid: str | None, at: float, warn: Callable[[str], None], seconds: float
 ) -> bool:
     """End what a client has open on the run of its newest session until now, as inferred; what fails is a warning.

@@ -81,11 +81,11 @@ class View:
                 return recorded, delivery
         return None
 
-    def last_ended_by(self, client: str) -> str | None:
-        """Return the session that a client's last end was about, if it is among the newest events."""
+    def last_ended_by(self, client: str, writer: str) -> str | None:
+        """Return the session that a client's last end in a clone was about, if it is among the newest events."""
         for recorded in self.log.newest(MAX_DELIVERIES_READ):
-            event = recorded["event"]
-            if event["type"] == "session_ended" and "delivery" in event and recorded["client"] == client:
+            event, by = recorded["event"], (recorded["client"], recorded["writer"])
+            if event["type"] == "session_ended" and "delivery" in event and by == (client, writer):
                 return event["session_id"]
         return None
 

@@ -142,15 +142,16 @@ def is_repeated(view: View, caller: Caller, delivery: Delivery) -> bool:
     return at is not None and abs(caller["at"] - at) < seconds
 
 
-def find_session(view: View, caller: Caller, seen: SeenClient | None, hook: str) -> str | None:
+def find_session(view: View, caller: Caller, seen: SeenClient | None) -> str | None:
     """Return the session that a client's delivery is about; None if there is none.
 
-    It is the newest with this client's session id, by preference one of the same process in this clone. A client that
-    has none on this run gets the open session that no client opened, if another delivery of it was `seen` in this clone
-    while that session was open. One that an older tool wrote on this machine is the client's too if it began after the
-    client did: it is the session that would be inferred. A call without an id gets the open session of this clone.
+    It is the newest of this clone with this client's session id, by preference one of the same process. A client that
+    has none on this run gets the open session of this clone that no client opened, if another delivery of it was `seen`
+    here while that session was open. One that an older tool wrote on this machine is such a client's too, also one that
+    began after that delivery: it is the session that would be inferred. A call without an id gets the open session of
+    this clone.
     """
-    starts = view.starts_of(caller["client"])
+    starts = [start for start in view.starts_of(caller["client"]) if start["writer"] == caller["writer"]]
     same = [start for start in starts if caller["pid"] is not None and _is_same_process(start, caller)]
     if starts:
         return sessions.session_id_of((same or starts)[0])
@@ -158,15 +159,17 @@ def find_session(view: View, caller: Caller, seen: SeenClient | None, hook: str)
         current = blocks.current_session(view.blocks)
         start = view.start_of(current) if current is not None else None
         return current if start is None or start["writer"] == caller["writer"] else None
-    taken = view.last_ended_by(caller["client"])
+    taken = view.last_ended_by(caller["client"], caller["writer"])
     if taken is not None:  # earlier, as below
         return taken
+    if seen is None:
+        return None
     for name in reversed(blocks.open_sessions(view.blocks)):
         start = view.start_of(name)
         if start is None:
-            if (seen is not None or hook != "SessionEnd") and sessions.may_be_of_this_machine(view.blocks, name):
+            if sessions.may_be_of_this_machine(view.blocks, name):
                 return name
-        elif start["client"] is None and seen is not None:
+        elif start["client"] is None and start["writer"] == caller["writer"]:
             began = seconds_of(start["at"])
             if began is None or seen.last_at >= began:
                 return name

@@ -424,12 +424,16 @@ def _outcome(clone: Clone, call: Delivery, subject: Subject) -> Outcome:
     # Row 38: "On a completed or cancelled run a SessionStart does the same [nothing recorded, no context]; a
     # PreCompact or SessionEnd still ends the session that is open."
     if is_finished and is_start:
-        return Outcome(run, why="row 38: finished")
+        return Outcome(run, events=_left(subject.tree, call.client, call.at, run), why="row 38: finished")
     # Row 13: "It is recorded as ignored, ..., and its process prints nothing"
     if is_repeated(log, call):
         if is_finished and (call.hook == "PostCompact" or not open_sessions(log)):
-            return Outcome(run, why="row 38: finished, nothing open")
-        return Outcome(run, events=[("delivery_ignored", run, None, "repeated")])
+            return Outcome(
+                run, events=_left(subject.tree, call.client, call.at, run), why="row 38: finished, nothing open"
+            )
+        return Outcome(
+            run, events=[("delivery_ignored", run, None, "repeated"), *_left(subject.tree, call.client, call.at, run)]
+        )
     if is_start:
         # Row 37: "a SessionStart opens one as always". Row 10: "The next session's start ends it: `ended_at` = that
         # start, `end_reason` `abandoned`, marked as inferred in the event."
@@ -440,14 +444,21 @@ def _outcome(clone: Clone, call: Delivery, subject: Subject) -> Outcome:
     session = _session_of(clone, call, run, log)
     if call.hook == "PostCompact":
         if is_finished:
-            return Outcome(run, why="row 38: finished")
+            return Outcome(run, events=_left(subject.tree, call.client, call.at, run), why="row 38: finished")
         if session is None:
-            return Outcome(run, why="no session")
-        return Outcome(run, events=[("compaction_completed", run, session, call.at)])
+            return Outcome(run, events=_left(subject.tree, call.client, call.at, run), why="no session")
+        return Outcome(
+            run,
+            events=[("compaction_completed", run, session, call.at), *_left(subject.tree, call.client, call.at, run)],
+        )
     reason = "compaction" if call.hook == "PreCompact" else "normal"
     if session is not None:
         if is_finished and session not in [one.session for one in open_sessions(log)]:
-            return Outcome(run, why="row 38: finished, its session has ended")
+            return Outcome(
+                run,
+                events=_left(subject.tree, call.client, call.at, run),
+                why="row 38: finished, its session has ended",
+            )
         ended = ("session_ended", run, session, (reason, call.at))
         return Outcome(run, events=[ended, *_left(subject.tree, call.client, call.at, run)], printed=hint)
     # Row 37: "If the client has none on that run: (...) a PreCompact, or a SessionEnd of a client of which a start or
@@ -474,33 +485,31 @@ def _outcome(clone: Clone, call: Delivery, subject: Subject) -> Outcome:
             why="inferred",
         )
     # "Anything else (a stray end) is one line in the hook log, and no tracked file changes."
-    return Outcome(run, printed=hint, why="stray")
+    return Outcome(run, events=_left(subject.tree, call.client, call.at, run), printed=hint, why="stray")
 
 
 def _session_of(clone: Clone, call: Delivery, run: str, log: list[Event]) -> str | None:
     # Row 37: "**The session**: this client's newest on that run; of several, that of the same process in this clone."
-    own = starts_of(log, call.client)
-    same = [start for start in own if call.pid is not None and start.pid == call.pid and start.is_ours]
+    own = [start for start in starts_of(log, call.client) if start.is_ours]
+    same = [start for start in own if call.pid is not None and start.pid == call.pid]
     if own:
         return (same or own)[-1].session
     # "An open session without a client is ended by the first end of a client that has no session of its own on this
     # run and of which another delivery was seen in this clone while that session was open."
     # Row 12: "a later end of the same session then replaces it"
-    taken = [event for event in log if event.type == "session_ended" and event.hook and event.client == call.client]
+    ends = [event for event in log if event.type == "session_ended" and event.is_ours]
+    taken = [event for event in ends if event.hook and event.client == call.client]
     if taken:
         return taken[-1].session
     # One that a tool wrote, and of which no machine is known, is a client's own: the session that else were inferred
     # (END step 3: it names no client).
     client = clone.clients.get(call.client)
+    if client is None:
+        return None
     for start in reversed(open_sessions(log)):
-        if start.source == ADOPTED and (client is not None or call.hook != "SessionEnd"):
+        if start.source == ADOPTED:
             return start.session
-        if (
-            start.source != ADOPTED
-            and start.client is None
-            and client is not None
-            and any(at >= start.at for at in client.deliveries)
-        ):
+        if start.client is None and start.is_ours and any(at >= start.at for at in client.deliveries):
             return start.session
     return None
 

@@ -217,6 +217,20 @@ def test_a_load_that_goes_on_with_a_session_leaves_the_other_run_too(plain: Proj
     assert reasons(first) == ["abandoned"]
 
 
+@pytest.mark.parametrize("last", [END, POST, "SessionStart.resume.interactive"])
+def test_a_run_is_left_by_a_delivery_too_that_changes_nothing_else(plain: Project, last: str) -> None:
+    """The next run was over before its client was heard of, as far as its state says."""
+    first = faber_starts(plain, "run-1")
+    first.deliver(STARTUP, **me())
+    first.change_state(status="completed")
+    over = faber_starts(plain, "run-2", status="completed", started_at="2026-01-01T00:00:00Z")
+    assert over.deliver(last, **me()).packet is None
+    assert reasons(first) == ["abandoned"]
+    assert first.current is None
+    assert not over.ledger_path.exists()
+    first.assert_projected()
+
+
 def test_a_run_is_left_where_git_has_removed_its_ledger_alone(plain: Project) -> None:
     """As `git clean` does where FABER's state is committed and the ledger is not yet."""
     first = faber_starts(plain, "run-1")
@@ -279,6 +293,50 @@ def test_a_session_that_no_client_opened_is_ended_by_a_client_that_was_heard_of_
     assert [one["session_id"] for one in project.history] == [session]
     assert reasons(project) == ["normal"]
     project.assert_projected()
+
+
+def test_a_session_that_a_terminal_opened_in_another_clone_is_not_ended_as_this_clients(
+    project: Project, tmp_path: Path
+) -> None:
+    assert project.faber("session-load").returncode == 0
+    second = cloned(project, tmp_path)
+    second.deliver(POST, **me())
+    second.deliver(END, **me())
+    assert reasons(second) == ["abandoned", "normal"]
+    assert [event["inferred"] for event in second.of_type("session_ended")] == [True, False]
+    second.assert_projected()
+
+
+def test_a_client_that_is_known_to_another_clone_too_ends_only_its_session_here(
+    project: Project, tmp_path: Path
+) -> None:
+    """As after its conversation was copied to another machine."""
+    project.deliver(STARTUP, **me())
+    second = cloned(project, tmp_path)
+    second.deliver(POST, **me())
+    second.deliver(PRE, **me())
+    assert reasons(second) == ["abandoned", "compaction"]
+    second.deliver(END, **me())
+    assert reasons(second) == ["abandoned", "normal"]
+    second.assert_projected()
+
+
+def test_an_older_tools_session_is_not_ended_by_a_client_that_was_never_heard_of(plain: Project) -> None:
+    session = "claude-session-20250105-143022-faber1"
+    entry = {"session_id": session, "started_at": "2025-01-05T14:30:22Z", "artifacts_loaded": ["specification"]}
+    sessions = {"current_session_id": session, "total_sessions": 1, "session_history": [entry]}
+    run = faber_starts(plain, "run-1", sessions=sessions)
+    assert run.deliver(PRE, **me()).hint
+    assert reasons(run) == ["abandoned", "compaction"]
+    assert "environment" not in run.history[0]
+    run.assert_projected()
+
+
+def cloned(project: Project, folder: Path) -> Project:
+    """Commit all, and clone it, as on another machine."""
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "Work")
+    return project.clone(folder / "second", "second-machine")
 
 
 def test_the_session_that_faber_wrote_when_it_started_the_run_is_the_clients(plain: Project) -> None:

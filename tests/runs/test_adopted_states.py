@@ -24,27 +24,31 @@ EARLIER = "claude-session-20260104-xyz789"
 LAST_RELOAD = "2026-01-05T14:30:00Z"
 
 
-def end_heard_of(project: Project) -> Any:
-    """Deliver the end of a client that was heard of before the run was active."""
-    active = project.active_path.read_bytes()
-    project.active_path.unlink()
-    project.deliver(START, client=payload_of(END)["stdin"]["session_id"])
-    project.active_path.write_bytes(active)
-    return project.deliver(END)
+def heard_of(recorded: str) -> Callable[[Project], Any]:
+    """Return what delivers a call of a client that was heard of before the run was active."""
+
+    def deliver(project: Project) -> Any:
+        active = project.active_path.read_bytes()
+        project.active_path.unlink()
+        project.deliver(START, client=payload_of(recorded)["stdin"]["session_id"])
+        project.active_path.write_bytes(active)
+        return project.deliver(recorded)
+
+    return deliver
 
 
 # Each way to end a session, and the reason that it records.
 ENDINGS: dict[str, tuple[Callable[[Project], Any], str]] = {
     "session-save": (lambda project: project.faber("session-save"), "manual"),
     "session-end": (lambda project: project.faber("session-end", "--reason", "compaction"), "compaction"),
-    "PreCompact": (lambda project: project.deliver(PRE), "compaction"),
-    "SessionEnd": (end_heard_of, "normal"),
+    "PreCompact": (heard_of(PRE), "compaction"),
+    "SessionEnd": (heard_of(END), "normal"),
 }
 EVERYTHING: dict[str, Callable[[Project], Any]] = {
     **{name: end for name, (end, _) in ENDINGS.items()},
     "session-load": lambda project: project.faber("session-load"),
     "SessionStart": lambda project: project.deliver(START),
-    "PostCompact": lambda project: project.deliver(POST),
+    "PostCompact": heard_of(POST),
 }
 
 
@@ -126,7 +130,7 @@ def test_a_load_by_hand_goes_on_with_the_open_session_of_the_example(tmp_path: P
 def test_a_compaction_alone_changes_nothing_of_the_example(tmp_path: Path) -> None:
     project = spec_project(tmp_path)
     before = project.state_path.read_bytes()
-    project.deliver(POST)
+    heard_of(POST)(project)
     assert project.state_path.read_bytes() == before
     assert project.types == ["run_adopted", "compaction_completed"]
     project.assert_projected()
