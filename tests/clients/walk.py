@@ -490,6 +490,31 @@ class Walk:
         self.git(clone, tree, self.chance.choice(("checkout", "checkout", "switch")), "-q", branch)
         return ""
 
+    def go_back_to_branch(self) -> str:
+        """Somebody begins another run on a new branch, and goes back to the branch that was checked out."""
+        clone = self.a_clone()
+        tree = self.a_tree(clone)
+        branch = clone.facts.trees[tree].branch
+        people = [one for one in self.world.people if one.is_alive and (one.clone, one.root) == (clone.name, tree)]
+        self._commit(clone, tree)
+        if (
+            branch is None
+            or not people
+            or not self.git(clone, tree, "checkout", "-q", "-b", self.world.new_name("feat"))
+        ):
+            return ""
+        person = self.chance.choice(people)
+        self.faber_starts_run(clone, tree)
+        self.world.pass_time(5)
+        difference = self.compact_one(person)
+        if difference:
+            return difference
+        self.world.pass_time(5)
+        self._commit(clone, tree)
+        self.git(clone, tree, "checkout", "-q", branch)
+        self.world.pass_time(5)
+        return self.compact_one(person) if self.chance.random() < 0.5 else self._continue_as(person, "startup")
+
     def detach(self) -> str:
         clone = self.a_clone()
         tree = self.a_tree(clone)
@@ -558,6 +583,7 @@ STEPS: tuple[tuple[Callable[[Walk], str], int], ...] = (
     (Walk.pull_colleagues_run, 5),
     (Walk.new_branch, 3),
     (Walk.checkout, 6),
+    (Walk.go_back_to_branch, 4),
     (Walk.detach, 1),
     (Walk.stash, 3),
     (Walk.clean, 1),
