@@ -62,7 +62,11 @@ def run_hook(name: str) -> int:
         if not run.is_recorded():
             from faber_ledger.runs.kept import run_here  # only after git has removed the run
 
-            run = run_here(root, subject.run_id)
+            if (here := run_here(root, subject.run_id)).is_kept:
+                from faber_ledger.runs.left_state import bring_copy_up_to_date
+
+                bring_copy_up_to_date(run)
+            run = here
         _print(call.hook, Hook(call, run, subject.active, at, warn, held, seen).answer())
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on
         message = _message_of(error)

@@ -345,6 +345,10 @@ def _status(root: str, run_id: str) -> object:
     here = run if run.is_recorded() else kept_run(root, run.run_id)
     if here is None:
         return MISSING
+    if here.is_kept:
+        from faber_ledger.runs.left_state import bring_copy_up_to_date  # only where git took the run away
+
+        bring_copy_up_to_date(run)
     try:
         return state_file.read_state(here).value.get("status")
     except (StateInvalid, StateMissing):

@@ -15,6 +15,7 @@ from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.clone import read_state_copy
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git import GitQuery
+from faber_ledger.runs.left_state import bring_copy_up_to_date
 from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.run import LARGEST_STATE, find_run, is_run_id
@@ -334,6 +335,7 @@ def _find_restorable(root: str, named: str | None) -> Run | None:
     run = find_run(root, named)
     if run.is_recorded() or os.path.islink(run.directory) or mirror_with_events(run) is None:
         return None
+    bring_copy_up_to_date(run)
     return run
 
 

@@ -23,17 +23,23 @@ AT_WORK = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "SQUASH_MSG", "rebas
 
 
 class Move:
-    """A step of HEAD in the reflog: from one commit to another, and git's word for it."""
+    """A step of HEAD in the reflog: from one commit to another, git's word for it, and when (seconds since 1970)."""
 
-    def __init__(self, old: str, new: str, message: str) -> None:
+    def __init__(self, old: str, new: str, message: str, at: int = 0) -> None:
         self.old = old
         self.new = new
         self.message = message
+        self.at = at
 
     @property
     def is_first(self) -> bool:
         """Whether there was no commit before."""
         return not self.old.strip("0")
+
+    @property
+    def is_checkout(self) -> bool:
+        """Whether it is a checkout or a switch."""
+        return self.message.startswith("checkout: moving")
 
     def is_rebase(self, step: str = "") -> bool:
         """Return whether it is a part of a rebase, also of one that a pull made; with `step`, that part."""
@@ -45,7 +51,7 @@ def find_origin(root: str, file: str, name: str) -> str:
     tree = work_tree_of(root)
     if tree is None:
         return WRITTEN
-    moves = _read_moves(os.path.join(tree.own, "logs", "HEAD"))
+    moves = read_moves(os.path.join(tree.own, "logs", "HEAD"))
     commits = list(dict.fromkeys([commit for move in moves for commit in (move.old, move.new)]))
     names = _names_in(root, file, ["", "HEAD", *[commit for commit in commits if commit.strip("0")]])
     if names is None:
@@ -71,7 +77,7 @@ def _origin_of(message: str) -> str:
     return CHECKED_OUT if action == "checkout" and rest.startswith(" moving") else BROUGHT
 
 
-def _read_moves(path: str) -> list[Move]:
+def read_moves(path: str) -> list[Move]:
     """Read the newest moves of HEAD, newest first; none if there is no reflog."""
     try:
         with open(open_regular(path), "rb") as file:
@@ -85,7 +91,8 @@ def _read_moves(path: str) -> list[Move]:
         old, new = [*commits.split(" ")[:2], "", ""][:2]
         if len(old) != len(new) or len(old) < 40 or not (old + new).isalnum():
             break  # the log was cut here
-        moves.append(Move(old, new, message))
+        seconds = [*commits.split(" ")[-2:], ""][0]
+        moves.append(Move(old, new, message, int(seconds) if seconds.isdecimal() else 0))
     return moves
 
 

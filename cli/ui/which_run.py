@@ -22,6 +22,7 @@ from faber_ledger.runs.active_file import remember_use
 from faber_ledger.runs.belonging import belongs_here
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.kept import not_in_tree, run_here
+from faber_ledger.runs.left_state import bring_copy_up_to_date
 from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.run import Run, find_root, find_run, path_form, run_ids
@@ -264,7 +265,7 @@ def _ask_for_run(runs: list[tuple[Run, dict[str, Any]]], example: str) -> Run:
 
 def match_run(root: str, text: str) -> Run:
     """Return the run whose id is `text` or begins with it; raises InvalidRunId, or RunNotFound for none or several."""
-    run = run_here(root, text)
+    run = _run_here(root, text)
     if run.is_recorded():
         return run
     known = run_ids(root)
@@ -283,6 +284,14 @@ def match_run(root: str, text: str) -> Run:
     raise RunNotFound(
         f"there is no run {text}{similar}", hint="run `faber-ledger run list` to see the runs of this project"
     )
+
+
+def _run_here(root: str, text: str) -> Run:
+    """Return the run as `run_here` does; a kept one's state is as the commit has it that a checkout left."""
+    run = run_here(root, text)
+    if run.is_kept:
+        bring_copy_up_to_date(find_run(root, text))
+    return run
 
 
 def choose_run(root: str, text: str | None, active: ActiveRun | None = None, *, records: bool = False) -> Run:
@@ -310,7 +319,7 @@ def choose_run(root: str, text: str | None, active: ActiveRun | None = None, *, 
     if problem is not None:
         problem.hint = _hint_to_restore(root, active) or problem.hint
         raise problem
-    return run_here(root, active.run_id)
+    return _run_here(root, active.run_id)
 
 
 def _hint_to_restore(root: str, active: ActiveRun) -> str:

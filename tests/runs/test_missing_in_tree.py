@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -245,3 +247,43 @@ def test_a_kept_run_without_a_copy_still_gets_its_events(project: Project) -> No
         (kept_folder(project) / name).unlink(missing_ok=True)
     project.deliver(END, client="one", pid="1")
     assert "session_ended" in [one["event"]["type"] for one in kept_events(project)]
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Project:
+    """A project on main whose run FABER has finished and committed on its branch; no hook of ours ran in between."""
+    project = made(tmp_path / "project", commit=False)
+    project.change_state(status="completed", current_phase="release")
+    project.git("add", "-A")
+    project.git("commit", "-qm", "finish the run")
+    project.git("checkout", "-q", "main")
+    return project
+
+
+def test_a_run_that_was_finished_on_its_branch_is_finished_where_the_tree_lacks_it(finished: Project) -> None:
+    finished.git("checkout", "-qb", "next")
+    finished.deliver(END, client="one", pid="1")
+    assert "session_ended" in [one["event"]["type"] for one in kept_events(finished)]
+    answer = finished.deliver(START, client="two", pid="2")
+    assert (answer.packet, "is completed" in answer.errors) == (None, True)
+    assert "Status: completed" in finished.faber("status").stdout
+    done = finished.faber("run", "start", "--work-id", "259")
+    assert (done.returncode, "WARNING" in done.stdout) == (0, False), done.stdout
+
+
+def test_it_comes_back_as_it_was_finished(finished: Project) -> None:
+    assert finished.faber("run", "resume", RUN).returncode == 0
+    assert (finished.state["status"], finished.state["current_phase"]) == ("completed", "release")
+    finished.assert_projected()
+
+
+def test_what_was_recorded_after_the_checkout_is_not_set_back_to_the_commit(project: Project) -> None:
+    project.deliver(END, client="one", pid="1")
+    copy = kept_folder(project) / "state.json"
+    later = json.loads(copy.read_text()) | {"status": "paused"}
+    copy.write_text(json.dumps(later))
+    at = time.time() + 10
+    os.utime(copy, (at, at))
+    project.git("commit", "--allow-empty", "-qm", "HEAD moves")
+    assert "Status: paused" in project.faber("status").stdout
+    assert json.loads(copy.read_text()) == later
