@@ -523,7 +523,7 @@ def test_after_a_kill_past_the_mirror_the_next_append_removes_it_from_the_ledger
 def committed(project: Project, message: str) -> None:
     assert project.faber("seal").returncode == 0
     project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", message)
+    project.git("commit", "--quiet", "--allow-empty", "-m", message)
 
 
 def pulled(project: Project) -> None:
