@@ -41,7 +41,7 @@ def checkout_at_end(run: Run) -> Checkout | None:
     """Return the branch that is checked out, and whether anything outside `.fractary` is not committed.
 
     None outside git. No filter, hook or file system monitor runs: the repository's settings, and so its programs, may
-    be somebody else's. Submodules do not count. It takes at most `SECONDS`.
+    be somebody else's. No submodule is entered: its commit counts, its files are unknown. It takes at most `SECONDS`.
     """
     tree = work_tree_of(run.root)
     if tree is None:
@@ -69,15 +69,28 @@ class _Questions:
             return None
         printed = self._ask(
             *against_filters,
-            *("status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal", "--ignore-submodules=all"),
+            *("status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal", "--ignore-submodules=dirty"),
             *("--", ":(top)", ":(exclude).fractary"),
         ).answer_bytes()
         if printed is None:
             return None
         changes = [change for change in printed.split(b"\0") if change]
         if not against_filters or not all([change.startswith(b" M ") for change in changes]):
-            return bool(changes)
-        return self._is_changed_without_filter([change[3:] for change in changes[:MAX_CHANGED]]) if changes else False
+            return True if changes else self._is_unknown_in_submodules()
+        if not changes:
+            return self._is_unknown_in_submodules()
+        return self._is_changed_without_filter([change[3:] for change in changes[:MAX_CHANGED]])
+
+    def _is_unknown_in_submodules(self) -> bool | None:
+        """Return None if a submodule is checked out, whose files only git in it could compare; False if none is."""
+        if not os.path.lexists(os.path.join(self._tree.top, ".gitmodules")):
+            return False
+        printed = self._ask("ls-files", "--stage", "-z", "--full-name", "--", ":(top)").answer_bytes()
+        if printed is None:
+            return None
+        links = [entry.partition(b"\t")[2] for entry in printed.split(b"\0") if entry.startswith(b"160000 ")]
+        folders = [os.path.join(self._tree.top, os.fsdecode(link)) for link in links]
+        return None if any([os.path.lexists(os.path.join(folder, ".git")) for folder in folders]) else False
 
     def _is_changed_without_filter(self, paths: list[bytes]) -> bool | None:
         """Return whether one of these files has no filter; None if all have one, which alone could compare them."""

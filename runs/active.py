@@ -276,9 +276,9 @@ def theirs_is_claimed_here(root: str, ours: str, theirs: str) -> bool:
 def claimed_in_worktree(root: str, run_id: str) -> str | None:
     """Return the project's root in another work tree that is working on the run, if this one is not; else None.
 
-    Another work tree is working on a run if the run is active there and claimed; in the main one, if something was
-    recorded on it. Two kinds of run count as the main work tree's own, and None is returned there: a run that was
-    recorded in it while it has no claim, and a run that is finished in its copy.
+    Another work tree is working on a run if it has the run's state or ledger, and the run is active there and claimed;
+    in the main one, if something was recorded on it. Two kinds of run count as the main work tree's own, and None is
+    returned there: a run that was recorded in it while it has no claim, and a run that is finished in its copy.
     """
     tree, others = work_tree_of(root), other_roots(root)
     claim = read_claim(root) if others else None
@@ -305,8 +305,10 @@ def check_not_claimed_elsewhere(root: str, run_id: str, command: str) -> None:
 
 
 def _is_claimed(root: str, run_id: str) -> bool:
-    """Return whether a work tree is working on a run."""
+    """Return whether a work tree is working on a run; one that lacks the run's files is not."""
     tree = work_tree_of(root)
+    if not is_run_id(run_id) or not find_run(root, run_id).is_recorded():
+        return False
     active = _decide(root, is_alone=True)
     if tree is None or active.run_id != run_id:
         return False

@@ -118,7 +118,7 @@ def resume_point(state: dict[str, Any]) -> ResumePoint | None:
         return {"phase": phase, "step": step, "mode": "continue"}
     if status == "failed":
         of_phase = phase_state(state, phase)
-        failed = _text(of_phase, "failed_step") or _step_in(of_phase, phase)
+        failed = (_text(of_phase, "failed_step") or "").removeprefix(f"{phase}:") or _step_in(of_phase, phase)
         return {"phase": phase, "step": failed or step, "mode": "retry"}
     if status == "pending":
         return {"phase": "frame", "step": None, "mode": "start"}

@@ -244,15 +244,16 @@ def active_run(clone: Clone, tree: Tree, *, is_alone: bool = False) -> Active:
 def is_held_elsewhere(clone: Clone, tree: Tree, run: str) -> bool:
     """Return whether another work tree holds a run, where git has brought its name into this one."""
     # WORKTREES.md: "Without a claim, a run that another worktree of the clone holds is not active here". "Another
-    # worktree holds a run if its active file names the run and the run was started or resumed there (in the main work
-    # tree: if something was recorded on it there)." "A run that no other worktree holds is active in the main work
-    # tree: a run that `git pull` brings, unless it is finished".
+    # worktree holds a run if it has the run's files, its active file names the run and the run was started or resumed
+    # there (in the main work tree: if something was recorded on it there)." "A run that no other worktree holds is
+    # active in the main work tree: a run that `git pull` brings, unless it is finished".
     if tree.claim is not None and tree.claim[0] == run:
         return False
     if tree.root == "main" and (_status(clone, tree, run) in FINISHED or (tree.claim is None and run in tree.recorded)):
         return False
     return any(
-        active_run(clone, other, is_alone=True).run == run
+        run in other.states
+        and active_run(clone, other, is_alone=True).run == run
         and ((other.claim is not None and other.claim[0] == run) or (other.root == "main" and run in other.recorded))
         for other in clone.trees.values()
         if other is not tree

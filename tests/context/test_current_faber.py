@@ -54,6 +54,7 @@ def test_a_step_may_be_named_by_its_id(members: dict[str, Any], step: str | None
     ("phase", "step"),
     [
         ({"failed_step": "lint", "current_step": "test"}, "lint"),
+        ({"failed_step": "build:lint", "current_step": "test"}, "lint"),
         ({"current_step": "test"}, "test"),
         ({"current_step_id": "build:test"}, "test"),
         ({}, "implement"),

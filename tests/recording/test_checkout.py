@@ -175,11 +175,37 @@ def test_what_is_uncommitted_outside_our_folder_is_seen(project: Project) -> Non
     assert uncommitted(project) is True
 
 
-def test_a_submodule_does_not_count(project: Project, tmp_path: Path) -> None:
+@pytest.fixture
+def submodule(project: Project, tmp_path: Path) -> Project:
     other = Project.made(tmp_path / "other", run_id=RUN)
+    commit(other)
     project.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.root), "sub")
     commit(project)
-    project.write("sub/new.txt", "untracked\n")
+    return Project(project.root / "sub")
+
+
+def test_nobody_knows_what_is_uncommitted_in_a_submodule(project: Project, submodule: Project) -> None:
+    submodule.write("new.txt", "untracked\n")
+    assert uncommitted(project) is None
+    project.write("new.txt", "untracked\n")
+    assert uncommitted(project) is True
+
+
+def test_the_commit_of_a_submodule_counts(project: Project, submodule: Project, tmp_path: Path) -> None:
+    """Its own file system monitor does not run."""
+    program = tmp_path / "evil"
+    program.write_text(f"#!/bin/sh\necho x >> {tmp_path}/ran\nexit 1\n")
+    program.chmod(0o755)
+    submodule.write("new.txt", "one\n")
+    commit(submodule)
+    submodule.git("config", "core.fsmonitor", str(program))
+    assert uncommitted(project) is True
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_submodule_that_is_not_checked_out_has_nothing_uncommitted(project: Project, submodule: Project) -> None:
+    assert uncommitted(project) is None
+    project.git("submodule", "--quiet", "deinit", "--force", "sub")
     assert uncommitted(project) is False
 
 

@@ -184,3 +184,13 @@ def test_another_work_tree_that_has_the_run_gets_what_was_recorded_here(tmp_path
     assert linked.faber("project", RUN).returncode == 0
     assert "session_ended" in linked.types
     linked.assert_projected()
+
+
+def test_a_work_tree_without_the_runs_files_does_not_keep_the_run_from_one_that_has_them(tmp_path: Path) -> None:
+    project = begin(tmp_path / "project")
+    check_out_main(project)
+    project.git("worktree", "add", "-q", str(tmp_path / "linked"), "feature")
+    linked = Project(tmp_path / "linked")
+    assert linked.deliver(START, client="two", pid="2").packet is not None
+    assert linked.types.count("session_started") == 2
+    linked.assert_projected()
