@@ -33,7 +33,8 @@ MISSING = "missing"  # no status: neither the work tree nor the mirror has the r
 class Word:
     """A name that may say which run is active. `file` is the active file; None for the claim.
 
-    `run_id` is the run's id, which a name need not be: it may be the run's path. `at` is the word's age.
+    `run_id` is the run's id, which a name need not be: it may be the run's path. `at` is the word's age: its file's, or
+    that of the checkout that brought it, which `is_own` finds out.
     """
 
     def __init__(self, root: str, name: Name) -> None:
@@ -54,7 +55,9 @@ class Word:
         if self._is_own is None:
             from faber_ledger.runs import reflog  # asks git; rarely needed
 
-            origin = reflog.find_origin(self._root, self.file or "", self._name)
+            origin, latest = reflog.find_origin(self._root, self.file or "", self._name)
+            if origin == reflog.CHECKED_OUT:
+                self.at = min(self.at, latest)
             self._is_own = origin == reflog.WRITTEN or (origin == reflog.CHECKED_OUT and self._is_back_on_its_branch())
         return self._is_own
 
@@ -160,7 +163,8 @@ class ActiveRun:
     def named_since(self, moment: float, run_id: str) -> bool:
         """Return whether this work tree has named another run than `run_id` after a moment (seconds since 1970)."""
         others = [word for word in self.words if word.run_id != run_id and word.at > moment]
-        return any([word.status != MISSING and word.is_own() for word in others])
+        own = [word for word in others if word.status != MISSING and word.is_own()]
+        return any([word.at > moment for word in own])
 
 
 def active_run(root: str) -> ActiveRun:
@@ -203,7 +207,7 @@ def _choose(words: list[Word]) -> Word | None:
         return next((word for word in group if word.file is None), group[0])
     if not there:  # the claim names no file that could be corrected
         return next((word for word in words if word.file is not None), group[0])
-    return next((word for word in group if word.is_own()), group[0])
+    return max([word for word in group if word.is_own()], key=lambda word: word.at, default=group[0])
 
 
 def _decide_without_file(root: str, claim: Name | None, reason: str) -> ActiveRun:

@@ -7,6 +7,7 @@ merge, a checkout. It costs one call of git: `active.py` asks only where nothing
 from __future__ import annotations
 
 import os
+from math import inf
 
 from faber_ledger.files.untrusted import FileRefused, open_regular
 from faber_ledger.runs.active_file import ACTIVE_FILE_BYTES, first_line
@@ -46,27 +47,31 @@ class Move:
         return self.message.startswith(("rebase ", "pull ")) and f"{step}): " in self.message
 
 
-def find_origin(root: str, file: str, name: str) -> str:
-    """Return how an active file came to name a run: `WRITTEN`, `CHECKED_OUT` or `BROUGHT`."""
+def find_origin(root: str, file: str, name: str) -> tuple[str, float]:
+    """Return how an active file came to name a run, and the latest time at which it did if git moved HEAD then.
+
+    The first is `WRITTEN`, `CHECKED_OUT` or `BROUGHT`. A later `git reset --hard` writes the file again, and it names
+    the run no later for that. Without a move of HEAD the time is infinite.
+    """
     tree = work_tree_of(root)
     if tree is None:
-        return WRITTEN
+        return WRITTEN, inf
     moves = read_moves(os.path.join(tree.own, "logs", "HEAD"))
     commits = list(dict.fromkeys([commit for move in moves for commit in (move.old, move.new)]))
     names = _names_in(root, file, ["", "HEAD", *[commit for commit in commits if commit.strip("0")]])
     if names is None:
-        return BROUGHT
+        return BROUGHT, inf
     if names[""] != name:
-        return WRITTEN
+        return WRITTEN, inf
     if names["HEAD"] != name:
         # Only the index has it: no move in the reflog got it (DECISIONS 2), so it counts as written here, also where
         # `git checkout BRANCH -- FILE` staged it; unless git is at work and has staged what it brings.
         is_merging = any([os.path.lexists(os.path.join(tree.own, one)) for one in AT_WORK])
-        return BROUGHT if is_merging else WRITTEN
+        return BROUGHT if is_merging else WRITTEN, inf
     for move in _join_rebases(moves):
         if move.is_first or names.get(move.old) != name:
-            return _origin_of(move.message)
-    return BROUGHT  # by something that the reflog does not reach
+            return _origin_of(move.message), move.at + 1
+    return BROUGHT, inf  # by something that the reflog does not reach
 
 
 def _origin_of(message: str) -> str:
@@ -106,7 +111,7 @@ def _join_rebases(moves: list[Move]) -> list[Move]:
             continue
         since = since or move
         if move.is_rebase("start"):
-            joined.append(Move(move.old, since.new, since.message))
+            joined.append(Move(move.old, since.new, since.message, since.at))
             since = None
     return joined if since is None else [*joined, since]
 

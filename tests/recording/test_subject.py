@@ -104,6 +104,26 @@ def test_a_file_that_is_older_than_the_claim_does_not_hold(project: Project) -> 
     assert active(project) == RUN
 
 
+def test_a_name_is_as_old_as_its_checkout_even_if_git_writes_it_again(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(project)
+    project.git("checkout", "--quiet", "-b", "topic")
+    project.faber("run", "start", "--run-id", "mine", "--work-id", "1", "--yes")
+    commit(project)
+    project.git("checkout", "--quiet", "-b", "other")
+    name(project, "another")
+    add_run(project, "another")
+    commit(project)
+    with monkeypatch.context() as earlier:
+        earlier.setenv("GIT_COMMITTER_DATE", "2026-01-05T14:30:22Z")
+        project.git("checkout", "--quiet", "topic")
+    project.faber("run", "resume", RUN, "--yes")
+    project.git("reset", "--quiet", "--hard")
+    assert project.active_path.read_text() == "mine\n"
+    assert active(project) == RUN
+
+
 def test_doctor_never_advises_to_move_fabers_file(project: Project) -> None:
     add_run(project, "live")
     name(project, "live", FABERS)

@@ -39,7 +39,7 @@ class Repository(Project):
     @property
     def origin(self) -> str:
         forget_work_trees()
-        return find_origin(str(self.root), FILE, self.named)
+        return find_origin(str(self.root), FILE, self.named)[0]
 
 
 @pytest.fixture
