@@ -67,11 +67,10 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
     problem = active.find_problem(root) if run_id is None else None
     if problem is not None:
         warn(f"⚠️  {problem.message}")
-    if run_id is not None:
-        remember_use(root, _run(root, named).run_id)
-        run_id = named = _run(root, named).run_id
-        check_not_claimed_elsewhere(root, run_id, f"session-save --run-id {run_id}")
     run = _run(root, named)
+    if run_id is not None:
+        check_not_claimed_elsewhere(root, run.run_id, f"session-save --run-id {run.run_id}")
+        remember_use(root, run.run_id)
     warn_if_kept(run)
     writer, checkout, is_written = writer_of(root), checkout_at_end(run), False
     try:
