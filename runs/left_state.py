@@ -1,58 +1,88 @@
-"""The state of a run that a checkout took out of the work tree, as the commit that it left has it.
+"""The state of a run that git took out of the work tree, as the commit that a checkout left, or a branch, has it.
 
 FABER commits a run when it has finished it, and checks main out: no hook of ours runs in between. What the commit says
-is then newer than the copy of `state.json` that this clone keeps.
+is then newer than the copy of `state.json` that this clone keeps. 0.1.0 kept no copy at all.
 """
 
 from __future__ import annotations
 
 import os
 
+from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.file import sqlite3
+from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import blocks_of
+from faber_ledger.projections.fold import fold
 from faber_ledger.runs import state_file
-from faber_ledger.runs.clone import keep_state, read_state_copy, state_copy_path
+from faber_ledger.runs.clone import keep_state, mirror_path, read_state_copy, state_copy_path
 from faber_ledger.runs.git import GitQuery, work_tree_of
 from faber_ledger.runs.reflog import read_moves
 from faber_ledger.runs.run import LARGEST_STATE
 
 MOST_CHECKOUTS = 5  # since the copy was written, that are looked at, the newest
+MOST_COMMITS = 3  # of all local branches, since then: one may have removed the run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from faber_ledger.files.json_text import JsonText
     from faber_ledger.runs.run import Run
 
 
 def bring_copy_up_to_date(run: Run) -> None:
-    """Write the copy of a run's state from the commit that a checkout left, if the copy is older than the checkout.
+    """Write the copy of a run's state from the newest commit of a branch, or one that a checkout left, if it is newer.
 
-    The work tree lacks the run. Our own blocks stay as the copy has them. Git is asked only where HEAD has moved since
-    the copy was written; whatever cannot be read leaves the copy as it is.
+    The work tree lacks the run. Our own blocks stay as the copy has them; a missing copy gets them from the mirror.
+    Whatever cannot be read leaves the copy as it is, and so does a state that was updated before it.
     """
-    tree, path = work_tree_of(run.root), state_copy_path(run)
-    if tree is None or path is None:
+    path = state_copy_path(run)
+    if path is None:
         return
-    log = os.path.join(tree.own, "logs", "HEAD")
     try:
-        written = os.stat(path).st_mtime
-        if os.stat(log).st_mtime <= written:
-            return
-        left = [move.old for move in read_moves(log) if move.is_checkout and move.at >= int(written)]
-        for commit in left[:MOST_CHECKOUTS]:
+        written = os.stat(path).st_mtime if os.path.lexists(path) else 0.0
+        for commit in [*_commits_since(run, written), *_commits_left(run, written)]:
             content = _read_state(run, commit)
             if content is not None:
-                keep_state(run, content)
+                if content != read_state_copy(run):
+                    keep_state(run, content)
                 break
-        os.utime(path)
-    except (LedgerError, OSError):
+        if 0 < written < now():
+            os.utime(path)  # looked at until now
+    except (LedgerError, OSError, sqlite3.Error):
         return
+
+
+def _commits_left(run: Run, written: float) -> list[str]:
+    """Return the commits that checkouts of this work tree have left since, newest first."""
+    tree = work_tree_of(run.root)
+    log = os.path.join(tree.own, "logs", "HEAD") if tree is not None else ""
+    if not os.path.exists(log) or os.stat(log).st_mtime <= written:
+        return []
+    return [move.old for move in read_moves(log) if move.is_checkout and move.at >= int(written)][:MOST_CHECKOUTS]
+
+
+def _commits_since(run: Run, written: float) -> list[str]:
+    """Return the commits of local branches that have changed the run's state since, newest first."""
+    since = (f"--max-age={int(written)}", f"--max-count={MOST_COMMITS}")
+    asked = ["rev-list", *since, "--branches", "--", run.shown(run.state_path)]
+    return (GitQuery(asked, run.root).answer() or "").split()
 
 
 def _read_state(run: Run, commit: str) -> bytes | None:
-    """Return a run's state in a commit, with the blocks of the copy; raises LedgerError."""
+    """Return a run's state in a commit, with the blocks of the copy; None if it is older. Raises LedgerError."""
     asked = ["cat-file", "blob", f"{commit}:./{run.shown(run.state_path)}"]
     committed, copy = GitQuery(asked, run.root, limit=LARGEST_STATE).answer_bytes(), read_state_copy(run)
-    if committed is None or copy is None:
+    if committed is None:
         return None
-    blocks = blocks_of(state_file.parse_state(run, copy).value)
-    return state_file.parse_state(run, committed).with_members(dict(blocks)).encode()
+    state = state_file.parse_state(run, committed)
+    if copy is None:
+        with Log.read(mirror_path(run) or "") as log:
+            return state.with_members(dict(fold(log.stream()))).encode()
+    kept = state_file.parse_state(run, copy)
+    if _updated(state) < _updated(kept):
+        return None
+    return state.with_members(dict(blocks_of(kept.value))).encode()
+
+
+def _updated(state: JsonText) -> float:
+    return seconds_of(state.value.get("updated_at")) or 0.0

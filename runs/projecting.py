@@ -136,6 +136,8 @@ def _restore_state(run: Run, *, is_away: bool) -> str | None:
     copy it is the newest by `updated_at`; of two that are as old, the backup, but the copy if the whole run `is_away`:
     what git ignores was left in its folder.
     """
+    if is_away:
+        bring_copy_up_to_date(run)
     kept = [*_read_copy(run), *_read_backups(run)] if is_away else [*_read_backups(run), *_read_copy(run)]
     kept.sort(key=lambda one: seconds_of(one[1].value.get("updated_at")) or 0.0, reverse=True)
     found = _best_of(chain(kept, _read_commits(run, "HEAD")))
@@ -335,7 +337,6 @@ def _find_restorable(root: str, named: str | None) -> Run | None:
     run = find_run(root, named)
     if run.is_recorded() or os.path.islink(run.directory) or mirror_with_events(run) is None:
         return None
-    bring_copy_up_to_date(run)
     return run
 
 

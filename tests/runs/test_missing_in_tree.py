@@ -287,3 +287,42 @@ def test_what_was_recorded_after_the_checkout_is_not_set_back_to_the_commit(proj
     project.git("commit", "--allow-empty", "-qm", "HEAD moves")
     assert "Status: paused" in project.faber("status").stdout
     assert json.loads(copy.read_text()) == later
+
+
+def test_without_a_copy_as_0_1_0_left_it_the_state_is_the_branchs(project: Project) -> None:
+    (kept_folder(project) / "state.json").unlink()
+    assert project.deliver(PRE, client="one", pid="1").hint is not None
+    packet = project.deliver(COMPACTED, client="one", pid="1").packet
+    assert packet is not None
+    assert "❌" not in packet, packet
+    assert json.loads((kept_folder(project) / "state.json").read_text())["run_id"] == RUN
+
+
+@pytest.fixture
+def moved_on(project: Project, tmp_path: Path) -> Project:
+    """The run, which another work tree has moved on and committed without a hook of ours, and then was removed."""
+    project.git("worktree", "add", "-q", str(tmp_path / "linked"), "feature")
+    linked = Project(tmp_path / "linked")
+    linked.change_state(current_phase="evaluate")
+    linked.git("commit", "-qam", "evaluate")
+    project.git("worktree", "remove", "--force", str(tmp_path / "linked"))
+    return project
+
+
+def test_what_a_branch_has_got_since_is_what_packet_and_hint_tell(moved_on: Project) -> None:
+    assert "evaluate" in (moved_on.deliver(PRE, client="one", pid="1").hint or "")
+    assert "Phase: evaluate" in (moved_on.deliver(COMPACTED, client="one", pid="1").packet or "")
+
+
+@pytest.mark.parametrize("command", [["run", "resume", RUN], ["project", RUN]], ids=" ".join)
+def test_a_run_comes_back_as_the_branch_has_it_by_now(moved_on: Project, command: list[str]) -> None:
+    assert moved_on.faber(*command).returncode == 0
+    assert moved_on.state["current_phase"] == "evaluate"
+    moved_on.assert_projected()
+
+
+def test_a_branch_whose_state_was_updated_before_the_copy_does_not_replace_it(moved_on: Project) -> None:
+    copy = kept_folder(moved_on) / "state.json"
+    later = json.loads(copy.read_text()) | {"status": "paused", "updated_at": "2200-01-01T00:00:00Z"}
+    copy.write_text(json.dumps(later))
+    assert "Status: paused" in moved_on.faber("status").stdout
