@@ -13,7 +13,15 @@ from faber_ledger.ledger.whole_file import OURS
 from faber_ledger.runs.clone import doctor_folders, mirror_path, read_state_copy, state_copy_path
 from faber_ledger.runs.git import clone_folder
 from faber_ledger.runs.kept_summaries import remove_redacted_summaries
-from faber_ledger.runs.run import COPY_ENDINGS, LARGEST_STATE, STATE_BACKUP, UNFINISHED_ENDINGS, Run, with_suffix
+from faber_ledger.runs.run import (
+    COPY_ENDINGS,
+    LARGEST_STATE,
+    STATE_BACKUP,
+    UNFINISHED_ENDINGS,
+    Run,
+    find_run,
+    with_suffix,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,8 +44,10 @@ RUN_LIST = "run-list.json"
 def old_copies(run: Run) -> list[str]:
     """Return the old copies of a run's files: in its folder, beside its mirror, and where `doctor` keeps its own."""
     mirror = mirror_path(run)
-    kept = [Run(run.root, run.run_id, os.path.dirname(mirror))] if mirror else []
-    found = [path for one in (run, *kept) for path in _copies_of(one)]
+    beside = [Run(run.root, run.run_id, os.path.dirname(mirror))] if mirror else []
+    if run.is_kept:
+        beside = [find_run(run.root, run.run_id)]  # git leaves what it ignores
+    found = [path for one in (run, *beside) for path in _copies_of(one)]
     return found + _outdated_state(run) + [path for path in doctor_copies(run.root) if _is_of(path, run)]
 
 

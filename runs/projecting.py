@@ -14,11 +14,11 @@ from faber_ledger.projections.fold import PROJECTOR, fold
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.clone import read_state_copy
 from faber_ledger.runs.copies import mirror_with_events
-from faber_ledger.runs.git import GitQuery
+from faber_ledger.runs.git import GitQuery, is_tracked
 from faber_ledger.runs.left_state import bring_copy_up_to_date
 from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.old_copies import remove_old_copies
-from faber_ledger.runs.run import LARGEST_STATE, find_run, is_run_id
+from faber_ledger.runs.run import ACTIVE_FILES, LARGEST_STATE, find_run, is_run_id
 from faber_ledger.runs.state_merge import REQUIRED_KEYS, is_complete
 
 TYPE_CHECKING = False
@@ -318,8 +318,17 @@ def restore_run_from_mirror(root: str, named: str | None, warn: Callable[[str], 
     if _is_committed(run):
         warn(
             f"another branch or a stash has {run.run_id} too, and git refuses to put its files over these: remove"
-            f" {run.shown(run.directory)} before; this clone keeps what was recorded"
+            f" {' and '.join([run.shown(run.directory), *_own_active_files(root)])} before; this clone keeps what was"
+            " recorded"
         )
+
+
+def _own_active_files(root: str) -> list[str]:
+    """Return the active files that a run which is made active is written to, and that git does not have here."""
+    first, *others = ACTIVE_FILES
+    paths = {name: os.path.join(root, *name.split("/")) for name in ACTIVE_FILES}
+    there = [first, *[name for name in others if os.path.exists(os.path.dirname(paths[name]))]]
+    return [name for name in there if is_tracked(paths[name]) is not True]
 
 
 def find_removed_run(root: str, active: ActiveRun) -> str | None:

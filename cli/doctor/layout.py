@@ -17,6 +17,7 @@ from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.journal import find_refusal
 from faber_ledger.runs.active import claimed_in_worktree
 from faber_ledger.runs.git import is_tracked
+from faber_ledger.runs.kept import kept_run, not_in_tree, run_here
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import (
     ACTIVE_FILES,
@@ -147,6 +148,11 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
             yield Finding("error", f"{name} {problem}: {outcome}", hint, fix)
         else:
             named.append((name, run_id))
+    if active.run_id is not None and not active.is_shown and is_run_id(active.run_id):
+        run = run_here(patient.root, active.run_id)
+        if run.is_kept:
+            hint = f"run `faber-ledger run resume {run.run_id}`, or check its branch out"
+            yield Finding("note", not_in_tree(run), hint)
     names = ", ".join([f"{name} names {run_id}" for name, run_id in named])
     if active.is_shown:
         yield Finding("note", active.shown_line, f"run `faber-ledger run resume {active.run_id}` to work on it")
@@ -196,7 +202,7 @@ def _read_active_file(patient: Patient, path: str) -> tuple[str, str | None]:
         run = find_run(patient.root, run_id)
     except InvalidRunId:
         return run_id, f"names {run_id!r:.80}, which is not a run id"
-    if not run.has_files():
+    if not run.has_files() and kept_run(patient.root, run.run_id) is None:
         return run_id, f"names {run_id}, which is not here"
     return run_id, None
 

@@ -21,11 +21,12 @@ from faber_ledger.projections.blocks import blocks_of, current_session, session_
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import mirror_path
+from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.old_copies import run_list_path
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.projecting import known_members
-from faber_ledger.runs.run import Run, find_run, run_ids
+from faber_ledger.runs.run import Run, find_run, is_run_id, run_ids
 from faber_ledger.runs.state_file import is_state_ignored, read_state
 from faber_ledger.runs.united import open_united
 
@@ -47,7 +48,9 @@ Entries: TypeAlias = dict[str, tuple[list[FileKey], Row]]  # by the path of the 
 def list_runs(root: str) -> list[Row]:
     """Return what is known of each run of a project, newest first: by its last event, or by the time of its state."""
     runs = [find_run(root, run_id) for run_id in run_ids(root)]
-    active = active_run(root).run_id if runs else None
+    active = active_run(root).run_id
+    if active is not None and is_run_id(active) and (here := run_here(root, active)).is_kept:
+        runs.append(here)
     known = _load(root)
     entries: Entries = {}
     times: dict[str, str] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -326,3 +327,43 @@ def test_a_branch_whose_state_was_updated_before_the_copy_does_not_replace_it(mo
     later = json.loads(copy.read_text()) | {"status": "paused", "updated_at": "2200-01-01T00:00:00Z"}
     copy.write_text(json.dumps(later))
     assert "Status: paused" in moved_on.faber("status").stdout
+
+
+def test_the_run_list_has_the_run_on_which_the_client_records(project: Project) -> None:
+    done = project.faber("run", "list")
+    assert f"* {RUN}" in done.stdout
+    assert "no runs yet" not in done.stdout
+    (row,) = json.loads(project.faber("run", "list", "--json").stdout)["data"]
+    assert (row["active"], row["sessions"], row["events"]) == (True, 1, len(kept_events(project)))
+
+
+@pytest.mark.parametrize("is_left", [True, False])
+def test_doctor_says_where_what_happens_on_the_run_is_recorded(project: Project, is_left: bool) -> None:
+    if not is_left:
+        shutil.rmtree(project.run, ignore_errors=True)
+    done = project.faber("doctor")
+    assert NOT_IN_TREE in done.stdout
+    assert "hooks record nothing" not in done.stdout
+
+
+def test_the_hint_of_a_resume_is_enough_to_check_the_branch_out(project: Project) -> None:
+    project.active_path.unlink()
+    done = project.faber("run", "resume", RUN)
+    said = " ".join(done.stderr.split())
+    named = said.partition(": remove ")[2].partition(" before;")[0].split(" and ")
+    assert named == [f".fractary/runs/{RUN}", ".fractary/faber/.active-run-id"], said
+    for name in named:
+        path = project.root / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    project.git("checkout", "-q", "feature")
+    assert project.state["run_id"] == RUN
+
+
+def test_a_redaction_where_the_tree_lacks_the_run_removes_the_backup_that_git_left(project: Project) -> None:
+    (event,) = [one for one in kept_events(project) if one["event"]["type"] == "session_started"]
+    backup = project.run / "state.json.backup"
+    backup.parent.mkdir(parents=True, exist_ok=True)
+    backup.write_text(json.dumps({"run_id": RUN, "machine": project.hostname}))
+    done = project.faber("redact", event["id"], "--field", "environment.hostname", "--yes")
+    assert (done.returncode, backup.exists()) == (0, False), done.stderr
+    assert "state.json.backup" in done.stdout

@@ -44,7 +44,7 @@ def run_list(status: str | None, work_id: str | None, limit: int | None, as_json
         lines.append(f"{plural(left_out, 'older run')} not shown")
     taken = None if as_json else find_removed_run(root, active_run(root))
     if taken:
-        lines.append(f"{taken}: it was active here and was removed; `faber-ledger run resume {taken}` restores it")
+        lines.append(f"{taken}: its files are not in this work tree; `faber-ledger run resume {taken}` restores them")
     show(rows, lines, as_json=as_json)
 
 
