@@ -7,6 +7,7 @@ import os
 from faber_ledger.files.json_text import TOO_DEEP
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, StateInvalid
+from faber_ledger.ledger.event_types import REDACTED
 from faber_ledger.ledger.plain_json import loads
 from faber_ledger.projections import blocks
 from faber_ledger.projections.fold import Projector
@@ -123,29 +124,60 @@ def _last_reload(known: Blocks) -> Any:
 def adopt_sessions(run: Run, folded: Blocks, found: Blocks) -> list[Draft]:
     """Return the event that takes over the sessions that another tool of this work tree wrote into `found`.
 
-    `folded` are the blocks that the log gives. A session that came with a commit is not taken over: its log comes with
-    a commit too; what `git restore --source` brought from an older commit is not recognised. Nor is one taken over that
-    began while a session of this machine was open: it is that session. If git does not answer, none is. The event has
-    all members of the two blocks, since it becomes the blocks where nothing was folded before it.
+    It has all members of the two blocks, since it becomes the blocks where nothing was folded before it.
     """
-    known = _session_ids(folded)
-    unknown = [
-        entry for entry in blocks.session_history(found) if blocks.is_named(entry) and entry["session_id"] not in known
-    ]
+    written = list_written(run, folded, found)
+    adopted = blocks.empty()
+    adopted["sessions"].update(total_sessions=len(written), session_history=written)
+    event = _adoption(run, adopted)
+    return [{"event": event}] if written and len(event["blocks"]) <= LONGEST_ADOPTION else []
+
+
+def list_written(run: Run, folded: Blocks, found: Blocks) -> list[Entry]:
+    """List the entries of `found` to take over: of sessions that another tool of this work tree wrote.
+
+    `folded` are the blocks that the log gives. A session that git brought is not taken over: its log comes with git
+    too; one that an ordinary commit of this work tree has was written here. What `git restore --source` brought from an
+    older commit is not recognised. Nor is one taken over that began while a session of this machine was open: it is
+    that session; nor one that was redacted. If git does not answer, none is.
+    """
+    unknown = list_unknown(folded, found)
     if not unknown:
         return []
-    spans = list(_spans_of_this_machine(folded))
-    unknown = [entry for entry in unknown if not _is_within(seconds_of(entry.get("started_at")), spans)]
+    spans, redacted = list(_spans_of_this_machine(folded)), _redacted_starts(folded)
+    unknown = [
+        entry
+        for entry in unknown
+        if not (_is_within(seconds_of(entry.get("started_at")), spans) or entry.get("started_at") in redacted)
+    ]
     if unknown:
-        states = _states_of_git(run)
-        if states is None:
-            return []
-        brought = {name for state in states for name in _session_ids(blocks.blocks_of(state))}
-        unknown = [entry for entry in unknown if entry["session_id"] not in brought]
-    adopted = blocks.empty()
-    adopted["sessions"].update(total_sessions=len(unknown), session_history=unknown)
-    event = _adoption(run, adopted)
-    return [{"event": event}] if unknown and len(event["blocks"]) <= LONGEST_ADOPTION else []
+        from faber_ledger.runs.reflog import find_written
+
+        def read(content: bytes) -> set[str]:
+            try:
+                return _session_ids(blocks.blocks_of(state_file.parse_state(run, content).value))
+            except LedgerError:
+                return set()
+
+        wanted = list(dict.fromkeys([entry["session_id"] for entry in unknown]))
+        written = {*find_written(run.directory, os.path.basename(run.state_path), wanted, read, LARGEST_STATE)}
+        unknown = [entry for entry in unknown if entry["session_id"] in written]
+    return unknown
+
+
+def list_unknown(folded: Blocks, found: Blocks) -> list[Entry]:
+    """List the entries of `found` whose sessions the log does not know."""
+    known = _session_ids(folded)
+    return [
+        entry for entry in blocks.session_history(found) if blocks.is_named(entry) and entry["session_id"] not in known
+    ]
+
+
+def _redacted_starts(folded: Blocks) -> set[str]:
+    """Return when the sessions began whose id was redacted; a state that git merged may still have their entries."""
+    entries = [entry for entry in blocks.session_history(folded) if blocks.is_named(entry)]
+    starts = [entry.get("started_at") for entry in entries if entry["session_id"] == REDACTED]
+    return {start for start in starts if isinstance(start, str)}
 
 
 def describe_overwritten(run: Run, events: Iterable[Recorded], folded: Blocks, found: Blocks) -> str | None:

@@ -352,3 +352,33 @@ def drain_waiting(run: Run, at: float, *, warn: Callable[[str], None]) -> None:
     if waiting(run):
         with Recording(run, at=at, writer=writer_of(run.root), warn=warn, tolerant=True):
             pass  # opening a recording records them
+
+
+def record_before_projecting(run: Run, at: float, *, warn: Callable[[str], None]) -> None:
+    """Record what waits, and adopt the sessions that another tool wrote; raises what `Recording` raises.
+
+    Every command that is about to project a run calls it, since the projection writes the two blocks again from the
+    log. `warn` gets what else another tool wrote into them.
+    """
+    from faber_ledger.recording import adoption  # no hook projects without recording
+    from faber_ledger.runs.united import read_log
+
+    drain_waiting(run, at, warn=warn)
+    try:
+        state = state_file.read_known(run)
+        found = blocks.blocks_of(state.value)
+        if blocks.is_too_deep(found):
+            return
+        with read_log(run) as log:
+            if not log.heads() or state.shows(log):
+                return
+            folded = fold(log.stream())
+            has_unknown = bool(adoption.list_unknown(folded, found))
+            line = None if has_unknown else adoption.describe_overwritten(run, log.stream(), folded, found)
+    except (LedgerError, OSError, sqlite3.Error):  # the projection itself says what is wrong
+        return
+    if has_unknown:
+        with Recording(run, at=at, writer=writer_of(run.root), warn=warn) as recording:
+            recording.project()
+    elif line is not None:
+        warn(line)

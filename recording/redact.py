@@ -25,7 +25,7 @@ from faber_ledger.ledger.redaction import (
     united_remains,
 )
 from faber_ledger.projections.fold import fold
-from faber_ledger.recording.recording import drain_waiting
+from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import state_file
 from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.copies import mirror_with_events, runs_in_other_work_trees
@@ -214,8 +214,9 @@ def redact_event(
     under the lock, and `clean` with its plan while the texts are still known. Raises what they, `RunLock`, `Log.open`
     and `read_state` raise.
     """
-    drain_waiting(run, at, warn=warn)
     runs = runs_in_work_trees(run)
+    for one in runs:
+        record_before_projecting(one, at, warn=warn)
     kept = kept_run(run.root, run.run_id)  # another work tree, which lacks the run, may be recording on it
     with ExitStack() as stack:
         for path in sorted({one.lock_path for one in [*runs, *([kept] if kept else [])]}):

@@ -192,22 +192,16 @@ def _read_commits(run: Run, revisions: str) -> Iterator[OldState]:
 
 
 def restore_backup(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
-    """Replace state.json by its newest readable backup, and project the log onto it if it has an event.
+    """Replace state.json by its newest readable backup; return its path, and whether there is a log to project onto it.
 
-    Return the backup's path, and whether there was a log to project. Raises LedgerError if state.json is readable or no
-    backup is, and as `open_log`.
+    A log without an event, as a killed first hook leaves it, is none: its first event adopts the restored blocks.
+    Raises LedgerError if state.json is readable or no backup is, and as `open_log`.
     """
     with RunLock(run.lock_path):
         if not (os.path.lexists(run.ledger_path) or mirror_with_events(run)):
             return _replace_by_backup(run), False
         with open_log(run, warn) as opened:
-            backup = _replace_by_backup(run)
-            if not opened.log.heads():  # as a killed first hook leaves it: the next event adopts the restored blocks
-                return backup, False
-            state_file.project_blocks(run, opened, _fold_checked(opened.log), warn=warn)
-            if opened.redacted:
-                remove_old_copies(run, opened.log, warn)
-            return backup, True
+            return _replace_by_backup(run), bool(opened.log.heads())
 
 
 def _replace_by_backup(run: Run) -> str:

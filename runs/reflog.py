@@ -1,7 +1,8 @@
-"""Where the name in an active file comes from: git brought it, or a tool wrote it in this work tree.
+"""Where a name in a file comes from, a run's or a session's: git brought it, or a tool wrote it in this work tree.
 
 The reflog of a work tree's HEAD says what moved it from commit to commit: a commit that was made here, or a pull, a
-merge, a checkout. It costs one call of git: `active.py` asks only where nothing cheaper decides.
+merge, a checkout. It costs one call of git: `active.py` asks only where nothing cheaper decides, `adoption.py` only
+for sessions that no log knows.
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ from math import inf
 
 from faber_ledger.files.untrusted import FileRefused, open_regular
 from faber_ledger.runs.active_file import ACTIVE_FILE_BYTES, first_line
-from faber_ledger.runs.git import GitQuery, work_tree_of
+from faber_ledger.runs.git import LIMIT, GitQuery, WorkTree, work_tree_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    Reader = Callable[[bytes], Collection[str]]
 
 WRITTEN = "written"  # by a tool in this work tree, whether it was committed here or not
 CHECKED_OUT = "checked out"  # by a checkout or a switch
@@ -21,6 +28,7 @@ MOST_MOVES = 100  # of HEAD that are looked at, the newest
 LONGEST_LOG = 64 * 1024
 # Files in a work tree's git directory that stand there while git has staged what it brings.
 AT_WORK = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "SQUASH_MSG", "rebase-merge", "rebase-apply")
+COMING = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")  # those of them that are a commit
 
 
 class Move:
@@ -57,21 +65,55 @@ def find_origin(root: str, file: str, name: str) -> tuple[str, float]:
     if tree is None:
         return WRITTEN, inf
     moves = read_moves(os.path.join(tree.own, "logs", "HEAD"))
-    commits = list(dict.fromkeys([commit for move in moves for commit in (move.old, move.new)]))
-    names = _names_in(root, file, ["", "HEAD", *[commit for commit in commits if commit.strip("0")]])
+    names = _names_in(root, file, ["", "HEAD", *_commits_of(moves)], _read_active_file)
     if names is None:
         return BROUGHT, inf
-    if names[""] != name:
+    if name not in names[""]:
         return WRITTEN, inf
-    if names["HEAD"] != name:
+    if name not in names["HEAD"]:
         # Only the index has it: no move in the reflog got it (DECISIONS 2), so it counts as written here, also where
         # `git checkout BRANCH -- FILE` staged it; unless git is at work and has staged what it brings.
-        is_merging = any([os.path.lexists(os.path.join(tree.own, one)) for one in AT_WORK])
-        return BROUGHT if is_merging else WRITTEN, inf
+        return BROUGHT if _is_at_work(tree) else WRITTEN, inf
     for move in _join_rebases(moves):
-        if move.is_first or names.get(move.old) != name:
+        if move.is_first or name not in names[move.old]:
             return _origin_of(move.message), move.at + 1
     return BROUGHT, inf  # by something that the reflog does not reach
+
+
+def find_written(folder: str, file: str, wanted: Collection[str], read: Reader, limit: int) -> list[str]:
+    """Return those `wanted` names in a file that a tool wrote in this work tree, committed here or not.
+
+    `read` returns the names in a version of the file. In a commit a name is this work tree's word if the first move of
+    HEAD that got it was an ordinary commit, whatever git brought and took away since. None is if git does not answer
+    within `limit` bytes.
+    """
+    tree = work_tree_of(folder)
+    if tree is None:
+        return list(wanted)
+    moves = _join_rebases(read_moves(os.path.join(tree.own, "logs", "HEAD")))
+    names = _names_in(folder, file, ["", "HEAD", *COMING, *_commits_of(moves)], read, limit)
+    if names is None:
+        return []
+    coming = {name for revision in COMING for name in names[revision]} | {*(names[""] if _is_at_work(tree) else [])}
+    return [
+        name
+        for name in wanted
+        if (_is_committed_here(name, moves, names) if name in names["HEAD"] else name not in coming)
+    ]
+
+
+def _is_committed_here(name: str, moves: list[Move], names: dict[str, Collection[str]]) -> bool:
+    """Return whether the first move of HEAD that got a name was an ordinary commit; False if it is not known."""
+    for move in reversed(moves):
+        if not move.is_first and name in names[move.old]:
+            return False
+        if name in names[move.new]:
+            return _origin_of(move.message) == WRITTEN
+    return False
+
+
+def _is_at_work(tree: WorkTree) -> bool:
+    return any([os.path.lexists(os.path.join(tree.own, one)) for one in AT_WORK])
 
 
 def _origin_of(message: str) -> str:
@@ -80,6 +122,10 @@ def _origin_of(message: str) -> str:
     if action in ("commit", "commit (initial)", "commit (amend)"):
         return WRITTEN
     return CHECKED_OUT if action == "checkout" and rest.startswith(" moving") else BROUGHT
+
+
+def _commits_of(moves: list[Move]) -> list[str]:
+    return [one for one in dict.fromkeys([name for move in moves for name in (move.old, move.new)]) if one.strip("0")]
 
 
 def read_moves(path: str) -> list[Move]:
@@ -116,25 +162,35 @@ def _join_rebases(moves: list[Move]) -> list[Move]:
     return joined if since is None else [*joined, since]
 
 
-def _names_in(root: str, file: str, revisions: list[str]) -> dict[str, str | None] | None:
-    """Return what an active file names in the index ("") and in commits; None if git does not answer."""
+def _names_in(
+    folder: str, file: str, revisions: list[str], read: Reader, limit: int = LIMIT
+) -> dict[str, Collection[str]] | None:
+    """Return the names in a file's versions in the index ("") and in commits; None if git does not answer."""
     asked = "".join([f"{revision}:./{file}\n" for revision in revisions])
-    printed = GitQuery(["cat-file", "--batch"], root, content=asked.encode()).answer_bytes()
+    printed = GitQuery(["cat-file", "--batch"], folder, limit=limit, content=asked.encode()).answer_bytes()
     if printed is None:
         return None
-    names: dict[str, str | None] = {}
+    names: dict[str, Collection[str]] = {}
+    known: dict[bytes, Collection[str]] = {}  # by the version's line, which has its hash
     at = 0
     for revision in revisions:
-        line, _, rest = printed[at:].partition(b"\n")
-        at += len(line) + 1
+        end = printed.find(b"\n", at)
+        line = printed[at:end]
+        at = end + 1
         kind, size = [*line.split(b" ")[-2:], b""][:2]
         if kind != b"blob" or not size.isdigit():
-            names[revision] = None
+            names[revision] = ()
             continue
-        content = rest[: int(size)]
+        if line not in known:
+            known[line] = read(printed[at : at + int(size)])
+        names[revision] = known[line]
         at += int(size) + 1
-        try:
-            names[revision] = first_line(content[:ACTIVE_FILE_BYTES])
-        except UnicodeDecodeError:
-            names[revision] = None
     return names
+
+
+def _read_active_file(content: bytes) -> Collection[str]:
+    try:
+        name = first_line(content[:ACTIVE_FILE_BYTES])
+    except UnicodeDecodeError:
+        return ()
+    return () if name is None else (name,)

@@ -21,7 +21,7 @@ from faber_ledger.ledger.journal import play_journal
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import still_holds_payload
-from faber_ledger.recording.recording import drain_waiting
+from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs.clone import is_recovery_due, mirror_path
 from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.mirror import open_log
@@ -158,7 +158,7 @@ def _insert_missing(staged: Staged, run: Run, file: str, checked: list[Head] | N
 def _write_blocks(run: Run, *, redacted: bool) -> int:
     """Write the run's blocks; only warn if that fails, since the events are in the log by now."""
     try:
-        drain_waiting(run, now(), warn=warn)
+        record_before_projecting(run, now(), warn=warn)
         reproject(run, rebuild=False, warn=warn, redacted=redacted, defaults={})
     except IntegrityError:
         raise

@@ -15,11 +15,13 @@ from faber_ledger.cli.ui.which_run import project_again
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger import whole_file
+from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.union import merge_rows, rows_of, write_union
+from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import theirs_is_claimed_here
 from faber_ledger.runs.clone import is_recovery_due
@@ -159,6 +161,7 @@ def _project(found: list[Conflict], results: list[Result]) -> None:
             continue
         try:
             if os.path.lexists(run.ledger_path):
+                record_before_projecting(run, now(), warn=warn)
                 project_again(run, rebuild=True)
                 git("add", "--", run.ledger_path)
             is_in_conflict = run.shown(run.state_path) in [conflict.path for conflict in found]

@@ -21,7 +21,7 @@ from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import FORGED
 from faber_ledger.ledger.verify import find_problems
-from faber_ledger.recording.recording import drain_waiting
+from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import is_recovery_due
 from faber_ledger.runs.conflicts import find_conflicts
@@ -126,7 +126,7 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
         with RunLock(run.lock_path), open_log(run, warn) as opened:
             opened.commit()
             returned, redacted = opened.returned, opened.redacted
-        drain_waiting(run, now(), warn=warn)  # what a hook could not append belongs to this work and its commit
+        record_before_projecting(run, now(), warn=warn)  # what is not in the log yet belongs to this commit
         _check(run)
         project_again(run, rebuild=False, redacted=redacted)
     with RunLock(run.lock_path):  # git takes no lock, and would read a half-written file

@@ -1,4 +1,4 @@
-"""Project a run, after the deliveries that wait have been recorded."""
+"""Project a run, after what is not in its log yet has been recorded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.ledger.clock import now
-from faber_ledger.recording.recording import drain_waiting
+from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs.projecting import reproject, restore_backup
 
 if TYPE_CHECKING:
@@ -19,10 +19,13 @@ def project_run(run: Run, *, rebuild: bool, restore: bool, warn: Callable[[str],
     """Write a run's blocks, restoring a backup first if needed, and return the outcome; raises as `reproject`."""
     missing = not os.path.lexists(run.state_path)
     if restore:
-        used, is_projected = restore_backup(run, warn=warn)
+        used, has_events = restore_backup(run, warn=warn)
+        if has_events:
+            record_before_projecting(run, now(), warn=warn)
+            reproject(run, rebuild=True, warn=warn)
         name = os.path.basename(used)
-        return {"run_id": run.run_id, "outcome": "restored", "backup": name, "projected": is_projected}
-    drain_waiting(run, now(), warn=warn)
+        return {"run_id": run.run_id, "outcome": "restored", "backup": name, "projected": has_events}
+    record_before_projecting(run, now(), warn=warn)
     result = reproject(run, rebuild=rebuild, warn=warn, defaults={})
     if result.source is not None:
         return {"run_id": run.run_id, "outcome": "restored", "backup": result.source, "projected": True}

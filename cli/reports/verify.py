@@ -5,9 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from faber_ledger.cli.reports.anchors import hint_to_restore
 from faber_ledger.cli.ui.progress import progress
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import recheck_under_lock
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.effective import effective_redactions
@@ -18,13 +20,19 @@ from faber_ledger.ledger.problems import FORGED, LogProblem
 from faber_ledger.ledger.redaction import command_for, still_holds_payload
 from faber_ledger.ledger.union import hash_in, runs_in
 from faber_ledger.ledger.verify import find_problems
+from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import fold
+from faber_ledger.recording.adoption import list_unknown, list_written
 from faber_ledger.runs.copies import WORK_TREE, copies_of, mirror_with_events
 from faber_ledger.runs.kept import recorded_alone
 from faber_ledger.runs.lost import loss_of_events
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import is_state_ignored, read_state
+from faber_ledger.runs.united import read_log
+
+if TYPE_CHECKING:
+    from faber_ledger.projections.blocks import Blocks
 
 
 def run_findings(run: Run, *, is_one_of_many: bool = False) -> list[LogProblem]:
@@ -149,7 +157,31 @@ def _projection_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
             return
         yield LogProblem(ProjectionDiffers.code, None, f"state.json cannot be compared: {error.message}", error.hint)
         return
-    for name in differing_blocks(blocks, state):
+    differing = differing_blocks(blocks, state)
+    if differing and not is_damaged:
+        hint = _hint_for_unknown(run, blocks_of(state)) or hint
+    for name in differing:
         yield LogProblem(
             ProjectionDiffers.code, None, f"the block `{name}` in state.json is not what the log says", hint
         )
+
+
+def _hint_for_unknown(run: Run, found: Blocks) -> str | None:
+    """Return what to do about sessions that the log does not know; None if it knows all."""
+    try:
+        with read_log(run) as log:
+            folded = fold(log.stream())
+            unknown = {entry["session_id"] for entry in list_unknown(folded, found)}
+            if not (unknown and log.heads()):
+                return None
+    except LedgerError:
+        return None
+    left = unknown - {entry["session_id"] for entry in list_written(run, folded, found)}
+    if not left:
+        what = plural(len(unknown), "session")
+        return f"run `faber-ledger project {run.run_id}` to take over the {what} that another tool wrote into the block"
+    path = run.shown(run.state_path)
+    return (
+        f"copy {path} if you need its session {min(left)}, which the log does not know: git brought it,"
+        " or it began while another was open, and the next hook writes the block from the log"
+    )

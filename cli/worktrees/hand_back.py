@@ -11,12 +11,14 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.worktrees import git
+from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import missing_rows
 from faber_ledger.projections.blocks import NAMES
+from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.mirror import open_log
@@ -69,6 +71,8 @@ def hand_back(site: Site, plan: HandBack, *, warn: Callable[[str], None]) -> str
 
     Returns what was done, as a line. Raises as `Log.open`, `write_members` and `RunLock`, and GitFailed.
     """
+    for run in (plan.run, plan.home):
+        record_before_projecting(run, now(), warn=warn)
     with RunLock(plan.run.lock_path):
         with RunLock(plan.home.lock_path), open_log(plan.home, warn) as opened, opened.log.writing():
             with Log.read(plan.run.ledger_path) as last:

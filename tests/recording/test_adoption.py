@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -190,19 +191,216 @@ def test_a_session_that_began_while_one_of_this_machine_was_open_adds_nothing(tm
     project.assert_projected()
 
 
-def test_a_session_that_came_with_a_commit_is_not_adopted(tmp_path: Path) -> None:
-    """Its ledger comes with a commit too, or the colleague has none."""
+def commit(project: Project, message: str) -> None:
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", message)
+
+
+def committed_project(root: Path) -> Project:
+    """Return a project with one session, recorded and committed, whose clone can be `pull`ed from."""
+    project = Project.made(root / "project")
+    assert project.faber("init", "--git-only").returncode == 0
+    project.deliver(START, client=ME)
+    project.deliver(END, client=ME)
+    commit(project, "Record a session")
+    return project
+
+
+def session_ids(project: Project) -> list[str]:
+    return [one["session_id"] for one in project.history]
+
+
+BRINGING: dict[str, list[list[str]]] = {
+    "pull": [["pull", "--quiet", "--ff-only", "theirs", "main"]],
+    "pull with a commit of its own": [["pull", "--quiet", "--no-rebase", "theirs", "main"]],
+    "checkout": [["fetch", "--quiet", "theirs"], ["checkout", "--quiet", "theirs/main"]],
+    "reset": [["fetch", "--quiet", "theirs"], ["reset", "--quiet", "--hard", "theirs/main"]],
+    "pull, then a commit again": [
+        ["pull", "--quiet", "--ff-only", "theirs", "main"],
+        ["reset", "--quiet", "--soft", "HEAD~1"],
+        ["commit", "--quiet", "-m", "The same again"],
+    ],
+}
+
+
+@pytest.mark.parametrize("way", BRINGING)
+@pytest.mark.parametrize("how", ["hook", "seal", "project"])
+def test_a_session_that_git_brought_is_not_adopted(tmp_path: Path, way: str, how: str) -> None:
+    """Its ledger comes with git too, or the colleague has none."""
+    project = committed_project(tmp_path)
+    theirs = project.clone(tmp_path / "theirs", "desktop")
+    write_session(theirs, entry(A))
+    commit(theirs, "A colleague's state")
+    project.git("remote", "add", "theirs", str(theirs.root))
+    if way == "pull with a commit of its own":
+        project.write("code.txt", "mine\n")
+        commit(project, "Work")
+    for command in BRINGING[way]:
+        project.git(*command)
+    assert A in session_ids(project)
+    project.change_state(current_phase="evaluate")  # a tool of this work tree changes something else
+    commit(project, "and commits it")
+    if how == "hook":
+        assert project.deliver(START, client=ME).packet
+        lines = project.log_lines[-1]
+    else:
+        lines = project.faber(how, project.run_id).stderr
+    assert A not in session_ids(project)
+    assert len(project.of_type("run_adopted")) == 1
+    assert "session_history[1]" in lines
+    assert "the ledger's values are written" in lines
+    project.assert_projected()
+
+
+PROJECTING: dict[str, list[list[str]]] = {
+    "seal": [["seal"]],
+    "seal --all": [["seal", "--all"]],
+    "project": [["project"]],
+    "project --rebuild": [["project", "--rebuild"]],
+    "redact": [["redact", "2", "--yes", "--reason", "x"]],
+}
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+@pytest.mark.parametrize("way", PROJECTING)
+def test_a_command_adopts_what_a_tool_wrote_before_it_projects(tmp_path: Path, way: str, is_committed: bool) -> None:
+    project = committed_project(tmp_path)
+    write_session(project, entry(A, by="another tool"))
+    if is_committed:
+        commit(project, "FABER commits at the end of Frame")
+    for command in PROJECTING[way]:
+        done = project.faber(*command)
+        assert done.returncode == 0, done.stderr
+    assert project.history[1]["by"] == "another tool"
+    assert [one["blocks"].count('"session_id"') for one in project.of_type("run_adopted")][1:] == [1]
+    assert "ledger's values" not in done.stderr
+    project.assert_projected()
+    count = len(project.events)
+    assert project.faber("project").returncode == 0
+    assert len(project.events) == count
+
+
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_verify_names_the_command_that_adopts(tmp_path: Path, is_committed: bool) -> None:
+    project = committed_project(tmp_path)
+    write_session(project, entry(A))
+    if is_committed:
+        commit(project, "FABER commits at the end of Frame")
+    verified = project.faber("verify")
+    assert verified.returncode == 21
+    assert f"`faber-ledger project {project.run_id}` to take over the 1 session" in verified.stdout
+
+
+def test_verify_names_no_command_that_writes_over_a_session(tmp_path: Path) -> None:
+    project = committed_project(tmp_path)
+    theirs = project.clone(tmp_path / "theirs", "desktop")
+    write_session(theirs, entry(A))
+    commit(theirs, "A colleague's state")
+    project.git("pull", "--quiet", str(theirs.root), "main")
+    verified = project.faber("verify")
+    assert verified.returncode == 21
+    assert A in verified.stdout
+    assert "`faber-ledger" not in verified.stdout
+
+
+@pytest.mark.parametrize("is_staged", [False, True])
+def test_the_pre_commit_hook_adopts_what_a_tool_wrote(tmp_path: Path, is_staged: bool) -> None:
+    project = committed_project(tmp_path)
+    assert project.faber("init", "--pre-commit").returncode == 0
+    write_session(project, entry(A))
+    if is_staged:
+        project.git("add", "-A")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{COMMAND.parent}:{os.environ['PATH']}")
+        project.git("commit", "--quiet", "-a", "-m", "The tool's session")
+    assert len(project.of_type("run_adopted")) == 2
+    assert A in project.git("show", f"HEAD:{project.state_path.relative_to(project.root)}")
+    project.assert_projected()
+
+
+MOVING: dict[str, list[list[str]]] = {
+    "commit": [],
+    "amend": [["commit", "--quiet", "--amend", "-m", "The same, amended"]],
+    "checkout and back": [["checkout", "--quiet", "HEAD~1"], ["checkout", "--quiet", "main"]],
+    "rebase": [
+        ["checkout", "--quiet", "-b", "base", "HEAD~1"],
+        ["commit", "--quiet", "--allow-empty", "-m", "A base"],
+        ["rebase", "--quiet", "base", "main"],
+    ],
+}
+
+
+@pytest.mark.parametrize("way", MOVING)
+def test_the_next_hook_adopts_what_a_tool_wrote_and_committed_here(tmp_path: Path, way: str) -> None:
+    project = committed_project(tmp_path)
+    write_session(project, entry(A))
+    commit(project, "FABER commits at the end of Frame")
+    for command in MOVING[way]:
+        project.git(*command)
+    assert project.deliver(START, client=ME).packet
+    assert session_ids(project)[1] == A
+    assert len(project.of_type("run_adopted")) == 2
+    assert project.log_lines == []
+    project.assert_projected()
+
+
+def test_resolve_adopts_what_a_tool_wrote_and_committed_here(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     project.deliver(START, client=ME)
     project.deliver(END, client=ME)
+    commit(project, "Record a session")
+    project.git("checkout", "--quiet", "-b", "other")
+    project.deliver(START, client="two")
+    project.deliver(END, client="two")
+    commit(project, "Record another")
+    project.git("checkout", "--quiet", "main")
     write_session(project, entry(A))
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", "A colleague's state")
-    project.change_state(current_phase="evaluate")  # a tool of this work tree changes something else
-    assert project.deliver(START, client=ME).packet
-    assert len(project.history) == 2
-    assert len(project.of_type("run_adopted")) == 1
-    assert "the ledger's values are written" in project.log_lines[-1]
+    commit(project, "The tool's session")
+    with pytest.raises(subprocess.CalledProcessError):  # no merge driver is set up
+        project.git("merge", "--quiet", "other")
+    done = project.faber("resolve")
+    assert done.returncode == 0, done.stderr
+    assert A in session_ids(project)
+    assert len(session_ids(project)) == 3
+    project.assert_projected()
+
+
+def test_a_restored_backup_keeps_the_session_that_a_tool_wrote(tmp_path: Path) -> None:
+    """FABER's own tool makes a backup of the state too."""
+    project = committed_project(tmp_path)
+    write_session(project, entry(A))
+    project.state_path.with_name("state.json.backup").write_bytes(project.state_path.read_bytes())
+    project.state_path.write_text("{")
+    done = project.faber("project", "--restore")
+    assert done.returncode == 0, done.stderr
+    assert session_ids(project)[1] == A
+    assert len(project.of_type("run_adopted")) == 2
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("command", ["seal", "project"])
+def test_a_command_says_what_it_writes_over(tmp_path: Path, command: str) -> None:
+    project = committed_project(tmp_path)
+    project.change_state(context_metadata={**project.metadata, "compaction_count": 7})
+    (line,) = project.faber(command).stderr.splitlines()
+    assert "state.json differed from the ledger in context_metadata.compaction_count" in line
+    assert project.faber(command).stderr == ""
+
+
+def test_a_session_whose_id_was_redacted_is_not_adopted_again(tmp_path: Path) -> None:
+    """A colleague redacts it in the ledger; the merge of our states keeps its entry."""
+    project = committed_project(tmp_path)
+    write_session(project, entry(A))
+    assert project.faber("seal").returncode == 0
+    before = project.state_path.read_bytes()
+    adopted = [one["id"] for one in project.events if one["event"]["type"] == "run_adopted"][1]
+    field = "blocks.sessions.session_history.0.session_id"
+    done = project.faber("redact", adopted, "--field", field, "--yes", "--reason", "x")
+    assert done.returncode == 0, done.stderr
+    project.state_path.write_bytes(before)
+    assert project.faber("project").returncode == 0
+    assert A not in session_ids(project)
+    assert len(project.of_type("run_adopted")) == 2
     project.assert_projected()
 
 
