@@ -136,8 +136,9 @@ class Hook:
         except Exception as error:  # noqa: BLE001 -- the agent gets its context all the same
             if packet is None:
                 packet, loads = self._pack(gathered, problems, settings, None)
-            self._spool(error, loads)
+            is_kept = self._spool(error, loads)
         else:
+            is_kept = True
             if is_repeated:
                 return None
             claim_if_active(self.run.root, self._active, self.run.run_id, self.warn)
@@ -145,6 +146,8 @@ class Hook:
         self._export_variables(state)
         if not self.run.is_kept:
             return Answer(packet)
+        if not is_kept:
+            return Answer(packet.removesuffix(self._last_line()))  # which would say where it is recorded
         from faber_ledger.runs.kept import not_in_tree
 
         return Answer(packet, f"faber-ledger: {not_in_tree(self.run)}")
@@ -318,8 +321,11 @@ class Hook:
         except (OSError, spool.Full) as refusal:
             self.warn(f"the delivery cannot be spooled: {refusal}")
 
-    def _spool(self, error: Exception, loads: list[Draft]) -> None:
-        """Keep a refused call until the next append; raises `error` if there is no run to record it on."""
+    def _spool(self, error: Exception, loads: list[Draft]) -> bool:
+        """Keep a refused call until the next append; return whether it is kept.
+
+        Raises `error` if there is no run to record it on.
+        """
         self._follow_rename()
         if isinstance(error, ForeignState) or not (self._was_there or self.run.has_files()):
             raise error
@@ -337,8 +343,9 @@ class Hook:
             path = spool.put(self.run, spooled)
         except (OSError, spool.Full) as refusal:
             self.warn(f"{reason}; and it cannot be spooled: {refusal}")
-        else:
-            self.warn(f"{reason}; it waits in {path}, and the next append records it")
+            return False
+        self.warn(f"{reason}; it waits in {path}, and the next append records it")
+        return True
 
 
 def what_to_keep(run: Run, state: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import time
@@ -367,3 +368,13 @@ def test_a_redaction_where_the_tree_lacks_the_run_removes_the_backup_that_git_le
     done = project.faber("redact", event["id"], "--field", "environment.hostname", "--yes")
     assert (done.returncode, backup.exists()) == (0, False), done.stderr
     assert "state.json.backup" in done.stdout
+
+
+def test_nobody_is_told_where_it_is_recorded_if_it_is_not(project: Project) -> None:
+    answer = project.changed(
+        COMPACTED, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)), client="one", pid="1"
+    )
+    assert "it cannot be spooled" in answer.errors
+    assert answer.packet is not None
+    assert NOT_IN_TREE not in answer.packet
+    assert answer.message is None
