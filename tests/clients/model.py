@@ -91,7 +91,6 @@ class Client:
     run: str | None = None
     session_at: int = 0
     tree: str = ""  # where its newest session is recorded
-    deliveries: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -366,7 +365,6 @@ def outcome_of(clone: Clone, call: Delivery) -> Outcome:
     # twice.
     if call.hook != "SessionEnd" or call.client in clone.clients:
         see(clone, call.client, call.pid, call.at)
-        clone.clients[call.client].deliveries.append(call.at)
     active = active_run(clone, subject.tree)
     if note(clone, call.client, call.at, done) and active.run == subject.run:
         claim(subject.tree, subject.run, call.at)
@@ -510,7 +508,8 @@ def _session_of(clone: Clone, call: Delivery, run: str, log: list[Event]) -> str
     for start in reversed(open_sessions(log)):
         if start.source == ADOPTED:
             return start.session
-        if start.client is None and start.is_ours and any(at >= start.at for at in client.deliveries):
+        # A command inside the client counts as a delivery: the clone has heard of it.
+        if start.client is None and start.is_ours and client.last_at >= start.at:
             return start.session
     return None
 
