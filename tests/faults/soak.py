@@ -20,8 +20,10 @@ from typing import Any, NamedTuple
 from support.command import COMMAND
 from support.project import Answer, Project, units
 
+from faber_ledger.ledger.clock import now
 from faber_ledger.recording import spool
 from faber_ledger.recording.sessions import delivery_of
+from faber_ledger.runs.clients import note_delivery
 from faber_ledger.runs.run import find_run
 from faults.calls import ERRORS, KILL, break_call
 from faults.crowds import KINDS
@@ -126,12 +128,13 @@ class Tally:
 def run_client(project: Project, tally: Tally, chance: random.Random, name: str) -> None:
     """Run an undisturbed hook."""
     kind = chance.choice(KINDS)
+    note_delivery(str(project.root), name, name, now())
     tally.take(name, project.deliver(kind, client=name, pid=name), kind)
 
 
 def send_hostile(project: Project, tally: Tally, chance: random.Random, name: str) -> None:
     """Send a hook something that is not a delivery; its variables name the client."""
-    kind = chance.choice(KINDS[:-1])
+    kind = chance.choice([kind for kind in KINDS if "subagent" not in kind])  # the content would say so
     content = chance.choice(HOSTILE)
     tally.take(name, project.deliver(kind, client=name, pid=name, stdin=content), kind)
     tally.count("hostile")
@@ -288,7 +291,9 @@ def _act(project: Project, tally: Tally, number: int) -> None:
     turn = 0
     while time.monotonic() < tally.end:
         turn += 1
-        ACTORS[number](project, tally, chance, f"{number}-{turn}")
+        name = f"{number}-{turn}"
+        note_delivery(str(project.root), name, name, now())  # the end of one that was never heard of is not recorded
+        ACTORS[number](project, tally, chance, name)
 
 
 def _settle(project: Project, elsewhere: Project, tally: Tally) -> None:
