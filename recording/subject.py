@@ -76,8 +76,12 @@ def subject_of(call: Call, root: str, seen: SeenClient | None) -> Subject:
     own = _client_before(call, root, seen)
     if own is not None and own.run_id is not None and own.session_at is not None:
         at = _root_of_session(root, own.root or root, own.run_id)
-        if at is not None and not active.named_since(own.session_at, own.run_id):
+        since = active.named_since(own.session_at, own.run_id)
+        if at is not None and since is None:
             return Subject(at, own.run_id, active if at == root else active_run(at))
+        if since is not None and call.hook != "SessionStart" and active.run_id == own.run_id:
+            # The client worked on another run, which is finished, so that the one that it left is active again.
+            return Subject(root, since, active)
     return Subject.of_active(root, active)
 
 

@@ -160,11 +160,12 @@ class ActiveRun:
             lines.append(f"{why} - `faber-ledger run resume {word.run_id}` makes the other one active")
         return list(dict.fromkeys(lines))
 
-    def named_since(self, moment: float, run_id: str) -> bool:
-        """Return whether this work tree has named another run than `run_id` after a moment (seconds since 1970)."""
+    def named_since(self, moment: float, run_id: str) -> str | None:
+        """Return the other run than `run_id` that this work tree has named last after a moment (seconds since 1970)."""
         others = [word for word in self.words if word.run_id != run_id and word.at > moment]
         own = [word for word in others if word.status != MISSING and word.is_own()]
-        return any([word.at > moment for word in own])
+        newest = max([word for word in own if word.at > moment], key=lambda word: word.at, default=None)
+        return newest.run_id if newest is not None else None
 
 
 def active_run(root: str) -> ActiveRun:
@@ -211,11 +212,17 @@ def _choose(words: list[Word]) -> Word | None:
 
 
 def _decide_without_file(root: str, claim: Name | None, reason: str) -> ActiveRun:
-    """Return the claimed run if git took the active file away together with the run: the index lacks both."""
+    """Return the claimed run if git took the active file away together with the run.
+
+    Then the index lacks the file, or a sparse checkout leaves it out.
+    """
     word = Word(root, claim) if claim is not None else None
     if word is None or not is_run_id(word.run_id) or find_run(root, word.run_id).is_recorded():
         return ActiveRun([], None, claim, reason_none=reason)
-    if kept_run(root, word.run_id) is None or GitQuery(["ls-files", "--", *ACTIVE_FILES], root).answer() != "":
+    if kept_run(root, word.run_id) is None:
+        return ActiveRun([], None, claim, reason_none=reason)
+    listed = GitQuery(["ls-files", "-t", "--", *ACTIVE_FILES], root).answer()
+    if listed is None or any([not line.startswith("S ") for line in listed.splitlines()]):
         return ActiveRun([], None, claim, reason_none=reason)
     return ActiveRun([word], word, claim)
 

@@ -138,6 +138,12 @@ def write_active_file(root: str, run_id: str) -> None:
 # The claim
 
 
+def claims(root: str, run_id: str) -> bool:
+    """Return whether a work tree's claim names a run."""
+    claim = read_claim(root)
+    return claim is not None and claim.run_id == run_id
+
+
 def read_claim(root: str) -> Name | None:
     """Return the run that was last started, resumed or worked on in this work tree; None if none was, or without git.
 

@@ -17,6 +17,7 @@ from faber_ledger.ledger.journal import find_fault
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs import worktree_registry
 from faber_ledger.runs.active import active_run
+from faber_ledger.runs.active_file import claims
 from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.git import other_roots
 
@@ -34,7 +35,9 @@ def mirrors_have_their_runs(patient: Patient) -> Iterator[Finding]:
         return
     for run, _ in gone_runs(patient.root):
         what = f"the run {run.run_id} is in no worktree any more, but this clone's mirror still has its events"
-        hint = f"run `faber-ledger project {run.run_id}` to restore it, or `faber-ledger run forget {run.run_id}`"
+        hint = f"run `faber-ledger project {run.run_id}` to restore it"
+        if not any([claims(root, run.run_id) for root in (patient.root, *other_roots(patient.root))]):
+            hint += f", or `faber-ledger run forget {run.run_id}`"
         yield Finding("note", what, hint)
     for run in patient.runs:
         yield from _mirror_faults(mirror_path(run), run.run_id)

@@ -297,13 +297,17 @@ def subject_of(clone: Clone, call: Delivery) -> Subject:
     # is that of a client whose newest session is known here, else (c)."
     known = client if call.hook != "SessionStart" or call.source in ("compact", "resume") else None
     if call.hook == "SessionStart" and call.source in ("clear", "fork") and call.pid is not None:
-        same = [seen for seen in clone.clients.values() if seen.pid == call.pid and seen.run is not None]
+        same = [seen for name, seen in clone.clients.items() if seen.pid == call.pid and name != call.client]
         known = max(same, key=lambda seen: seen.last_at, default=None)
     if known is not None and known.run is not None:
-        since = [name for name, is_own, at in words_of(clone, here) if is_own and at > known.session_at]
-        others = [name for name in since if name != known.run and state_of(clone, here, name) is not None]
+        since = [(at, name) for name, is_own, at in words_of(clone, here) if is_own and at > known.session_at]
+        others = [(at, name) for at, name in since if name != known.run and state_of(clone, here, name) is not None]
         if not others or active_run(clone, here).run is None:
             return Subject(known.run, _tree_of_session(clone, here, known), "b")
+        # The rows are silent where the run that was named since is finished, and the one that the client left is active
+        # again: a person would tell that the client was at work on the finished one.
+        if call.hook != "SessionStart" and active_run(clone, here).run == known.run:
+            return Subject(max(others)[1], here, "b")
     # "(c) The active run (row 2), if it belongs to this clone"
     active = active_run(clone, here)
     if active.run is None or belongs(clone, here, active):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.project import RUN, Answer, Project, usual_state
 
+from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.run import ACTIVE_FILES
 
@@ -357,6 +359,29 @@ def test_a_tool_that_names_another_run_since_moves_the_client(project: Project) 
     second = add_run(project, "second")
     name(project, "second")
     assert "second" in (second.deliver(COMPACT, **ME).packet or "")
+
+
+def test_the_end_after_a_run_that_was_begun_and_finished_is_that_runs(project: Project) -> None:
+    project.deliver(START, **ME)
+    second = add_run(
+        project, "second", started_at=utc_text(now()), status="completed", completed_at=utc_text(now() + 1)
+    )
+    name(project, "second")
+    assert active(project) == RUN
+    project.deliver(END, **ME)
+    started = [event["event"]["source"] for event in second.events if event["event"]["type"] == "session_started"]
+    assert started == ["inferred"]
+    assert project.state["sessions"]["session_history"][-1]["end_reason"] == "abandoned"
+
+
+def test_a_client_stays_with_its_run_where_a_sparse_checkout_leaves_it_out(project: Project) -> None:
+    project.write("code/main.py", "pass\n")
+    project.deliver(START, **ME)
+    commit(project)
+    project.git("sparse-checkout", "set", "code")
+    shutil.rmtree(project.root / ".fractary", ignore_errors=True)  # what git ignores may be left
+    assert RUN in str(project.deliver(COMPACT, **ME).packet)
+    assert RUN in str(project.deliver(START, client="another", pid="8").packet)
 
 
 def test_a_clear_stays_with_the_run_of_its_process(project: Project, tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.ledger.union import remove_database
 from faber_ledger.recording import spool
+from faber_ledger.runs.active_file import claims
 from faber_ledger.runs.copies import mirror_with_events
-from faber_ledger.runs.git import clone_folder
+from faber_ledger.runs.git import clone_folder, other_roots
 from faber_ledger.runs.kept import kept_run
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.old_copies import old_copies, remove_run_list
@@ -25,17 +26,19 @@ from faber_ledger.runs.run import ALONE, PLACE, find_root, find_run
 @click.command()
 @click.argument("run_id", required=False, metavar="[RUN]")
 @click.option("--list", "listing", is_flag=True, help="List the runs of which only the mirror is left.")
-@click.option("--yes", is_flag=True, help="Also remove deliveries that wait to be recorded.")
+@click.option("--yes", is_flag=True, help="Also remove a run that a worktree works on, or deliveries that wait.")
 @json_option
 def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     """Remove the mirror of a run that is gone.
 
     RUN must be gone from every worktree and branch; its mirror is under the git directory. The copy of its state
-    and the summaries beside it are removed too; deliveries that wait to be recorded only with --yes.
+    and the summaries beside it are removed too. Deliveries that wait to be recorded, and the run that a worktree
+    is working on, only with --yes.
 
     \b
     Example: faber-ledger run forget --list
-    Exit codes: 0 done; 1 the run still exists, or deliveries wait; 2 wrong usage; 10 the run has no mirror.
+    Exit codes: 0 done; 1 the run still exists, is worked on, or has deliveries that
+    wait; 2 wrong usage; 10 the run has no mirror.
     """
     root = find_root(os.getcwd())
     if listing == bool(run_id):
@@ -54,6 +57,13 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     if places:
         raise LedgerError(
             f"the run {run_id} still exists: {', '.join(places)}", hint="a run that exists keeps its mirror"
+        )
+    holder = next((one for one in (root, *other_roots(root)) if claims(one, run_id)), None)
+    if holder is not None and not yes:
+        raise LedgerError(
+            f"{holder} is working on the run {run_id}, of which only this mirror is left",
+            hint=f"`faber-ledger run resume {run_id}` there restores the run; `faber-ledger run forget {run_id} --yes`"
+            " removes what is left of it",
         )
     events, waits = count_events(path), spool.waiting(run)
     waiting = f"{plural(len(waits), 'delivery', 'deliveries')} never recorded"
