@@ -242,7 +242,7 @@ def test_a_folder_in_the_caches_place_is_left_and_named(project: Project) -> Non
     for command in (redact, forget, ("uninstall",)):
         done = project.faber(*command)
         assert done.returncode == 0, (command, done.stderr)
-        told = done.stderr.removeprefix("⚠️  ")
+        told = done.stderr.splitlines(keepends=True)[-1].removeprefix("⚠️  ")
         assert told == f"{cache(project)} is a folder, where `run list` would keep a file: it is not removed\n"
         assert (cache(project) / "theirs").is_dir()
     assert not (project.root / ".git/faber-ledger/runs/second").exists()

@@ -157,6 +157,7 @@ def is_waiting_for_lock(process: subprocess.Popen[bytes]) -> bool:
 def test_a_log_that_git_is_writing_is_not_touched(project: Project, call: str, number: int) -> None:
     project.git("add", "-A")
     project.git("commit", "-qm", "one")
+    assert project.deliver(START, client="one").code == 0
     assert project.deliver(END, client="one").code == 0
     ended = project.events[-1]
     before = project.state_path.read_bytes()

@@ -293,7 +293,7 @@ def test_a_kept_summary_goes_with_a_forgotten_run(project: Project) -> None:
     project.git("checkout", "--quiet", "--orphan", "fresh")
     committed(project)
     project.git("branch", "-D", "main", "--quiet")
-    assert ", 1 kept summary, are removed" in done(project, "run", "forget", RUN)
+    assert ", 1 kept summary, are removed" in done(project, "run", "forget", RUN, "--yes")
     assert not path.parent.exists()
 
 

@@ -139,10 +139,10 @@ def test_a_run_that_git_clean_removed_with_the_active_file_stays_active(tmp_path
     start(clone, "mine")
     clone.git("clean", "-q", "-fdx")
     assert active_run(str(clone.root)).run_id == "mine"
-    assert "`faber-ledger run resume mine` restores it" in clone.faber("run", "list").stdout
+    assert "`faber-ledger run resume mine` restores them" in clone.faber("run", "list").stdout
     clone.faber("run", "resume", "mine", "--yes")
     assert active(clone) == "mine"
-    assert "restores it" not in clone.faber("run", "list").stdout
+    assert "restores them" not in clone.faber("run", "list").stdout
 
 
 def test_an_active_file_that_somebody_removed_ends_the_claim(one: Clone) -> None:

@@ -165,7 +165,7 @@ def test_a_forgotten_run_leaves_nothing_below_the_git_directory(project: Project
     for name in os.listdir(project.run):
         (project.run / name).unlink()
     project.run.rmdir()
-    done = project.faber("run", "forget", RUN)
+    done = project.faber("run", "forget", RUN, "--yes")
     assert done.returncode == 0, done.stderr
     assert not kept_folder(project).exists()
 

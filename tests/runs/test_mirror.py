@@ -309,7 +309,7 @@ def test_a_run_deleted_and_made_again_has_its_events_unless_they_are_forgotten(p
     project.deliver(END, client="two", pid="2")
     assert ids(project.ledger_path)[: len(had)] == had
     shutil.rmtree(project.run)
-    done = project.faber("run", "forget", project.run_id)
+    done = project.faber("run", "forget", project.run_id, "--yes")
     assert done.returncode == 0, done.stderr
     project.git("commit", "--quiet", "--all", "--message", "Forget it")  # else the last commit still has its ledger
     project.run.mkdir()

@@ -58,13 +58,6 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
         raise LedgerError(
             f"the run {run_id} still exists: {', '.join(places)}", hint="a run that exists keeps its mirror"
         )
-    holder = next((one for one in (root, *other_roots(root)) if claims(one, run_id)), None)
-    if holder is not None and not yes:
-        raise LedgerError(
-            f"{holder} is working on the run {run_id}, of which only this mirror is left",
-            hint=f"`faber-ledger run resume {run_id}` there restores the run; `faber-ledger run forget {run_id} --yes`"
-            " removes what is left of it",
-        )
     events, waits = count_events(path), spool.waiting(run)
     waiting = f"{plural(len(waits), 'delivery', 'deliveries')} never recorded"
     if waits and not yes:
@@ -72,6 +65,13 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
             f"the mirror of {run_id}, with {events_shown(events)}, would be removed, and {waiting}",
             hint=f"`faber-ledger run resume {run_id}` restores the run; `faber-ledger run forget {run_id} --yes`"
             " removes both",
+        )
+    holder = next((one for one in (root, *other_roots(root)) if claims(one, run_id)), None)
+    if holder is not None and not yes:
+        raise LedgerError(
+            f"{holder} is working on the run {run_id}, of which only this mirror is left",
+            hint=f"`faber-ledger run resume {run_id}` there restores the run; `faber-ledger run forget {run_id} --yes`"
+            " removes what is left of it",
         )
     remove_run_list(root, warn)
     kept = summary_paths(run).values()
