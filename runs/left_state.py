@@ -1,4 +1,4 @@
-"""The state of a run that git took out of the work tree, as the commit that a checkout left, or a branch, has it.
+"""The state of a run that git took out of the work tree, as a branch has it.
 
 FABER commits a run when it has finished it, and checks main out: no hook of ours runs in between. What the commit says
 is then newer than the copy of `state.json` that this clone keeps. 0.1.0 kept no copy at all.
@@ -16,12 +16,10 @@ from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import state_file
 from faber_ledger.runs.clone import keep_state, mirror_path, read_state_copy, state_copy_path
-from faber_ledger.runs.git import GitQuery, work_tree_of
-from faber_ledger.runs.reflog import read_moves
+from faber_ledger.runs.git import GitQuery
 from faber_ledger.runs.run import LARGEST_STATE
 
-MOST_CHECKOUTS = 5  # since the copy was written, that are looked at, the newest
-MOST_COMMITS = 3  # of all local branches, since then: one may have removed the run
+MOST_COMMITS = 3  # of all local branches since the copy was written: one may have removed the run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def bring_copy_up_to_date(run: Run) -> None:
-    """Write the copy of a run's state from the newest commit of a branch, or one that a checkout left, if it is newer.
+    """Write the copy of a run's state from the newest commit of a local branch, if it is newer.
 
     The work tree lacks the run. Our own blocks stay as the copy has them; a missing copy gets them from the mirror.
     Whatever cannot be read leaves the copy as it is, and so does a state that was updated before it.
@@ -40,7 +38,7 @@ def bring_copy_up_to_date(run: Run) -> None:
         return
     try:
         written = os.stat(path).st_mtime if os.path.lexists(path) else 0.0
-        for commit in [*_commits_since(run, written), *_commits_left(run, written)]:
+        for commit in _commits_since(run, written):
             content = _read_state(run, commit)
             if content is not None:
                 if content != read_state_copy(run):
@@ -50,15 +48,6 @@ def bring_copy_up_to_date(run: Run) -> None:
             os.utime(path)  # looked at until now
     except (LedgerError, OSError, sqlite3.Error):
         return
-
-
-def _commits_left(run: Run, written: float) -> list[str]:
-    """Return the commits that checkouts of this work tree have left since, newest first."""
-    tree = work_tree_of(run.root)
-    log = os.path.join(tree.own, "logs", "HEAD") if tree is not None else ""
-    if not os.path.exists(log) or os.stat(log).st_mtime <= written:
-        return []
-    return [move.old for move in read_moves(log) if move.is_checkout and move.at >= int(written)][:MOST_CHECKOUTS]
 
 
 def _commits_since(run: Run, written: float) -> list[str]:

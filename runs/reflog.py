@@ -45,11 +45,6 @@ class Move:
         """Whether there was no commit before."""
         return not self.old.strip("0")
 
-    @property
-    def is_checkout(self) -> bool:
-        """Whether it is a checkout or a switch."""
-        return self.message.startswith("checkout: moving")
-
     def is_rebase(self, step: str = "") -> bool:
         """Return whether it is a part of a rebase, also of one that a pull made; with `step`, that part."""
         return self.message.startswith(("rebase ", "pull ")) and f"{step}): " in self.message

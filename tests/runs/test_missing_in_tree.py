@@ -279,6 +279,19 @@ def test_it_comes_back_as_it_was_finished(finished: Project) -> None:
     finished.assert_projected()
 
 
+def test_a_state_that_was_recorded_and_never_committed_is_not_set_back_to_the_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setenv("GIT_COMMITTER_DATE", "2026-01-05T14:30:22Z")
+        project = made(tmp_path / "project")
+    project.change_state(current_phase="evaluate")
+    project.deliver(PRE, client="one", pid="1")
+    project.git("checkout", "-q", "--force", "main")
+    assert "Phase: evaluate" in (project.deliver(COMPACTED, client="one", pid="1").packet or "")
+    assert "evaluate" in project.faber("status", RUN).stdout
+
+
 def test_what_was_recorded_after_the_checkout_is_not_set_back_to_the_commit(project: Project) -> None:
     project.deliver(END, client="one", pid="1")
     copy = kept_folder(project) / "state.json"
