@@ -207,7 +207,7 @@ def _names(path: str, run: Run) -> bool:
 
 
 def _changed_lines(results: list[dict[str, Any]]) -> Iterator[str]:
-    """Return a line for each run whose files were written or staged anew, and one for all others."""
+    """Return a line for each run whose files were written or newly staged, and one for all others."""
     changed = [result for result in results if result["changed"] or result["is_written"]]
     yield from [_line(result | {"staged": result["changed"]}) for result in changed]
     if len(changed) < len(results):

@@ -67,7 +67,7 @@ class Patient:
 
     @property
     def active(self) -> str | None:
-        """The id of the active run, also of one that is shown, not used."""
+        """The id of the active run, even if it is only shown and not used."""
         return self.active_run.run_id
 
     @cached_property

@@ -48,7 +48,7 @@ def json_files(run: Run, folder: str) -> list[str] | None:
 
 
 def json_object(run: Run, path: str) -> dict[str, Any] | None:
-    """Return the JSON object in a file of the run's folder, by its path there; None if there is no file.
+    """Return the JSON object in the file at a path inside the run's folder; None if there is no file.
 
     Raises FileRefused if the file may not be read, and ValueError for malformed content.
     """

@@ -424,46 +424,52 @@ def _outcome(clone: Clone, call: Delivery, subject: Subject) -> Outcome:
         # Row 38: "On a completed or cancelled run a SessionStart does the same" as without one: no line.
         return Outcome(run, printed="shown" if is_start and not is_finished else None)
     log = subject.tree.logs.get(run, [])
+    left = _left(clone, subject.tree, call.client, call.at, run)
     # Row 38: "On a completed or cancelled run a SessionStart does the same [nothing recorded, no context]; a
     # PreCompact or SessionEnd still ends the session that is open."
     if is_finished and is_start:
-        return Outcome(run, events=_left(subject.tree, call.client, call.at, run), why="row 38: finished")
+        return Outcome(run, events=left, why="row 38: finished")
     # Row 13: "It is recorded as ignored, ..., and its process prints nothing"
     if is_repeated(log, call):
         if is_finished and (call.hook == "PostCompact" or not open_sessions(log)):
-            return Outcome(
-                run, events=_left(subject.tree, call.client, call.at, run), why="row 38: finished, nothing open"
-            )
+            return Outcome(run, events=left, why="row 38: finished, nothing open")
         return Outcome(
-            run, events=[("delivery_ignored", run, None, "repeated"), *_left(subject.tree, call.client, call.at, run)]
+            run,
+            events=[
+                ("delivery_ignored", run, None, "repeated"),
+                *left,
+            ],
         )
     if is_start:
         # Row 37: "a SessionStart opens one as always". Row 10: "The next session's start ends it: `ended_at` = that
         # start, `end_reason` `abandoned`, marked as inferred in the event."
         ends = [("session_ended", run, one.session, ("abandoned", call.at)) for one in open_sessions(log)]
         start = ("session_started", run, NEW, (call.source, call.at))
-        return Outcome(run, events=[*ends, start, *_left(subject.tree, call.client, call.at, run)], printed="packet")
+        return Outcome(run, events=[*ends, start, *left], printed="packet")
     hint = "hint" if call.hook == "PreCompact" and not is_finished else None
     session = _session_of(clone, call, run, log)
     if call.hook == "PostCompact":
         if is_finished:
-            return Outcome(run, events=_left(subject.tree, call.client, call.at, run), why="row 38: finished")
+            return Outcome(run, events=left, why="row 38: finished")
         if session is None:
-            return Outcome(run, events=_left(subject.tree, call.client, call.at, run), why="no session")
+            return Outcome(run, events=left, why="no session")
         return Outcome(
             run,
-            events=[("compaction_completed", run, session, call.at), *_left(subject.tree, call.client, call.at, run)],
+            events=[
+                ("compaction_completed", run, session, call.at),
+                *left,
+            ],
         )
     reason = "compaction" if call.hook == "PreCompact" else "normal"
     if session is not None:
         if is_finished and session not in [one.session for one in open_sessions(log)]:
             return Outcome(
                 run,
-                events=_left(subject.tree, call.client, call.at, run),
+                events=left,
                 why="row 38: finished, its session has ended",
             )
         ended = ("session_ended", run, session, (reason, call.at))
-        return Outcome(run, events=[ended, *_left(subject.tree, call.client, call.at, run)], printed=hint)
+        return Outcome(run, events=[ended, *left], printed=hint)
     # Row 37: "If the client has none on that run: (...) a PreCompact, or a SessionEnd of a client of which a start or
     # another delivery was seen in this clone, opens one marked inferred, then is dealt with as usual; on a finished
     # run only if the client was seen before the run was finished."
@@ -483,12 +489,12 @@ def _outcome(clone: Clone, call: Delivery, subject: Subject) -> Outcome:
         ended = ("session_ended", run, NEW, (reason, call.at))
         return Outcome(
             run,
-            events=[*ends, opened, *_left(subject.tree, call.client, call.at, run), ended],
+            events=[*ends, opened, *left, ended],
             printed=hint,
             why="inferred",
         )
     # "Anything else (a stray end) is one line in the hook log, and no tracked file changes."
-    return Outcome(run, events=_left(subject.tree, call.client, call.at, run), printed=hint, why="stray")
+    return Outcome(run, events=left, printed=hint, why="stray")
 
 
 def _session_of(clone: Clone, call: Delivery, run: str, log: list[Event]) -> str | None:
@@ -518,8 +524,11 @@ def _session_of(clone: Clone, call: Delivery, run: str, log: list[Event]) -> str
     return None
 
 
-def _left(tree: Tree, client: str, at: int, run: str) -> list[Fact]:
-    # "A session of this client on a run that it has left ends there, inferred, at that moment."
+def _left(clone: Clone, tree: Tree, client: str, at: int, run: str) -> list[Fact]:
+    # "A session of this client on a run that it has left ends there, inferred, at that moment." There: in the work tree
+    # that it began in, whose file may have what a pull brought and no other work tree has seen.
+    seen = clone.clients.get(client)
+    tree = clone.trees.get(seen.tree, tree) if seen is not None else tree
     return [
         ("session_ended", other, start.session, ("abandoned", at))
         for other, log in tree.logs.items()
@@ -544,7 +553,7 @@ def name_run(clone: Clone, root: str, run: str, client: str | None, pid: str | N
         if not _is_own(open_sessions(log), client, pid) and not _uncompacted(log, client, pid):
             ends = [("session_ended", run, one.session, ("abandoned", at)) for one in open_sessions(log)]
             done.events = [*ends, ("session_started", run, NEW, (source, at))]
-        done.events += _left(clone.trees[root], client, at, run)
+        done.events += _left(clone, clone.trees[root], client, at, run)
         note(clone, client, at, done)
         follow(clone, client, run, root, at)
         see(clone, client, pid, at)
@@ -579,7 +588,7 @@ def load(clone: Clone, root: str, trigger: str, client: str | None, pid: str | N
         ends_of = [("session_ended", run, one.session, ("abandoned", at)) for one in opened]
         done.events = [*ends_of, ("session_started", run, NEW, ("session_load", at))]
     if client is not None:
-        done.events += _left(tree, client, at, run)
+        done.events += _left(clone, tree, client, at, run)
     note(clone, client, at, done)
     if client is not None:
         follow(clone, client, run, root, at)
