@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from faber_ledger.ledger.log import Log
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from faber_ledger.ledger.log import Log
 
 END = 10
 NEWEST = 1000
@@ -21,31 +21,29 @@ ARTIFACTS = (
 )
 
 
-def events_with(path: str, prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield the events whose id begins with `prefix`, each with a description; raises as `Log.read`.
+def events_with(log: Log, prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield the events whose id begins with `prefix`, each with a description.
 
     If there are many, only the first and the last: what these have in common, which a shell completes, all have.
     """
-    yield from _both_ends(path, EVENTS, "id", prefix.upper())
+    yield from _both_ends(log, EVENTS, "id", prefix.upper())
 
 
-def sessions_with(path: str, prefix: str) -> Iterator[tuple[str, str]]:
+def sessions_with(log: Log, prefix: str) -> Iterator[tuple[str, str]]:
     """Yield the sessions whose id begins with `prefix`, as `events_with` does for events."""
-    yield from _both_ends(path, SESSIONS, "session_id", prefix)
+    yield from _both_ends(log, SESSIONS, "session_id", prefix)
 
 
-def artifacts_with(path: str, prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield the artifacts of the newest events whose id begins with `prefix`; raises as `Log.read`."""
-    with Log.read(path) as log:
-        for (name,) in log.connection.execute(ARTIFACTS):
-            if isinstance(name, str) and name.startswith(prefix):
-                yield name, "artifact"
+def artifacts_with(log: Log, prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield the artifacts of the newest events whose id begins with `prefix`."""
+    for (name,) in log.connection.execute(ARTIFACTS):
+        if isinstance(name, str) and name.startswith(prefix):
+            yield name, "artifact"
 
 
-def _both_ends(path: str, question: str, column: str, prefix: str) -> Iterator[tuple[str, str]]:
+def _both_ends(log: Log, question: str, column: str, prefix: str) -> Iterator[tuple[str, str]]:
     found: dict[str, str] = {}
-    with Log.read(path) as log:
-        for order in ("ASC", "DESC"):
-            bounded = f"{question} ORDER BY {column} {order} LIMIT {END}"
-            found |= dict(log.connection.execute(bounded, (prefix, f"{prefix}\U0010ffff")).fetchall())
+    for order in ("ASC", "DESC"):
+        bounded = f"{question} ORDER BY {column} {order} LIMIT {END}"
+        found |= dict(log.connection.execute(bounded, (prefix, f"{prefix}\U0010ffff")).fetchall())
     yield from sorted(found.items())

@@ -29,6 +29,7 @@ NOTES = (
     "not_pulled",
     "in_another_worktree",
     "not_in_file",
+    "not_in_tree",
     "mirror_journal",
     "empty",
 )

@@ -17,7 +17,9 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.runs import state_file
 from faber_ledger.runs.clone import keep_state, mirror_path, read_state_copy, state_copy_path
 from faber_ledger.runs.git import GitQuery
-from faber_ledger.runs.run import LARGEST_STATE
+from faber_ledger.runs.kept import runs_here
+from faber_ledger.runs.progress import ACTIVE
+from faber_ledger.runs.run import LARGEST_STATE, find_run
 
 MOST_COMMITS = 3  # of all local branches since the copy was written: one may have removed the run
 
@@ -25,6 +27,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.files.json_text import JsonText
     from faber_ledger.runs.run import Run
+
+
+def runs_in_clone(root: str) -> list[Run]:
+    """Return the runs that this clone has, as `runs_here` does.
+
+    Of those that the work tree lacks and that are at work, the copy of the state is brought up to date first.
+    """
+    runs = runs_here(root)
+    for run in runs:
+        if run.is_kept and _is_at_work(run):
+            bring_copy_up_to_date(find_run(root, run.run_id))
+    return runs
+
+
+def _is_at_work(run: Run) -> bool:
+    try:
+        return state_file.read_state(run).value.get("status") in ACTIVE
+    except LedgerError:
+        return True  # nothing is known of it
 
 
 def bring_copy_up_to_date(run: Run) -> None:

@@ -26,8 +26,9 @@ from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.belonging import belongs_here
 from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.kept import run_ids_here
 from faber_ledger.runs.progress import current_phase, current_step
-from faber_ledger.runs.run import find_root, find_run, run_ids
+from faber_ledger.runs.run import find_root, find_run
 from faber_ledger.runs.settings import read_user_config
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _run(root: str, named: str | None, active: ActiveRun, log: Callable[[str], N
     try:
         return match_run(root, named)
     except RunNotFound as error:
-        if any([run_id.startswith(named) for run_id in run_ids(root)]):
+        if any([run_id.startswith(named) for run_id in run_ids_here(root)]):
             raise
         raise run_not_found(find_run(root, named)) from error
 

@@ -14,8 +14,9 @@ from faber_ledger.cli.ui.progress import progress_over
 from faber_ledger.cli.ui.which_run import runs_with_ledgers
 from faber_ledger.ledger.errors import IntegrityError, ProjectionDiffers
 from faber_ledger.ledger.problems import LogProblem
+from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.lost import lacks_ledger, loss_of
-from faber_ledger.runs.run import Run, find_root, find_run, run_ids
+from faber_ledger.runs.run import Run, find_root
 
 
 @click.command(short_help="Check a log, and state.json against it.")
@@ -67,10 +68,8 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
 
 
 def _every_run() -> list[Run]:
-    """Return the project's runs that have a ledger, even an empty file, or have lost it."""
-    root = find_root(os.getcwd())
-    runs = [find_run(root, run_id) for run_id in run_ids(root)]
-    return [run for run in runs if os.path.lexists(run.ledger_path) or loss_of(run)]
+    """Return the runs that this clone has with a ledger, even an empty file, or that have lost it."""
+    return [run for run in runs_here(find_root(os.getcwd())) if os.path.lexists(run.ledger_path) or loss_of(run)]
 
 
 def _lost(run: Run) -> list[LogProblem]:

@@ -22,11 +22,12 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.kept import run_here
+from faber_ledger.runs.left_state import runs_in_clone
 from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.old_copies import run_list_path
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.projecting import known_members
-from faber_ledger.runs.run import Run, find_run, is_run_id, run_ids
+from faber_ledger.runs.run import Run, is_run_id
 from faber_ledger.runs.state_file import is_state_ignored, read_state
 from faber_ledger.runs.united import open_united
 
@@ -46,11 +47,14 @@ Entries: TypeAlias = dict[str, tuple[list[FileKey], Row]]  # by the path of the 
 
 
 def list_runs(root: str) -> list[Row]:
-    """Return what is known of each run of a project, newest first: by its last event, or by the time of its state."""
-    runs = [find_run(root, run_id) for run_id in run_ids(root)]
+    """Return what is known of each run that this clone has, newest first: by its last event, or the time of its state.
+
+    `in_work_tree` is false for a run that the work tree lacks.
+    """
+    runs = runs_in_clone(root)
     active = active_run(root).run_id
-    if active is not None and is_run_id(active) and (here := run_here(root, active)).is_kept:
-        runs.append(here)
+    if active is not None and is_run_id(active) and active not in [run.run_id for run in runs]:
+        runs += [here for here in [run_here(root, active)] if here.is_kept]  # another work tree has it
     known = _load(root)
     entries: Entries = {}
     times: dict[str, str] = {}
@@ -63,7 +67,8 @@ def list_runs(root: str) -> list[Row]:
         if not has_journal and _is_settled(files) and _is_row(row):
             entries[run.state_path] = (files, row)
         times[run.run_id] = row["last_event_at"] or (utc_text(files[0][3] / 1e9) if files[0] else "")
-        rows.append({"run_id": run.run_id, "active": run.run_id == active, **row})
+        about = {"run_id": run.run_id, "active": run.run_id == active, "in_work_tree": not run.is_kept}
+        rows.append({**about, **row})
     if any([known.get(folder) != entry for folder, entry in entries.items()]):
         _save(root, {path: entry for path, entry in known.items() if os.path.isfile(path)} | entries)
     return sorted(rows, key=lambda row: (times[row["run_id"]], row["run_id"]), reverse=True)

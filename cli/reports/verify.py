@@ -58,9 +58,18 @@ def run_findings(run: Run, *, is_one_of_many: bool = False) -> list[LogProblem]:
         lost = _events_lost(run) if all(finding.kind != "rolled_back" for finding in found) else None
         if lost is not None:
             return [*found, lost]  # state.json agrees again once the ledger is back
+    if run.is_kept:
+        return [*found, _not_in_tree(run)]
     with suppress(IntegrityError, sqlite3.DatabaseError):  # a log that cannot be read has been reported above
         found += recheck_under_lock(run, lambda: list(_projection_findings(run, is_damaged=is_damaged)))
     return found
+
+
+def _not_in_tree(run: Run) -> LogProblem:
+    """Return the note on a kept run; the copy of its state is for this program alone, and is not compared."""
+    what = "in no work tree: the log that this clone keeps below the git directory was verified"
+    hint = f"check its branch out, or run `faber-ledger run resume {run.run_id}` to bring its files here"
+    return LogProblem("not_in_tree", None, what, hint)
 
 
 def _events_lost(run: Run) -> LogProblem | None:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.run import find_root, run_ids
+from faber_ledger.runs.kept import run_ids_here
+from faber_ledger.runs.run import find_root
+from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
     import click
     from click.shell_completion import CompletionItem
 
-    Source = Callable[[str, str], Iterator[tuple[str, str]]]
+    from faber_ledger.ledger.log import Log
+
+    Source = Callable[[Log, str], Iterator[tuple[str, str]]]
 
 
 # The shell inserts the word into the command line unquoted, and ids come from repositories: an id with a character that
@@ -27,10 +31,11 @@ HARMLESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@+-]*")
 
 
 def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Offer the project's runs."""
+    """Offer the runs that this clone has."""
     root = find_root(os.getcwd())
     active = active_run(root).run_id
-    return _items([(run_id, "the active run" if run_id == active else "run") for run_id in run_ids(root)], incomplete)
+    known = run_ids_here(root)
+    return _items([(run_id, "the active run" if run_id == active else "run") for run_id in known], incomplete)
 
 
 def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
@@ -75,7 +80,8 @@ def _find_in_log(ctx: click.Context, incomplete: str, *sources: Source) -> list[
     """Return what the sources find in one run's log; nothing if it cannot be read: a completion prints no errors."""
     try:
         run = choose_run(find_root(os.getcwd()), ctx.params.get("run"))
-        return [pair for source in sources for pair in source(run.ledger_path, incomplete)]
+        with read_log(run) as log:
+            return [pair for source in sources for pair in source(log, incomplete)]
     except (LedgerError, sqlite3.Error, OSError):
         return []
 

@@ -21,8 +21,8 @@ from faber_ledger.runs.active import ActiveRun, active_run, claimed_in_worktree,
 from faber_ledger.runs.active_file import remember_use
 from faber_ledger.runs.belonging import belongs_here
 from faber_ledger.runs.copies import mirror_with_events
-from faber_ledger.runs.kept import not_in_tree, run_here
-from faber_ledger.runs.left_state import bring_copy_up_to_date
+from faber_ledger.runs.kept import not_in_tree, run_here, run_ids_here, runs_here
+from faber_ledger.runs.left_state import bring_copy_up_to_date, runs_in_clone
 from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.run import Run, find_root, find_run, path_form, run_ids
@@ -30,7 +30,7 @@ from faber_ledger.runs.united import read_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from faber_ledger.projections.blocks import Blocks
 
@@ -124,7 +124,7 @@ def project_again(run: Run, *, rebuild: bool, redacted: bool = False) -> None:
 
 
 def runs_with_ledgers(text: str | None, *, every: bool) -> list[Run]:
-    """Return the one run, or with `every` all runs of the project with a ledger; raises like `run_with_ledger`."""
+    """Return the one run, or with `every` all runs of the work tree with a ledger; raises like `run_with_ledger`."""
     if not every:
         return [run_with_ledger(text)]
     if text is not None:
@@ -135,14 +135,20 @@ def runs_with_ledgers(text: str | None, *, every: bool) -> list[Run]:
 
 
 def runs_to_report(text: str | None, *, every: bool) -> list[Run]:
-    """Return the same runs, and warn about those that are left out because their ledger is gone."""
-    runs = runs_with_ledgers(text, every=every)
-    if every:
-        root, there = find_root(os.getcwd()), {run.run_id for run in runs}
-        for run in [find_run(root, run_id) for run_id in run_ids(root) if run_id not in there]:
-            lost = loss_of(run)
-            why = f"{lost[0]}: {lost[1]}" if lost is not None else "it has no ledger"
-            warn(f"{run.run_id} is left out: {why}")
+    """Return the one run, or with `every` all runs that this clone has, also those that the work tree lacks.
+
+    Warns about those that are left out because their ledger is gone; raises like `run_with_ledger`.
+    """
+    if not every or text is not None:
+        return runs_with_ledgers(text, every=every)
+    runs = []
+    for run in runs_here(find_root(os.getcwd())):
+        if os.path.lexists(run.ledger_path):
+            runs.append(run)
+            continue
+        lost = loss_of(run)
+        why = f"{lost[0]}: {lost[1]}" if lost is not None else "it has no ledger"
+        warn(f"{run.run_id} is left out: {why}")
     return runs
 
 
@@ -212,7 +218,7 @@ def named_run(root: str, text: str | None, work_id: str | None, example: str) ->
     if text is not None:
         warn(f"note: --work-id {work_id} is not used, since the run is named: {text}")
         return text
-    runs = [(run, state) for run, state in _runs_with_states(root) if _is_of_work(state, work_id)]
+    runs = [(run, state) for run, state in _with_states(runs_in_clone(root)) if _is_of_work(state, work_id)]
     if not runs:
         hint = "run `faber-ledger run list` to see the runs of this project"
         raise RunNotFound(f"no run here has the work item {work_id}", hint=hint)
@@ -233,19 +239,23 @@ def _unfinished_runs(root: str) -> list[tuple[Run, dict[str, Any]]]:
     """List the unfinished runs with their states, without those claimed in other work trees."""
     return [
         (run, state)
-        for run, state in _runs_with_states(root)
+        for run, state in _with_states(_runs_in_tree(root))
         if state.get("status") in progress.ACTIVE and claimed_in_worktree(root, run.run_id) is None
     ]
 
 
-def _runs_with_states(root: str) -> Iterator[tuple[Run, dict[str, Any]]]:
-    """Yield the runs whose state can be read, each with its state."""
+def _runs_in_tree(root: str) -> Iterator[Run]:
+    """Yield the work tree's runs, without those behind a link that leads out of it."""
     for run_id in run_ids(root):
-        try:
-            run = find_run(root, run_id)
+        with suppress(InvalidRunId):
+            yield find_run(root, run_id)
+
+
+def _with_states(runs: Iterable[Run]) -> Iterator[tuple[Run, dict[str, Any]]]:
+    """Yield those of the runs whose state can be read, each with its state."""
+    for run in runs:
+        with suppress(LedgerError):
             yield run, state_file.read_state(run).value
-        except LedgerError:
-            continue
 
 
 def _ask_for_run(runs: list[tuple[Run, dict[str, Any]]], example: str) -> Run:
@@ -268,13 +278,13 @@ def match_run(root: str, text: str) -> Run:
     run = _run_here(root, text)
     if run.is_recorded():
         return run
-    known = run_ids(root)
+    known = run_ids_here(root)
     is_plan = any([path_form(run_id).startswith(f"{text}/") for run_id in known])
     if run.has_files() and not is_plan:
         return run
     near = [run_id for run_id in known if run_id.startswith(text) or path_form(run_id).startswith(text)]
     if len(near) == 1:
-        return find_run(root, near[0])
+        return _run_here(root, near[0])
     if near:
         raise RunNotFound(f"{text} is the beginning of several runs: {', '.join(near[:5])}", hint="give more of the id")
     from difflib import get_close_matches  # only after a typing error

@@ -7,9 +7,10 @@ import posixpath
 
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.copies import has_events, mirror_with_events, runs_in_other_work_trees
+from faber_ledger.runs.copies import mirror_with_events, runs_in_other_work_trees
 from faber_ledger.runs.git_command import run_git, top_of
-from faber_ledger.runs.run import LEDGER, Run, find_run, kept_runs_folder
+from faber_ledger.runs.kept import kept_run_ids
+from faber_ledger.runs.run import Run, find_run
 from faber_ledger.runs.run import places_of as places_in_layouts
 
 
@@ -70,23 +71,15 @@ def _refs(run: Run) -> list[str]:
 
 def gone_runs(root: str) -> list[tuple[Run, str]]:
     """Return the runs that are in no worktree any more, each with the path of its mirror in this clone."""
-    return [(run, path) for run, path in mirrored_runs(root) if not places_of(run)]
-
-
-def mirrored_runs(root: str) -> list[tuple[Run, str]]:
-    """Return the runs that this clone has a mirror of, each with the mirror's path."""
-    runs, found = kept_runs_folder(root), []
-    if runs is None:
-        return []
-    for folder, _, files in sorted(os.walk(runs)):
-        if LEDGER in files:
-            try:
-                run = find_run(root, os.path.relpath(folder, runs).replace(os.sep, "/"))
-            except InvalidRunId:
-                continue  # not ours
-            path = os.path.join(folder, LEDGER)
-            if has_events(path):
-                found.append((run, path))
+    found = []
+    for run_id in kept_run_ids(root):
+        try:
+            run = find_run(root, run_id)
+        except InvalidRunId:
+            continue  # behind a link that leads out of the project
+        path = mirror_with_events(run)
+        if path is not None and not places_of(run):
+            found.append((run, path))
     return found
 
 

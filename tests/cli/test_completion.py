@@ -143,7 +143,8 @@ def test_an_id_that_means_something_to_a_shell_is_not_offered(project: Project, 
         loaded = {"type": "artifact_loaded", "artifact_id": name, "source": "x", "sha256": "0" * 64, "size_bytes": 1}
         log.append([{"event": loaded}], writer="w" * 32, at=1.0)  # type: ignore[typeddict-item]  # what is read
         log.commit()
-    assert name in [artifact for artifact, _ in artifacts_with(str(project.ledger_path), "")]
+    with Log.read(str(project.ledger_path)) as log:
+        assert name in [artifact for artifact, _ in artifacts_with(log, "")]
     assert name not in offered(project, "show", "")
     assert name not in offered(project, "show", name[0])
 

@@ -30,6 +30,8 @@ COLUMNS = ("run", "status", "phase", "sessions", "open", "events", "last event")
 def run_list(status: str | None, work_id: str | None, limit: int | None, as_json: bool) -> None:
     """List the runs of this project, those with the newest event first; the active one is marked with `*`.
 
+    `~` marks a run whose files no work tree of this clone has, as one of a branch that is not checked out.
+
     \b
     Example: faber-ledger run list --status in_progress --limit 10
     Exit codes: 0 done; 2 wrong usage.
@@ -42,6 +44,7 @@ def run_list(status: str | None, work_id: str | None, limit: int | None, as_json
     lines = [*_table(rows, is_filtered=bool(status or work_id))]
     if left_out:
         lines.append(f"{plural(left_out, 'older run')} not shown")
+    lines += _lines_about_kept(rows)
     taken = None if as_json else find_removed_run(root, active_run(root))
     if taken:
         lines.append(f"{taken}: its files are not in this work tree; `faber-ledger run resume {taken}` restores them")
@@ -61,9 +64,17 @@ def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:
             yield f"{row['run_id']}: {problem}"
 
 
+def _lines_about_kept(rows: list[dict[str, Any]]) -> Iterator[str]:
+    if any([not row["in_work_tree"] and not row["active"] for row in rows]):
+        yield (
+            "~ is a run whose files are in no work tree: shown as this clone keeps it below the git directory;"
+            " check its branch out, or bring its files here with `faber-ledger run resume RUN`"
+        )
+
+
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     return (
-        f"{'*' if row['active'] else ' '} {row['run_id']}",
+        f"{'*' if row['active'] else ' ' if row['in_work_tree'] else '~'} {row['run_id']}",
         "unreadable" if row["problem"] else str(row["status"] or "unknown"),
         row["phase"] or "-",
         str(row["sessions"]),

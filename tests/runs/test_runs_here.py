@@ -1,0 +1,137 @@
+"""Every report shows the runs that this clone has, also those that git took out of the work tree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.project import RUN, Project
+
+START, END = "SessionStart.startup.print", "SessionEnd.other.print"
+OTHER = "other-run"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project whose main has no run; two runs are committed on a branch, and the second one is active."""
+    project = Project.made(tmp_path / "project")
+    project.faber("init", "--git-only")
+    active, state = project.active_path.read_text(), project.state_path.read_text()
+    project.active_path.unlink()
+    project.state_path.unlink()
+    project.run.rmdir()
+    project.git("add", "-A")
+    project.git("commit", "-qm", "code")
+    project.git("checkout", "-qb", "feature")
+    assert project.faber("run", "start", "--run-id", OTHER, "--work-id", "7").returncode == 0
+    assert project.faber("note", "add", "the other run's note").returncode == 0
+    project.run.mkdir(parents=True)
+    project.active_path.write_text(active)
+    project.state_path.write_text(state)
+    project.deliver(START, client="one", pid="1")
+    project.git("add", "-A")
+    project.git("commit", "-qm", "runs")
+    project.git("checkout", "-q", "main")
+    project.git("clean", "-fdxq")
+    assert not (project.root / ".fractary" / "runs").exists()
+    return project
+
+
+def printed(project: Project, *command: str) -> str:
+    done = project.faber(*command)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def listed(project: Project) -> dict[str, dict[str, Any]]:
+    return {row["run_id"]: row for row in json.loads(printed(project, "run", "list", "--json"))["data"]}
+
+
+def test_run_list_marks_the_runs_that_are_not_in_the_work_tree(project: Project) -> None:
+    rows = listed(project)
+    assert sorted(rows) == sorted([RUN, OTHER])
+    assert (rows[OTHER]["in_work_tree"], rows[OTHER]["events"] > 0, rows[OTHER]["status"]) == (
+        False,
+        True,
+        "in_progress",
+    )
+    lines = printed(project, "run", "list").splitlines()
+    assert any(line.startswith(f"~ {OTHER}") for line in lines)
+    assert any("`faber-ledger run resume RUN`" in line for line in lines)
+    project.git("checkout", "-q", "feature")
+    assert [row["in_work_tree"] for row in listed(project).values()] == [True, True]
+    assert "~" not in printed(project, "run", "list")
+
+
+def test_run_list_has_the_status_with_which_the_run_was_committed(project: Project) -> None:
+    project.git("checkout", "-q", "feature")
+    state = project.root / ".fractary" / "runs" / OTHER / "state.json"
+    state.write_text(state.read_text().replace("in_progress", "completed", 1))
+    project.git("commit", "-qam", "finish the run")
+    project.git("checkout", "-q", "main")
+    assert listed(project)[OTHER]["status"] == "completed"
+
+
+def test_verify_all_verifies_the_logs_below_the_git_directory(project: Project) -> None:
+    done = project.faber("verify", "--all")
+    assert done.returncode == 0, done.stdout
+    for run in (RUN, OTHER):
+        assert f"{run}: sound\n{run}: note: in no work tree" in done.stdout
+    assert "rolled" not in done.stdout
+    mirror = project.root / ".git" / "faber-ledger" / "runs" / OTHER / "ledger.db"
+    content = mirror.read_bytes()
+    assert content.count(b"the other run's note") == 1
+    mirror.write_bytes(content.replace(b"the other run's note", b"the other run's lie!"))
+    assert project.faber("verify", "--all").returncode == 20
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["timeline", "--all", "-o", "-"],
+        ["log", OTHER],
+        ["log", "other"],
+        ["log", "--work-id", "7"],
+        ["export", "other"],
+        ["replay", "other"],
+        ["status", "other"],
+        ["status", "--work-id", "7"],
+    ],
+    ids=" ".join,
+)
+def test_each_report_finds_the_run_by_all_of_its_names(project: Project, command: list[str]) -> None:
+    text = printed(project, *command)
+    assert OTHER in text or "the other run's note" in text
+
+
+def test_a_database_of_all_runs_has_it(project: Project, tmp_path: Path) -> None:
+    done = project.faber("export", "--all", "--sqlite", str(tmp_path / "all.db"))
+    assert (done.returncode, "of 2 runs" in done.stderr) == (0, True), done.stderr
+
+
+def test_an_event_of_it_is_shown_and_a_shell_completes_both(project: Project) -> None:
+    def complete(*words: str) -> str:
+        env = {"_FABER_LEDGER_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["faber-ledger", *words])}
+        return project.faber(env=env | {"COMP_CWORD": str(len(words))}).stdout
+
+    assert OTHER in complete("status", "oth")
+    (note,) = [
+        json.loads(line) for line in printed(project, "log", OTHER, "--type", "note_recorded", "--json").split("\n")[:1]
+    ]
+    assert "the other run's note" in printed(project, "show", "--run", "other", note["id"])
+    assert note["id"] in complete("show", "--run", OTHER, note["id"][:-1])
+
+
+def test_a_command_that_writes_all_runs_leaves_those_of_other_branches(project: Project) -> None:
+    for command in (["project", "--all"], ["seal", "--all"]):
+        project.faber(*command)
+        assert not (project.root / ".fractary" / "runs").exists()
+
+
+def test_a_run_that_another_work_tree_has_is_listed_there_unless_it_is_active_here(project: Project) -> None:
+    project.git("worktree", "add", "-q", "../there", "feature")
+    assert list(listed(project)) == [RUN]
+    assert sorted(listed(Project(project.root.parent / "there", RUN))) == sorted([RUN, OTHER])
+    assert OTHER in printed(project, "status", "other")
