@@ -1,6 +1,7 @@
 """The files that name a run: the two active files, which are committed, and this work tree's claim, which is not.
 
-Which of these names holds is decided in `active.py`.
+Beside the claim is the note of a put-back: that this work tree goes on with a run although its active files no longer
+name it (`put_back.py`). Which of these names holds is decided in `active.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from faber_ledger.runs.run import ACTIVE_FILES
 
 CLAIM_FILE = "faber-ledger-run"  # in the work tree's own git directory
 CLAIM_BYTES = 4096
+PUT_BACK_FILE = "faber-ledger-put-back"  # beside the claim
+MOST_NAMES = 20  # that a put-back wrote are remembered, the newest
 ACTIVE_FILE_BYTES = 512  # more than any run's id has
 TEMPORARY_ERRORS = (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
 
@@ -79,13 +82,17 @@ def check_active_folder(root: str) -> None:
 
 
 def name_active_run(root: str, run_id: str) -> None:
-    """Claim a run and name it in the active files: all of them or, with a LedgerError, none."""
+    """Claim a run and name it in the active files: all of them or, with a LedgerError, none.
+
+    It ends what a put-back has noted: the active files name the run again.
+    """
     tree = work_tree_of(root)
     paths = [os.path.join(root, *name.split("/")) for name in ACTIVE_FILES]
-    paths += [os.path.join(tree.own, CLAIM_FILE)] if tree else []
+    paths += [os.path.join(tree.own, name) for name in (CLAIM_FILE, PUT_BACK_FILE)] if tree else []
     before = [(path, _content_of(path)) for path in paths]
     try:
         claim_run(root, run_id)
+        _end_put_back(root)
         write_active_file(root, run_id)
     except LedgerError:
         for path, (content, times) in before:
@@ -174,6 +181,72 @@ def claim_run(root: str, run_id: str) -> None:
             f"cannot write {path}: {error.strerror}", hint="check the permissions of the git directory"
         ) from error
     remember_use(root, run_id)
+
+
+# The note of a put-back
+
+
+class PutBack:
+    """What put-backs wrote in this work tree.
+
+    `run_id` is the run that the work tree goes on with, since the moment `at` (seconds since 1970); empty once a
+    command has named the active run. `names` are the names that put-backs wrote to active files, the newest last: the
+    commit at HEAD then, the file, and the name.
+    """
+
+    def __init__(self, run_id: str, at: float, names: list[tuple[str, str, str]]) -> None:
+        self.run_id = run_id
+        self.at = at
+        self.names = names
+
+
+def read_put_back(root: str) -> PutBack | None:
+    """Return what put-backs wrote in a work tree; None if there was none, or it cannot be read."""
+    path = _put_back_path(root)
+    if path is None:
+        return None
+    try:
+        with open(open_regular(path), encoding="utf-8") as file:
+            at = os.fstat(file.fileno()).st_mtime
+            first, *lines = file.read(CLAIM_BYTES * MOST_NAMES).split("\n")
+    except (FileRefused, OSError, ValueError):
+        return None
+    names = [(one[0], one[1], one[2]) for one in [line.split("\t") for line in lines] if len(one) == 3]
+    return PutBack(first.strip(), at, names)
+
+
+def note_put_back(root: str, run_id: str, names: list[tuple[str, str, str]]) -> int | None:
+    """Note that this work tree goes on with a run, and the `names` that are written to its active files.
+
+    Return the moment, in nanoseconds since 1970; None without git. Raises LedgerError.
+    """
+    path, before = _put_back_path(root), read_put_back(root)
+    if path is None:
+        return None
+    known = [*(before.names if before is not None else []), *names]
+    lines = [run_id, *["\t".join(one) for one in dict.fromkeys(known)][-MOST_NAMES:]]
+    try:
+        whole_file.put(path, ("\n".join(lines) + "\n").encode(), durable=False, locked=False)
+        return os.stat(path).st_mtime_ns
+    except OSError as error:
+        raise LedgerError(
+            f"cannot write {path}: {error.strerror}", hint="check the permissions of the git directory"
+        ) from error
+
+
+def _end_put_back(root: str) -> None:
+    """End what the note says of the active run; the names that put-backs wrote are remembered."""
+    before = read_put_back(root)
+    if before is not None and before.run_id:
+        note_put_back(root, "", [])
+
+
+def _put_back_path(root: str) -> str | None:
+    tree = work_tree_of(root)
+    return os.path.join(tree.own, PUT_BACK_FILE) if tree is not None else None
+
+
+# Use
 
 
 USED_FILE = "used-runs"  # below `.git/faber-ledger/`: one run id a line

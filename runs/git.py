@@ -233,6 +233,22 @@ def branch_of(root: str) -> str | None:
     return without_surrogates(branch) or None if kind == "ref: " and branch != ".invalid" else None
 
 
+REMOTES = ("upstream", "origin")  # in this order, then by name: in a fork, pull requests go to `upstream`
+DEFAULTS = ("HEAD", "main", "master")  # of a remote, `HEAD` is what a clone gets
+
+
+def default_branch(root: str) -> str | None:
+    """Return the remote's default branch as this clone last fetched it, as a full ref; None if none is known.
+
+    It is what a pull request is compared with.
+    """
+    asked = [f"refs/remotes/*/{name}" for name in DEFAULTS]
+    listed = GitQuery(["for-each-ref", "--format=%(refname)", *asked], root).answer()
+    found = [ref.split("/") for ref in (listed or "").splitlines()]
+    order = sorted(found, key=lambda ref: (*[ref[2] != name for name in REMOTES], ref[2], DEFAULTS.index(ref[-1])))
+    return "/".join(order[0]) if order else None
+
+
 def common_directory(root: str) -> str | None:
     """Return the git directory that all work trees of a clone share; None without git."""
     tree = work_tree_of(root)

@@ -1,0 +1,195 @@
+"""Put the active files back before a merge (DECISIONS 2).
+
+Every run's branch changes the one line of an active file, so that every pull request would conflict with every other:
+a hosting site runs no merge driver. Before a merge the file therefore becomes what the merge base with the remote's
+default branch has. The work tree goes on with its run by its claim, and by the note beside it (`active_file.py`).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
+from faber_ledger.ledger import whole_file
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError
+from faber_ledger.runs.active_file import ACTIVE_FILE_BYTES, claim_run, claims, first_line, note_put_back
+from faber_ledger.runs.git import default_branch, work_tree_of
+from faber_ledger.runs.git_command import git, run_git
+from faber_ledger.runs.run import ACTIVE_FILES, find_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from faber_ledger.runs.run import Run
+
+LARGEST = 64 * 1024  # bytes of an active file
+REGULAR = ("100644", "100755")  # git's modes of files that are no links
+LEFT_OUT = "S"  # how `git ls-files -t` marks a file that git leaves out of the work tree
+
+
+class Entry(NamedTuple):
+    """A file in git's index or in a commit: its mode, its blob's hash, and its content."""
+
+    mode: str
+    blob: str
+    content: bytes | None
+
+
+def put_back(run: Run, warn: Callable[[str], None]) -> list[str]:
+    """Put the active files that name a run back, in index and work tree; return their paths in the project.
+
+    They become what the merge base of HEAD with the remote's default branch has, byte for byte; a file that is not
+    there is removed. A file that names another run, that git ignores or that is not a regular file is left alone;
+    without a merge base all are, and `warn` gets a line. Raises LedgerError.
+    """
+    tree = work_tree_of(run.root)
+    if tree is None:
+        return []
+    top, inside = tree.top, os.path.relpath(os.path.realpath(run.root), os.path.realpath(tree.top))
+    paths = {os.path.normpath(os.path.join(inside, file)).replace(os.sep, "/"): file for file in ACTIVE_FILES}
+    index = _read_entries(top, "ls-files", "--stage", "-z", "--", *paths)
+    named = [path for path, file in paths.items() if _is_named(run, file, index.get(path))]
+    base = _find_base(run.root, tree.own) if named else None
+    if named and base is None:
+        warn(_why_left(run, [paths[path] for path in named]))
+    if not named or base is None:
+        return []
+    there = _read_entries(top, "ls-tree", "-z", "--full-tree", base, "--", *named)
+    changed = [
+        path
+        for path in named
+        if (path in index or path in there or not _is_ignored(top, path))
+        and _is_free(run, paths[path], there.get(path))
+    ]
+    if not changed:
+        return []
+    if not claims(run.root, run.run_id):
+        claim_run(run.root, run.run_id)
+    head = run_git("rev-parse", "--verify", "--quiet", "HEAD", at=top).stdout.decode().strip()
+    names = [(head, paths[path], _name_in(there[path].content)) for path in changed if path in there]
+    at = note_put_back(run.root, run.run_id, names)  # before the files: from here on the claim holds without them
+    left_out = _write_index(top, changed, there, len(base))
+    written = [path for path in changed if path not in left_out]
+    for path in written:
+        _write_file(os.path.join(run.root, *paths[path].split("/")), there.get(path), at or 0)
+    present = [path for path in written if path in there]
+    if present:
+        run_git("add", "--refresh", "--", *present, at=top)  # so that no hook that runs next sees a change
+    return [paths[path] for path in changed]
+
+
+def _is_named(run: Run, file: str, entry: Entry | None) -> bool:
+    """Return whether an active file names a run, in the work tree or, of what is to be committed, in the index."""
+    return _means(run, _read_here(run.root, file)) or (entry is not None and _means(run, entry.content))
+
+
+def _is_free(run: Run, file: str, wanted: Entry | None) -> bool:
+    """Return whether a file may become the `wanted` one: nobody else has written it, and it will not name the run."""
+    if wanted is not None and (wanted.content is None or _means(run, wanted.content)):
+        return False
+    path = os.path.join(run.root, *file.split("/"))
+    if folder_around(os.path.dirname(path), [run.root]) is None:
+        return False  # behind a link
+    here = _read_here(run.root, file)
+    is_as_wanted = wanted is not None and here == wanted.content
+    return not os.path.lexists(path) or _means(run, here) or is_as_wanted
+
+
+def _read_here(root: str, file: str) -> bytes | None:
+    try:
+        return read_regular(os.path.join(root, *file.split("/")), LARGEST)
+    except (FileRefused, OSError):
+        return None
+
+
+def _name_in(content: bytes | None) -> str:
+    try:
+        return first_line((content or b"")[:ACTIVE_FILE_BYTES])
+    except UnicodeDecodeError:
+        return ""
+
+
+def _means(run: Run, content: bytes | None) -> bool:
+    """Return whether an active file's content names a run, by its id or its path."""
+    name = _name_in(content)
+    try:
+        return bool(name) and find_run(run.root, name).run_id == run.run_id
+    except InvalidRunId:
+        return False
+
+
+def _find_base(root: str, own: str) -> str | None:
+    """Return the merge base with the remote's default branch of the commit that comes next; None if there is none."""
+    branch = default_branch(root)
+    if branch is None:
+        return None
+    coming = ["MERGE_HEAD"] if os.path.lexists(os.path.join(own, "MERGE_HEAD")) else []
+    found = run_git("merge-base", branch, "HEAD", *coming, at=root)
+    return found.stdout.decode().strip() or None if found.returncode == 0 else None
+
+
+def _why_left(run: Run, files: list[str]) -> str:
+    """Return why the active files are left as they are, and what to do."""
+    branch = default_branch(run.root)
+    if branch is not None:
+        why, what = f"git knows no common commit of HEAD and {branch}", "fetch the history (`git fetch --unshallow`)"
+    elif run_git("remote", at=run.root).stdout.strip():
+        why, what = "the remote's default branch is not known here", "run `git fetch`"
+    else:
+        why, what = "this repository has no remote", "once it has one"
+    before = f"{what}, then" if branch or what.startswith("run") else f"{what},"
+    names = " and ".join(files)
+    is_plural = len(files) > 1
+    return (
+        f"note: {names} still {'name' if is_plural else 'names'} {run.run_id}, since {why}:"
+        f" {before} run `faber-ledger seal {run.run_id}` before a pull request"
+    )
+
+
+def _is_ignored(top: str, path: str) -> bool:
+    return run_git("check-ignore", "--quiet", "--", path, at=top).returncode == 0
+
+
+def _read_entries(top: str, *question: str) -> dict[str, Entry]:
+    """Return what `git ls-files --stage` or `git ls-tree` prints, by path; of a link or a large file no content."""
+    entries: dict[str, Entry] = {}
+    for line in os.fsdecode(git("--literal-pathspecs", *question, at=top)).split("\0")[:-1]:
+        words, _, path = line.partition("\t")
+        mode, *middle = words.split(" ")
+        is_index = question[0] == "ls-files"
+        blob = middle[0] if is_index else middle[1]
+        content = git("cat-file", "blob", blob, at=top) if mode in REGULAR else None
+        entries[path] = Entry(mode, blob, content if content is None or len(content) <= LARGEST else None)
+    return entries
+
+
+def _write_index(top: str, paths: list[str], there: dict[str, Entry], length: int) -> list[str]:
+    """Put files into the index as a commit has them; return those that git leaves out of the work tree."""
+    listed = os.fsdecode(git("--literal-pathspecs", "ls-files", "-t", "-z", "--", *paths, at=top)).split("\0")
+    lines = [
+        f"{there[path].mode} {there[path].blob}\t{path}\0" if path in there else f"0 {'0' * length}\t{path}\0"
+        for path in paths
+    ]
+    git("update-index", "-z", "--index-info", at=top, content=os.fsencode("".join(lines)))
+    left_out = [
+        path for path in paths if f"{LEFT_OUT} {path}" in listed and not os.path.lexists(os.path.join(top, path))
+    ]
+    kept = [path for path in left_out if path in there]
+    if kept:
+        git("update-index", "--skip-worktree", "--", *kept, at=top)
+    return left_out
+
+
+def _write_file(path: str, wanted: Entry | None, at: int) -> None:
+    """Write an active file as git has it, as old as the note of its put-back; or remove it. Raises LedgerError."""
+    try:
+        if wanted is not None and wanted.content is not None:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            whole_file.put(path, wanted.content, durable=False, locked=False)
+            os.utime(path, ns=(at, at))
+        elif os.path.lexists(path):
+            os.unlink(path)
+    except OSError as error:
+        hint = "check the permissions of the .fractary folder"
+        raise LedgerError(f"cannot write {path}: {error.strerror}", hint=hint) from error
