@@ -17,7 +17,7 @@ from faber_ledger.hooks.main import run_hook
 from faber_ledger.ledger import log
 from faber_ledger.projections import blocks
 from faber_ledger.recording import recording
-from faber_ledger.runs import mirror, state_file
+from faber_ledger.runs import run_log, state_file, state_write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,18 +30,18 @@ def is_timed(held: type, name: str) -> bool:
     return callable(vars(held)[name]) and (name == "__init__" or not name.startswith("__"))
 
 
-LOGS = (log.Log, mirror.RunLog)
+LOGS = (log.Log, run_log.RunLog)
 PARTS = {
     "ledger": (
         *[(held, name) for held in LOGS for name in vars(held) if is_timed(held, name)],
         (recording, "open_log"),
     ),
-    "state": ((state_file, "read_state"), (state_file, "read_known"), (state_file, "write_blocks")),
+    "state": ((state_file, "read_state"), (state_write, "read_known"), (state_write, "write_blocks")),
     "blocks": (
-        (state_file, "digest_of"),
-        (state_file, "texts_of"),
-        (state_file.KnownState, "shows"),
-        (state_file.KnownState, "texts_after"),
+        (state_write, "digest_of"),
+        (state_write, "texts_of"),
+        (state_write.KnownState, "shows"),
+        (state_write.KnownState, "texts_after"),
         (blocks, "blocks_of"),
         (recording, "fold"),
     ),

@@ -10,7 +10,7 @@ from faber_ledger.ledger.lock import RunLock
 from faber_ledger.recording.call import Answer
 from faber_ledger.recording.incoming import IncomingCall
 from faber_ledger.recording.recording import Recording
-from faber_ledger.runs import progress, state_file
+from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active import claim_if_active
 from faber_ledger.runs.clone import is_empty
 from faber_ledger.runs.progress import current_phase, current_step
@@ -110,7 +110,7 @@ class Hook:
         if state.get("status") in progress.FINISHED:
             self.warn(f"No active workflow found, skipping prime-context: {self.run.run_id} is {state['status']}")
             if self._earlier is not None:
-                state_file.refresh_copy(self.run, self._earlier, self.warn)
+                state_write.refresh_copy(self.run, self._earlier, self.warn)
             self._leave_run()
             return None
         gathered = self._gather(state, is_state_read=problem is None)

@@ -10,9 +10,9 @@ from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections import blocks
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.sessions import View
-from faber_ledger.runs import progress, state_file
+from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import spool_path, writer_of
-from faber_ledger.runs.mirror import open_log
+from faber_ledger.runs.run_log import open_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Recording:
         self.view: View
         self._earlier = earlier
         self._may_stay_in_mirror = may_stay_in_mirror
-        self._known: state_file.KnownState | None = None
+        self._known: state_write.KnownState | None = None
         self._touched: set[object] = set()  # sessions whose facts were folded onto its blocks
         self._shows_log = True
         self._overwritten: str | None = None  # what another tool wrote, which the next projection replaces
@@ -95,7 +95,7 @@ class Recording:
         try:
             self._open.close()
             if self._known is not None and self.problem is None:  # nothing was written
-                state_file.refresh_copy(self.run, self._known.document, self.warn)
+                state_write.refresh_copy(self.run, self._known.document, self.warn)
         finally:
             self._lock.__exit__(None, None, None)
 
@@ -163,11 +163,11 @@ class Recording:
     def commit(self) -> None:
         """Make what was added durable and write the blocks into state.json; raises what `append` raises."""
         if self.problem is not None:
-            state_file.commit_with_checkpoint(self._open, state_file.texts_of(self.blocks))
+            state_write.commit_with_checkpoint(self._open, state_write.texts_of(self.blocks))
             return  # there is no state to write into: the next projection shows the facts
         try:
             known, self._known = self._known, None  # writing makes it outdated
-            state_file.project_blocks(
+            state_write.project_blocks(
                 self.run, self._open, self.blocks, warn=self.warn, known=known, touched=self._touched
             )
         except (StateInvalid, StateMissing) as error:  # another tool changed it since it was read
@@ -181,7 +181,7 @@ class Recording:
 
             remove_old_copies(self.run, self._log, self.warn)
         elif self.state.get("status") in progress.FINISHED:
-            state_file.remove_backup(self.run)
+            state_write.remove_backup(self.run)
 
     def begin(self) -> None:
         """Begin the next transaction, after a commit; raises what `Log.open` raises."""
@@ -286,14 +286,14 @@ class Recording:
 
     def _read_state(self) -> None:
         try:
-            self._known = state_file.read_known(self.run, self._earlier)
+            self._known = state_write.read_known(self.run, self._earlier)
             self.state = self._known.value
         except (StateInvalid, StateMissing) as error:
             if not self.tolerant or isinstance(error, ForeignState):
                 raise
             self.problem = error
             backup = state_file.read_backup(self.run)
-            self._known = state_file.KnownState(backup[1]) if backup else None
+            self._known = state_write.KnownState(backup[1]) if backup else None
             self.state = backup[1].value if backup else {}
 
     def _known_blocks(self) -> Blocks:
@@ -365,7 +365,7 @@ def record_before_projecting(run: Run, at: float, *, warn: Callable[[str], None]
 
     drain_waiting(run, at, warn=warn)
     try:
-        state = state_file.read_known(run)
+        state = state_write.read_known(run)
         found = blocks.blocks_of(state.value)
         if blocks.is_too_deep(found):
             return

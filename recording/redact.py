@@ -26,14 +26,14 @@ from faber_ledger.ledger.redaction import (
 )
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.recording import record_before_projecting
-from faber_ledger.runs import state_file
+from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.copies import mirror_with_events, runs_in_other_work_trees
 from faber_ledger.runs.kept import kept_run
-from faber_ledger.runs.mirror import RunLog, open_log
 from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.recovery import is_sound
 from faber_ledger.runs.run import Run
+from faber_ledger.runs.run_log import RunLog, open_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def redact_event(
                     continue
                 opened.rewrite(effective_redactions(*opened.copies).gone, strict=True)
                 try:
-                    state_file.project_blocks(one, opened, fold(opened.log.stream()), warn=warn)
+                    state_write.project_blocks(one, opened, fold(opened.log.stream()), warn=warn)
                 except StateMissing:
                     pass  # there is nothing to write the blocks into
                 rewritten.append(one.ledger_path)

@@ -17,7 +17,7 @@ from faber_ledger.recording.checkout import checkout_after, checkout_at_start
 from faber_ledger.recording.environment import EnvironmentQuery
 from faber_ledger.recording.leaving import follow_client
 from faber_ledger.recording.recording import Recording
-from faber_ledger.runs import state_file
+from faber_ledger.runs import state_write
 from faber_ledger.runs.active import active_run, came_with_git
 from faber_ledger.runs.active_file import check_active_folder, name_active_run
 from faber_ledger.runs.clients import SeenClient, seen_client
@@ -101,7 +101,7 @@ def _fill_folder(
         hint = "free the disk or the folder's permissions, then start the run again"
         raise NotWritable(f"cannot write {run.shown(run.metadata_path)}: {error.strerror}", hint=hint) from error
     state = {**_first_state(run.run_id, plan, at), **({"worktree": worktree} if worktree else {})}
-    state_file.write_new(run, json.dumps(state, indent=2, ensure_ascii=False) + "\n")
+    state_write.write_new(run, json.dumps(state, indent=2, ensure_ascii=False) + "\n")
     first: Draft = {
         "event": {
             "type": "run_started",

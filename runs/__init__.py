@@ -5,7 +5,7 @@ own and in which two members, the *blocks*, are ours, and with `ledger.db`, the 
 that hooks in a work tree record on; a work tree's *claim* says which run it is working on. The *mirror* is this clone's
 second copy of a run's log, under the git directory, where no checkout reaches.
 
-Read `run` first (names and files), then `active`, `state_file` and `mirror`. Hooks load most of this package: nothing
+Read `run` first (names and files), then `active`, `state_file` and `run_log`. Hooks load most of this package: nothing
 here prints, and what few calls need is imported where it is used.
 """
 

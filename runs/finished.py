@@ -9,11 +9,11 @@ from __future__ import annotations
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import blocks_of
-from faber_ledger.runs import progress, state_file
+from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import is_recovery_due
 from faber_ledger.runs.copies import is_as_in_head
 from faber_ledger.runs.kept import kept_run
-from faber_ledger.runs.mirror import open_log
+from faber_ledger.runs.run_log import open_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,4 +54,4 @@ def bring_up_to_date(kept: Run, run: Run, state: JsonText, warn: Callable[[str],
         shown = blocks_of(state_file.read_state(kept).value)
     except LedgerError:
         shown = {}
-    state_file.copy_state(run, state.with_members(shown).encode(), warn)
+    state_write.copy_state(run, state.with_members(shown).encode(), warn)

@@ -11,14 +11,14 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections.fold import PROJECTOR, fold
-from faber_ledger.runs import progress, state_file
+from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import read_state_copy
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git import GitQuery, is_tracked
 from faber_ledger.runs.left_state import bring_copy_up_to_date
-from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.run import ACTIVE_FILES, LARGEST_STATE, find_run, is_run_id
+from faber_ledger.runs.run_log import open_log
 from faber_ledger.runs.state_merge import REQUIRED_KEYS, is_complete
 
 TYPE_CHECKING = False
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.runs.active import ActiveRun
-    from faber_ledger.runs.mirror import RunLog
     from faber_ledger.runs.run import Run
+    from faber_ledger.runs.run_log import RunLog
 
     # The name of what has the state, the state, and the file whose permissions it has.
     OldState = tuple[str, JsonText, str | None]
@@ -95,7 +95,7 @@ def _project(
 ) -> Reprojection:
     source = None
     try:
-        state = state_file.read_known(run)
+        state = state_write.read_known(run)
     except StateMissing:
         source = _restore_state(run, is_away=is_away)
         if source is None and defaults is None:
@@ -103,27 +103,27 @@ def _project(
         if source is None:
             blocks, known = _fold_checked(opened.log), {**known_members(opened.log, run), **(defaults or {})}
             opened.commit()
-            state_file.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
+            state_write.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
             names = ("workflow_id", "work_id", "current_phase", *NEVER_KNOWN)
             return Reprojection(None, is_changed=True, unknown=[name for name in names if name not in known])
-        state = state_file.read_known(run)
+        state = state_write.read_known(run)
     if not rebuild and state.shows(opened.log):
         opened.commit()  # what came back, which state.json has shown all along, and what the mirror lacked
-        state_file.refresh_copy(run, state.document, warn)
+        state_write.refresh_copy(run, state.document, warn)
         return Reprojection(source, is_changed=source is not None)
     blocks = _fold_checked(opened.log)
-    if not (rebuild or source or opened.returned) and state.texts == state_file.texts_of(blocks):
+    if not (rebuild or source or opened.returned) and state.texts == state_write.texts_of(blocks):
         opened.commit()  # as after a change of the projector: without an event to add, the ledger keeps its bytes
-        state_file.refresh_copy(run, state.document, warn)
+        state_write.refresh_copy(run, state.document, warn)
         return Reprojection(None, is_changed=False)
-    texts = state_file.texts_of(blocks)
-    if not rebuild and opened.log.is_checkpoint(PROJECTOR, state_file.digest_of(texts)):
+    texts = state_write.texts_of(blocks)
+    if not rebuild and opened.log.is_checkpoint(PROJECTOR, state_write.digest_of(texts)):
         opened.commit()  # a state that is older than the log, as one that was restored
-        changed = state_file.write_blocks(run, blocks, texts, warn=warn, known=None)
+        changed = state_write.write_blocks(run, blocks, texts, warn=warn, known=None)
     else:
-        changed = state_file.project_blocks(run, opened, blocks, warn=warn)
+        changed = state_write.project_blocks(run, opened, blocks, warn=warn)
     if state.value.get("status") in progress.FINISHED:
-        state_file.remove_backup(run)
+        state_write.remove_backup(run)
     return Reprojection(source, is_changed=changed or source is not None)
 
 
@@ -146,7 +146,7 @@ def _restore_state(run: Run, *, is_away: bool) -> str | None:
     if found is None:
         return None
     name, state, like = found
-    state_file.write_new(run, state.text, like=like)
+    state_write.write_new(run, state.text, like=like)
     return name
 
 
@@ -218,9 +218,9 @@ def _replace_by_backup(run: Run) -> str:
         )
     path, backup = found
     if os.path.lexists(run.state_path):
-        state_file.check_writable(run, os.lstat(run.state_path))
+        state_write.check_writable(run, os.lstat(run.state_path))
         os.replace(run.state_path, f"{run.state_path}.broken{BACKUP_ENDING}")
-    state_file.write_new(run, backup.text, like=path)
+    state_write.write_new(run, backup.text, like=path)
     return path
 
 

@@ -1,7 +1,7 @@
 """Recover a log with a journal or an unfinished recovery beside it, as a killed writer leaves.
 
 Used only where a journal or an unfinished recovery stands there. If git replaced the file and left neither,
-`mirror.open_log` brings the events back.
+`run_log.open_log` brings the events back.
 
 SQLite would play the journal into the file unseen. If git has replaced the file, that destroys the log. So it is played
 into a copy only: all copies that can be read are united into a fresh file, and the journal is removed. A journal that

@@ -24,10 +24,10 @@ from faber_ledger.ledger.redaction import still_holds_payload
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs.clone import is_recovery_due, mirror_path
 from faber_ledger.runs.lost import lacks_ledger
-from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.recovery import put_refused_journal_aside
 from faber_ledger.runs.run import find_root, find_run
+from faber_ledger.runs.run_log import open_log
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.importing import Staged

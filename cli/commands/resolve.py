@@ -22,7 +22,7 @@ from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.union import merge_rows, rows_of, write_union
 from faber_ledger.recording.recording import record_before_projecting
-from faber_ledger.runs import state_file
+from faber_ledger.runs import state_write
 from faber_ledger.runs.active import theirs_is_claimed_here
 from faber_ledger.runs.clone import is_recovery_due
 from faber_ledger.runs.conflicts import BASE, OURS, THEIRS, Conflict, find_conflicts
@@ -198,7 +198,7 @@ def _short(text: str) -> str:
 def _put_resolved(conflict: Conflict, path: str, content: bytes) -> None:
     """Write a resolved file; raises StateNotWritten for a state.json that is not writable."""
     if conflict.run is not None and os.path.lexists(path):
-        state_file.check_writable(conflict.run, os.lstat(path))
+        state_write.check_writable(conflict.run, os.lstat(path))
     _put(path, content)
 
 

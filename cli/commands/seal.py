@@ -27,10 +27,11 @@ from faber_ledger.runs.clone import is_recovery_due
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.finished import is_finished_and_committed
 from faber_ledger.runs.git_command import git, top_of
-from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.run import ACTIVE_FILES, Run, find_root, find_run, is_run_id, run_ids
-from faber_ledger.runs.state_file import read_state, refresh_copy
+from faber_ledger.runs.run_log import open_log
+from faber_ledger.runs.state_file import read_state
+from faber_ledger.runs.state_write import refresh_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

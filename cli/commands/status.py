@@ -22,7 +22,7 @@ from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.sessions import is_open_here
 from faber_ledger.recording.spool import waiting
-from faber_ledger.runs import state_file
+from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.kept import not_in_tree
 from faber_ledger.runs.lost import lacks_ledger, loss_of
@@ -103,7 +103,7 @@ def _read_state(run: Run) -> dict[str, Any]:
             f" `faber-ledger run resume {run.run_id}` continues the run here"
         )
         return state
-    state_file.refresh_copy(run, found, warn)
+    state_write.refresh_copy(run, found, warn)
     return found.value
 
 

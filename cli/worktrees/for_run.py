@@ -11,7 +11,7 @@ from faber_ledger.cli.worktrees.survey import survey_and_record
 from faber_ledger.hooks.client_settings import unanswered
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.runs import state_file, worktree_registry
+from faber_ledger.runs import state_file, state_write, worktree_registry
 from faber_ledger.runs.git import common_directory, work_tree_of
 from faber_ledger.runs.run import name_part
 
@@ -102,7 +102,7 @@ def record_resumed(run: Run, *, at: float, warn: Callable[[str], None]) -> None:
             member = {"path": "."}  # the run has returned to the main work tree
         if member is not None:
             with RunLock(run.lock_path):
-                state_file.write_members(run, {"worktree": member}, warn=warn)
+                state_write.write_members(run, {"worktree": member}, warn=warn)
     except LedgerError as error:
         warn(error.message)
     update_registry(run.root, at=at, warn=warn)

@@ -19,11 +19,11 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import missing_rows
 from faber_ledger.projections.blocks import NAMES
 from faber_ledger.recording.recording import record_before_projecting
-from faber_ledger.runs import progress, state_file
+from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.run import Run, find_run
+from faber_ledger.runs.run_log import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,9 +80,9 @@ def hand_back(site: Site, plan: HandBack, *, warn: Callable[[str], None]) -> str
             opened.commit()
         reproject(plan.home, rebuild=True, warn=warn)
         with RunLock(plan.home.lock_path):
-            state_file.write_members(plan.home, plan.members, warn=warn)
+            state_write.write_members(plan.home, plan.members, warn=warn)
             if state_file.read_state(plan.home).value.get("status") in progress.FINISHED:
-                state_file.remove_backup(plan.home)
+                state_write.remove_backup(plan.home)
         literal = [f":(literal){name}" for name in plan.names]
         git.git("checkout", "--quiet", "HEAD", "--", *literal, at=site.tree.path)
     return describe(plan)

@@ -461,7 +461,7 @@ def test_caches_that_are_filled_while_it_works_are_removed(project: Project, *, 
 
 KILLED = """
 import os, sys
-import faber_ledger.runs.mirror, faber_ledger.recording.redact
+import faber_ledger.runs.run_log, faber_ledger.recording.redact
 from faber_ledger.cli import app
 from faber_ledger.ledger import union, whole_file
 point = sys.argv.pop(1)

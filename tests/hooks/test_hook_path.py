@@ -34,7 +34,7 @@ TOO_EXPENSIVE = {
     "ulid",
     "uuid",
 }
-OURS = {"session-start": 60, "pre-compact": 44, "post-compact": 46, "session-end": 42}
+OURS = {"session-start": 62, "pre-compact": 46, "post-compact": 48, "session-end": 44}
 OURS_OF_TEXTCONV = 17
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"
 

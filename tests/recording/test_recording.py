@@ -17,14 +17,14 @@ from support.project import RUN, Project, spec_state, usual_state
 
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import NAMES
-from faber_ledger.runs import state_file
+from faber_ledger.runs import state_write
 from faber_ledger.runs.run import find_run
 
 
 def shown(project: Project) -> bool:
     """Return whether the log knows the blocks in state.json as its own, so that the next facts fold onto them."""
     with Log.read(str(project.ledger_path)) as log:
-        return state_file.read_known(find_run(str(project.root), project.run_id)).shows(log)
+        return state_write.read_known(find_run(str(project.root), project.run_id)).shows(log)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_fact_by_fact_or_all_at_once_the_blocks_are_the_same(beginning: dict[str
 KILLED = """
 import os, signal, sys
 from faber_ledger.cli.entry import main
-from faber_ledger.runs import state_file
+from faber_ledger.runs import state_write
 from faber_ledger.ledger.log import Log
 
 def die(*arguments, **named):
@@ -135,7 +135,7 @@ where = sys.argv.pop(1)
 if where == "before the commit":
     Log.commit = die
 elif where == "after the commit":
-    state_file.write_blocks = die
+    state_write.write_blocks = die
 elif where == "before the rename":
     os.replace = die
 elif where == "after the rename":

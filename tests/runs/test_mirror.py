@@ -19,9 +19,9 @@ from faber_ledger.context.notes import note_recorded
 from faber_ledger.ledger.errors import NotWritable, Replaced
 from faber_ledger.ledger.log import Log
 from faber_ledger.recording.recording import Recording
-from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.progress import snapshot
 from faber_ledger.runs.run import find_run
+from faber_ledger.runs.run_log import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from support.project import RUN, Project, spec_state, usual_state
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateNotWritten
 from faber_ledger.projections.blocks import blocks_of, text_of
-from faber_ledger.runs import state_file
+from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.run import Run, find_run
 
 ENDED: dict[str, Any] = {"current_session_id": None, "total_sessions": 0, "session_history": []}
@@ -34,7 +34,7 @@ def run_of(project: Project) -> Run:
 
 
 def write(project: Project, blocks: dict[str, Any]) -> bool:
-    return state_file.write_members(run_of(project), blocks, warn=pytest.fail)
+    return state_write.write_members(run_of(project), blocks, warn=pytest.fail)
 
 
 def written(path: Path) -> tuple[int, ...]:
@@ -340,10 +340,10 @@ def test_leftovers_of_a_killed_writer_stop_nothing(project: Project, name: str, 
 
 KILLED = """
 import os, signal, sys
-from faber_ledger.runs import state_file
+from faber_ledger.runs import state_write
 from faber_ledger.runs.run import find_run
 os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
-state_file.write_members(find_run(sys.argv[1], sys.argv[2]), {"sessions": {}}, warn=print)
+state_write.write_members(find_run(sys.argv[1], sys.argv[2]), {"sessions": {}}, warn=print)
 """
 
 

@@ -17,7 +17,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import NAMES, blocks_of, session_history, text_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.recording import Recording
-from faber_ledger.runs import state_file
+from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.run import find_run
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class Walk:
             recording.append(self.facts())  # type: ignore[arg-type]  # the drafts are drawn
         with Log.read(self.run.ledger_path) as log:
             folded = fold(log.stream())
-            assert state_file.read_known(self.run).shows(log)
+            assert state_write.read_known(self.run).shows(log)
         document = JsonText(before)
         found = blocks_of(document.value)
         differing = {
@@ -209,7 +209,7 @@ def test_a_history_that_grows_is_the_one_that_is_written_whole(
         return once(before, value, name, kept, dropped)
 
     once = json_text.lines_grown
-    monkeypatch.setattr(state_file, "lines_grown", count)
+    monkeypatch.setattr(state_write, "lines_grown", count)
     drawn = random.SystemRandom().randrange(10**9) if seed is None else seed
     sys.stdout.write(f"seed {drawn}\n")
     take(tmp_path, drawn)
@@ -255,13 +255,13 @@ def test_a_block_that_the_log_does_not_have_is_not_taken_for_its_own(tmp_path: P
     text = project.state_path.read_text().rstrip().removesuffix("}").rstrip()
     project.state_path.write_text(f'{text},\n  "context_met\\u0061data": {{\n    "reload_count": 7\n  }}\n}}\n')
     with Log.read(run.ledger_path) as log:
-        assert not state_file.read_known(run).shows(log)
+        assert not state_write.read_known(run).shows(log)
 
 
 def test_a_state_that_was_read_before_counts_only_as_long_as_it_has_the_same_bytes(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     run = find_run(str(project.root), RUN)
     earlier = state_file.read_state(run)
-    assert state_file.read_known(run, earlier).document is earlier
+    assert state_write.read_known(run, earlier).document is earlier
     project.change_state(notes="new")
-    assert state_file.read_known(run, earlier).value["notes"] == "new"
+    assert state_write.read_known(run, earlier).value["notes"] == "new"

@@ -17,7 +17,7 @@ COUNTING = """
 import json, os, sys
 from faber_ledger.cli.entry import main
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.runs import state_file
+from faber_ledger.runs import state_write
 
 opened, decoded, read_back = [], [], []
 
@@ -29,7 +29,7 @@ def count(self, text, *rest, decode=JsonText.__init__):
     decoded.append(text)
     decode(self, text, *rest)
 
-def check(run, *rest, check_written=state_file._check_written):
+def check(run, *rest, check_written=state_write._check_written):
     read_back.append(run)
     check_written(run, *rest)
 
@@ -39,7 +39,7 @@ def leave(code, leave=os._exit):
     leave(code)
 
 JsonText.__init__ = count
-state_file._check_written = check
+state_write._check_written = check
 os._exit = leave  # a hook ends with it
 report = sys.argv.pop(1)
 sys.addaudithook(watch)

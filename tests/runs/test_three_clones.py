@@ -34,7 +34,7 @@ COMMANDS = [("session-load", "--force"), ("session-save",), ("project",), ("seal
 KILLED = """
 import os, signal, sys
 from faber_ledger.cli.entry import main
-from faber_ledger.runs import state_file
+from faber_ledger.runs import state_write
 from faber_ledger.ledger.log import Log
 
 def die(*arguments, **named):
@@ -44,7 +44,7 @@ where = sys.argv.pop(1)
 if where == "before the commit":
     Log.commit = die
 elif where == "after the commit":
-    state_file.write_blocks = die
+    state_write.write_blocks = die
 else:
     os.replace = die
 main()

@@ -18,7 +18,7 @@ from faber_ledger.cli.worktrees.survey import Site, survey_and_record
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import GitFailed, NotReleased, NoWorkTree
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.runs import progress, state_file
+from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active import check_not_claimed_elsewhere
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.progress import phase_statuses
@@ -93,7 +93,7 @@ def _complete(run: Run, at: float) -> None:
             )
         moment = utc_text(at)
         members = {"status": "completed", "completed_at": moment, "updated_at": moment}
-        state_file.write_members(run, members, warn=lambda text: warn(f"⚠️  {text}"))
+        state_write.write_members(run, members, warn=lambda text: warn(f"⚠️  {text}"))
 
 
 def _clean_up(site: Site, records: list[Record], at: float) -> None:

@@ -26,7 +26,7 @@ from faber_ledger.ledger.errors import InvalidRunId, LedgerError, WorkflowNotFou
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.recording.start import activate_run, lock_takeover, start_run
-from faber_ledger.runs import progress, state_file
+from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active import other_active_run
 from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.projecting import restore_run_from_mirror, write_ignored_state
@@ -231,7 +231,7 @@ def resume_run(text: str, yes: bool, as_json: bool) -> None:
     if status is None:  # written from the ledger, which does not know it: to resume a run is to continue it
         status = "in_progress"
         with RunLock(resumed.lock_path):
-            state_file.write_members(resumed, {"status": status}, warn=say)
+            state_write.write_members(resumed, {"status": status}, warn=say)
         say(f"⚠️  its state had no status; it is now {status}")
         state = state_file.read_state(resumed).value
     if status not in progress.STATUSES:

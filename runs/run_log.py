@@ -1,0 +1,266 @@
+"""A run's log, open for appending: recovered, united with its mirror, and committed to together with it.
+
+`stash`, `reset --hard`, `checkout` and `clean` roll a tracked file back: the events that they removed come back from
+the mirror the next time the log is opened for writing.
+"""
+
+from __future__ import annotations
+
+import os
+
+from faber_ledger.ledger import whole_file
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NotWritable
+from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
+from faber_ledger.ledger.log import Log
+from faber_ledger.runs.clone import is_empty, is_recovery_due
+from faber_ledger.runs.git import is_git_at_work
+from faber_ledger.runs.mirror import DISABLED, Mirror, strip_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+    from typing import Any
+
+    from faber_ledger.ledger.log import Head
+    from faber_ledger.runs.run import Run
+
+    Row = tuple[Any, ...]
+
+
+HINT = "check permissions and space of the run's folder"
+
+
+def open_log(
+    run: Run, warn: Callable[[str], None], busy_seconds: float = BUSY_SECONDS, *, compare: bool = False
+) -> RunLog:
+    """Recover a run's log where a writer was killed, open it for appending, and unite it with its mirror.
+
+    With `compare`, payloads are compared too if both have the same events. The caller holds the run's lock. `warn` is
+    called with what was recovered, and if the mirror cannot be used: then the log is opened without it. Raises as
+    `recover` and `Log.open`, and Locked or NotWritable.
+    """
+    mirror = Mirror(run, warn)
+    is_recovered = mirror.state != DISABLED and is_recovery_due(run)
+    if is_recovered:
+        _recover(run, warn)
+    if is_empty(run.ledger_path):
+        _check_git(run)  # before the file is made, which would be in git's way
+    opened = RunLog(run, _open_file(run, warn, busy_seconds), mirror, warn)
+    try:
+        if is_recovered:
+            opened.expect_payloads_in_backup()
+        opened.unite(compare=compare)
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
+def _recover(run: Run, warn: Callable[[str], None]) -> None:
+    from faber_ledger.runs.recovery import recover  # only after a kill, or git at the wrong moment
+
+    what = "a journal" if os.path.lexists(run.journal_path) else "an unfinished recovery"
+    sources = ", ".join(recover(run, warn)) or "nothing: it had no event yet"
+    warn(f"{what} stood beside {run.shown(run.ledger_path)}; recovered from {sources}")
+
+
+def _check_git(run: Run) -> None:
+    """Raise Locked if git is at work on a log without an event: it takes a file away, and writes it in pieces."""
+    if is_git_at_work(run.root):
+        raise Locked(
+            "git is at work here, and has taken ledger.db away or not written it yet",
+            hint="run the command again when git is done; if no git is, remove index.lock from the git directory",
+        )
+
+
+def _open_file(run: Run, warn: Callable[[str], None], busy_seconds: float) -> Log:
+    try:
+        return Log.open(run.ledger_path, busy_seconds=busy_seconds)
+    except IntegrityError as error:  # without git, where no recovery has looked at it
+        from faber_ledger.runs.recovery import put_refused_journal_aside
+
+        if not put_refused_journal_aside(run.ledger_path, error, warn):
+            raise
+        return Log.open(run.ledger_path, busy_seconds=busy_seconds)
+
+
+class RunLog:
+    """A run's log, open for appending, and its mirror.
+
+    `returned` counts the events that came back from the mirror, `restored` the payloads: a forged redaction had removed
+    them from one of the two. `redacted` is set where a payload was removed from a file here, so that older copies of it
+    have to go too.
+    """
+
+    def __init__(self, run: Run, log: Log, mirror: Mirror, warn: Callable[[str], None]) -> None:
+        self.log = log
+        self.mirror = mirror
+        self.returned = self.restored = 0
+        self.redacted = False
+        self._run = run
+        self._warn = warn
+
+    def expect_payloads_in_backup(self) -> None:
+        """Set `redacted` after a recovery of a log with redactions: the backup that it made holds what they removed."""
+        question = "SELECT 1 FROM event WHERE payload IS NULL"
+        self.redacted = self.log.connection.execute(question).fetchone() is not None
+
+    def unite(self, *, compare: bool = False) -> None:
+        """Copy to log and mirror what each of them lacks; raises Locked, NotWritable, and as `Log.heads`.
+
+        With `compare`, do so for the payloads of events that both have, too.
+        """
+        heads = self.log.heads()  # a log that cannot be read is not the mirror's fault
+        self.mirror.known_heads = heads
+        if not heads:
+            _check_git(self._run)  # it may have begun meanwhile, and our events would be in the file that it writes
+        if self.mirror.state != DISABLED and (heads or not is_empty(self.mirror.path)):
+            self._unite(heads, compare)
+        if compare and self.mirror.log is None:
+            with self.log.writing():
+                self.settle()
+
+    def _unite(self, heads: list[Head], compare: bool = False) -> None:
+        mirror = self.mirror
+        try:
+            try:
+                self._exchange(heads, compare)
+            except (IntegrityError, sqlite3.DatabaseError) as error:
+                if mirror.is_log_to_blame(error):
+                    mirror.diverge(heads)
+                    self._warn(f"the ledger is damaged, so that what git took back is not united with it: {error}")
+                    return
+                if not mirror.repair(error):
+                    raise
+                self._exchange(heads, compare)
+        except (LedgerError, OSError, sqlite3.Error) as error:
+            if not self.log.connection.in_transaction:  # after a full disk SQLite rolls the transaction back
+                raise NotWritable(f"cannot write {self.log.path}: {error}", hint=HINT) from error
+            mirror.refuse(error)
+
+    def _exchange(self, heads: list[Head], compare: bool) -> None:
+        mirror = self.mirror.open()
+        if mirror.heads() != heads:
+            from faber_ledger.ledger.union import (  # only after git, or another clone, was at work
+                insert_rows,
+                missing_rows,
+            )
+
+            lost = list(missing_rows(self.log, mirror))
+            insert_rows(mirror, missing_rows(mirror, self.log))
+            insert_rows(self.log, lost)
+            self.returned = len(lost)
+        elif not compare:
+            return
+        self.settle()
+
+    def commit(self) -> None:
+        """Make what was appended durable in the log, and copy it to the mirror; raises as `Log.commit`."""
+        with self.log.writing():
+            self.log.commit()
+        self.mirror.commit(self.log)
+
+    def begin(self) -> None:
+        """Begin the next transaction of both, after a commit; raises as `Log.open`."""
+        with self.log.writing():
+            self.log.begin()
+        self.mirror.begin()
+
+    def insert_rows(self, missing_in: Callable[[Log], Iterable[Row]], source: sqlite3.Connection) -> None:
+        """Insert rows of `source` into log and mirror; `missing_in` returns those that a log lacks.
+
+        They may stand below the newest event, where `commit` does not look for what is new. Raises sqlite3.Error.
+        """
+        from faber_ledger.ledger.union import insert_rows
+
+        mirror = self.mirror
+        if mirror.state != DISABLED and mirror.log is None and mirror.known_heads == []:
+            self._unite([])  # it has not begun
+        mirror.known_heads = None
+        insert_rows(self.log, missing_in(self.log))
+        if mirror.log is not None:
+            try:
+                insert_rows(mirror.log, missing_in(mirror.log))
+            except (LedgerError, OSError, sqlite3.Error) as error:
+                mirror.refuse(error)
+        self.settle(source)
+
+    @property
+    def copies(self) -> list[sqlite3.Connection]:
+        """The log and, where it is used, its mirror."""
+        return [log.connection for log in (self.log, self.mirror.log) if log is not None]
+
+    def settle(self, *sources: sqlite3.Connection) -> None:
+        """Make log and mirror hold the same payloads: all that one of the copies has and no redaction removes.
+
+        Where a payload has to go, both files are rewritten without it, and opened again.
+        """
+        from faber_ledger.ledger.effective import effective_redactions, lost_rows
+        from faber_ledger.ledger.redaction import restore_payloads, still_holds_payload
+
+        if self.mirror.diverged_at is not None:
+            return  # the log is damaged
+        every = [*self.copies, *sources]
+        gone = effective_redactions(*every).gone
+        for copy in self.copies:
+            rows = lost_rows(copy, every, gone)
+            if rows:
+                restore_payloads(copy, rows)
+                self.log.forget_redactions()
+                self.restored += len(rows)
+        if any([still_holds_payload(copy, gone) for copy in self.copies]):
+            self.rewrite(gone)
+
+    def rewrite(self, gone: Collection[str], *, strict: bool = False) -> None:
+        """Rewrite log and mirror as they are in the open transactions, but without the payloads of these events.
+
+        The mirror first: whoever is killed between the two leaves the rest to the next append, which unites them. It
+        keeps its file, since other work trees may have it open; so does a kept run's log, which is the mirror. Raises
+        NotWritable, and the log stays as it was; with `strict` also whatever keeps the mirror from being written, which
+        is otherwise refused.
+        """
+        if self._run.is_kept:
+            strip_file(self.log, gone)
+            self.log.close()
+            self.log = Log.open(self.log.path)
+            self.redacted = True
+            return
+        from faber_ledger.ledger.union import merge_rows, remove_database, rows_of, write_rows
+
+        self.mirror.known_heads = None
+        path, temporary = self.log.path, self.log.path + ".tmp"
+        try:
+            remove_database(temporary)
+            write_rows(merge_rows([rows_of(self.log)], gone), temporary)
+            try:
+                self.mirror.strip(self.log, gone)
+            except (LedgerError, OSError, sqlite3.Error) as error:
+                if strict:
+                    raise
+                self.mirror.refuse(error)
+            self.log.close()  # first, since what it rolls back stands in a journal beside the file
+            try:
+                whole_file.move_into_place(temporary, path)
+            finally:
+                self.log = Log.open(path)
+        except OSError as error:
+            raise NotWritable(f"cannot rewrite {path}: {error.strerror}", hint=HINT) from error
+        finally:
+            remove_database(temporary)
+        self.redacted = True
+
+    def close(self) -> None:
+        """Close both files. What was not committed is gone, and with it the file of a log that got no event."""
+        self.log.close()
+        self.mirror.close()
+        try:
+            if is_empty(self.log.path) and not is_git_at_work(self._run.root):
+                os.unlink(self.log.path)
+        except FileNotFoundError:
+            pass  # git, or another program, removed it meanwhile
+
+    def __enter__(self) -> RunLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

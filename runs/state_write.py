@@ -1,0 +1,310 @@
+"""Write `state.json`, which belongs to other tools: only our two blocks are replaced, both or none.
+
+The file is replaced by a rename, with a backup beside it and a copy below the git directory. A log's checkpoint is the
+digest of the blocks' texts.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from faber_ledger.files.json_text import JsonText, lines_grown, lines_of
+from faber_ledger.ledger import whole_file
+from faber_ledger.ledger.errors import StateNotWritten
+from faber_ledger.projections.blocks import blocks_of, is_named, text_of
+from faber_ledger.projections.fold import PROJECTOR
+from faber_ledger.runs.clone import keep_state, read_state_copy
+from faber_ledger.runs.state_file import parse_state, read_bytes, read_state
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from typing import Any
+
+    from faber_ledger.ledger.log import Log
+    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.runs.run import Run
+    from faber_ledger.runs.run_log import RunLog
+
+
+TRIES = 20
+LISTS = {"sessions": "session_history", "context_metadata": "compaction_events"}  # a block's list that only grows
+
+if TYPE_CHECKING:
+    from hashlib import blake2b
+else:
+    try:
+        from _blake2 import blake2b  # a quarter of what SHA-256 costs without OpenSSL, which hooks go without
+    except ImportError:
+        from hashlib import blake2b
+
+
+def read_known(run: Run, earlier: JsonText | None = None) -> KnownState:
+    """Read a run's state under its lock; raises as `read_state`. One that is as it was `earlier` is not decoded."""
+    content = read_bytes(run)
+    if earlier is not None and earlier.text.encode() == content:
+        return KnownState(earlier)
+    return KnownState(parse_state(run, content))
+
+
+class KnownState:
+    """A state as it was read under the run's lock, and the texts of its blocks before anything was folded onto them."""
+
+    def __init__(self, document: JsonText) -> None:
+        self.document = document
+        self._texts: dict[str, str] | None = None
+        self._lengths = {name: len(_grown_list(name, block)) for name, block in blocks_of(document.value).items()}
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The state's members."""
+        return self.document.value
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """The `texts_of` its blocks; empty if they are nested more deeply than Python writes: as if it had none."""
+        if self._texts is None:
+            try:
+                self._texts = texts_of(blocks_of(self.value))
+            except RecursionError:
+                self._texts = {}
+        return self._texts
+
+    def shows(self, log: Log) -> bool:
+        """Return whether its blocks are what this version of the projector made of the log as it is now.
+
+        Usually the file has them as we wrote them, so the digest matches without encoding them again.
+        """
+        blocks = blocks_of(self.value)
+        texts = {name: text for name in blocks if (text := self.document.text_of(name)) is not None}
+        if len(texts) == len(blocks) and log.is_checkpoint(PROJECTOR, digest_of(texts)):
+            self._texts = texts
+            return True
+        return log.is_checkpoint(PROJECTOR, digest_of(self.texts))
+
+    def texts_after(self, blocks: Blocks, touched: Collection[object]) -> dict[str, str]:
+        """Return the `texts_of` blocks; if they are its own, only sessions `touched` (by id) and new ones changed."""
+        return {name: self._text_after(name, block, touched) for name, block in blocks.items()}
+
+    def _text_after(self, name: str, block: Any, touched: Collection[object]) -> str:
+        length = self._lengths.get(name)
+        if not length or block is not self.value[name] or name not in self.texts:
+            return lines_of(block)
+        items = _grown_list(name, block)
+        changed = [at for at in range(length) if is_named(items[at]) and items[at]["session_id"] in touched]
+        kept = min(changed, default=length) if name == "sessions" else length
+        return lines_grown(self.texts[name], block, LISTS[name], kept, length - kept)
+
+
+def _grown_list(name: str, block: Any) -> list[Any]:
+    items = block.get(LISTS[name]) if isinstance(block, dict) else None
+    return items if isinstance(items, list) else []
+
+
+def texts_of(blocks: Blocks) -> dict[str, str]:
+    """Return each block's text as a file has it that is written with two spaces."""
+    return {name: lines_of(block) for name, block in blocks.items()}
+
+
+def digest_of(texts: Mapping[str, str]) -> bytes:
+    """Hash blocks by their `texts_of` (BLAKE2b, 32 bytes), for the checkpoint."""
+    hashed = blake2b(digest_size=32)
+    for name, text in texts.items():
+        hashed.update(f'"{name}":'.encode())
+        hashed.update(text.encode())
+    return hashed.digest()
+
+
+def project_blocks(
+    run: Run,
+    opened: RunLog,
+    blocks: Blocks,
+    *,
+    warn: Callable[[str], None],
+    known: KnownState | None = None,
+    touched: Collection[object] = (),
+) -> bool:
+    """Commit an open log with the blocks that were folded from it, and write them; return whether state.json changed.
+
+    The caller holds the run's lock; `known` is the state if it was read under it, and not written since. The facts that
+    were folded onto its blocks since belong to the sessions `touched`. Raises as `RunLog.commit` and `write_members`.
+    """
+    texts = known.texts_after(blocks, touched) if known else texts_of(blocks)
+    commit_with_checkpoint(opened, texts)
+    return write_blocks(run, blocks, texts, warn=warn, known=known)
+
+
+def copy_state(run: Run, content: bytes, warn: Callable[[str], None]) -> None:
+    """Write the copy of state.json that this clone keeps beside the mirror, for work trees that lack the run."""
+    try:
+        keep_state(run, content)
+    except OSError as error:
+        warn(f"the copy of state.json under the git directory is not written: {error}")
+
+
+def refresh_copy(run: Run, state: JsonText, warn: Callable[[str], None]) -> None:
+    """Write the copy if it differs from the state that was read: another tool has changed its own keys since."""
+    content = state.text.encode()
+    if read_state_copy(run) != content:
+        copy_state(run, content, warn)
+
+
+def commit_with_checkpoint(opened: RunLog, texts: dict[str, str]) -> None:
+    """Commit an open log, and note in it the digest of the blocks that state.json is about to get; write no file.
+
+    `texts` are the blocks as `texts_of` returns them. Raises as `RunLog.commit`.
+    """
+    with opened.log.writing():
+        opened.log.set_checkpoint(PROJECTOR, digest_of(texts))
+    opened.commit()
+
+
+def write_blocks(
+    run: Run, blocks: Blocks, texts: dict[str, str], *, warn: Callable[[str], None], known: KnownState | None
+) -> bool:
+    """Replace the blocks in state.json as `write_members` does; without `known` the file is read first."""
+    if known is not None:
+        changed = {name: block for name, block in blocks.items() if known.texts.get(name) != texts[name]}
+        if not changed:
+            refresh_copy(run, known.document, warn)
+            return False
+        if _replace_if_unchanged(run, known.document, changed, blocks, warn, texts):
+            return True
+    return write_members(run, dict(blocks), warn=warn)
+
+
+def write_members(run: Run, members: dict[str, Any], *, warn: Callable[[str], None]) -> bool:
+    """Replace members in state.json; return whether it changed. The caller holds the run's lock.
+
+    Every other key keeps its bytes. Just before the rename the file is compared with what was read; if another tool
+    has changed it, its change is read and kept. Raises as `read_state`, and StateNotWritten: the old file stays then.
+    """
+    for _ in range(TRIES):
+        document = read_state(run)
+        changed = {name: value for name, value in members.items() if not _is_shown(value, name, document.value)}
+        if not changed:
+            return False
+        if _replace_if_unchanged(run, document, changed, members, warn):
+            return True
+    raise StateNotWritten(
+        f"another program keeps rewriting {run.shown(run.state_path)}",
+        hint=f"run `faber-ledger project {run.run_id}` when it has ended",
+    )
+
+
+def write_new(run: Run, text: str, *, like: str | None = None) -> None:
+    """Write a missing state.json, with owner and permissions of the file `like`; raises StateNotWritten.
+
+    A lone surrogate, as in a path that is not UTF-8, is written as a JSON escape.
+    """
+    try:
+        content = text.encode("utf-8", "backslashreplace")
+        whole_file.sweep(run.state_path)
+        temporary = whole_file.own_name(run.state_path)
+        whole_file.put(run.state_path, content, like=os.stat(like) if like else None, temporary=temporary)
+    except OSError as error:
+        raise _not_written(run, error.strerror) from error
+
+
+def check_writable(run: Run, status: os.stat_result) -> None:
+    """Raise StateNotWritten if a state's owner may not write it: a rename does not need that permission (END, Step 6).
+
+    The mode decides, since root may write any file.
+    """
+    if not status.st_mode & stat.S_IWUSR:
+        error = _not_written(run, os.strerror(errno.EACCES))
+        error.hint = f"run `chmod u+w {run.shown(run.state_path)}`, then `faber-ledger project {run.run_id}`"
+        raise error
+
+
+def remove_backup(run: Run) -> None:
+    """Remove a finished run's backup, which may hold sensitive data (END, Security Considerations)."""
+    try:
+        os.unlink(run.backup_path)
+    except FileNotFoundError:
+        pass
+
+
+def _is_shown(block: object, name: str, state: dict[str, Any]) -> bool:
+    """Return whether a state has a block with this value: same order of keys, and `true` is not 1."""
+    return name in state and state[name] == block and text_of({name: state[name]}) == text_of({name: block})
+
+
+def _replace_if_unchanged(
+    run: Run,
+    document: JsonText,
+    changed: dict[str, Any],
+    members: dict[str, Any],
+    warn: Callable[[str], None],
+    texts: dict[str, str] | None = None,
+) -> bool:
+    """Write the changed members into the document that was read; return False if the file has changed since.
+
+    `texts` are the `texts_of` members, if they are known. Other tools write `state.json.tmp` and rename it, without our
+    lock: the names here are ours alone.
+    """
+    before, after = document.text.encode(), document.with_members(changed, texts).encode()
+    replaced = False
+    temporary = whole_file.own_name(run.state_path)
+    try:
+        try:
+            like = os.stat(run.state_path, follow_symlinks=False)
+        except FileNotFoundError:
+            return False  # removed since it was read
+        check_writable(run, like)
+        whole_file.sweep(run.state_path)
+        whole_file.write(temporary, after, like=like)
+        _check_written(run, temporary, members, texts or {})
+        try:
+            beside = whole_file.own_name(run.backup_path)
+            whole_file.put(run.backup_path, before, like=like, durable=False, temporary=beside)
+        except OSError:
+            warn("Could not create backup")
+        seen = _version(run.state_path)
+        if read_bytes(run) != before or _version(run.state_path) != seen:  # reading takes longer than this last check
+            return False
+        os.replace(temporary, run.state_path)
+        replaced = True
+        whole_file.sync_directory(run.directory)
+    except OSError as error:
+        raise _not_written(run, error.strerror) from error
+    finally:
+        if not replaced:
+            whole_file.remove(temporary)
+    copy_state(run, after, warn)
+    return True
+
+
+def _version(path: str) -> tuple[int, int, int]:
+    """Return what differs after each rewrite of a file; costs one system call."""
+    status = os.stat(path, follow_symlinks=False)
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _check_written(run: Run, path: str, members: dict[str, Any], texts: dict[str, str]) -> None:
+    """Read back what was written (END, Step 6); raises StateNotWritten, and the old file stays."""
+    try:
+        with open(path, "rb") as file:
+            written = JsonText(file.read().decode(), tuple(texts))
+        verified = all(
+            [
+                texts.get(name, "") == written.text_of(name) or _is_shown(block, name, written.value)
+                for name, block in members.items()
+            ]
+        )
+    except (OSError, ValueError):
+        verified = False
+    if not verified:
+        raise StateNotWritten(
+            "State file write verification failed",
+            hint=f"the old file stays; run `faber-ledger project {run.run_id}`",
+        )
+
+
+def _not_written(run: Run, reason: str | None) -> StateNotWritten:
+    return StateNotWritten(
+        f"Failed to write state file: {reason or 'unknown error'}",
+        hint=f"free the disk or the folder's permissions, then run `faber-ledger project {run.run_id}`",
+    )
