@@ -29,7 +29,7 @@ OpenLog: TypeAlias = Callable[[], Log]  # opens the log that is asked, for readi
 
 
 class EventQuery(NamedTuple):
-    """Which events to find; None means any.
+    """Which events to find; None, or no types, means any.
 
     `session` is a session's id, its last six letters, or its client's session id; `machine` a host name or a writer.
     `since` and `until` are in seconds since 1970, including the second of `until`: times are shown in seconds.
@@ -38,7 +38,7 @@ class EventQuery(NamedTuple):
     """
 
     session: str | None = None
-    type: str | None = None
+    types: tuple[str, ...] = ()
     machine: str | None = None
     since: float | None = None
     until: float | None = None
@@ -170,8 +170,8 @@ def _conditions(wanted: EventQuery) -> Iterator[ColumnElement[bool]]:
             EVENT.c.session_id.endswith("-" + wanted.session, autoescape=True),
             EVENT.c.client == wanted.session,
         )
-    if wanted.type is not None:
-        yield EVENT.c.type == wanted.type
+    if wanted.types:
+        yield EVENT.c.type.in_(wanted.types)
     if wanted.machine is not None:
         there = select(EVENT.c.session_id).where(STARTED, HOSTNAME.is_not_distinct_from(wanted.machine))
         yield or_(EVENT.c.writer == wanted.machine, EVENT.c.session_id.in_(there.scalar_subquery()))

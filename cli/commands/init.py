@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger.cli.setup.changes import describe, diff_lines, display_path, in_project, report
-from faber_ledger.cli.setup.git_config import STASHES, Setting, list_switched_off, make_settings, settings_to_make
+from faber_ledger.cli.setup.git_config import (
+    REFUSED,
+    STASHES,
+    Setting,
+    list_switched_off,
+    make_settings,
+    settings_to_make,
+)
 from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, FILES, IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import check_not_ignored, is_ignored
 from faber_ledger.cli.setup.install_hooks import settings_change
 from faber_ledger.cli.setup.pre_commit import pre_commit_change
 from faber_ledger.cli.setup.summaries import project_settings, summaries_change
+from faber_ledger.cli.setup.tracking import list_altered, list_filters, list_unseen
 from faber_ledger.cli.ui.options import dry_run_option, scope_option
 from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.worktrees.git import refuse_bare
@@ -26,7 +34,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.git_command import top_of
-from faber_ledger.runs.run import find_root
+from faber_ledger.runs.run import find_root, find_run, run_ids
 from faber_ledger.runs.settings import PATH
 
 if TYPE_CHECKING:
@@ -54,9 +62,23 @@ PURPOSES = {
     help="Record summaries of compactions, so that they are committed; or keep them in their clone, as in each project "
     "that is set up for the first time. A project that was set up before keeps its setting.",
 )
+@click.option(
+    "--autostash/--no-autostash",
+    default=None,
+    help="Switch merge.autoStash and rebase.autoStash on in this clone, or leave them off, which is remembered. "
+    "Without either you are asked on a terminal; elsewhere they are switched on.",
+)
 @dry_run_option
 @json_option
-def init(scope: str, git_only: bool, pre_commit: bool, summaries: bool | None, dry_run: bool, as_json: bool) -> None:
+def init(
+    scope: str,
+    git_only: bool,
+    pre_commit: bool,
+    summaries: bool | None,
+    autostash: bool | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
     """Add the four hooks to the client's settings, and tell git how to treat a run's files, also in this clone.
 
     \b
@@ -80,18 +102,25 @@ def init(scope: str, git_only: bool, pre_commit: bool, summaries: bool | None, d
         setting = summaries_change(root, summaries)
         changes += [setting] if setting is not None else []
         git_says = check_not_ignored(root)
-        config = settings_to_make(root) if top is not None else []
-        notes += [
-            f"{key} is switched off: git refuses to pull over a changed ledger"
-            for key in (list_switched_off(root) if top is not None else [])
-        ]
     if pre_commit:
         if top is None:
             raise LedgerError("this is not a git repository: there is no commit to prepare", hint="run `git init`")
         changes.append(pre_commit_change(root, top))
+    if top is not None and (git_only or in_project(root, scope)):
+        if autostash is None and not dry_run and not as_json:
+            autostash = _ask_for_autostash(root)
+        config = settings_to_make(root, autostash=autostash)
+        if autostash is not False:
+            notes += [
+                f"{key} is switched off: git refuses to pull over a changed ledger" for key in list_switched_off(root)
+            ]
+        notes += _filter_notes(root, changes)
     if not dry_run:
         make_changes(changes)
         make_settings(root, config)
+    if config:
+        found = [*list_unseen(root), *(() if dry_run else list_altered(root))]  # the lines of a dry run are not there
+        notes += [f"{obstacle.what}; {obstacle.hint}" for obstacle in found]
     notes += [git_says] if git_says else []
     if setting is not None and is_ignored(root, PATH):
         notes.append(f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions")
@@ -105,6 +134,29 @@ def init(scope: str, git_only: bool, pre_commit: bool, summaries: bool | None, d
     show(data, _lines(changes, config, root, commit, dry_run=dry_run, git_only=git_only), as_json=as_json)
     for note in [] if as_json else notes:  # they are in the data
         say(f"note: {note}")
+
+
+def _ask_for_autostash(root: str) -> bool | None:
+    """Ask whether to switch STASHES on; None where nothing is to switch, or nobody is there to answer."""
+    due = [one.key for one in settings_to_make(root) if one.key in STASHES and one.before != one.after]
+    if not due or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    say(
+        "A run's ledger changes all the time, and git refuses to pull or rebase over changed files; with"
+        f" {' and '.join(due)} it puts them aside first and restores them afterwards, in this clone also your own."
+    )
+    return click.confirm(f"Switch {' and '.join(due)} on?", default=True, err=True)
+
+
+def _filter_notes(root: str, changes: list[FileChange]) -> list[str]:
+    """Say which filters end with our lines: a filter may have kept the runs from being readable in git."""
+    if all([change.action == "unchanged" for change in changes if display_path(change.path, root) == ATTRIBUTES_FILE]):
+        return []
+    filters = list_filters(root, [find_run(root, run_id) for run_id in run_ids(root)])
+    return [
+        f"the filter {name} no longer applies to {path} and the like: git stores them as they are, so that it can merge"
+        for name, path in filters.items()
+    ]
 
 
 def _client_settings(root: str, scope: str) -> tuple[FileChange, list[str]]:
@@ -125,9 +177,11 @@ def _lines(
     for change in changes:
         yield f"{describe(change, root)}: {_purpose(change, root)}"
     if config:
-        stashes = [setting.key for setting in config if setting.key in STASHES]
-        switched_on = f", {' and '.join(stashes)} switched on" if stashes else ""
-        yield f"{'changed' if due else 'unchanged':<9}  this clone's git config: merge and diff drivers{switched_on}"
+        stashes = [setting.key for setting in config if setting.key in STASHES and setting.after]
+        switched = f", {' and '.join(stashes)} switched on" if stashes else ""
+        if config[-1].after == REFUSED:
+            switched = ", autoStash left off: git refuses to pull over a changed ledger"
+        yield f"{'changed' if due else 'unchanged':<9}  this clone's git config: merge and diff drivers{switched}"
     yield ""
     is_shared = any([display_path(change.path, root) in FILES for change in changes])
     yield f"note: {_summaries_note(root) if is_shared else OF_ALL_PROJECTS}"

@@ -36,7 +36,12 @@ if TYPE_CHECKING:
     help="One session: its id, its beginning or last part, or its client's id.",
 )
 @click.option(
-    "--type", "kind", type=click.Choice(list(EVENT_TYPES)), metavar="TYPE", help=f"One of {', '.join(EVENT_TYPES)}."
+    "--type",
+    "kinds",
+    type=click.Choice(list(EVENT_TYPES)),
+    multiple=True,
+    metavar="TYPE",
+    help=f"One of {', '.join(EVENT_TYPES)}; may be given several times.",
 )
 @click.option("--machine", metavar="NAME", help="Sessions on one machine: its host name, or its writer id.")
 @click.option("--phase", metavar="PHASE", help="Only what happened in one phase.")
@@ -50,7 +55,7 @@ def log(
     count: int | None,
     reverse: bool,
     session: str | None,
-    kind: str | None,
+    kinds: tuple[str, ...],
     machine: str | None,
     phase: str | None,
     since: float | None,
@@ -74,7 +79,7 @@ def log(
     chosen = run_with_ledger(run, work_id, "log")
     wanted = EventQuery(
         session=find_session(chosen, session),
-        type=kind,
+        types=kinds,
         machine=check_machine(chosen, machine),
         since=since,
         until=until,

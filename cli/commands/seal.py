@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.setup.ignored import files_that_travel, is_left_out
+from faber_ledger.cli.setup.tracking import stage
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
@@ -197,7 +198,7 @@ def _stage(run: Run) -> list[str]:
         paths += [path for path in named if os.path.isfile(path) and _names(path, run)]
     must_travel = {*files_that_travel(run), os.path.join(run.root, *ACTIVE_FILES[0].split("/"))}
     paths = [path for path in paths if path in must_travel or not is_left_out(path, run.root)]
-    git("add", "--", *paths)
+    stage(run.root, paths)
     return [os.path.relpath(path, run.root).replace(os.sep, "/") for path in paths]
 
 

@@ -9,11 +9,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
-from faber_ledger.cli.setup.git_config import CACHE, DRIVER, OLDER, list_switched_off, make_settings, settings_to_make
+from faber_ledger.cli.setup.git_config import (
+    CACHE,
+    DRIVER,
+    OLDER,
+    is_autostash_refused,
+    list_switched_off,
+    make_settings,
+    settings_to_make,
+)
 from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import check_not_ignored, files_that_travel, rules_against
+from faber_ledger.cli.setup.tracking import list_altered, list_unseen
 from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git
-from faber_ledger.files.change import without_block
+from faber_ledger.files.change import FileChange, without_block
 from faber_ledger.ledger import JOURNAL_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.command_errors import GitFailed, NoWorkTree
 from faber_ledger.ledger.errors import LedgerError
@@ -31,6 +40,11 @@ if TYPE_CHECKING:
 
 
 GIT_ONLY = "run `faber-ledger init --git-only`, as each clone needs it"
+LACKS = (  # what older lines lack, by what is in the new ones
+    ("-*.", "do not know FABER's layouts since February 2026"),
+    ("-filter", "let a filter such as Git LFS's change a ledger"),
+    ("linguist-generated", "do not tell hosting sites to fold our files in a pull request"),
+)
 COPIES = "|".join([re.escape(ending) for ending in COPY_ENDINGS])
 MUST_STAY = re.compile(
     rf"(?:^|/)(?:state(?:-[^/]*)?\.backup\.json|[^/]*(?:\.lock|{JOURNAL_ENDING}|-wal|-shm|{COPIES}))$"
@@ -97,9 +111,14 @@ def pulls_go_over_changes(patient: Patient) -> Iterator[Finding]:
     """Check merge.autoStash and rebase.autoStash: a log changes often, and git refuses to pull over a change."""
     if not patient.has_git:
         return
+    if is_autostash_refused(patient.root):
+        yield Finding("ok", "merge.autoStash and rebase.autoStash are left off, as the user has told `init`")
     for key in list_switched_off(patient.root):
         what = f"{key} is switched off: git refuses to pull over a changed ledger"
-        yield Finding("note", what, f"run `git config --unset {key}`, then `faber-ledger init --git-only`")
+        hint = (
+            f"run `git config --unset {key}`, then `faber-ledger init --git-only`; `init --no-autostash` leaves it off"
+        )
+        yield Finding("note", what, hint)
     due = [
         one.key for one in settings_to_make(patient.root) if one.key.endswith("utoStash") and one.before != one.after
     ]
@@ -107,6 +126,19 @@ def pulls_go_over_changes(patient: Patient) -> Iterator[Finding]:
     if unset:
         what = f"{' and '.join(unset)} not set: git refuses to pull over a changed ledger"
         yield Finding("warning", what, GIT_ONLY, _git_config_fix(patient))
+
+
+def files_are_seen(patient: Patient) -> Iterator[Finding]:
+    """Look for what keeps git from noticing changes: flags in its index, and the rules of a sparse checkout."""
+    if patient.has_git:
+        yield from [Finding("warning", obstacle.what, obstacle.hint) for obstacle in list_unseen(patient.root)]
+
+
+def files_are_stored_as_they_are(patient: Patient) -> Iterator[Finding]:
+    """Look for filters, such as Git LFS, and for pointers that they left in git in place of a ledger."""
+    if patient.has_git:
+        found = list_altered(patient.root, patient.runs)
+        yield from [Finding("warning", obstacle.what, obstacle.hint) for obstacle in found]
 
 
 def attributes_are_written(patient: Patient) -> Iterator[Finding]:
@@ -188,11 +220,16 @@ def _block(patient: Patient, name: str, otherwise: str) -> Iterator[Finding]:
     if change.action == "unchanged":
         return
     what = f"{name} does not exist" if change.before is None else f"our lines in {name} are missing"
+    what += f": {otherwise}"
     if change.before is not None and without_block(change.before) != change.before:
-        what = f"our lines in {name} are older, and do not know FABER's layouts since February 2026"
-        otherwise = f"in these, {otherwise}"
+        missing = [lack for part, lack in LACKS if _has_only_after(change, part)]
+        what = f"our lines in {name} are older, and {' and '.join(missing) or 'differ from this version'}"
     fix = file_fix(patient.root, lambda: git_file_change(patient.root, name), "put our lines")
-    yield Finding("warning", f"{what}: {otherwise}", GIT_ONLY, fix)
+    yield Finding("warning", what, GIT_ONLY, fix)
+
+
+def _has_only_after(change: FileChange, part: str) -> bool:
+    return part.encode() in (change.after or b"") and part.encode() not in (change.before or b"")
 
 
 def _git_config_fix(patient: Patient) -> Fix:

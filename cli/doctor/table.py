@@ -17,6 +17,8 @@ CHECKS = (
     Check("git.ignore", git.local_files_are_ignored),
     Check("git.travels", git.tracked_files_are_not_ignored),
     Check("git.stays", git.local_files_are_untracked),
+    Check("git.seen", git.files_are_seen),
+    Check("git.stored", git.files_are_stored_as_they_are),
     Check("git.summaries", git.summaries_go_where_they_should),
     Check("hooks.settings", hooks.settings_can_be_read),
     Check("hooks.installed", hooks.hooks_are_installed),

@@ -118,7 +118,7 @@ class Replay:
         """Yield the sessions known after the last event, or only the chosen one; ask once `events` is exhausted."""
         wanted, clients = self.chosen.session, set()
         if wanted is not None:
-            found = find_events(partial(read_log, self.run), EventQuery(session=wanted, type="session_started"))
+            found = find_events(partial(read_log, self.run), EventQuery(session=wanted, types=("session_started",)))
             clients = {recorded["event"].get("session_id") for recorded in found}
         for session in summarize_sessions(self.steps.blocks):
             if wanted is None or session["session_id"] == wanted or session["session_id"] in clients:

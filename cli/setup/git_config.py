@@ -21,7 +21,8 @@ DRIVER = {
 }
 OLDER = {"merge.faber-ledger.driver": "faber-ledger merge-driver %O %A %B %P"}  # set by 0.1.0; it still merges
 STASHES = ("merge.autoStash", "rebase.autoStash")  # a log changes all the time, and git refuses to pull over a change
-MARK = "faber-ledger.autoStash"  # names those of STASHES that we have set, so that only these are removed
+MARK = "faber-ledger.autoStash"  # names those of STASHES that we have set, so that only these are removed; or:
+REFUSED = "no"  # the user wants none of them
 
 
 class Setting(NamedTuple):
@@ -39,14 +40,20 @@ class Setting(NamedTuple):
         return f"git config --local {self.key} '{self.after}'"
 
 
-def settings_to_make(root: str) -> list[Setting]:
-    """Return what `init` sets, including settings that are right already, but not those that the user has chosen."""
+def settings_to_make(root: str, *, autostash: bool | None = None) -> list[Setting]:
+    """Return what `init` sets, including settings that are right already, but not those that the user has chosen.
+
+    `autostash` is the user's answer to whether STASHES are switched on; without one an earlier answer holds.
+    """
     planned = [Setting(key, _local(root, key), value) for key, value in DRIVER.items() if key != CACHE]
     cached = _local(root, CACHE)
     if cached == "true" or _effective(root, CACHE) is None:
         due = "true" if _can_commit(root) else None
         planned += [Setting(CACHE, cached, due)] if cached or due else []
     ours = _read_marked(root)
+    if not (not is_autostash_refused(root) if autostash is None else autostash):
+        planned += [Setting(key, "true", None) for key in STASHES if key in ours and _local(root, key) == "true"]
+        return [*planned, Setting(MARK, _local(root, MARK), REFUSED)]
     mine = [key for key in STASHES if key in ours or _effective(root, key) is None]
     planned += [Setting(key, _local(root, key), "true") for key in mine]
     if mine:
@@ -76,8 +83,13 @@ def make_settings(root: str, settings: list[Setting]) -> None:
 
 
 def list_switched_off(root: str) -> list[str]:
-    """Return those of STASHES that the user has switched off."""
-    return [key for key in STASHES if _effective(root, key) not in (None, "true")]
+    """Return those of STASHES that the user has switched off in git; none if `init` was told to leave them off."""
+    return [key for key in STASHES if _effective(root, key) == "false" and not is_autostash_refused(root)]
+
+
+def is_autostash_refused(root: str) -> bool:
+    """Return whether the user has told `init` to leave STASHES off."""
+    return _local(root, MARK) == REFUSED
 
 
 def _can_commit(root: str) -> bool:

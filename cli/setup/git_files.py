@@ -8,7 +8,16 @@ from faber_ledger.files.change import FileChange, block_lines, read_file, with_b
 from faber_ledger.files.untrusted import folder_around
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.run import ACTIVE_FILES, LEDGER, RUNS, STATE, STATE_BACKUP, UNFINISHED_ENDINGS, with_suffix
+from faber_ledger.runs.run import (
+    ACTIVE_FILES,
+    LEDGER,
+    METADATA,
+    RUNS,
+    STATE,
+    STATE_BACKUP,
+    UNFINISHED_ENDINGS,
+    with_suffix,
+)
 
 IGNORE_FILE = ".fractary/.gitignore"
 IGNORED = block_lines(
@@ -32,11 +41,15 @@ def _patterns(name: str) -> list[str]:
 
 
 ATTRIBUTES_FILE = ".fractary/.gitattributes"
+# A filter, such as that of `git lfs track "*.db"`, would have git store something else, which no merge can read.
+# Hosting sites fold generated files in a pull request.
+OURS = "merge=faber-ledger -filter linguist-generated"
 ATTRIBUTES = block_lines(
     "how git merges and shows a run's files",
-    *[f"{path} binary merge=faber-ledger diff=faber-ledger" for path in _patterns(LEDGER)],
-    *[f"{path} merge=faber-ledger" for path in _patterns(STATE)],
-    *[f"{name.removeprefix('.fractary')} merge=faber-ledger" for name in ACTIVE_FILES],
+    *[f"{path} binary diff=faber-ledger {OURS}" for path in _patterns(LEDGER)],
+    *[f"{path} {OURS}" for path in _patterns(STATE)],
+    *[f"{path} linguist-generated" for path in _patterns(METADATA)[:2]],  # it has no suffix
+    *[f"{name.removeprefix('.fractary')} {OURS}" for name in ACTIVE_FILES],
 )
 FILES = {IGNORE_FILE: IGNORED, ATTRIBUTES_FILE: ATTRIBUTES}
 

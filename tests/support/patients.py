@@ -272,6 +272,14 @@ def _older_attributes(patient: Patient) -> None:
     path.write_text("mine -text\n" + path.read_text().replace("diff=faber-ledger", ""))
 
 
+def _assumed_unchanged(patient: Patient) -> None:
+    patient.git("update-index", "--assume-unchanged", f".fractary/runs/{RUN}/state.json")
+
+
+def _filtered(patient: Patient) -> None:
+    patient.write(".git/info/attributes", "*.db filter=lfs\n")
+
+
 def _no_ignore(patient: Patient) -> None:
     (patient.root / ".fractary" / ".gitignore").unlink()
 
@@ -478,6 +486,8 @@ FAULTS = {
     "stash off": ("git.autostash", "note", _stash_off),
     "no attributes": ("git.attributes", "warning", _no_attributes),
     "older attributes": ("git.attributes", "warning", _older_attributes),
+    "assumed unchanged": ("git.seen", "warning", _assumed_unchanged),
+    "filtered": ("git.stored", "warning", _filtered),
     "no ignore": ("git.ignore", "warning", _no_ignore),
     "ignored": ("git.travels", "error", _ignored),
     "tracked backup": ("git.stays", "warning", _tracked_backup),

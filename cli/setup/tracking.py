@@ -1,0 +1,158 @@
+"""What keeps git from seeing a run's files, or from storing them as they are: flags, sparse checkouts, filters."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, IGNORE_FILE, git_file_change
+from faber_ledger.files.change import read_file
+from faber_ledger.ledger.command_errors import GitFailed
+from faber_ledger.runs.git_command import complaint, run_git
+from faber_ledger.runs.run import ACTIVE_FILES, find_run, run_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from subprocess import CompletedProcess
+
+    from faber_ledger.runs.run import Run
+
+
+FLAGS = {"S": "skip-worktree", "h": "assume-unchanged"}
+OUTSIDE = b"outside of your sparse-checkout definition"
+POINTER = b"version https://git-lfs.github.com/spec/"  # what git has in place of a file that Git LFS keeps
+LONGEST_POINTER = 1024
+
+
+class Obstacle(NamedTuple):
+    """What keeps git from a file, and what to run."""
+
+    what: str
+    hint: str
+
+
+def stage(root: str, paths: list[str]) -> None:
+    """Add files, given by their absolute paths, to git's index; raises GitFailed where git would leave one out."""
+    flagged = _read_flags(root)
+    found = [_flag_obstacle(name, flagged[name]) for name in [_shown(root, path) for path in paths] if name in flagged]
+    done = None if found else _add(root, "--", *paths)
+    if done is not None and _is_refused_as_sparse(done):
+        found = [_sparse_obstacle(_shown(root, paths[0]))]
+    if found:
+        raise GitFailed(found[0].what, hint=found[0].hint)
+    if done is not None and done.returncode:
+        raise GitFailed(f"`git add` failed: {complaint(done)}", hint="see what `git status` says, and run it again")
+
+
+def list_unseen(root: str) -> Iterator[Obstacle]:
+    """Return which files git does not look at: by a flag in its index, or by a sparse checkout's rules."""
+    flagged = _read_flags(root)
+    if run_git("config", "--type=bool", "--get", "core.sparseCheckout", at=root).stdout.strip() == b"true":
+        names = [ATTRIBUTES_FILE, IGNORE_FILE, *ACTIVE_FILES]
+        paths = [path for path in [os.path.join(root, *name.split("/")) for name in names] if os.path.isfile(path)]
+        absent = [name for name in flagged if not os.path.lexists(os.path.join(root, name))]
+        if absent or _is_refused_as_sparse(_add(root, "--dry-run", "--", *paths)):
+            yield _sparse_obstacle(absent[0] if absent else _shown(root, paths[0]))
+            return
+    for name, letter in flagged.items():
+        yield _flag_obstacle(name, letter)
+
+
+def list_altered(root: str, runs: list[Run] | None = None) -> Iterator[Obstacle]:
+    """Return which files of runs, by default of all, git does not store as they are: filtered, or kept by Git LFS."""
+    if runs is None:
+        runs = [find_run(root, run_id) for run_id in run_ids(root)]
+    for name, path in list_filters(root, runs).items():
+        what = f"git puts {path} through the filter {name}: what it stores cannot be merged"
+        yield Obstacle(what, _way_past_filter(root, path, name))
+    for path in _read_pointers(root, runs):
+        yield _pointer_obstacle(root, path)
+
+
+def list_filters(root: str, runs: list[Run]) -> dict[str, str]:
+    """Return the filters that git puts the states and ledgers of runs through, each with one of the paths."""
+    paths = [run.shown(path) for run in runs for path in run.required_paths]
+    answer = run_git(
+        "check-attr", "-z", "--stdin", "filter", at=root, content="\0".join(paths).encode("utf-8", "surrogateescape")
+    )
+    fields = os.fsdecode(answer.stdout).split("\0")
+    found: dict[str, str] = {}
+    for path, value in zip(fields[0::3], fields[2::3], strict=False):
+        if value not in ("unspecified", "unset", "set"):
+            found.setdefault(value, path)
+    return found
+
+
+def _read_flags(root: str) -> dict[str, str]:
+    """Return the tracked files that git does not look at, each with its letter in FLAGS."""
+    listed = os.fsdecode(run_git("ls-files", "-v", "-z", "--", ".fractary", at=root).stdout).split("\0")
+    letters = {entry[2:]: "h" if entry[:1].islower() else entry[:1] for entry in listed}
+    return {name: letter for name, letter in letters.items() if letter in FLAGS}
+
+
+def _flag_obstacle(name: str, letter: str) -> Obstacle:
+    return Obstacle(
+        f"git does not look at {name}, which is marked {FLAGS[letter]}: its changes are never committed",
+        f"run `git update-index --no-{FLAGS[letter]} {name}`",
+    )
+
+
+def _sparse_obstacle(name: str) -> Obstacle:
+    what = f"the sparse checkout of this work tree leaves out {name}: git stages nothing there"
+    return Obstacle(what, "run `git sparse-checkout add .fractary`")
+
+
+def _add(root: str, *arguments: str) -> CompletedProcess[bytes]:
+    return run_git("-c", "advice.updateSparsePath=true", "add", *arguments, at=root)
+
+
+def _is_refused_as_sparse(answer: CompletedProcess[bytes]) -> bool:
+    return answer.returncode != 0 and OUTSIDE in b" ".join(answer.stderr.split())
+
+
+def _way_past_filter(root: str, path: str, name: str) -> str:
+    if git_file_change(root, ATTRIBUTES_FILE).action != "unchanged":
+        return "run `faber-ledger init --git-only`, after which git stores it as it is"
+    return f"remove the rule with `filter={name}` from {_file_with_rule(root, path, name)}, which comes before ours"
+
+
+def _file_with_rule(root: str, path: str, name: str) -> str:
+    """Return the file whose rule comes before ours: the clone's own, or the one nearest to the file."""
+    own = os.fsdecode(run_git("rev-parse", "--git-path", "info/attributes", at=root).stdout).removesuffix("\n")
+    folders = path.split("/")[:-1]
+    near = ["/".join([*folders[:count], ".gitattributes"]) for count in range(len(folders), 0, -1)]
+    for one in (own, *near):
+        if f"filter={name}".encode() in (read_file(os.path.join(root, one)) or b""):
+            return one
+    return "git's attributes"
+
+
+def _read_pointers(root: str, runs: list[Run]) -> list[str]:
+    """Return the ledgers of which git's index has a pointer of Git LFS, and not the ledger."""
+    tracked = {run.shown(run.ledger_path) for run in runs}
+    listed = os.fsdecode(run_git("ls-files", "--stage", "-z", "--", ".fractary", at=root).stdout).split("\0")
+    entries = [entry.partition("\t") for entry in listed]
+    blobs = {name: entry.split(" ")[1] for entry, _, name in entries if name in tracked}
+    sizes = run_git("cat-file", "--batch-check", at=root, content="\n".join(blobs.values()).encode()).stdout.split(
+        b"\n"
+    )
+    small = [
+        (name, blob)
+        for (name, blob), size in zip(blobs.items(), sizes, strict=False)
+        if size.split(b" ")[-1].isdigit() and int(size.split(b" ")[-1]) <= LONGEST_POINTER
+    ]
+    return [name for name, blob in small if run_git("cat-file", "blob", blob, at=root).stdout.startswith(POINTER)]
+
+
+def _pointer_obstacle(root: str, name: str) -> Obstacle:
+    store = "`git add --renormalize .fractary`, and commit"
+    if (read_file(os.path.join(root, *name.split("/"))) or b"").startswith(POINTER):
+        fetch = f"`git lfs smudge < {name} > {name}.tmp`"
+        store = f"{fetch}, move that file to {name}, run {store}"
+    if git_file_change(root, ATTRIBUTES_FILE).action != "unchanged":
+        store = f"`faber-ledger init --git-only`, then {store}"
+    return Obstacle(f"git has a pointer of Git LFS in place of {name}, which no merge can read", f"run {store}")
+
+
+def _shown(root: str, path: str) -> str:
+    return os.path.relpath(path, root).replace(os.sep, "/")

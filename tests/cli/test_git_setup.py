@@ -1,0 +1,271 @@
+"""What keeps git from a run's files (filters, flags, sparse rules), and what `init` leaves to the user."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone
+from support.command import COMMAND
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "set-up-by-0.1.1" / "project.tar.gz"
+ATTRIBUTES = ".fractary/.gitattributes"
+FIRST = "# >>> faber-ledger: how git merges and shows a run's files (`faber-ledger uninstall` removes this block)\n"
+LAST = "# <<< faber-ledger\n"
+OLDER = {
+    "0.1": (
+        "/runs/**/ledger.db binary merge=faber-ledger diff=faber-ledger\n"
+        "/faber/runs/**/ledger.db binary merge=faber-ledger diff=faber-ledger\n"
+        "/runs/**/state.json merge=faber-ledger\n"
+        "/faber/runs/**/state.json merge=faber-ledger\n"
+        "/faber/.active-run-id merge=faber-ledger\n"
+        "/faber/runs/.active-run-id merge=faber-ledger\n"
+    ),
+    "before -filter": (
+        "/runs/**/ledger.db binary merge=faber-ledger diff=faber-ledger\n"
+        "/faber/runs/**/ledger.db binary merge=faber-ledger diff=faber-ledger\n"
+        "/faber/runs/**/ledger-*.db binary merge=faber-ledger diff=faber-ledger\n"
+        "/runs/**/state.json merge=faber-ledger\n"
+        "/faber/runs/**/state.json merge=faber-ledger\n"
+        "/faber/runs/**/state-*.json merge=faber-ledger\n"
+        "/faber/.active-run-id merge=faber-ledger\n"
+        "/faber/runs/.active-run-id merge=faber-ledger\n"
+    ),
+}
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+STASHES = ("merge.autoStash", "rebase.autoStash")
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Clone:
+    return Clone.first(tmp_path / "one")
+
+
+def doctor(clone: Clone) -> str:
+    return clone.call(str(COMMAND), "doctor").stdout
+
+
+def attributes(clone: Clone, path: str) -> dict[str, str]:
+    listed = clone.git("check-attr", "--all", "--", path).splitlines()
+    return dict([line.split(": ")[1:] for line in listed])
+
+
+def use_lfs(clone: Clone) -> None:
+    """Do what `git lfs install` and `git lfs track "*.db"` do; what it stores is a pointer without the file."""
+    clone.git("config", "--local", "filter.lfs.clean", f"printf '{POINTER}'")
+    (clone.root / ".gitattributes").write_text("*.db filter=lfs diff=lfs merge=lfs -text\n")
+
+
+# --- attributes
+
+
+def test_the_filter_of_a_rule_above_does_not_reach_a_run(one: Clone) -> None:
+    use_lfs(one)
+    assert attributes(one, "other.db")["filter"] == "lfs"
+    for path in (LEDGER, STATE, ACTIVE):
+        found = attributes(one, path)
+        assert (found["filter"], found["merge"]) == ("unset", "faber-ledger"), path
+    one.advance("second")
+    assert one.git("cat-file", "-s", f"HEAD:{LEDGER}") == f"{one.ledger.stat().st_size}\n"
+
+
+@pytest.mark.parametrize("path", [LEDGER, STATE, ACTIVE, f"{FOLDER}/metadata.json"])
+def test_hosting_sites_may_fold_our_files(one: Clone, path: str) -> None:
+    assert attributes(one, path)["linguist-generated"] == "set"
+
+
+@pytest.mark.parametrize("older", OLDER)
+def test_older_lines_are_named_by_doctor_and_renewed_by_init(one: Clone, older: str) -> None:
+    path = one.root / ATTRIBUTES
+    renewed = path.read_text()
+    path.write_text(f"mine -text\n{FIRST}{OLDER[older]}{LAST}# and mine\n")
+    said = doctor(one)
+    assert f"git.attributes: our lines in {ATTRIBUTES} are older, and " in said
+    assert "let a filter such as Git LFS's change a ledger" in said
+    assert ("do not know FABER's layouts" in said) == (older == "0.1")
+    one.faber("init", "--git-only")
+    assert path.read_text() == f"mine -text\n{renewed}# and mine\n"
+    assert "git.attributes:" not in doctor(one)
+
+
+def test_the_lines_that_0_1_1_wrote_are_renewed(tmp_path: Path) -> None:
+    with tarfile.open(FIXTURE) as packed:
+        packed.extractall(tmp_path, filter="data")
+    clone = Clone(tmp_path / "project")
+    assert (clone.root / ATTRIBUTES).read_text() == f"{FIRST}{OLDER['0.1']}{LAST}"
+    clone.faber("init", "--git-only")
+    assert (clone.root / ATTRIBUTES).read_text() == (Clone.first(tmp_path / "new").root / ATTRIBUTES).read_text()
+
+
+# --- filters and pointers
+
+
+def test_a_ledger_that_git_has_as_a_pointer_is_named_and_the_hint_stores_it(one: Clone) -> None:
+    use_lfs(one)
+    (one.root / ATTRIBUTES).write_text(f"{FIRST}{OLDER['0.1']}{LAST}")
+    one.advance("second")
+    assert one.git("show", "--no-textconv", f"HEAD:{LEDGER}") == POINTER
+    said = doctor(one)
+    assert f"git puts {LEDGER} through the filter lfs" in said
+    assert f"git has a pointer of Git LFS in place of {LEDGER}" in said
+    done = one.faber("init", "--git-only")
+    assert f"the filter lfs no longer applies to {LEDGER}" in done.stderr
+    assert "run `git add --renormalize .fractary`, and commit" in done.stderr
+    one.git("add", "--renormalize", ".fractary")
+    one.git("commit", "-qm", "no pointer")
+    assert "git.stored:" not in doctor(one)
+    assert one.git("cat-file", "-s", f"HEAD:{LEDGER}") == f"{one.ledger.stat().st_size}\n"
+
+
+def test_a_pointer_in_the_work_tree_gets_its_own_hint(one: Clone) -> None:
+    one.ledger.write_text(POINTER)
+    one.commit("a pointer")
+    assert f"run `git lfs smudge < {LEDGER} > {LEDGER}.tmp`, move that file to {LEDGER}, run " in doctor(one)
+
+
+@pytest.mark.parametrize("place", [".git/info/attributes", ".fractary/runs/.gitattributes", ATTRIBUTES])
+def test_a_filter_that_comes_before_ours_is_named_with_its_file(one: Clone, place: str) -> None:
+    with (one.root / place).open("a") as file:
+        file.write("*.db filter=lfs\n")
+    said = doctor(one)
+    assert f"git puts {LEDGER} through the filter lfs" in said
+    assert f"remove the rule with `filter=lfs` from {place}" in said
+    assert "remove the rule with `filter=lfs`" in one.faber("init", "--git-only").stderr
+
+
+# --- what git does not look at
+
+
+@pytest.mark.parametrize("flag", ["skip-worktree", "assume-unchanged"])
+def test_a_flag_in_the_index_is_named_by_doctor_init_and_seal(one: Clone, flag: str) -> None:
+    one.git("update-index", f"--{flag}", LEDGER)
+    one.record("second")
+    said = f"git does not look at {LEDGER}, which is marked {flag}: its changes are never committed"
+    undo = f"git update-index --no-{flag} {LEDGER}"
+    assert f"{said}\n         hint: run `{undo}`\n" in doctor(one)
+    assert f"note: {said}; run `{undo}`\n" in one.faber("init", "--git-only").stderr
+    assert one.faber("seal", code=1).stderr == f"error: {said}\n\nhint: run `{undo}`\n"
+    one.git(*undo.split()[1:])
+    one.faber("seal")
+    assert LEDGER in one.git("diff", "--cached", "--name-only")
+    assert "git.seen:" not in doctor(one)
+
+
+def test_a_sparse_checkout_without_fractary_is_named_by_doctor_init_and_seal(one: Clone) -> None:
+    (one.root / "src").mkdir()
+    (one.root / "src" / "a.py").write_text("")
+    one.commit("code")
+    one.git("sparse-checkout", "set", "src")
+    hint = "run `git sparse-checkout add .fractary`"
+    assert hint in doctor(one)
+    assert hint in one.faber("init", "--git-only").stderr
+    one.faber("run", "resume", RUN)  # writes the run's files, which the rules leave out
+    assert f"hint: {hint}\n" in one.faber("seal", code=1).stderr
+    assert hint in doctor(one)
+    one.git("sparse-checkout", "add", ".fractary")
+    one.faber("seal")
+    assert "git.seen:" not in doctor(one)
+
+
+# --- autoStash
+
+
+def fresh(tmp_path: Path) -> Clone:
+    clone = Clone(tmp_path / "fresh")
+    clone.root.mkdir()
+    clone.git("init", "-q", "-b", "main")
+    return clone
+
+
+def stashes(clone: Clone) -> list[str]:
+    return [clone.call("git", "config", "--local", "--get", key).stdout.strip() for key in STASHES]
+
+
+def on_terminal(clone: Clone, answer: str, *arguments: str) -> str:
+    """Run `init --git-only` on a terminal, type the answer, and return what it showed."""
+    terminal, side = pty.openpty()
+    process = subprocess.Popen(
+        [COMMAND, "init", "--git-only", *arguments],
+        cwd=clone.root,
+        env={**clone.environment, "TERM": "dumb"},
+        stdin=side,
+        stdout=side,
+        stderr=side,
+    )
+    os.close(side)
+    os.write(terminal, answer.encode())
+    shown = b""
+    while True:
+        try:
+            part = os.read(terminal, 65536)
+        except OSError:  # nobody has the other side open
+            break
+        shown += part
+        if not part:
+            break
+    assert process.wait() == 0, shown
+    os.close(terminal)
+    return shown.decode().replace("\r\n", "\n")
+
+
+QUESTION = "Switch merge.autoStash and rebase.autoStash on?"
+
+
+def test_on_a_terminal_init_says_why_and_asks_once(tmp_path: Path) -> None:
+    clone = fresh(tmp_path)
+    shown = on_terminal(clone, "\n")
+    assert "git refuses to pull or rebase over changed files" in shown
+    assert QUESTION in shown
+    assert "merge.autoStash and rebase.autoStash switched on" in shown
+    assert stashes(clone) == ["true", "true"]
+    assert QUESTION not in on_terminal(clone, "n\n")
+    assert stashes(clone) == ["true", "true"]
+
+
+def test_who_says_no_is_not_asked_again_and_not_nagged(tmp_path: Path) -> None:
+    clone = fresh(tmp_path)
+    assert QUESTION in on_terminal(clone, "n\n")
+    assert stashes(clone) == ["", ""]
+    assert "autoStash left off" in on_terminal(clone, "\n")
+    assert QUESTION not in on_terminal(clone, "\n")
+    assert "autoStash" not in clone.faber("init", "--git-only").stderr
+    said = doctor(clone)
+    assert "ok       git.autostash: merge.autoStash and rebase.autoStash are left off" in said
+    clone.faber("doctor", "--fix")
+    assert stashes(clone) == ["", ""]
+    clone.faber("init", "--git-only", "--autostash")
+    assert stashes(clone) == ["true", "true"]
+
+
+@pytest.mark.parametrize("arguments", [["--dry-run"], ["--json"]])
+def test_a_dry_run_and_json_ask_nothing(tmp_path: Path, arguments: list[str]) -> None:
+    clone = fresh(tmp_path)
+    shown = on_terminal(clone, "n\n", *arguments)
+    assert QUESTION not in shown
+    assert "rebase.autoStash" in shown
+    assert stashes(clone) == (["", ""] if "--dry-run" in arguments else ["true", "true"])
+
+
+def test_no_autostash_takes_back_what_init_has_switched_on(one: Clone) -> None:
+    assert stashes(one) == ["true", "true"]
+    dry = one.faber("init", "--git-only", "--no-autostash", "--dry-run").stdout
+    assert "git config --local --unset-all merge.autoStash\n" in dry
+    assert "git config --local faber-ledger.autoStash 'no'\n" in dry
+    one.faber("init", "--git-only", "--no-autostash")
+    assert stashes(one) == ["", ""]
+    assert "unchanged  this clone's git config" in one.faber("init", "--git-only").stdout
+    one.faber("uninstall")
+    assert one.git("config", "--local", "--get", "faber-ledger.autoStash", code=1) == ""
+
+
+def test_a_value_of_the_user_stays_whatever_init_is_told(tmp_path: Path) -> None:
+    clone = fresh(tmp_path)
+    clone.git("config", "--local", "merge.autoStash", "false")
+    clone.git("config", "--local", "rebase.autoStash", "true")
+    for choice in ("--autostash", "--no-autostash", "--autostash"):
+        clone.faber("init", "--git-only", choice)
+        assert stashes(clone) == ["false", "true"]
