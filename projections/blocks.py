@@ -68,6 +68,12 @@ def open_sessions(blocks: Blocks) -> list[str]:
     return found if current is None or current in found else [*found, current]
 
 
+def has_ended_for_compaction(blocks: Blocks) -> bool:
+    """Return whether the newest session ended for a compaction."""
+    entry = (session_history(blocks) or [None])[-1]
+    return isinstance(entry, dict) and entry.get("end_reason") == "compaction"
+
+
 def has_environment(entry: Entry) -> bool:
     """Return whether a session's environment is complete; a `git_commit` of null is: it ran outside git."""
     known = entry.get("environment")

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 
 ENDS = ("PreCompact", "SessionEnd")
+CLOCK = 10  # the characters of an event's id that tell when it was made
 NO_SESSION = "this client has no session on"
 
 
@@ -186,13 +187,16 @@ class IncomingCall:
     def changes_nothing(self, state: dict[str, Any], known: Blocks) -> bool:
         """Return whether the run is finished and the call ends no session of it: neither one that is open nor its own.
 
-        A client that was at work when the run was finished may have a session that nothing was heard of yet.
+        A client that was at work when the run was finished may have a session that nothing was heard of yet; one whose
+        compaction has not come may go on with the session that its PreCompact ended.
         """
         if not self._is_finished(state):
             return False
         if self.call.hook not in ENDS or self.is_subagents:
             return True
-        return not (blocks.open_sessions(known) or subject.was_seen_at_work(self.seen, state))
+        if blocks.open_sessions(known) or subject.was_seen_at_work(self.seen, state):
+            return False
+        return not blocks.has_ended_for_compaction(known)
 
     def _is_finished(self, state: dict[str, Any]) -> bool:
         return (self.status or state.get("status")) in progress.FINISHED
@@ -237,7 +241,8 @@ class IncomingCall:
         session_id = subject.find_session(view, caller, self.seen)
         if session_id is None and not self._has_begun(caller, state):
             return self._pass_over()
-        if session_id is not None and self._is_finished(state) and session_id not in blocks.open_sessions(view.blocks):
+        has_ended = session_id is not None and session_id not in blocks.open_sessions(view.blocks)
+        if has_ended and self._is_finished(state) and not self._goes_on(view, caller, session_id):
             return []
         if session_id is None or sessions.lacks_environment(view, session_id):
             from faber_ledger.recording.environment import EnvironmentQuery  # the session's start recorded one
@@ -261,6 +266,16 @@ class IncomingCall:
         if self._is_finished(state):
             return subject.was_seen_at_work(self.seen, state)
         return self.call.hook == "PreCompact" or self.seen is not None
+
+    def _goes_on(self, view: View, caller: Caller, session_id: str | None) -> bool:
+        """Return whether a client on a finished run went on with a session after its PreCompact ended it.
+
+        No start is recorded on such a run, so the PreCompact must be the last delivery of it that was seen here.
+        """
+        end = sessions.uncompacted_end(view.log, caller["client"], caller["writer"], caller["pid"])
+        if end is None or self.seen is None or end["event"].get("session_id") != session_id:
+            return False
+        return end["id"][:CLOCK] == clock.event_id(self.seen.last_at, bytes(10))[:CLOCK]
 
     def _pass_over(self) -> list[Draft]:
         """Warn that a call changes nothing, as a client sends one that only lists its plugins; return no fact."""

@@ -248,10 +248,15 @@ def may_be_of_this_machine(known: Blocks, session_id: str) -> bool:
 
 def uncompacted_session(view: View, caller: Caller) -> str | None:
     """Return this client's session that its last PreCompact ended, if no start and no compaction followed."""
-    if caller["client"] is None:
-        return None
-    for recorded in view.log.newest(MAX_DELIVERIES_READ):
-        if recorded["client"] != caller["client"] or recorded["writer"] != caller["writer"]:
+    client = caller["client"]
+    end = uncompacted_end(view.log, client, caller["writer"], caller["pid"]) if client is not None else None
+    return _session_ended_by(end) if end is not None else None
+
+
+def uncompacted_end(log: Log, client: str | None, writer: str, pid: str | None = None) -> Recorded | None:
+    """Return the end that a client's last PreCompact recorded in a clone, if no start and no compaction followed."""
+    for recorded in log.newest(MAX_DELIVERIES_READ):
+        if recorded["client"] != client or recorded["writer"] != writer:
             continue
         event = recorded["event"]
         if event["type"] == "session_started":
@@ -260,9 +265,30 @@ def uncompacted_session(view: View, caller: Caller) -> str | None:
             return None
         if event["type"] == "session_ended":
             by = event.get("delivery")
-            is_intent = by is not None and by["hook"] == "PreCompact" and may_be_same(by["pid"], caller["pid"])
-            return event["session_id"] if is_intent else None
+            is_intent = by is not None and by["hook"] == "PreCompact" and may_be_same(by["pid"], pid)
+            return recorded if is_intent else None
     return None
+
+
+def session_between(log: Log, known: Blocks, root: str) -> str | None:
+    """Return the newest session of a run if a PreCompact in this clone ended it and no start has followed.
+
+    Its client, if it is still at work, goes on with it; None if a session is open.
+    """
+    if blocks.current_session(known) is not None or not blocks.has_ended_for_compaction(known):
+        return None
+    for recorded in log.newest(MAX_DELIVERIES_READ):
+        session_id = _session_ended_by(recorded)
+        if session_id is not None:
+            end = uncompacted_end(log, recorded["client"], recorded["writer"])
+            is_it = end is not None and end["id"] == recorded["id"] and is_open_here(log, known, session_id, root)
+            return session_id if is_it else None
+    return None
+
+
+def _session_ended_by(recorded: Recorded) -> str | None:
+    event = recorded["event"]
+    return event["session_id"] if event["type"] == "session_ended" else None
 
 
 def may_be_same(one: object, other: object) -> bool:

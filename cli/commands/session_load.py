@@ -138,8 +138,8 @@ def session_load(
             hint="check its path in the workflow's configuration, or run the phase that creates it",
             block=messages.required_failed(**failed),
         )
-    data = report.data(run, loading.state, recording.blocks, result)
-    lines = report.lines(run, loading.state, recording.blocks, result)
+    data = report.data(run, loading.state, result, loading.session_id)
+    lines = report.lines(run, loading.state, recording.blocks, result, loading.session_id)
     show({**data, "context": packet}, lines, as_json=as_json)
 
 
@@ -165,6 +165,7 @@ class Loading:
         for warning in self.workflow["warnings"]:
             warn(warning)
         self.in_context: dict[str, dict[str, Any]] = {}
+        self.session_id = ""  # that the load belongs to, once it is recorded
 
     def dry_run(self) -> report.DryRun:
         """Load without recording, by the rules of the real load; raises LedgerError."""
@@ -191,6 +192,7 @@ class Loading:
         with Recording(self.run, at=self.at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
             view = recording.view
             session_id, opening = self._session(view, caller)
+            self.session_id = session_id
             is_incomplete = not opening and sessions.lacks_environment(view, session_id)
             packet, loads = result.pack(
                 self.run,

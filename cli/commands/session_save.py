@@ -11,7 +11,7 @@ from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, warn
 from faber_ledger.cli.ui.which_run import match_run, named_run, warn_if_kept, work_id_option
 from faber_ledger.ledger.clock import now, seconds_of
-from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
+from faber_ledger.ledger.errors import LedgerError, NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.recording.checkout import checkout_after, checkout_at_end
@@ -21,13 +21,13 @@ from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, check_not_claimed_elsewhere
 from faber_ledger.runs.active_file import remember_use
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.progress import phase_statuses
+from faber_ledger.runs.progress import FINISHED, phase_statuses
 from faber_ledger.runs.run import Run, find_root, find_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.recording.sessions import Reason
+    from faber_ledger.recording.sessions import Caller, Reason
 
 
 @click.command("session-save", short_help="End the open session and record it.")
@@ -72,15 +72,15 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
         check_not_claimed_elsewhere(root, run.run_id, f"session-save --run-id {run.run_id}")
         remember_use(root, run.run_id)
     warn_if_kept(run)
-    writer, checkout, is_written = writer_of(root), checkout_at_end(run), False
+    writer, checkout, is_written = writer_of(root), checkout_at_end(run) if _may_end_one(run) else None, False
     try:
         with Recording(run, at=at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
             state_file.check_required(run, recording.state)
-            session_id = blocks.current_session(recording.blocks)
+            caller = sessions.caller_of(os.environ, recording.state, at, writer, None)
+            session_id = _session_to_end(recording, caller, reason)
             if session_id is not None:
-                lacks = sessions.lacks_environment(recording.view, session_id)
-                environment = EnvironmentQuery(root).read() if lacks else None
-                caller = sessions.caller_of(os.environ, recording.state, at, writer, environment)
+                if sessions.lacks_environment(recording.view, session_id):
+                    caller["environment"] = EnvironmentQuery(root).read()
                 end = sessions.end_session(recording.view, caller, session_id, reason)
                 recording.append([end, *checkout_after(end, checkout)])
             else:
@@ -106,6 +106,26 @@ def _run(root: str, named: str) -> Run:
         return match_run(root, named)
     except RunNotFound:
         return find_run(root, named)
+
+
+def _may_end_one(run: Run) -> bool:
+    """Return whether the run's state tells of a session that can be ended: only then git is asked, before the lock."""
+    try:
+        known = blocks.blocks_of(state_file.read_state(run).value)
+    except LedgerError:
+        return False  # the recording reports it
+    return blocks.current_session(known) is not None or blocks.has_ended_for_compaction(known)
+
+
+def _session_to_end(recording: Recording, caller: Caller, reason: Reason) -> str | None:
+    """Return the open session, else the one of this client that ended for a compaction which has not come.
+
+    On a finished run no start is recorded, so that a compaction may have come.
+    """
+    current = blocks.current_session(recording.blocks)
+    if current is not None or reason == "compaction" or recording.state.get("status") in FINISHED:
+        return current
+    return sessions.uncompacted_session(recording.view, caller)
 
 
 def _show_nothing_to_end(run: Run, recording: Recording, is_written: bool, as_json: bool) -> None:

@@ -20,7 +20,7 @@ from faber_ledger.ledger.summary import summarize
 from faber_ledger.projections.blocks import artifacts_in_context, blocks_of, current_session, entry_of, session_history
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import fold
-from faber_ledger.recording.sessions import is_open_here
+from faber_ledger.recording.sessions import is_open_here, session_between
 from faber_ledger.recording.spool import waiting
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
@@ -144,9 +144,9 @@ def _waiting_lines(run: Run) -> Iterator[str]:
 def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: bool) -> str:
     """Return which session is open; an end is proposed only in the clone that it runs in (DECISIONS 48)."""
     current = current_session(blocks)
-    count = len(session_history(blocks))
+    count, is_finished = len(session_history(blocks)), state.get("status") in FINISHED
     if current is None:
-        return f"none open ({count} in all)"
+        return f"none open ({count} in all)" + (_between_text(run, blocks) if has_log and not is_finished else "")
     entry = entry_of(blocks, current) or {}
     environment = entry.get("environment")
     host = environment.get("hostname") if isinstance(environment, dict) else None
@@ -156,5 +156,14 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
         is_here = is_open_here(log, blocks, current, run.root)
     if not is_here:
         return f"{current}, open on {machine} since {since} ({count} in all)"
-    hint = f"; `faber-ledger session-save --run-id {run.run_id}` ends it" if state.get("status") in FINISHED else ""
+    hint = f"; `faber-ledger session-save --run-id {run.run_id}` ends it" if is_finished else ""
     return f"{current}, open since {since} on {machine} ({count} in all){hint}"
+
+
+def _between_text(run: Run, blocks: Blocks) -> str:
+    """Return what to add where the newest session of this clone ended for a compaction that no start has followed."""
+    with read_log(run) as log:
+        between = session_between(log, blocks, run.root)
+    if between is None:
+        return ""
+    return f"; {between} was ended for a compaction that no start has followed: its client goes on with it"

@@ -70,9 +70,9 @@ def warnings(result: Reload) -> Iterator[str]:
             yield messages.optional_failed(**failed)
 
 
-def lines(run: Run, state: dict[str, Any], current: Blocks, result: Reload) -> Iterator[str]:
-    """Yield the report of a load (RELOAD, Step 7)."""
-    session = blocks.entry_of(current, blocks.current_session(current) or "") or {}
+def lines(run: Run, state: dict[str, Any], current: Blocks, result: Reload, session_id: str) -> Iterator[str]:
+    """Yield the report of a load (RELOAD, Step 7) into a session, which may have ended for a compaction to come."""
+    session = blocks.entry_of(current, session_id) or {}
     environment = session.get("environment") or {}
     yield ""
     yield RULE
@@ -97,10 +97,11 @@ def lines(run: Run, state: dict[str, Any], current: Blocks, result: Reload) -> I
             yield f"  ⚠️ {failed['artifact']['id']} - {failed['error'].message}"
         yield ""
     yield "Session tracking:"
-    yield f"  Current session: {session.get('session_id')}"
+    yield f"  Current session: {session_id}"
     yield f"  Total sessions: {current['sessions']['total_sessions']}"
-    yield f"  Environment: {environment.get('hostname')} ({environment.get('platform')})"
-    yield f"  Working directory: {environment.get('cwd')}"
+    hostname, platform, cwd = [environment.get(name) or "unknown" for name in ("hostname", "platform", "cwd")]
+    yield f"  Environment: {hostname} ({platform})"
+    yield f"  Working directory: {cwd}"
     yield ""
     yield "Context metadata:"
     yield f"  Last reload: {current['context_metadata'].get('last_artifact_reload')}"
@@ -108,13 +109,13 @@ def lines(run: Run, state: dict[str, Any], current: Blocks, result: Reload) -> I
     yield RULE
 
 
-def data(run: Run, state: dict[str, Any], current: Blocks, result: Reload) -> dict[str, Any]:
+def data(run: Run, state: dict[str, Any], result: Reload, session_id: str) -> dict[str, Any]:
     """Return what a load did, for programs."""
     return {
         "run_id": run.run_id,
         "workflow_id": state["workflow_id"],
         "status": state["status"],
-        "session_id": blocks.current_session(current),
+        "session_id": session_id,
         "loaded": [_loaded_data(loaded) for loaded in result.loaded],
         "failed": [
             {"artifact_id": failed["artifact"]["id"], "error": failed["error"].message} for failed in result.failed

@@ -462,7 +462,8 @@ def _outcome(clone: Clone, call: Delivery, subject: Subject) -> Outcome:
         )
     reason = "compaction" if call.hook == "PreCompact" else "normal"
     if session is not None:
-        if is_finished and session not in [one.session for one in open_sessions(log)]:
+        has_ended = session not in [one.session for one in open_sessions(log)]
+        if is_finished and has_ended and not _goes_on(clone, call, session, log):
             return Outcome(
                 run,
                 events=left,
@@ -495,6 +496,15 @@ def _outcome(clone: Clone, call: Delivery, subject: Subject) -> Outcome:
         )
     # "Anything else (a stray end) is one line in the hook log, and no tracked file changes."
     return Outcome(run, events=left, printed=hint, why="stray")
+
+
+def _goes_on(clone: Clone, call: Delivery, session: str, log: list[Event]) -> bool:
+    # Row 12: "The end it recorded stands until the client is heard of again without a new start; a later end of the
+    # same session then replaces it". A start on a finished run is not in the log: only what was seen of the client.
+    seen = clone.clients.get(call.client)
+    ends = [event for event in log if event.type == "session_ended" and event.client == call.client and event.is_ours]
+    is_last = bool(ends) and ends[-1].session == session and seen is not None and seen.last_at == ends[-1].at
+    return is_last and _uncompacted(log, call.client, call.pid)
 
 
 def _session_of(clone: Clone, call: Delivery, run: str, log: list[Event]) -> str | None:

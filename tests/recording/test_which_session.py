@@ -54,6 +54,81 @@ def test_after_a_compaction_that_failed_a_load_of_the_client_goes_on_with_its_se
     project.assert_projected()
 
 
+def test_the_load_after_a_compaction_that_failed_reports_the_session_that_it_goes_on_with(project: Project) -> None:
+    project.deliver(STARTUP, **me())
+    project.deliver(PRE, **me())
+    (entry,) = project.history
+    lines = project.faber("session-load", "--force", env=IN_CLIENT).stdout.splitlines()
+    assert f"  Current session: {entry['session_id']}" in lines
+    assert any(line.startswith(f"  Environment: {project.hostname} (") for line in lines)
+    assert "None" not in "\n".join(lines[lines.index("Session tracking:") :])
+    loaded = json.loads(project.faber("session-load", "--force", "--json", env=IN_CLIENT).stdout)["data"]
+    assert loaded["session_id"] == entry["session_id"]
+
+
+def test_status_says_that_a_session_goes_on_whose_compaction_has_not_come(project: Project, tmp_path: Path) -> None:
+    project.faber("init", "--git-only")
+    project.deliver(STARTUP, **me())
+    project.deliver(PRE, **me())
+    (entry,) = project.history
+    line = f"none open (1 in all); {entry['session_id']} was ended for a compaction that no start has followed"
+    assert line in project.faber("status").stdout
+    project.git("add", "-A")
+    project.git("commit", "-qm", "the run")
+    assert "no start" not in project.clone(tmp_path / "other", "other-machine").faber("status").stdout
+    project.deliver(POST, **me())
+    assert "no start" not in project.faber("status").stdout
+    project.deliver(COMPACT, **me())
+    project.deliver(END, **me())
+    assert "none open (2 in all)\n" in project.faber("status").stdout
+
+
+def test_session_save_of_the_client_ends_the_session_whose_compaction_has_not_come(project: Project) -> None:
+    project.deliver(STARTUP, **me())
+    project.deliver(PRE, **me())
+    for env, reason in (({}, "manual"), (IN_CLIENT, "compaction"), ({**IN_CLIENT, "CLAUDE_PID": "2"}, "manual")):
+        done = project.faber("session-save", "--reason", reason, env=env)
+        assert "No current session to end" in done.stdout
+    saved = project.faber("session-save", env=IN_CLIENT)
+    assert "✓ Session ended and saved" in saved.stdout
+    assert reasons(project) == ["manual"]
+    assert "Session already ended" in project.faber("session-save", env=IN_CLIENT).stdout
+    project.assert_projected()
+
+
+# A run that is finished while its session is open
+
+
+@pytest.mark.parametrize("times", [{}, {"completed_at": "2030-01-01T00:00:00Z"}])
+def test_an_end_after_a_compaction_that_failed_on_a_finished_run_replaces_the_compactions(
+    project: Project, times: dict[str, str]
+) -> None:
+    project.deliver(STARTUP, **me())
+    project.put_state({name: value for name, value in project.state.items() if name != "updated_at"})
+    project.put_state(project.state | {"status": "completed"} | times)
+    project.deliver(PRE, **me())
+    assert reasons(project) == ["compaction"]
+    project.deliver(END, **me())
+    assert reasons(project) == ["normal"]
+    project.deliver(END, **me(reason="logout"))
+    assert reasons(project) == ["normal"]
+    assert project.types.count("session_ended") == 2
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("followed_by", [[POST], [COMPACT], [POST, COMPACT]])
+def test_the_end_of_a_compaction_that_came_stays_on_a_finished_run(project: Project, followed_by: list[str]) -> None:
+    project.deliver(STARTUP, **me())
+    project.put_state(project.state | {"status": "completed", "completed_at": "2030-01-01T00:00:00Z"})
+    project.deliver(PRE, **me())
+    for recorded in followed_by:
+        project.deliver(recorded, **me())
+    before = project.ledger_path.read_bytes()
+    project.deliver(END, **me())
+    assert reasons(project) == ["compaction"]
+    assert project.ledger_path.read_bytes() == before
+
+
 @pytest.mark.parametrize("then", ["compaction", "end", "another client"])
 def test_a_load_opens_a_session_where_the_compaction_came_or_the_client_is_another(project: Project, then: str) -> None:
     project.deliver(STARTUP, **me())
