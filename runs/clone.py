@@ -55,11 +55,15 @@ def keep_state(run: Run, content: bytes) -> None:
 
 
 def _keep_place(run: Run, folder: str) -> None:
-    """Write where the run is in the project, if its id does not tell: it is brought back there."""
+    """Write where the run is in the project, if its id does not tell: it stays there, and is brought back there."""
     shown, path = run.shown(run.state_path), os.path.join(folder, PLACE)
     content = f"{shown}\n".encode("utf-8", "surrogateescape")
+    if shown.startswith(f"{RUNS[0]}/"):
+        if os.path.lexists(path):
+            whole_file.remove(path)  # the run was moved
+        return
     try:
-        if shown.startswith(f"{RUNS[0]}/") or read_regular(path, LARGEST_STATE) == content:
+        if read_regular(path, LARGEST_STATE) == content:
             return
     except (FileRefused, OSError):
         pass  # not written yet

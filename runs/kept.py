@@ -78,7 +78,8 @@ def kept_run_ids(root: str) -> Iterator[str]:
     for folder, folders, files in os.walk(kept or ""):
         folders.sort()
         run_id = os.path.relpath(folder, kept).replace(os.sep, "/")
-        if LEDGER in files and is_run_id(run_id) and not is_empty(os.path.join(folder, LEDGER)):
+        path = os.path.join(folder, LEDGER)
+        if LEDGER in files and is_run_id(run_id) and os.path.isfile(path) and not is_empty(path):
             yield run_id
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.files.untrusted import FileRefused, open_regular, read_regular
+from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.errors import InvalidRunId
 from faber_ledger.ledger.whole_file import is_own_name
@@ -49,7 +49,6 @@ COPY_ENDINGS = (BACKUP_ENDING, *UNFINISHED_ENDINGS)
 LONGEST_ID = 255
 LONGEST_PATH = 4096
 LARGEST_STATE = 64 * 1024 * 1024
-BEGINNING = 64 * 1024  # of a state: other tools write its id first
 ALONE = "recorded-alone"  # beside a run's mirror: the ids of the events that were recorded on it alone
 PLACE = "place"  # beside a run's mirror: the path of its state in the project, where it is not in `RUNS[0]`
 JOINING = dict.fromkeys(map(ord, "._-"))
@@ -268,7 +267,7 @@ def places_of(root: str, name: str) -> Iterator[Run]:
 def run_at(root: str, path: str) -> tuple[Run, str] | None:
     """Return the run whose state or ledger is at a path in the project, and which of `RUN_FILES` it is.
 
-    None for any other file, and for a run that is not used because another place comes first.
+    None for any other file, and for a place that is not used, because the run has another one.
     """
     run = _run_of_path(root, path)
     kind = kind_of(path.rpartition("/")[2])
@@ -279,7 +278,7 @@ def run_at(root: str, path: str) -> tuple[Run, str] | None:
         _check_inside(run)
     except InvalidRunId:
         return None
-    return (run, kind[0]) if _is_first_at(run, run.run_id) else None
+    return (run, kind[0]) if _is_first_at(run, run.run_id) and not _is_unused(run) else None
 
 
 def _runs_folders(root: str) -> list[str]:
@@ -287,19 +286,55 @@ def _runs_folders(root: str) -> list[str]:
 
 
 def _find_recorded(root: str, name: str) -> Run | None:
-    """Return a run of which the state or the ledger is there.
+    """Return a run of which the state or the ledger is there; of several places, the one that is the run's.
 
-    Of several places it is the first, but not one whose state names the other id that its path allows: that is another
-    run.
+    A place is another run's if its state names the other id that its path allows.
     """
     found = [run for run in places_of(root, name) if run.is_recorded()]
+    if len(found) < 2:
+        return found[0] if found else None
+    other = _other_form(name)
+    own = [run for run in found if other == name or _named_in_state(run, [name, other]) != other]
+    return own[0] if len(own) == 1 else _place_in_use(root, name, own or found)
+
+
+def _place_in_use(root: str, name: str, places: list[Run]) -> Run:
+    """Return, of several places of a run, the one that this clone has recorded on.
+
+    Else it is the first whose state a tool wrote here, since git does not have it: git may bring a second one at any
+    time, and the run that is at work stays where it is. Else the first.
+    """
+    from faber_ledger.runs.git import is_tracked  # only where a run has several places
+
+    recorded_on = _recorded_place(root, name)
+    for run in places:
+        if run.shown(run.state_path) == recorded_on:
+            return run
+    written = [run for run in places if os.path.lexists(run.state_path) and is_tracked(run.state_path) is False]
+    return (written or places)[0]
+
+
+def _recorded_place(root: str, name: str) -> str | None:
+    """Return the path of the state that this clone recorded a run's newest event with; None if it recorded none."""
+    kept = kept_runs_folder(root)
+    for run_id in (name, _other_form(name)):
+        folder = os.path.join(kept or "", *run_id.split("/"))
+        if kept and os.path.isfile(os.path.join(folder, LEDGER)):
+            return _read_place(folder) or f"{RUNS[0]}/{run_id}/{STATE}"
+    return None
+
+
+def _read_place(folder: str) -> str | None:
+    try:
+        return read_regular(os.path.join(folder, PLACE), LONGEST_PATH).decode().strip()
+    except (FileRefused, OSError, ValueError):
+        return None
+
+
+def _other_form(name: str) -> str:
+    """Return the other id of the two that a place in a plan's folder allows, or the name itself."""
     plan, _, suffix = name.rpartition("/")
-    other = f"{plan}{OF_PLAN}{suffix}" if plan else path_form(name)
-    if len(found) > 1 and other != name:
-        for run in found:
-            if _named_in_state(run.state_path, [name, other]) != other:
-                return run
-    return found[0] if found else None
+    return f"{plan}{OF_PLAN}{suffix}" if plan else path_form(name)
 
 
 def _find_folder(root: str, name: str) -> Run | None:
@@ -335,59 +370,20 @@ def _id_of(run: Run) -> str:
     named = [name for name in (f"{plan}{OF_PLAN}{suffix}", form) if is_run_id(name) and _is_first_at(run, name)]
     if len(named) < 2:
         return named[0] if named else form
-    return _named_in_state(run.state_path, named) or _named_elsewhere(run, named) or named[0 if run.suffix else 1]
+    return _named_in_state(run, named) or _named_elsewhere(run, named) or named[0 if run.suffix else 1]
+
+
+def _is_unused(run: Run) -> bool:
+    """Return whether a run of a plan, named after its path, is a second place of the one that its state names."""
+    plan, _, suffix = run.run_id.rpartition("/")
+    form = f"{plan}{OF_PLAN}{suffix}"
+    in_plan = bool(plan) and run.directory.startswith(os.path.join(_runs_folders(run.root)[1], ""))
+    return in_plan and not _is_first_at(run, form) and _named_in_state(run, [run.run_id, form]) == form
 
 
 def _is_first_at(run: Run, name: str) -> bool:
     found = _find_recorded(run.root, name)
     return found is None or found.state_path == run.state_path
-
-
-def _named_in_state(path: str, ids: list[str]) -> str | None:
-    """Return which of some ids a state names; it may be broken, or in conflict. Only that member is looked for."""
-    try:
-        with open(open_regular(path), "rb") as file:
-            text = file.read(BEGINNING).decode("utf-8", "replace")
-            found = _named_in(text, ids)
-            if len(found) != 1:
-                text += file.read(LARGEST_STATE).decode("utf-8", "replace")
-                found = _named_in(text, ids)
-    except (FileRefused, OSError):
-        return None
-    if len(found) < 2:
-        return found[0] if found else None
-    from faber_ledger.ledger.plain_json import loads  # a state that names both, the other one in another member
-
-    try:
-        named = loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return named["run_id"] if isinstance(named, dict) and named.get("run_id") in ids else None
-
-
-def _named_in(text: str, ids: list[str]) -> list[str]:
-    values = [piece.lstrip().removeprefix(":").lstrip() for piece in text.replace("\\/", "/").split('"run_id"')[1:]]
-    return [one for one in ids if any([value.startswith(f'"{one}"') for value in values])]
-
-
-def _named_elsewhere(run: Run, ids: list[str]) -> str | None:
-    """Return which of some ids the run's log names, else the one that this clone keeps; its state does not tell."""
-    if os.path.isfile(run.ledger_path):
-        import sqlite3  # only if a state is missing or broken
-
-        from faber_ledger.ledger.errors import LedgerError
-        from faber_ledger.ledger.foreign import open_untrusted
-        from faber_ledger.ledger.union import runs_in
-
-        try:
-            with open_untrusted(run.ledger_path) as log:
-                named = [one for one in ids if one in runs_in(log)]
-        except (LedgerError, OSError, sqlite3.Error):
-            named = []
-        if len(named) == 1:
-            return named[0]
-    kept = kept_runs_folder(run.root)
-    return next((one for one in ids if kept and os.path.isdir(os.path.join(kept, *one.split("/")))), None)
 
 
 def kept_runs_folder(root: str) -> str | None:
@@ -401,19 +397,28 @@ def kept_runs_folder(root: str) -> str | None:
 def _find_remembered(root: str, name: str) -> Run | None:
     """Return a run that is not in the work tree at the place that it had here, as its mirror's folder tells."""
     kept = kept_runs_folder(root)
-    if kept is None:
-        return None
-    plan, _, suffix = name.rpartition("/")
-    for run_id in [name, *([f"{plan}{OF_PLAN}{suffix}"] if plan else []), path_form(name)]:
-        try:
-            path = read_regular(os.path.join(kept, *run_id.split("/"), PLACE), LONGEST_PATH).decode().strip()
-        except (FileRefused, OSError, ValueError):
-            continue
-        run = _run_of_path(root, path)
+    for run_id in dict.fromkeys((name, _other_form(name))) if kept else ():
+        path = _read_place(os.path.join(kept or "", *run_id.split("/")))
+        run = _run_of_path(root, path) if path else None
         if run is not None and any([run.state_path == place.state_path for place in places_of(root, run_id)]):
             run.run_id = run_id
             return run
     return None
+
+
+def _named_in_state(run: Run, ids: list[str]) -> str | None:
+    from faber_ledger.runs.naming import named_in_state  # only in a plan's folder, or where a run has several places
+
+    return named_in_state(run.state_path, ids, LARGEST_STATE)
+
+
+def _named_elsewhere(run: Run, ids: list[str]) -> str | None:
+    """Return which of some ids the run's log names, else the one that this clone keeps; its state does not tell."""
+    from faber_ledger.runs.naming import named_in_log  # only if a state is missing or broken
+
+    kept = kept_runs_folder(run.root)
+    kept_ids = [one for one in ids if kept and os.path.isdir(os.path.join(kept, *one.split("/")))]
+    return named_in_log(run.ledger_path, ids) or (kept_ids[0] if kept_ids else None)
 
 
 def _check_inside(run: Run) -> None:
@@ -434,7 +439,9 @@ def run_ids(root: str) -> list[str]:
         for run in _runs_below(root, runs, "", depth=3):
             run_id = _id_of(run)
             # In a run's own folder, a file such as `state-old.json` is a copy, unless it says that it is a run.
-            if not run.suffix or not _is_own_folder(run.directory) or _named_in_state(run.state_path, [run_id]):
+            is_run = not run.suffix or not _is_own_folder(run.directory) or _named_in_state(run, [run_id])
+            run.run_id = run_id
+            if is_run and not _is_unused(run):
                 found.add(run_id)
     return sorted(found)
 

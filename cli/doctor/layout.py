@@ -45,7 +45,7 @@ MOST_ENTRIES = 20_000
 
 
 def runs_folder_is_one(patient: Patient) -> Iterator[Finding]:
-    """Check that the folders of runs are folders in the project, and that no run is in both layouts."""
+    """Check that the folders of runs are folders in the project, and that no run has several places."""
     if not os.path.isdir(os.path.join(patient.root, ".fractary")):
         yield Finding("note", "there is no .fractary yet: no run has been started here", "run `faber-ledger run start`")
     for runs in RUNS:
@@ -56,34 +56,31 @@ def runs_folder_is_one(patient: Patient) -> Iterator[Finding]:
         elif os.path.lexists(path) and not os.path.isdir(path):
             yield Finding("error", f"{runs} is not a folder", "move it aside")
     for run_id in patient.all_ids:
-        places = [
-            runs for runs in RUNS if os.path.isdir(os.path.join(patient.root, *runs.split("/"), *run_id.split("/")))
-        ]
-        if len(places) > 1:
-            what = f"the run {run_id} is in {' and in '.join(places)}: only the first is used"
-            yield Finding("warning", what, f"compare the two, and move the one in {places[1]} aside")
         try:
             find_run(patient.root, run_id)
         except InvalidRunId as error:
             yield Finding("error", error.message, error.hint)
-    for path, run_id in _unused_places(patient).items():
-        what = f"{path} is not used: the run {run_id} has another place, which comes first"
-        yield Finding("warning", what, "compare the two, and move the one that is not used aside")
+    for path, used in _unused_places(patient).items():
+        what = f"{path} is not used: the run {used.run_id} is recorded in {used.shown(used.directory)}"
+        hint = "compare the two, and move the one that is not used aside"
+        if not path.startswith(f"{RUNS[0]}/"):  # FABER's own tools may work on it
+            hint = "compare the two, and leave to FABER's tools the one that they write"
+        yield Finding("warning", what, hint)
 
 
-def _unused_places(patient: Patient) -> dict[str, str]:
-    """Return the states and ledgers in plans' folders to which no id leads, each with the id of the run."""
-    found: dict[str, str] = {}
+def _unused_places(patient: Patient) -> dict[str, Run]:
+    """Return the states and ledgers of runs that have another place, each with the run as it is used."""
+    found: dict[str, Run] = {}
     for run_id in patient.all_ids:
         try:
             used = find_run(patient.root, run_id)
         except InvalidRunId:
             continue  # it is reported as that
-        for place in list(places_of(patient.root, run_id))[len(RUNS) :]:
+        for place in places_of(patient.root, run_id):
             path = place.shown(place.state_path if os.path.lexists(place.state_path) else place.ledger_path)
             is_other = place.is_recorded() and place.state_path != used.state_path
             if is_other and run_at(patient.root, path) is None:
-                found.setdefault(path, used.run_id)
+                found.setdefault(path, used)
     return found
 
 

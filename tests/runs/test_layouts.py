@@ -215,11 +215,13 @@ def test_a_run_that_git_removed_comes_back_to_its_place(tmp_path: Path, layout: 
     project.assert_projected()
 
 
-def test_a_run_that_was_moved_comes_back_to_its_new_place(tmp_path: Path) -> None:
-    before, after = LAYOUTS["plan"], LAYOUTS["shared"]
+@pytest.mark.parametrize("state", [LAYOUTS["shared"].state, f"{OURS}/{LAYOUTS['plan'].run_id}/state.json"])
+def test_a_run_that_was_moved_comes_back_to_its_new_place(tmp_path: Path, state: str) -> None:
+    before, after = LAYOUTS["plan"], Layout(state, LAYOUTS["plan"].run_id)
     project = project_of(tmp_path / "project", before)
     project.deliver(START, client="one", pid="71")
     for name in ("state.json", "ledger.db"):
+        project.write(after.file(name), "")
         (project.root / before.file(name)).rename(project.root / after.file(name))
     shutil.rmtree(project.root / before.folder)
     seen(project, after).deliver(END, client="one", pid="71")
@@ -421,10 +423,57 @@ def test_doctor_names_a_state_to_which_no_id_leads(tmp_path: Path) -> None:
     used, unused = LAYOUTS["plan"], LAYOUTS["shared"]
     for layout in (used, unused):
         project.write(layout.state, json.dumps(state_of(used.run_id)))
-    said = f"{unused.state} is not used: the run {used.run_id} has another place"
+    said = f"{unused.state} is not used: the run {used.run_id} is recorded in {used.folder}"
     assert project.faber("doctor").stdout.count(said) == 1
     project.write(unused.state, json.dumps(state_of(unused.path_form)))
     assert "is not used" not in project.faber("doctor").stdout
+
+
+@pytest.mark.parametrize(
+    "layout", [LAYOUTS["fabers"], LAYOUTS["plan"], LAYOUTS["shared"]], ids=["fabers", "plan", "shared"]
+)
+@pytest.mark.parametrize("is_recorded", [True, False], ids=["recorded", "just written"])
+def test_a_second_place_that_git_brings_is_not_used(tmp_path: Path, layout: Layout, is_recorded: bool) -> None:
+    """Whoever commits a run's id in our folder takes nothing from the run that FABER works on here."""
+    project = project_of(tmp_path / "project", LAYOUTS["ours"])
+    project.write(f"{FABERS}/.active-run-id", f"{layout.run_id}\n")
+    project.write(layout.state, json.dumps(state_of(layout.run_id), indent=2) + "\n")
+    seen(project, layout)
+    if is_recorded:
+        commit(project, "Begin")
+        project.deliver(START, client="one", pid="71")
+        project.deliver(END, client="one", pid="71")
+        commit(project, "Work")
+    forged = project.write(f"{OURS}/{layout.run_id}/state.json", json.dumps({**state_of(layout.run_id), "notes": "no"}))
+    project.git("add", str(forged))
+    project.git("commit", "--quiet", "-m", "Bring a second one")
+    before = forged.read_bytes()
+    project.deliver(START, client="two", pid="72")
+    assert project.types[-1] == "session_started"
+    assert [path.name for path in forged.parent.iterdir()] == ["state.json"]
+    assert forged.read_bytes() == before
+    said = project.faber("doctor").stdout
+    assert (
+        f"{OURS}/{layout.run_id}/state.json is not used: the run {layout.run_id} is recorded in {layout.folder}" in said
+    )
+    assert "move the one that is not used aside" in said
+
+
+@pytest.mark.parametrize("layout", [LAYOUTS["fabers"], LAYOUTS["shared"]], ids=["fabers", "shared"])
+def test_a_run_stays_where_it_is_recorded_and_nobody_is_told_to_move_fabers_file(
+    tmp_path: Path, layout: Layout
+) -> None:
+    ours = Layout(f"{OURS}/{layout.run_id}/state.json", layout.run_id)
+    project = project_of(tmp_path / "project", ours)
+    project.deliver(START, client="one", pid="71")
+    other = project.write(layout.state, json.dumps(state_of(layout.run_id)))
+    before = other.read_bytes()
+    project.deliver(END, client="one", pid="71")
+    assert project.types[-1] == "session_ended"
+    assert other.read_bytes() == before
+    said = project.faber("doctor").stdout
+    assert f"{layout.state} is not used: the run {layout.run_id} is recorded in {ours.folder}" in said
+    assert "aside" not in said
 
 
 def test_the_beginning_of_a_run_may_be_its_plans_folder(tmp_path: Path) -> None:
