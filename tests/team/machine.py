@@ -1,0 +1,187 @@
+"""A developer's machine: a home, a clone with its work trees, and the program in some version or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from support.command import Command
+from support.fork_server import CLOCK
+
+if TYPE_CHECKING:
+    from team.programs import Program
+
+OURS, FABERS = ACTIVE = (".fractary/faber/.active-run-id", ".fractary/faber/runs/.active-run-id")
+BEGIN = 1_767_600_000  # 5 January 2026, in the past of every machine that runs this
+SETTINGS = {
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "core.fsync": "none",
+    "advice.detachedHead": "false",
+    "init.defaultBranch": "main",
+}
+HOOKS = {
+    "SessionStart": "session-start",
+    "PreCompact": "pre-compact",
+    "PostCompact": "post-compact",
+    "SessionEnd": "session-end",
+}
+
+
+class Forked(Command):
+    """A command or hook, forked."""
+
+    forks_hooks = True
+
+
+@dataclass
+class Clock:
+    """The present moment, in whole seconds; only steps move it."""
+
+    now: int = BEGIN
+
+    def pass_minutes(self, minutes: int) -> None:
+        self.now += 60 * minutes
+
+
+@dataclass
+class Answer:
+    """What a program printed, and its exit code."""
+
+    code: int
+    output: str
+    errors: str
+
+    @property
+    def said(self) -> str:
+        return (self.output + self.errors).strip()
+
+
+def plain_environment(clock: Clock, who: str) -> dict[str, str]:
+    """Return an environment with a quiet git and the simulation's time, and nothing of the caller's clients."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "CLAUDE", "FABER"))}
+    kept |= {"GIT_CONFIG_COUNT": str(len(SETTINGS)), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    for number, (name, value) in enumerate(SETTINGS.items()):
+        kept |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    for role in ("AUTHOR", "COMMITTER"):
+        kept |= {f"GIT_{role}_NAME": who, f"GIT_{role}_EMAIL": f"{who}@example.org"}
+        kept[f"GIT_{role}_DATE"] = f"{clock.now} +0000"
+    return {**kept, "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0", CLOCK: str(clock.now)}
+
+
+@dataclass
+class Machine:
+    """A machine with one clone. `pulls_by`: its user's habit; `seals_by`: how its user prepares a commit."""
+
+    name: str
+    home: Path
+    clock: Clock
+    program: Program
+    pulls_by: str = "--no-rebase"
+    seals_by: str = "seal"  # or "hook" (pre-commit), or "nothing"
+    trees: dict[str, Path] = field(default_factory=dict)
+    read: dict[Path, tuple[tuple[int, int], dict[str, dict[str, Any]]]] = field(default_factory=dict)
+
+    @property
+    def main(self) -> Path:
+        return self.trees["main"]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        own = {"HOME": str(self.home), "XDG_CONFIG_HOME": str(self.home / ".config"), "PATH": self.program.path}
+        return {**plain_environment(self.clock, self.name), **own, "FABER_LEDGER_HOSTNAME": self.name}
+
+    def git(self, root: Path, *arguments: str) -> Answer:
+        """Run git in a work tree; any exit code is accepted."""
+        return self._run(["git", *arguments], root)
+
+    def faber(self, root: Path, *arguments: str, client: dict[str, str] | None = None) -> Answer:
+        """Run the program in a work tree, inside a client if there is one."""
+        return self._run([self.program.command, *arguments], root, more=client)
+
+    def hook(self, root: Path, name: str, content: bytes, client: dict[str, str]) -> Answer:
+        """Run the program as a client's hook."""
+        return self._run([self.program.command, "hook", HOOKS[name]], root, content, client)
+
+    def _run(self, words: list[str], root: Path, content: bytes = b"", more: dict[str, str] | None = None) -> Answer:
+        pipe = subprocess.PIPE
+        environment = {**self.environment, **(more or {})}
+        with Forked(words, cwd=root, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+            output, errors = process.communicate(content, timeout=180)
+        self.set_times()
+        return Answer(process.returncode, output.decode(errors="replace"), errors.decode(errors="replace"))
+
+    def set_times(self) -> None:
+        """Give what was written just now the time of the simulation: which run is active depends on it."""
+        folders = [self.main / ".git", *(self.main / ".git" / "worktrees").glob("*")]
+        paths = [root / name for root in self.trees.values() for name in ACTIVE]
+        paths += [path for folder in folders for path in folder.glob("faber-ledger-*")]
+        paths += (self.main / ".git" / "faber-ledger" / "clients").glob("*")
+        for path in paths:
+            try:
+                if path.stat().st_mtime > self.clock.now + 1:
+                    os.utime(path, (self.clock.now, self.clock.now))
+            except FileNotFoundError:
+                continue
+
+    # What is on the disk
+
+    def branch(self, root: Path) -> str:
+        return self.git(root, "branch", "--show-current").output.strip()
+
+    def exists(self, folder: str, name: str) -> bool:
+        """Return whether a file of git's directory is there, such as MERGE_HEAD while a merge has stopped."""
+        return os.path.exists(os.path.join(folder, name))
+
+    def unmerged(self, root: Path) -> list[str]:
+        """Return the files in conflict."""
+        lines = self.git(root, "ls-files", "-u", "-z").output.split("\0")
+        return sorted({line.partition("\t")[2] for line in lines if line})
+
+    def mirrored(self) -> dict[str, dict[str, dict[str, Any]]]:
+        """Return what this clone has recorded or received: each run's events, by their ids."""
+        kept = self.main / ".git" / "faber-ledger" / "runs"
+        return {path.parent.name: self.events(path) for path in kept.glob("*/ledger.db")}
+
+    def ledgers(self, root: Path) -> dict[str, Path]:
+        """Return the ledgers that a work tree has, by the names of their runs."""
+        return {run: path.with_name(ledger_name(path)) for run, path in states_in(root).items()}
+
+    def events(self, path: Path) -> dict[str, dict[str, Any]]:
+        """Return a ledger's events, by their ids."""
+        there = path.stat()
+        stamp = there.st_mtime_ns, there.st_size
+        known = self.read.get(path)
+        if known is None or known[0] != stamp:
+            known = self.read[path] = stamp, read_events(path)
+        return known[1]
+
+
+def read_events(path: Path) -> dict[str, dict[str, Any]]:
+    """Return a ledger's events by their ids: type, hash and payload."""
+    if not path.stat().st_size:
+        return {}
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        rows = database.execute("SELECT id, type, hash, payload FROM event").fetchall()
+    return {row[0]: {"type": row[1], "hash": row[2], "payload": json.loads(row[3])} for row in rows}
+
+
+def states_in(root: Path) -> dict[str, Path]:
+    """Return the runs that a work tree has, in any layout, each with the path of its state."""
+    found = {}
+    for layout in (".fractary/runs", ".fractary/faber/runs"):
+        for pattern in ("*/state.json", "*/*/state.json", "*/state-*.json"):
+            for path in (root / layout).glob(pattern):
+                found[json.loads(path.read_text())["run_id"]] = path
+    return found
+
+
+def ledger_name(state: Path) -> str:
+    """Return the name of the ledger beside a state."""
+    return state.stem.replace("state", "ledger", 1) + ".db"

@@ -1,0 +1,106 @@
+"""`make team`: let a team work for weeks, and print what should not have been."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from team import crossings, stories
+from team.programs import install
+from team.sync import settle_all
+from team.team import Team
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from team.programs import Program
+
+WEEK = 7 * 24 * 60 * 60
+MINUTES = (5, 10, 20, 60, 90, 120)  # between two steps
+
+
+def simulate(folder: Path, seed: int, weeks: float, programs: dict[str, Program]) -> Team:
+    """Let a team work for some weeks and to the end of what it has begun, then synchronize its clones."""
+    team = Team(folder, seed, programs, has_old="0.1.0" in programs and seed % 2 == 0)
+    people = ["ann", "bob", "bob beside", "cem", "dee", "eve", *(["flo"] if "flo" in team.machines else [])]
+    at_work: dict[str, Iterator[None]] = {}
+    end = team.clock.now + int(weeks * WEEK)
+    while team.clock.now < end or at_work:
+        team.counts["steps"] += 1
+        team.clock.pass_minutes(team.chance.choice(MINUTES))
+        if team.clock.now < end:
+            at_work |= {name: begin(team, name) for name in people if name not in at_work}
+        name = team.chance.choice(sorted(at_work))
+        if next(at_work[name], at_work) is at_work:
+            del at_work[name]
+    settle_all(team)
+    return team
+
+
+def begin(team: Team, name: str) -> Iterator[None]:
+    """Let somebody begin something."""
+    chance, machines = team.chance, team.machines
+    if name == "eve":
+        return chance.choice((stories.plain_work, crossings.help_out))(team, machines["eve"])
+    if name == "bob beside":
+        return stories.pull_request(team, machines["bob"], team.folder / team.new_name("bob-"))
+    mine = [machines["laptop"], machines["desktop"]] if name == "ann" else [machines[name]]
+    chance.shuffle(mine)
+    if name == "ann" and chance.random() < 0.5:
+        return crossings.move(team, *mine)
+    if name != "flo" and chance.random() < 0.3:
+        return chance.choice((crossings.backport, crossings.two_branches))(team, mine[0])
+    return chance.choice((stories.plain_work, *[stories.pull_request] * 7))(team, mine[0])
+
+
+def main(words: list[str]) -> int:
+    """Simulate from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=1, help="how many, from SEED on")
+    parser.add_argument("--weeks", type=float, default=1)
+    parser.add_argument("--history", action="store_true", help="print every step")
+    given = parser.parse_args(words)
+    folder = Path(tempfile.mkdtemp(prefix="faber-team-"))
+    found = 0
+    try:
+        programs = install(folder)
+        for seed in range(given.seed, given.seed + given.seeds):
+            begun = time.monotonic()
+            team = simulate(folder / str(seed), seed, given.weeks, programs)
+            say(f"seed {seed}: {len(team.differences)} differences, {time.monotonic() - begun:.0f} s")
+            for name, count in sorted(team.counts.items()):
+                say(f"  {count:>6}  {name}")
+            if given.history:
+                say("\n".join(team.history))
+            else:
+                say(report(team, given.weeks))
+            found += len(team.differences)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return int(found > 0)
+
+
+def report(team: Team, weeks: float) -> str:
+    """Return the first difference of each kind, with the steps before it, and how to repeat them."""
+    lines = []
+    for kind in {one.kind: None for one in team.differences}:
+        first = next(one for one in team.differences if one.kind == kind)
+        lines += ["", f"{kind}: {first.text}", *team.history[max(first.at - 60, 0) : first.at]]
+    if lines:
+        lines.append(f"to repeat: make team SEED={team.seed} WEEKS={weeks:g}")
+    return "\n".join(lines)
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

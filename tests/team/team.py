@@ -1,0 +1,243 @@
+"""A team: its machines, its hosting site, what was seen of its work, and what of that should not have been."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from support.command import run_command
+
+from team.machine import BEGIN, Answer, Clock, Machine
+from team.site import Site
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from team.programs import Program
+
+PROTOCOL = "plugins/faber/docs/workflow-orchestration-protocol.md"
+IGNORED = ".claude/\n*.log\n"
+
+
+@dataclass
+class Client:
+    """A client as its user has it. `run`: the run that its user works on in it; None: no run."""
+
+    machine: Machine
+    root: Path
+    name: str
+    pid: str
+    run: str | None = None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {
+            "CLAUDE_CODE_SESSION_ID": self.name,
+            "CLAUDE_PID": self.pid,
+            "CLAUDE_PROJECT_DIR": str(self.root),
+        }
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that should not have been, and the length of the history at that moment."""
+
+    kind: str
+    text: str
+    at: int
+
+
+class Team:
+    """Machines, a site and a clock. Each event that was ever seen is kept here, to be looked for at the end."""
+
+    def __init__(self, folder: Path, seed: int, programs: dict[str, Program], *, has_old: bool) -> None:
+        self.folder = folder
+        self.seed = seed
+        self.chance = random.Random(seed)
+        self.clock = Clock()
+        self.history: list[str] = []
+        self.counts: Counter[str] = Counter()
+        self.differences: list[Difference] = []
+        self.seen: dict[str, dict[str, str | None]] = {}  # each run's events that were recorded: id and digest
+        self.names = 0
+        self.site = Site(folder / "site", self.clock)
+        self.machines: dict[str, Machine] = {}
+        self._begin(programs, has_old=has_old)
+
+    # What happened
+
+    def say(self, what: str) -> None:
+        minutes, seconds = divmod(self.clock.now - BEGIN, 60)
+        self.history.append(f"{minutes // 1440:>3}d {minutes // 60 % 24:02}:{minutes % 60:02}:{seconds:02}  {what}")
+
+    def differ(self, kind: str, text: str) -> None:
+        """Keep what should not have been."""
+        self.say(f"!! {kind}: {text}")
+        self.counts[f"difference: {kind}"] += 1
+        self.differences.append(Difference(kind, text, len(self.history)))
+
+    def new_name(self, kind: str) -> str:
+        self.names += 1
+        return f"{kind}{self.names}"
+
+    def new_run(self, who: str) -> str:
+        return f"p-{self.new_name('')}-run-{who}"
+
+    def help(self, program: Program) -> str:
+        done = run_command([program.command, "seal", "--help"], capture_output=True, text=True, check=True)
+        return str(done.stdout)
+
+    # The beginning
+
+    def _begin(self, programs: dict[str, Program], *, has_old: bool) -> None:
+        this = programs["this"]
+        self.has_ready = "--ready" in self.help(this)
+        first = self._add("laptop", this, seals_by="hook")
+        root = first.main
+        root.mkdir(parents=True)
+        (root / ".gitignore").write_text(IGNORED)
+        (root / "code.txt").write_text("code\n")
+        (root / PROTOCOL).parent.mkdir(parents=True)
+        (root / PROTOCOL).write_text("# Orchestration\n\nOne step after the other.\n")
+        self.git(first, root, "init", "-q")
+        self.faber(first, root, "init", "--git-only", "--pre-commit")
+        for words in ("add -A", "commit -qm Begin", f"remote add origin {self.site.url}", "push -qu origin main"):
+            self.git(first, root, *words.split())
+        self.git(first, root, "push", "-q", "origin", "main:release")
+        self.git(first, root, "remote", "set-head", "origin", "main")
+        for name, program, options, seals_by in (
+            ("desktop", this, [], "seal"),
+            ("bob", this, [], "seal"),
+            ("cem", this, ["--filter=blob:none"], "nothing"),
+            ("dee", this, ["--depth=1", "--no-single-branch"], "hook"),
+            ("eve", programs["none"], [], "nothing"),
+            *([("flo", programs["0.1.0"], [], "seal")] if has_old else []),
+        ):
+            machine = self._add(name, program, seals_by=seals_by)
+            self.git(machine, self.folder, "clone", "-q", *options, self.site.url, str(machine.main))
+            if program.folder is not None:
+                self.faber(machine, machine.main, "init", "--git-only", *(["--pre-commit"] * (seals_by == "hook")))
+
+    def _add(self, name: str, program: Program, *, seals_by: str) -> Machine:
+        home = self.folder / f"home-{name}"
+        home.mkdir(parents=True)
+        pulls_by = self.chance.choice(("--no-rebase", "--rebase"))
+        machine = Machine(name, home, self.clock, program, pulls_by, seals_by, {"main": self.folder / name})
+        self.machines[name] = machine
+        return machine
+
+    # Programs
+
+    def git(self, machine: Machine, root: Path, *arguments: str, may_fail: bool = False) -> Answer:
+        """Run git in a work tree."""
+        answer = machine.git(root, *arguments)
+        self._take(machine, root, f"git {' '.join(arguments)}", answer, may_fail=may_fail)
+        return answer
+
+    def faber(
+        self, machine: Machine, root: Path, *arguments: str, may_fail: bool = False, client: Client | None = None
+    ) -> Answer:
+        """Run the program in a work tree, inside a client if there is one."""
+        answer = machine.faber(root, *arguments, client=client.variables if client else None)
+        self._take(machine, root, f"faber-ledger {' '.join(arguments)}", answer, may_fail=may_fail)
+        self._see(machine)
+        return answer
+
+    def _take(self, machine: Machine, root: Path, what: str, answer: Answer, *, may_fail: bool) -> None:
+        self.counts[what.split(maxsplit=1)[0]] += 1
+        last = answer.said[-300:].replace("\n", " | ") if answer.code else ""
+        self.say(f"{machine.name}/{root.name}: {what}{f' (exit {answer.code}: {last})' if last else ''}")
+        if not machine.program.is_this and machine.program.folder is not None:
+            return
+        if "Traceback" in answer.errors or "bug in faber-ledger" in answer.errors:
+            self.differ("traceback", f"{machine.name}: {what}: {answer.said[-1500:]}")
+        elif answer.code and not may_fail:
+            self.differ("refused", f"{machine.name}: {what}: {answer.said[-800:]}")
+
+    # Deliveries
+
+    def deliver(self, client: Client, hook: str, *, is_known: bool = True, **fields: str | None) -> None:
+        """Deliver to a hook, and look whether it was recorded on the run that the client's user works on.
+
+        Not `is_known`: nobody can say on which run this should be recorded, only that it is at most one.
+        """
+        machine = client.machine
+        payload = {
+            "session_id": client.name,
+            "transcript_path": f"/t/{self.new_name('')}",  # so that no two deliveries have the same bytes
+            "cwd": str(client.root),
+            "hook_event_name": hook,
+            **fields,
+        }
+        content = json.dumps(payload, separators=(",", ":")).encode() + b"\n"
+        digest = hashlib.sha256(content).hexdigest()
+        answer = machine.hook(client.root, hook, content, client.variables)
+        self.counts["deliveries"] += 1
+        runs = sorted(run for run, events in self._see(machine).items() if digest in events.values())
+        what = f"{hook} {fields.get('source') or fields.get('reason') or fields.get('trigger') or ''}".strip()
+        printed, text = packet_of(answer)
+        self.say(
+            f"{machine.name}/{client.root.name}: {what} of {client.name} -> {', '.join(runs) or 'not recorded'}"
+            f"{f', {printed}' if printed else ''}"
+        )
+        self.counts["recorded"] += len(runs) > 0
+        if machine.program.is_this:
+            self._judge(client, what, answer, runs, printed, text, is_known=is_known)
+        else:
+            self.counts["deliveries to 0.1.0"] += 1
+            self.counts["recorded by 0.1.0"] += len(runs) > 0
+
+    def _judge(
+        self, client: Client, what: str, answer: Answer, runs: list[str], printed: str, text: str, *, is_known: bool
+    ) -> None:
+        told = f"{client.machine.name}/{client.root.name}: {what} of {client.name}, who works on {client.run}"
+        errors = answer.errors.strip()[-600:]
+        if answer.code or "Traceback" in answer.errors or "bug in faber-ledger" in answer.errors:
+            self.differ("hook failed", f"{told}: exit {answer.code}: {answer.errors[-1500:]}")
+        if len(runs) > 1:
+            self.differ("recorded twice", f"{told}: on {', '.join(runs)}")
+        elif client.run is not None and is_known and not runs:
+            self.differ("not recorded", f"{told}: {errors}")
+        elif runs and runs != [client.run] and is_known:
+            self.differ("wrong run", f"{told}: on {', '.join(runs)}")
+        if not runs:
+            self.counts["no run" if printed != "shown" else "shown, not used"] += client.run is None
+        if not what.startswith("SessionStart"):
+            return
+        if printed == "packet":
+            self.counts["packets"] += 1
+            if is_known and (client.run is None or client.run not in text):
+                self.differ("wrong packet", f"{told}: {text[:300]!r}")
+        elif client.run is not None and is_known:
+            self.differ("no packet", f"{told}: {errors}")
+
+    def _see(self, machine: Machine) -> dict[str, dict[str, str | None]]:
+        """Keep the events that a clone has now; return them."""
+        found = {}
+        for run, events in machine.mirrored().items():
+            found[run] = {one: digest_of(event["payload"]) for one, event in events.items()}
+            self.seen.setdefault(run, {}).update(found[run])
+        return found
+
+
+def packet_of(answer: Answer) -> tuple[str, str]:
+    """Return what a hook printed ("packet", "shown", "hint" or nothing), and the text."""
+    if not answer.output:
+        return "", ""
+    if answer.output.startswith("Keep in the summary"):
+        return "hint", answer.output
+    found = json.loads(answer.output)
+    text = found.get("hookSpecificOutput", {}).get("additionalContext")
+    if text is None:
+        return "message", found.get("systemMessage", "")
+    return ("packet" if "\n" in text else "shown"), text  # a packet begins with what is wrong, if anything is
+
+
+def digest_of(payload: dict[str, object]) -> str | None:
+    """Return the digest of the delivery that an event came with."""
+    delivery = payload.get("delivery")
+    return str(delivery["digest"]) if isinstance(delivery, dict) else None

@@ -1,0 +1,23 @@
+"""A team works for weeks: nothing is lost, and no pull request is in conflict because of us."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.sizes import pick
+
+from team.programs import install
+from team.simulate import report, simulate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_team_works_for_weeks(seed: int, tmp_path: Path) -> None:
+    weeks = pick(1, 4) / 4
+    team = simulate(tmp_path / "team", seed, weeks, install(tmp_path / "programs"))
+    if any(one.kind not in ("site conflict", "not settled") for one in team.differences):
+        pytest.fail(report(team, weeks), pytrace=False)
