@@ -297,6 +297,11 @@ class Log:
         """Return whether a clone, named by its id, has written an event of the log."""
         return self.connection.execute("SELECT 1 FROM event WHERE writer = ? LIMIT 1", (writer,)).fetchone() is not None
 
+    def has_other_writer(self, writer: str) -> bool:
+        """Return whether another clone has written an event of the log."""
+        question = "SELECT 1 FROM event WHERE writer <> ? LIMIT 1"
+        return self.connection.execute(question, (writer,)).fetchone() is not None
+
     def newest_branch(self) -> tuple[int, str, str] | None:
         """Return seq, id and branch of the newest record of a branch that had the run's files; None without one."""
         rows = self.connection.execute(f"{READ} WHERE type = 'checkout_recorded' ORDER BY seq DESC, id DESC")

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.git_words import in_git_data, not_in_git
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import choose_run, named_run, work_id_option
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.context.packet import position
+from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import StateMissing
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.summary import summarize
@@ -24,11 +26,14 @@ from faber_ledger.recording.sessions import is_open_here, session_between
 from faber_ledger.recording.spool import waiting
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
+from faber_ledger.runs.clone import known_writer
+from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.kept import not_in_tree
 from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.progress import FINISHED, current_phase, resume_point
 from faber_ledger.runs.projecting import known_members
 from faber_ledger.runs.run import Run, find_root
+from faber_ledger.runs.set_up import SET_UP, lacks_driver
 from faber_ledger.runs.united import open_united, read_log
 
 if TYPE_CHECKING:
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.summary import Summary
     from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.runs.in_git import InGit
 
 
 @click.command(short_help="Show where a run stands.")
@@ -58,11 +64,12 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
         for line in active.explain():
             warn(line)
     state = _read_state(meant)
-    log, blocks, agrees, more = None, blocks_of(state), True, 0
+    log, blocks, agrees, more, is_shared = None, blocks_of(state), True, 0, False
     if not lacks_ledger(meant):
         opened, is_united = open_united(meant)
         with opened:
             log = summarize(opened)
+            is_shared = opened.has_other_writer(known_writer(root) or "")
             blocks = in_file = fold(opened.stream())
         if is_united:  # state.json shows the file's own events; the reports also have what the mirror alone has
             with Log.read(meant.ledger_path) as own:
@@ -84,9 +91,25 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
         "last_event_at": log.last_at if log else None,
         "state_agrees": agrees,
         "waiting": len(waiting(meant)),
+        "in_git": None,
+        "is_set_up": not lacks_driver(root),
     }
     lines = [*_status_lines(meant, state, blocks, log, agrees), *_not_in_file_lines(meant, more)]
+    survey = GitSurvey(root, [meant])
+    found = _find_in_git(survey, meant, state)
+    if found is not None:
+        data["in_git"] = in_git_data(survey, found)
+        seal = "faber-ledger seal" if meant.run_id == active.run_id else f"faber-ledger seal {meant.run_id}"
+        missing = not_in_git(survey, found, now(), seal, is_shared=is_shared)
+        lines += [f"In git: {missing.line}"] if missing is not None else []
+    if not data["is_set_up"]:
+        lines.append(f"This clone: git has no driver that merges the run's files: `{SET_UP}` sets it up")
     show(data, [*lines, *_waiting_lines(meant)], as_json=as_json)
+
+
+def _find_in_git(survey: GitSurvey, run: Run, state: dict[str, Any]) -> InGit | None:
+    """Return what of a run is in git; the end of a finished run that stays in the mirror is meant to."""
+    return survey.facts_of(run, with_mirror=state.get("status") not in FINISHED) if survey.is_known else None
 
 
 def _read_state(run: Run) -> dict[str, Any]:

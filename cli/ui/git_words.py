@@ -1,0 +1,111 @@
+"""What of a run is not in git yet, in words: one line with numbers, and the commands that bring it in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from faber_ledger.cli.ui.texts import duration
+from faber_ledger.ledger.clock import utc_text
+
+if TYPE_CHECKING:
+    from faber_ledger.runs.in_git import Branch, GitSurvey, InGit
+
+
+OLD_FETCH = 24 * 3600.0  # seconds
+
+
+class NotIn(NamedTuple):
+    """What is not in git yet, and the commands that change that, which may be none."""
+
+    what: str
+    command: str
+
+    @property
+    def line(self) -> str:
+        """Both, in one line."""
+        return self.what + (f": `{self.command}`" if self.command else "")
+
+
+def not_in_git(survey: GitSurvey, found: InGit, at: float, seal: str, *, is_shared: bool) -> NotIn | None:
+    """Return what of a run is not committed, pushed or pulled; None if all of it is, as far as this clone knows.
+
+    `seal` is the command that prepares the run. Of a run that `is_shared`, on which other clones have recorded, a last
+    fetch of more than a day before `at` is worth a line.
+    """
+    if found.is_unmerged:
+        return NotIn("a merge has stopped at the run's files", "faber-ledger resolve")
+    is_pushed = found.is_pushed or survey.branch is None
+    age = at - survey.fetched_at if survey.fetched_at is not None else None
+    is_old = is_shared and bool(survey.remotes) and age is not None and age > OLD_FETCH
+    if found.is_committed and is_pushed and found.newer is None and not is_old:
+        return None
+    steps = []
+    if not found.is_committed:
+        steps += [*(["git switch BRANCH"] if survey.branch is None else []), seal, "git commit"]
+    if found.newer is not None:
+        steps.append(
+            "git pull" if found.newer is survey.upstream else f"git pull {_remote_and_branch(survey, found.newer)}"
+        )
+    elif is_old:
+        steps.append("git fetch")
+    if survey.remotes and not (found.is_committed and is_pushed):
+        steps.append(_push_command(survey))
+    return NotIn(", ".join(_counts(survey, found, age)), "" if found.is_kept else " && ".join(steps))
+
+
+def in_git_data(survey: GitSurvey, found: InGit) -> dict[str, Any]:
+    """Return the same for `--json`."""
+    fetched_at = survey.fetched_at
+    return {
+        "events": found.events,
+        "committed": found.committed,
+        "pushed": found.pushed,
+        "to_pull": found.to_pull,
+        "is_tracked": not found.is_untracked,
+        "state_committed": found.is_state_committed,
+        "state_pushed": found.is_state_pushed if survey.remotes else None,
+        "branch": survey.branch,
+        "upstream": survey.upstream.name if survey.upstream is not None else None,
+        "fetched_at": utc_text(fetched_at) if fetched_at is not None else None,
+    }
+
+
+def _counts(survey: GitSurvey, found: InGit, age: float | None) -> list[str]:
+    parts = []
+    if found.committed is not None:
+        parts.append(f"{found.committed:,} of {found.events:,} events committed")
+    if found.is_untracked:
+        parts[-1:] = [" ".join([*parts[-1:], "(the run is untracked, and `git commit -a` leaves it out)"])]
+    elif not found.is_state_committed and found.committed in (None, found.events):
+        parts.append("state.json is not")
+    if found.pushed is not None:
+        parts.append(f"{found.pushed:,} pushed")
+        if not found.is_state_pushed and found.pushed == found.committed:
+            parts.append("state.json is not")
+    if found.is_kept:
+        parts.append("all on branches that are not checked out")
+    if found.newer is not None:
+        count = "some" if found.to_pull is None else f"{found.to_pull:,}"
+        parts.append(f"{count} to pull from {found.newer.name}")
+    elif found.to_pull == 0 and not found.is_kept:
+        fetched = "no fetch since the clone" if age is None else f"last fetch {duration(max(age, 0.0))} ago"
+        parts.append(f"none to pull ({fetched})")
+    if survey.branch is None and not found.is_kept:
+        parts.append("no branch is checked out")
+    return parts
+
+
+def _push_command(survey: GitSurvey) -> str:
+    if survey.branch is None:
+        return "git push"
+    upstream = survey.upstream
+    if upstream is not None and _remote_and_branch(survey, upstream).endswith(f" {survey.branch}"):
+        return "git push"
+    remote = "origin" if "origin" in survey.remotes else survey.remotes[0]
+    return f"git push -u {remote} {survey.branch}"
+
+
+def _remote_and_branch(survey: GitSurvey, branch: Branch) -> str:
+    remotes = [remote for remote in survey.remotes if branch.name.startswith(f"{remote}/")]
+    remote = max(remotes, key=len, default=branch.name.partition("/")[0])
+    return f"{remote} {branch.name.removeprefix(f'{remote}/')}"

@@ -1,0 +1,334 @@
+"""What of a run is not committed, not pushed or not fetched: its log against git's last commit and remote branches.
+
+Git is asked with few processes, within one deadline, and nothing is fetched: what is known of the remote is what the
+last `git fetch`, `pull` or `push` left in this clone. Where git does not answer, a number is None: unknown.
+"""
+
+from __future__ import annotations
+
+import os
+
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.file import MAX_VALUE_BYTES, UNREADABLE, check_schema, sqlite3
+from faber_ledger.ledger.log import Log
+from faber_ledger.runs.clone import is_empty, mirror_path
+from faber_ledger.runs.copies import runs_in_other_work_trees
+from faber_ledger.runs.git import DEFAULTS, GitQuery, time_limit, work_tree_of
+from faber_ledger.runs.run import LAYOUTS, find_run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from faber_ledger.runs.run import Run
+
+
+SECONDS = 2.0  # for all that git is asked about a work tree
+LARGEST = 64 * 1024 * 1024  # bytes of the ledgers that git prints at once
+MOST_BRANCHES = 20  # the newest, where another branch than the one that is checked out may have the run
+CLEAN, UNTRACKED, UNMERGED = "", "?", "u"  # or git's two letters for another change
+FIELDS = "%(refname)%00%(objectname)%00%(upstream)%00%(upstream:remotename)%00%(push)"
+
+
+class Branch:
+    """A branch of this clone, or a remote-tracking branch; `name` is as git shows it: `feature`, `origin/feature`."""
+
+    def __init__(self, ref: str, commit: str) -> None:
+        self.ref = ref
+        self.commit = commit
+        self.is_remote = not ref.startswith("refs/heads/")
+        self.name = ref.removeprefix("refs/heads/").removeprefix("refs/remotes/")
+
+
+class InGit:
+    """What of a run is in git, in numbers of events; None is unknown.
+
+    `events` are those that the run's log has here. Of them `committed` are in the last commit, and `pushed` in a
+    remote-tracking branch (None also without a remote). `to_pull` are others, which only the branch `newer` has; None
+    with a branch are some, without one it is unknown. If `is_kept`, the work tree lacks the run, and `committed` counts
+    the commits of all branches.
+    """
+
+    def __init__(self, events: int) -> None:
+        self.events = events
+        self.committed: int | None = None
+        self.pushed: int | None = None
+        self.to_pull: int | None = None
+        self.newer: Branch | None = None
+        self.is_kept = False
+        self.is_untracked = False
+        self.is_unmerged = False
+        self.is_state_committed = True
+        self.is_state_pushed = True
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the last commit has all events, and the state as it is; true if it is not known."""
+        return self.committed in (None, self.events) and self.is_state_committed
+
+    @property
+    def is_pushed(self) -> bool:
+        """Whether the remote has what is committed; true if there is no remote, or it is not known."""
+        return (self.pushed is None or self.pushed >= (self.committed or 0)) and self.is_state_pushed
+
+
+class GitSurvey:
+    """What git says of a work tree, and of the runs in it.
+
+    `branch` is the one that is checked out, None if none is; `commit` the last one, None before the first. `upstream`
+    is where `git pull` pulls from. `remotes` are the names of the remotes. `is_known` is false without git, or if git
+    does not answer: then nothing else holds.
+    """
+
+    def __init__(self, root: str, runs: Collection[Run], seconds: float = SECONDS) -> None:
+        self.root = root
+        self.branch: str | None = None
+        self.commit: str | None = None
+        self.upstream: Branch | None = None
+        self.remotes: list[str] = []
+        self._deadline = time_limit(seconds)
+        self._places = {run.run_id: find_run(root, run.run_id) if run.is_kept else run for run in runs}
+        self._near: list[Branch] = []  # the branches that this one is pulled from or pushed to, or that it starts from
+        self._pulled: list[Branch] = []
+        self._far: list[Branch] | None = None
+        self._trees: dict[str, dict[str, str] | None] = {}
+        self._changes: dict[str, str] = {}
+        self._contents: dict[str, set[str] | None] = {}
+        self.is_known = self._read_config() and self._read_status() and self._read_branches()
+
+    # What git is asked about the work tree
+
+    def _read_config(self) -> bool:
+        """Read which remotes there are; return whether git answered."""
+        if work_tree_of(self.root) is None:
+            return False
+        printed = self._ask("config", "--null", "--list").answer_bytes()
+        keys = dict.fromkeys([os.fsdecode(entry).partition("\n")[0] for entry in (printed or b"").split(b"\0")])
+        self.remotes = [key[7:-4] for key in keys if key.startswith("remote.") and key.endswith(".url")]
+        return printed is not None
+
+    def _read_status(self) -> bool:
+        """Read what is checked out, and which of the runs' files are not as in the last commit."""
+        paths = {place.shown(path) for place in self._places.values() for path in place.required_paths}
+        if len(paths) > 2:
+            paths = _folders_of_runs()
+        printed = self._ask(
+            *("status", "--porcelain=v2", "--branch", "--no-ahead-behind", "--no-renames", "--untracked-files=all"),
+            *("--ignore-submodules=all", "-z", "--", *sorted(paths)),
+        ).answer_bytes()
+        tree = work_tree_of(self.root)
+        if printed is None or tree is None:
+            return False
+        inside = os.path.relpath(os.path.realpath(self.root), os.path.realpath(tree.top)).replace(os.sep, "/")
+        for entry in os.fsdecode(printed).split("\0"):
+            kind, _, rest = entry.partition(" ")
+            if kind == "#":
+                self._read_header(*rest.split(" ", 1))
+            elif kind in ("1", UNTRACKED, UNMERGED):
+                fields = {"1": 7, UNMERGED: 9, UNTRACKED: 0}[kind]  # before the path
+                *described, path = rest.split(" ", fields)
+                name = path if inside == "." else path.removeprefix(f"{inside}/")
+                self._changes[name] = described[0] if kind == "1" else kind
+        return True
+
+    def _read_header(self, name: str, value: str = "") -> None:
+        if name == "branch.oid" and value != "(initial)":
+            self.commit = value
+        if name == "branch.head" and value != "(detached)":
+            self.branch = value
+
+    def _read_branches(self) -> bool:
+        """Read which branch is pulled, and where the remotes may have what this branch has."""
+        if self.branch is None:
+            self._near = self._read_far()
+            return True
+        own = f"refs/heads/{self.branch}"
+        same = [f"refs/remotes/{remote}/{self.branch}" for remote in self.remotes]
+        default = [f"refs/remotes/{remote}/{name}" for remote in self.remotes for name in DEFAULTS]
+        printed = self._ask("for-each-ref", f"--format={FIELDS}", own, *same, *default).answer_bytes()
+        rows = _rows(printed)
+        upstream, remote, push = next((row[2:5] for row in rows if row[0] == own), ("", "", ""))
+        followed = [ref for ref in (upstream if remote != "." else "", push) if ref]
+        if missing := [ref for ref in followed if ref not in [row[0] for row in rows]]:
+            rows += _rows(self._ask("for-each-ref", f"--format={FIELDS}", *missing).answer_bytes())
+        found = {row[0]: Branch(row[0], row[1]) for row in rows if row[0] != own}
+        self.upstream = found.get(upstream) if remote != "." else None
+        self._pulled = [found[ref] for ref in dict.fromkeys([*followed, *same]) if ref in found]
+        self._near = list(found.values())
+        return printed is not None
+
+    def _read_far(self) -> list[Branch]:
+        """Return the newest branches, and remote-tracking branches, of the clone."""
+        if self._far is None:
+            listed = ("--sort=-committerdate", f"--count={MOST_BRANCHES}")
+            asked = ("for-each-ref", *listed, f"--format={FIELDS}", "refs/heads", "refs/remotes")
+            self._far = [Branch(row[0], row[1]) for row in _rows(self._ask(*asked).answer_bytes())]
+        return self._far
+
+    @property
+    def fetched_at(self) -> float | None:
+        """When git last fetched, in seconds since 1970, in any work tree; None if not since the clone was made."""
+        tree = work_tree_of(self.root)
+        if tree is None:
+            return None
+        admin = os.path.join(tree.common, "worktrees")
+        linked = [os.path.join(admin, name) for name in os.listdir(admin)] if os.path.isdir(admin) else []
+        return max([at for folder in (tree.common, *linked) if (at := _time_of_fetch(folder))], default=None)
+
+    # What is known of a run
+
+    def is_all_in(self, run: Run) -> bool:
+        """Return whether git shows without a look into ledgers that nothing is missing; not if git ignores the run."""
+        ledger, state = run.shown(run.ledger_path), run.shown(run.state_path)
+        own = self._blob(self.commit, ledger)
+        if self._changes.get(ledger) or self._changes.get(state) or run.is_kept:
+            return False
+        there = {self._blob(one.commit, ledger) for one in self._near if one.is_remote}
+        pulled = {self._blob(one.commit, ledger) for one in self._pulled} - {None}
+        return own is None or ((not self.remotes or own in there) and pulled <= {own})
+
+    def facts_of(self, run: Run, *, with_mirror: bool = True) -> InGit | None:
+        """Return what of a run is in git; None if git ignores the run, or the run has no log that can be read.
+
+        With the mirror, its events count too, but not those that another work tree has in its file, to commit there.
+        """
+        place = self._places[run.run_id]
+        ledger, state = place.shown(place.ledger_path), place.shown(place.state_path)
+        in_file = _events_of_file(run.ledger_path)
+        head, change = self._blob(self.commit, ledger), self._changes.get(ledger, CLEAN)
+        if in_file is None or (not run.is_kept and head is None and change == CLEAN):
+            return None
+        alone = (in_file if run.is_kept else _events_of_mirror(run) - in_file) if with_mirror else set()
+        if alone:
+            files = [one.ledger_path for one in runs_in_other_work_trees(place)]
+            alone = alone.difference(*[_events_of_file(path) or set() for path in files])
+        if run.is_kept:
+            in_file = set()
+        own, branches = in_file | alone, self._read_far() if alone else self._near
+        found = InGit(len(own))
+        found.is_kept = run.is_kept
+        found.is_untracked = change == UNTRACKED
+        found.is_unmerged = UNMERGED in (change, self._changes.get(state))
+        found.is_state_committed = run.is_kept or state not in self._changes
+        committed = self._events_in([self.commit], ledger)
+        if committed is not None and not alone <= committed:
+            elsewhere = self._events_in([one.commit for one in branches if not one.is_remote], ledger)
+            committed = None if elsewhere is None else committed | (elsewhere & alone)
+        found.committed = None if committed is None else len(own & committed)
+        if self.remotes:
+            self._compare_with_remotes(found, own, ledger, [one for one in branches if one.is_remote])
+            found.is_state_pushed = run.is_kept or self._is_pushed(state)
+        return found
+
+    def _compare_with_remotes(self, found: InGit, own: set[str], ledger: str, branches: list[Branch]) -> None:
+        pushed = self._events_in([one.commit for one in branches], ledger)
+        found.pushed = None if pushed is None else len(own & pushed)
+        for one in self._pulled:
+            events = self._events_in([one.commit], ledger)
+            if events is None and self._is_in_head(one.commit):
+                continue
+            if events is None or not events <= own:
+                found.newer, found.to_pull = one, None if events is None else len(events - own)
+                return
+        found.to_pull = 0 if self._pulled else None
+
+    def _is_pushed(self, path: str) -> bool:
+        """Return whether a remote-tracking branch has the commits of this branch that changed a file."""
+        own = self._blob(self.commit, path)
+        there = [one for one in self._near if one.is_remote]
+        if own is None or own in [self._blob(one.commit, path) for one in there]:
+            return True
+        commits = [f"^{one.commit}" for one in there]
+        ahead = self._ask("rev-list", "--max-count=1", self.commit or "HEAD", *commits, "--", path).answer()
+        return not ahead
+
+    def _is_in_head(self, commit: str) -> bool:
+        return self._ask("merge-base", "--is-ancestor", commit, self.commit or "HEAD").answer_bytes() is not None
+
+    # How git is asked
+
+    def _ask(self, *arguments: str, limit: int = LARGEST, content: bytes = b"") -> GitQuery:
+        command = ["-c", "core.fsmonitor=", "--literal-pathspecs", *arguments]
+        return GitQuery(command, self.root, deadline=self._deadline, limit=limit, content=content)
+
+    def _blob(self, commit: str | None, path: str) -> str | None:
+        """Return git's name of a file of a run in a commit; None if it has none there, or that is not known."""
+        return (self._files_in(commit) or {}).get(path) if commit is not None else None
+
+    def _files_in(self, commit: str) -> dict[str, str] | None:
+        """Return git's names of the runs' files in a commit, by path; None if git does not answer."""
+        if commit not in self._trees:
+            printed = self._ask("ls-tree", "-r", "-z", commit, "--", *sorted(_folders_of_runs())).answer_bytes()
+            entries = [os.fsdecode(entry).partition("\t") for entry in (printed or b"").split(b"\0")]
+            found = {path: described.split(" ")[2] for described, tab, path in entries if tab}
+            self._trees[commit] = None if printed is None else found
+        return self._trees[commit]
+
+    def _events_in(self, commits: Iterable[str | None], path: str) -> set[str] | None:
+        """Return the ids of the events that a ledger has in these commits; None if one of them is not known."""
+        found: set[str] = set()
+        for commit in {commit for commit in commits if commit is not None}:
+            blob, files = self._blob(commit, path), self._files_in(commit)
+            if files is None:
+                return None
+            if blob is not None and blob not in self._contents:
+                content = self._ask("cat-file", "blob", blob).answer_bytes()
+                self._contents[blob] = None if content is None else _events_of_content(content)
+            events = self._contents[blob] if blob is not None else set()
+            if events is None:
+                return None
+            found |= events
+        return found
+
+
+def _folders_of_runs() -> set[str]:
+    return {folder for folder, _ in LAYOUTS}
+
+
+def _rows(printed: bytes | None) -> list[list[str]]:
+    """Parse what git printed in the form of `FIELDS`, without the remotes' HEAD where the branch itself is listed."""
+    rows = [os.fsdecode(line).split("\0") for line in (printed or b"").splitlines()]
+    commits = {row[1] for row in rows if not row[0].endswith("/HEAD")}
+    return [row for row in rows if not (row[0].endswith("/HEAD") and row[1] in commits)]
+
+
+def _time_of_fetch(folder: str) -> float | None:
+    """Return when git last fetched in a work tree; what it began and could not finish leaves an empty file."""
+    try:
+        found = os.stat(os.path.join(folder, "FETCH_HEAD"))
+    except OSError:
+        return None
+    return found.st_mtime if found.st_size else None
+
+
+def _events_of_file(path: str) -> set[str] | None:
+    """Return the ids of a log's events; None if it cannot be read."""
+    try:
+        with Log.read(path) as log:
+            return _ids(log.connection)
+    except (LedgerError, OSError, *UNREADABLE):
+        return None
+
+
+def _events_of_mirror(run: Run) -> set[str]:
+    path = mirror_path(run)
+    return set() if path is None or is_empty(path) else _events_of_file(path) or set()
+
+
+def _events_of_content(content: bytes) -> set[str] | None:
+    """Return the ids of the events of a ledger that git has; None if it is not one."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.deserialize(content)
+        check_schema(connection, "the ledger in git")
+        return _ids(connection)
+    except (LedgerError, *UNREADABLE):
+        return None
+    finally:
+        connection.close()
+
+
+def _ids(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("SELECT id FROM event")}
