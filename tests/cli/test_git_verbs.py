@@ -5,10 +5,15 @@ After each of them every event that was ever acknowledged is in the ledger again
 
 from __future__ import annotations
 
+import atexit
+import functools
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
-from support.clones import LEDGER, RUN, STATE, Clone
+from support.clones import ACTIVE, LEDGER, RUN, STATE, Clone
+from support.project import usual_state
 
 DIRTY = f" M {LEDGER}\n M {STATE}\n"
 
@@ -234,3 +239,295 @@ def test_linked_worktrees_bring_each_others_events(one: Clone) -> None:
     one.record("here")
     assert {"elsewhere", "here"} <= one.clients()
     assert_settled(linked, "elsewhere", "here")
+
+
+# --- leaving a branch: `feature` has three commits of a session, whose end came after the last one
+
+
+@pytest.fixture(params=["main has the run", "main lacks the run"])
+def branch(request: pytest.FixtureRequest, tmp_path: Path) -> Clone:
+    return on_feature(tmp_path, main_has_run=request.param == "main has the run")
+
+
+def on_feature(folder: Path, *, main_has_run: bool) -> Clone:
+    shutil.copytree(_made_feature(main_has_run), folder / "one", symlinks=True)
+    return Clone(folder / "one")
+
+
+@functools.cache
+def _made_feature(main_has_run: bool) -> Path:
+    folder = tempfile.TemporaryDirectory(prefix="faber-ledger-")
+    atexit.register(folder.cleanup)
+    clone = Clone(Path(folder.name) / "one")
+    clone.root.mkdir()
+    clone.git("init", "-q", "-b", "main")
+    clone.faber("init", "--git-only")
+    change(clone, "base.py")
+    if not main_has_run:
+        clone.git("checkout", "-q", "-b", "feature")
+    clone.state_path.parent.mkdir(parents=True)
+    clone.put({**usual_state(RUN), "updated_at": "2026-01-05T14:30:22Z"})
+    (clone.root / ACTIVE).write_text(f"{RUN}\n")
+    clone.record("mine")
+    clone.commit("begin")
+    if main_has_run:
+        clone.git("checkout", "-q", "-b", "feature")
+    for name in ("one.py", "two.py", "three.py"):
+        clone.compact("mine")
+        change(clone, name)
+    clone.git("branch", "other", "main")
+    clone.end("mine")
+    assert status(clone) == DIRTY
+    return clone.root
+
+
+def change(clone: Clone, name: str, text: str = "x = 1\n") -> None:
+    """Write a file and commit it, with what was recorded."""
+    (clone.root / name).write_text(text)
+    clone.commit(f"{name}: {text}")
+
+
+def change_elsewhere(clone: Clone, branch: str, name: str, text: str) -> None:
+    """Commit a change of one file on another branch, as a colleague does."""
+    clone.git("worktree", "add", "-q", "../elsewhere", branch)
+    elsewhere = Clone(clone.root.parent / "elsewhere")
+    (elsewhere.root / name).write_text(text)
+    elsewhere.git("add", name)
+    elsewhere.git("commit", "-qm", name)
+    clone.git("worktree", "remove", "../elsewhere")
+
+
+def save(clone: Clone) -> None:
+    """Do what the guide says to do before leaving a branch."""
+    clone.faber("seal")
+    clone.git("commit", "-qm", "Save the session", ".fractary")
+
+
+def assert_nothing_lost(clone: Clone, before: set[str]) -> None:
+    """Let the next thing be written; check that each event is in the ledger, and that a commit leaves a clean tree."""
+    clone.faber("project")
+    assert before <= clone.ids()
+    clone.assert_sound()
+    if status(clone):
+        save(clone)
+    assert status(clone) == ""
+
+
+@pytest.mark.parametrize("leave", [("checkout", "main"), ("switch", "main"), ("checkout", "HEAD~1")], ids=" ".join)
+def test_a_branch_is_left_after_a_commit_and_found_again(branch: Clone, leave: tuple[str, str]) -> None:
+    assert "would be overwritten by checkout" in branch.git(*leave, code=1)
+    save(branch)
+    branch.git(*leave)
+    assert status(branch) == ""
+    assert RUN in branch.compact("mine")
+    before = branch.kept_ids()
+    if not branch.ledger.exists():
+        assert status(branch) == ""  # recorded below the git directory
+    else:
+        assert status(branch) == DIRTY
+        assert "would be overwritten by checkout" in branch.git("checkout", "feature", code=1)
+    branch.git("checkout", "-m", "feature")
+    assert_nothing_lost(branch, before)
+    branch.git("checkout", "main")
+    assert status(branch) == ""
+
+
+def test_a_finished_run_is_left_without_a_commit_after_the_sessions_end(branch: Clone) -> None:
+    branch.record("mine")
+    branch.change(status="completed")  # as FABER does
+    save(branch)
+    branch.end("mine")
+    assert status(branch) == ""
+    before = branch.kept_ids()
+    branch.git("checkout", "main")
+    assert status(branch) == ""
+    branch.git("checkout", "feature")
+    branch.faber("seal", RUN)
+    assert before <= branch.ids()
+
+
+def test_checkout_m_takes_what_is_not_committed_to_a_branch_that_has_the_run(tmp_path: Path) -> None:
+    branch = on_feature(tmp_path, main_has_run=True)
+    before = branch.kept_ids()
+    branch.git("checkout", "-m", "main")
+    assert status(branch) == f" M {LEDGER}\n"
+    branch.faber("project")
+    branch.git("checkout", "-m", "feature")
+    assert_nothing_lost(branch, before)
+    branch.git("checkout", "main")
+    assert status(branch) == ""
+
+
+@pytest.mark.parametrize("options", [[], ["-u"]], ids=["stash", "stash -u"])
+def test_a_stash_after_a_commit_pops_over_what_was_recorded_since(branch: Clone, options: list[str]) -> None:
+    (branch.root / "base.py").write_text("draft\n")
+    (branch.root / "draft.py").write_text("draft\n")
+    save(branch)
+    assert status(branch) == " M base.py\n?? draft.py\n"
+    branch.git("stash", "-q", *options)
+    branch.compact("mine")
+    before = branch.kept_ids()
+    branch.git("stash", "pop", "-q")
+    assert status(branch) == f" M {LEDGER}\n M {STATE}\n M base.py\n?? draft.py\n"
+    branch.faber("project")
+    assert before <= branch.ids()
+    branch.assert_sound()
+
+
+@pytest.mark.parametrize("options", [[], ["-u"]], ids=["stash", "stash -u"])
+def test_a_stash_with_the_ledger_pops_after_a_commit(branch: Clone, options: list[str]) -> None:
+    (branch.root / "draft.py").write_text("draft\n")
+    branch.git("stash", "-q", *options)
+    branch.compact("mine")
+    before = branch.kept_ids()
+    save(branch)
+    branch.git("stash", "pop", "-q")
+    assert (branch.root / "draft.py").exists()
+    assert branch.git("stash", "list") == ""
+    (branch.root / "draft.py").unlink()
+    assert_nothing_lost(branch, before)
+
+
+def test_a_refused_pop_of_stash_u_has_put_the_untracked_files_back(branch: Clone) -> None:
+    """The second one refuses over them; the stash has them still."""
+    (branch.root / "draft.py").write_text("draft\n")
+    branch.git("stash", "-qu")
+    branch.compact("mine")
+    before = branch.kept_ids()
+    assert "would be overwritten by merge" in branch.git("stash", "pop", code=1)
+    assert (branch.root / "draft.py").read_text() == "draft\n"
+    save(branch)
+    (branch.root / "draft.py").unlink()
+    branch.git("stash", "pop", "-q")
+    assert (branch.root / "draft.py").read_text() == "draft\n"
+    (branch.root / "draft.py").unlink()
+    assert_nothing_lost(branch, before)
+
+
+def test_a_run_that_was_never_committed_goes_into_stash_u_and_comes_back_over_a_compaction(branch: Clone) -> None:
+    branch.git("rm", "-rq", "--cached", ".fractary/runs", ACTIVE)
+    branch.git("commit", "-qm", "not tracked")
+    before = branch.kept_ids()
+    branch.git("stash", "-qu")
+    assert not branch.ledger.exists()
+    assert RUN in branch.compact("mine")
+    assert status(branch) == ""
+    assert before < branch.kept_ids()
+    before = branch.kept_ids()
+    branch.git("stash", "pop", "-q")
+    assert_nothing_lost(branch, before)
+
+
+@pytest.mark.parametrize("which", ["HEAD~1", "HEAD~2"])
+def test_a_revert_after_a_commit_removes_no_event(branch: Clone, which: str) -> None:
+    assert "would be overwritten by merge" in branch.git("revert", "--no-edit", "HEAD", code=128)
+    save(branch)
+    before = branch.ids()
+    branch.git("revert", "--no-edit", which)
+    assert len([name for name in ("two.py", "three.py") if (branch.root / name).exists()]) == 1
+    assert before == branch.ids()
+    assert status(branch) == ""
+    branch.compact("mine")
+    assert_nothing_lost(branch, before)
+
+
+def test_a_bisect_steps_on_after_the_recorded_file_is_put_back(branch: Clone) -> None:
+    assert "would be overwritten by checkout" in branch.git("bisect", "start", "HEAD", "HEAD~3", code=1)
+    branch.git("bisect", "reset")
+    save(branch)
+    branch.git("bisect", "start", "HEAD", "HEAD~4")
+    assert status(branch) == ""
+    branch.compact("mine")
+    before = branch.kept_ids()
+    assert "would be overwritten by checkout" in branch.git("bisect", "good", code=1)
+    branch.git("restore", ".fractary")
+    branch.git("bisect", "good")
+    branch.git("bisect", "reset")
+    assert status(branch) == ""
+    assert before <= branch.kept_ids()
+    assert_nothing_lost(branch, before)
+
+
+@pytest.mark.parametrize("how", ["--keep", "--merge"])
+def test_a_reset_that_keeps_changes_runs_after_a_commit_and_removes_no_event(branch: Clone, how: str) -> None:
+    assert "not uptodate. Cannot merge" in branch.git("reset", how, "HEAD~1", code=128)
+    (branch.root / "base.py").write_text("draft\n")
+    save(branch)
+    before = branch.ids()
+    branch.git("reset", "-q", how, "HEAD~2")
+    assert not (branch.root / "three.py").exists()
+    assert (branch.root / "base.py").read_text() == "draft\n"
+    branch.compact("mine")
+    assert before <= branch.ids()
+    branch.assert_sound()
+
+
+def test_filter_branch_runs_after_a_commit(branch: Clone) -> None:
+    command = ("filter-branch", "-f", "--msg-filter", "tr x X", "main..HEAD")
+    assert "You have unstaged changes" in branch.git(*command, code=1)
+    save(branch)
+    before = branch.ids()
+    branch.git(*command)
+    assert branch.ids() == before
+    assert status(branch) == ""
+    branch.compact("mine")
+    assert_nothing_lost(branch, before)
+
+
+def test_patches_with_a_ledger_apply_with_am_3(branch: Clone) -> None:
+    save(branch)
+    patches = branch.git("format-patch", "-o", "../patches", "HEAD~2..HEAD").split()
+    branch.git("checkout", "-q", "-b", "elsewhere", "HEAD~2")
+    (branch.root / "base.py").write_text("mine\n")
+    branch.compact("mine")
+    before = branch.kept_ids()
+    assert "does not match index" in branch.git("am", *patches, code=128)
+    branch.git("am", "--abort")
+    save(branch)
+    assert "the patch applies to" in branch.git("am", *patches, code=128)
+    branch.git("am", "--abort")
+    branch.git("am", "-3", *patches)
+    assert (branch.root / "three.py").exists()
+    branch.git("restore", "base.py")
+    assert_nothing_lost(branch, before)
+
+
+@pytest.mark.parametrize("verb", ["rebase", "merge", "pull"])
+def test_what_git_stashes_comes_back_with_the_session_that_was_not_committed(branch: Clone, verb: str) -> None:
+    change_elsewhere(branch, "other", "theirs.py", "x = 2\n")
+    before = branch.kept_ids()
+    branch.git(verb, *(["--no-rebase", ".", "other"] if verb == "pull" else ["other"]))
+    assert (branch.root / "theirs.py").exists()
+    assert branch.git("stash", "list") == ""
+    assert_nothing_lost(branch, before)
+
+
+@pytest.mark.parametrize("verb", ["rebase", "merge"])
+def test_a_rebase_or_merge_that_stopped_goes_on_after_a_seal(branch: Clone, verb: str) -> None:
+    change(branch, "base.py", "mine\n")
+    branch.record("uncommitted")
+    change_elsewhere(branch, "other", "base.py", "theirs\n")
+    branch.git(verb, "other", code=1)
+    branch.compact("uncommitted")
+    before = branch.kept_ids()
+    (branch.root / "base.py").write_text("both\n")
+    branch.git("add", "base.py")
+    branch.faber("seal")
+    branch.git(*(["rebase", "--continue"] if verb == "rebase" else ["commit", "--no-edit"]))
+    assert branch.git("branch", "--show-current") == "feature\n"
+    assert branch.git("stash", "list") == ""
+    assert_nothing_lost(branch, before)
+
+
+def test_a_cherry_pick_onto_a_branch_with_the_run_unites_the_events(tmp_path: Path) -> None:
+    branch = on_feature(tmp_path, main_has_run=True)
+    save(branch)
+    before = branch.ids()
+    branch.git("checkout", "-q", "main")
+    branch.compact("mine")
+    assert "would be overwritten by merge" in branch.git("cherry-pick", "feature~1", code=128)
+    before |= branch.ids()
+    save(branch)
+    branch.git("cherry-pick", "feature~1")
+    assert (branch.root / "three.py").exists()
+    assert_nothing_lost(branch, before)

@@ -109,23 +109,32 @@ class Clone:
 
     def record(self, client: str) -> None:
         """Start a client's session on the run; its events are in the log when this returns."""
-        delivery = {
-            "session_id": client,
-            "hook_event_name": "SessionStart",
-            "source": "startup",
-            "cwd": str(self.root),
-            "transcript_path": "/t",
-        }
+        done = self.deliver("session-start", client, hook_event_name="SessionStart", source="startup")
+        assert client in self.clients(), done.stderr
+
+    def end(self, client: str) -> None:
+        """End a client's session."""
+        self.deliver("session-end", client, hook_event_name="SessionEnd", reason="other")
+
+    def compact(self, client: str) -> str:
+        """Compact a client's context, and return what its next session is given."""
+        self.deliver("pre-compact", client, hook_event_name="PreCompact", trigger="auto")
+        return self.deliver("session-start", client, hook_event_name="SessionStart", source="compact").stdout.decode()
+
+    def deliver(self, hook: str, client: str, **members: str) -> subprocess.CompletedProcess[bytes]:
+        """Call a hook, as a client does."""
         done = subprocess.run(
-            [COMMAND, "hook", "session-start"],
+            [COMMAND, "hook", hook],
             cwd=self.root,
             env={**self.environment, "CLAUDE_PROJECT_DIR": str(self.root)},
-            input=json.dumps(delivery).encode(),
+            input=json.dumps(
+                {"session_id": client, "cwd": str(self.root), "transcript_path": "/t", **members}
+            ).encode(),
             capture_output=True,
             check=False,
         )
         assert done.returncode == 0
-        assert client in self.clients(), done.stderr
+        return done
 
     def commit(self, message: str) -> None:
         self.git("add", "-A")
@@ -141,6 +150,11 @@ class Clone:
     def ids(self, path: Path | None = None) -> set[str]:
         with Log.read(str(path or self.ledger)) as log:
             return {recorded["id"] for recorded in log.stream()}
+
+    def kept_ids(self) -> set[str]:
+        """Return the events that this clone has: in the file, or in the mirror below the git directory."""
+        mirror = self.root / ".git/faber-ledger/runs" / RUN / "ledger.db"
+        return self.ids(mirror) | (self.ids() if self.ledger.exists() else set())
 
     def clients(self) -> set[str]:
         with Log.read(str(self.ledger)) as log:
