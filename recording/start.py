@@ -18,7 +18,7 @@ from faber_ledger.recording.environment import EnvironmentQuery
 from faber_ledger.recording.leaving import follow_client
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_write
-from faber_ledger.runs.active import active_run, came_with_git
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.active_file import check_active_folder, name_active_run
 from faber_ledger.runs.clients import SeenClient, seen_client
 from faber_ledger.runs.clone import kept_folder, takeover_lock_path, writer_of
@@ -138,7 +138,7 @@ def _name_run(run: Run) -> str | None:
     """Name a run in the active files, and return the run that was active here before; raises LedgerError."""
     check_active_folder(run.root)
     active = active_run(run.root)
-    left = None if came_with_git(run.root, active) else active.run_id
+    left = active.run_id if active.is_worked_on else None
     name_active_run(run.root, run.run_id)
     return left
 

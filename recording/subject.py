@@ -53,7 +53,7 @@ class Subject:
     def of_active(cls, root: str, active: ActiveRun) -> Subject:
         """Return the active run as the subject; none if no run is active, or it is not here."""
         subject = cls(root, active.run_id or "", active)
-        problem = active.find_problem(root)
+        problem = active.find_problem()
         if active.run_id is None:
             subject.run_id, subject.reason_none = None, active.reason_none
         elif problem is not None:

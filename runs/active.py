@@ -1,12 +1,12 @@
 """Which run is active in a work tree: the one that hooks record on (DECISIONS 2 and 37 c).
 
-`active_run` alone decides it. Before starting or switching work, also ask `came_with_git`: whether the active file only
-came with a commit. A command may choose another unfinished run for itself (`cli/ui/which_run.py`); that makes none
-active.
+`active_run` alone decides it. A command may choose another unfinished run for itself (`cli/ui/which_run.py`); that
+makes none active.
 
 Three names say which run is meant: two active files, which are committed, and this work tree's claim, which no commit
 carries. A name is either a word of this work tree, because a tool or a command wrote it here, or git's word. A word of
-this work tree holds over git's, the newer over the older, and a run that is at work over one that is not.
+this work tree holds over git's, the newer over the older, and a run that is at work over one that is not. After the
+active files were put back before a merge (`put_back.py`), the claim holds until a later word of this work tree.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.active_file import claim_run, read_active_files, read_claim
+from faber_ledger.runs.active_file import claim_run, read_active_files, read_claim, read_put_back
 from faber_ledger.runs.git import GitQuery, is_tracked, other_roots, work_tree_of
 from faber_ledger.runs.kept import kept_run
 from faber_ledger.runs.run import ACTIVE_FILES, find_run, is_run_id
@@ -53,6 +53,10 @@ class Word:
         A checkout of the run's own branch makes it one if the run was used in this clone: the user went back to it.
         """
         if self._is_own is None:
+            note = read_put_back(self._root)
+            if note is not None and note.at == self.at:  # our put-back wrote the file
+                self._is_own = False
+                return False
             from faber_ledger.runs import reflog  # asks git; rarely needed
 
             origin, latest = reflog.find_origin(self._root, self.file or "", self._name)
@@ -81,42 +85,61 @@ class Word:
 
 
 class ActiveRun:
-    """Which run is active in a work tree, and what was read to decide it.
+    """Which run is active in a work tree, and why.
 
     `run_id` is None if no run is active; `reason_none` then says why, or is empty if there is no active file. A run
     that `is_shown` is a colleague's, which git brought: it is named to user and agent, and nothing is recorded on it.
-    `word` is the one that holds, and `words` are all that were read. `named_in_file` is the first name in an active
-    file, whoever wrote it; `claim` is this work tree's claim.
+    `is_put_back`: it goes on by its claim, since its active file was put back before a merge.
     """
 
     def __init__(
         self,
+        root: str,
         words: list[Word],
         word: Word | None,
-        claim: Name | None,
         *,
         is_shown: bool | None = False,
+        is_put_back: bool = False,
         reason_none: str = "",
     ) -> None:
-        self.words = words
-        self.word = word
+        """Take all the `words` that were read, and the one that holds."""
         self.run_id = word.run_id if word is not None else None
-        self.named_in_file = next((one.run_id for one in words if one.file is not None), None)
-        self.claim = claim.run_id if claim is not None else None
-        self._is_shown = is_shown
+        self.file = word.file if word is not None else None
+        self.is_put_back = is_put_back
         self.reason_none = reason_none
+        self._root = root
+        self._words = words
+        self._word = word
+        self._is_shown = is_shown
 
     @property
     def is_shown(self) -> bool:
         """Whether the run is shown, not used; logs are read for it where nothing cheaper decides."""
         if self._is_shown is None:
-            self._is_shown = self.word is not None and not self.word.belongs_here()
+            self._is_shown = self._word is not None and not self._word.belongs_here()
         return self._is_shown
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether this work tree's claim names the run."""
+        return any([word.file is None and word.run_id == self.run_id for word in self._words])
+
+    @property
+    def is_worked_on(self) -> bool:
+        """Whether the run is this work tree's own work, which another run would replace.
+
+        It is not if the run is shown, or if this is a linked work tree in which nothing was ever recorded on it. A run
+        that the main work tree has pulled on its own branch is resumed there (SPEC, Example 2).
+        """
+        if self.run_id is None or self.is_shown:
+            return False
+        tree = work_tree_of(self._root)
+        return tree is None or not tree.is_linked or self.is_claimed or _was_recorded(self._root, self.run_id)
 
     @property
     def status(self) -> object:
         """The run's status; `MISSING` if neither work tree nor mirror has the run, None if its state cannot be read."""
-        return self.word.status if self.word is not None else None
+        return self._word.status if self._word is not None else None
 
     @property
     def shown_line(self) -> str:
@@ -125,20 +148,21 @@ class ActiveRun:
 
     def why(self) -> str:
         """Return why the run is the active one, as half a sentence."""
-        files = [word.file for word in self.words if word.run_id == self.run_id and word.file is not None]
-        if self.word is None:
+        files = [word.file for word in self._words if word.run_id == self.run_id and word.file is not None]
+        if self._word is None:
             return self.reason_none or "no active file names one"
-        if self.word.file is None:
-            return "claimed in this work tree" + (f", and named in {files[0]}" if files else "")
-        return f"named in {self.word.file}, which " + ("was written here" if self.word.is_own() else "git brought")
+        if self._word.file is None:
+            also = "; the active file is put back for the merge" if self.is_put_back else ""
+            return "claimed in this work tree" + (f", and named in {files[0]}" if files else also)
+        return f"named in {self._word.file}, which " + ("was written here" if self._word.is_own() else "git brought")
 
-    def find_problem(self, root: str) -> LedgerError | None:
+    def find_problem(self) -> LedgerError | None:
         """Return why the run that is named cannot be used; None if work tree or mirror has it, or none is named."""
-        if self.word is None:
+        if self._word is None:
             return None
-        file = self.word.file or "the claim of this work tree"
+        file = self._word.file or "the claim of this work tree"
         try:
-            is_missing = not find_run(root, self.word.run_id).is_recorded() and self.word.status == MISSING
+            is_missing = not find_run(self._root, self._word.run_id).is_recorded() and self._word.status == MISSING
         except InvalidRunId as error:
             return InvalidRunId(f"{file}: {error.message}", hint=error.hint)
         hint = "get it with `git pull`, or make another one active with `faber-ledger run resume RUN`"
@@ -146,9 +170,11 @@ class ActiveRun:
 
     def explain(self) -> list[str]:
         """Return a line on each other run at work that is named here, and why it is not the active one."""
-        lines = []
-        for word in self.words:
+        lines = [f"the active file is put back for the merge; {self.run_id} stays active here"] * self.is_put_back
+        for word in self._words:
             if word.run_id == self.run_id or word.status not in progress.ACTIVE:
+                continue
+            if self.is_put_back and not word.is_own():
                 continue
             kept = f"{self.run_id}, which is claimed here, stays active"
             if word.file is None:
@@ -162,7 +188,7 @@ class ActiveRun:
 
     def named_since(self, moment: float, run_id: str) -> str | None:
         """Return the other run than `run_id` that this work tree has named last after a moment (seconds since 1970)."""
-        others = [word for word in self.words if word.run_id != run_id and word.at > moment]
+        others = [word for word in self._words if word.run_id != run_id and word.at > moment]
         own = [word for word in others if word.status != MISSING and word.is_own()]
         newest = max([word for word in own if word.at > moment], key=lambda word: word.at, default=None)
         return newest.run_id if newest is not None else None
@@ -180,19 +206,25 @@ def _decide(root: str, *, is_alone: bool) -> ActiveRun:
     if not names:
         return _decide_without_file(root, claim, "; ".join(problems))
     words = [Word(root, name) for name in ([*names, claim] if claim is not None else names)]
-    if claim is not None and all([name.run_id == claim.run_id for name in names]):
-        return ActiveRun(words, words[-1], claim)
+    if claim is not None:
+        claimed = ActiveRun(root, words, words[-1])
+        if all([name.run_id == claim.run_id for name in names]):
+            return claimed
+        note = read_put_back(root)
+        is_put_back = note is not None and note.run_id == claim.run_id and claimed.status != MISSING
+        if note is not None and is_put_back and claimed.named_since(note.at, claim.run_id) is None:
+            return ActiveRun(root, words, words[-1], is_put_back=True)
     candidates, reason = list(words), ""
     while True:
         word = _choose(candidates)
         if word is None:
-            return ActiveRun(words, None, claim, reason_none=reason)
+            return ActiveRun(root, words, None, reason_none=reason)
         if claim is not None and word.run_id == claim.run_id:
-            return ActiveRun(words, word, claim)
+            return ActiveRun(root, words, word)
         is_free = is_alone or not other_roots(root) or word.is_own()  # what is cheap to know comes first
         holder = None if is_free else claimed_in_worktree(root, word.run_id)
         if holder is None:
-            return ActiveRun(words, word, claim, is_shown=None)
+            return ActiveRun(root, words, word, is_shown=None)
         reason = f"the active file came with the commit, and {word.run_id} is active in {holder}"
         candidates = [one for one in candidates if one.run_id != word.run_id]
 
@@ -212,19 +244,23 @@ def _choose(words: list[Word]) -> Word | None:
 
 
 def _decide_without_file(root: str, claim: Name | None, reason: str) -> ActiveRun:
-    """Return the claimed run if git took the active file away together with the run.
+    """Return the claimed run if our put-back removed the active file, or if git took it away together with the run.
 
-    Then the index lacks the file, or a sparse checkout leaves it out.
+    After the latter, the index lacks the file, or a sparse checkout leaves it out.
     """
-    word = Word(root, claim) if claim is not None else None
-    if word is None or not is_run_id(word.run_id) or find_run(root, word.run_id).is_recorded():
-        return ActiveRun([], None, claim, reason_none=reason)
-    if kept_run(root, word.run_id) is None:
-        return ActiveRun([], None, claim, reason_none=reason)
+    none = ActiveRun(root, [], None, reason_none=reason)
+    if claim is None:
+        return none
+    word = Word(root, claim)
+    note = read_put_back(root)
+    if note is not None and note.run_id == claim.run_id:
+        return ActiveRun(root, [word], word, is_put_back=True)
+    if not is_run_id(word.run_id) or find_run(root, word.run_id).is_recorded() or kept_run(root, word.run_id) is None:
+        return none
     listed = GitQuery(["ls-files", "-t", "--", *ACTIVE_FILES], root).answer()
     if listed is None or any([not line.startswith("S ") for line in listed.splitlines()]):
-        return ActiveRun([], None, claim, reason_none=reason)
-    return ActiveRun([word], word, claim)
+        return none
+    return ActiveRun(root, [word], word)
 
 
 def shown_line(run_id: str) -> str:
@@ -235,34 +271,17 @@ def shown_line(run_id: str) -> str:
     )
 
 
-def came_with_git(root: str, active: ActiveRun) -> bool:
-    """Return whether git brought the active file, and its run was never worked on in this work tree.
-
-    The run is a colleague's or claimed elsewhere, or this is a linked work tree in which nothing was ever recorded on
-    it. A run that the main work tree has pulled on its own branch is resumed there (SPEC, Example 2).
-    """
-    if active.run_id is None:
-        return active.named_in_file is not None
-    if active.is_shown:
-        return True
-    tree = work_tree_of(root)
-    if tree is None or active.claim == active.run_id:
-        return False
-    return tree.is_linked and not _was_recorded(root, active.run_id)
-
-
 def other_active_run(root: str, run_id: str) -> tuple[str, str | None] | None:
     """Return the run other than `run_id` that this work tree is working on, and its status (None if unreadable)."""
     active = active_run(root)
-    if active.run_id is None or active.word is None or active.run_id == run_id or came_with_git(root, active):
+    if active.run_id is None or active.run_id == run_id or not active.is_worked_on:
         return None
-    status = active.word.status
-    return active.run_id, status if isinstance(status, str) and status != MISSING else None
+    return active.run_id, active.status if isinstance(active.status, str) and active.status != MISSING else None
 
 
 def claim_if_active(root: str, active: ActiveRun, run_id: str, warn: Callable[[str], None]) -> None:
     """Claim a run if it is the active one, so that an active file that git brings does not switch it."""
-    if active.run_id == run_id != active.claim:
+    if active.run_id == run_id and not active.is_claimed:
         try:
             claim_run(root, run_id)
         except LedgerError as error:  # what happened on the run is in its ledger
@@ -323,7 +342,7 @@ def _is_claimed(root: str, run_id: str) -> bool:
     active = _decide(root, is_alone=True)
     if tree is None or active.run_id != run_id:
         return False
-    return active.claim == run_id or (not tree.is_linked and _was_recorded(root, run_id))
+    return active.is_claimed or (not tree.is_linked and _was_recorded(root, run_id))
 
 
 def _was_recorded(root: str, run_id: str) -> bool:

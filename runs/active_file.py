@@ -215,6 +215,12 @@ def read_put_back(root: str) -> PutBack | None:
     return PutBack(first.strip(), at, names)
 
 
+def is_put_back(root: str, run_id: str) -> bool:
+    """Return whether a work tree goes on with a run whose active files were put back."""
+    note = read_put_back(root)
+    return note is not None and note.run_id == run_id
+
+
 def note_put_back(root: str, run_id: str, names: list[tuple[str, str, str]]) -> int | None:
     """Note that this work tree goes on with a run, and the `names` that are written to its active files.
 

@@ -12,6 +12,7 @@ from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, S
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections.fold import PROJECTOR, fold
 from faber_ledger.runs import progress, state_file, state_write
+from faber_ledger.runs.active_file import read_claim
 from faber_ledger.runs.clone import read_state_copy
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git import GitQuery, is_tracked
@@ -330,7 +331,8 @@ def find_removed_run(root: str, active: ActiveRun) -> str | None:
 
     `git clean -x` removes the active file as well: then the claim of this work tree says which run it was.
     """
-    run = _find_restorable(root, active.run_id or active.claim)
+    claim = read_claim(root)
+    run = _find_restorable(root, active.run_id or (claim.run_id if claim is not None else None))
     return run.run_id if run else None
 
 

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
-from faber_ledger.runs.active_file import ACTIVE_FILE_BYTES, claim_run, claims, first_line, note_put_back
+from faber_ledger.runs.active_file import (
+    ACTIVE_FILE_BYTES,
+    claim_run,
+    claims,
+    first_line,
+    is_put_back,
+    note_put_back,
+    read_put_back,
+)
 from faber_ledger.runs.git import default_branch, work_tree_of
 from faber_ledger.runs.git_command import git, run_git
 from faber_ledger.runs.run import ACTIVE_FILES, find_run
@@ -29,11 +37,15 @@ LEFT_OUT = "S"  # how `git ls-files -t` marks a file that git leaves out of the 
 
 
 class Entry(NamedTuple):
-    """A file in git's index or in a commit: its mode, its blob's hash, and its content."""
+    """A file in git's index or in a commit: its mode, its blob's hash, and its content; None of a link or a large file.
+
+    `is_left_out`: the index has it, and git leaves it out of the work tree (`git sparse-checkout`).
+    """
 
     mode: str
     blob: str
     content: bytes | None
+    is_left_out: bool = False
 
 
 def put_back(run: Run, warn: Callable[[str], None]) -> list[str]:
@@ -48,20 +60,17 @@ def put_back(run: Run, warn: Callable[[str], None]) -> list[str]:
         return []
     top, inside = tree.top, os.path.relpath(os.path.realpath(run.root), os.path.realpath(tree.top))
     paths = {os.path.normpath(os.path.join(inside, file)).replace(os.sep, "/"): file for file in ACTIVE_FILES}
-    index = _read_entries(top, "ls-files", "--stage", "-z", "--", *paths)
+    index = _read_entries(top, "ls-files", "-t", "--stage", "-z", "--", *paths)
     named = [path for path, file in paths.items() if _is_named(run, file, index.get(path))]
-    base = _find_base(run.root, tree.own) if named else None
+    again = [*paths] if is_put_back(run.root, run.run_id) else named  # a rebase leaves what was put back before
+    base = _find_base(run.root, tree.own) if again else None
     if named and base is None:
         warn(_why_left(run, [paths[path] for path in named]))
-    if not named or base is None:
+    if not again or base is None:
         return []
-    there = _read_entries(top, "ls-tree", "-z", "--full-tree", base, "--", *named)
-    changed = [
-        path
-        for path in named
-        if (path in index or path in there or not _is_ignored(top, path))
-        and _is_free(run, paths[path], there.get(path))
-    ]
+    there = _read_entries(top, "ls-tree", "-z", "--full-tree", base, "--", *again)
+    carried = [path for path in again if path in index or path in there or not _is_ignored(top, path)]
+    changed = [path for path in carried if _is_free(run, paths[path], index.get(path), there.get(path))]
     if not changed:
         return []
     if not claims(run.root, run.run_id):
@@ -69,8 +78,11 @@ def put_back(run: Run, warn: Callable[[str], None]) -> list[str]:
     head = run_git("rev-parse", "--verify", "--quiet", "HEAD", at=top).stdout.decode().strip()
     names = [(head, paths[path], _name_in(there[path].content)) for path in changed if path in there]
     at = note_put_back(run.root, run.run_id, names)  # before the files: from here on the claim holds without them
-    left_out = _write_index(top, changed, there, len(base))
-    written = [path for path in changed if path not in left_out]
+    written = [path for path in changed if not _is_left_out(top, path, index)]
+    _write_index(top, changed, there, len(base))
+    kept = [path for path in changed if path not in written and path in there]
+    if kept:
+        git("update-index", "--skip-worktree", "--", *kept, at=top)
     for path in written:
         _write_file(os.path.join(run.root, *paths[path].split("/")), there.get(path), at or 0)
     present = [path for path in written if path in there]
@@ -84,16 +96,22 @@ def _is_named(run: Run, file: str, entry: Entry | None) -> bool:
     return _means(run, _read_here(run.root, file)) or (entry is not None and _means(run, entry.content))
 
 
-def _is_free(run: Run, file: str, wanted: Entry | None) -> bool:
-    """Return whether a file may become the `wanted` one: nobody else has written it, and it will not name the run."""
-    if wanted is not None and (wanted.content is None or _means(run, wanted.content)):
-        return False
+def _is_free(run: Run, file: str, staged: Entry | None, wanted: Entry | None) -> bool:
+    """Return whether a file is to become the `wanted` one: it is not, nobody else wrote it, and it is no link."""
     path = os.path.join(run.root, *file.split("/"))
     if folder_around(os.path.dirname(path), [run.root]) is None:
         return False  # behind a link
+    if wanted is not None and (wanted.content is None or _means(run, wanted.content)):
+        return False
     here = _read_here(run.root, file)
-    is_as_wanted = wanted is not None and here == wanted.content
-    return not os.path.lexists(path) or _means(run, here) or is_as_wanted
+    if here is None and os.path.lexists(path):
+        return False
+    content = wanted.content if wanted is not None else None
+    if here == content or (here is None and staged is not None and staged.is_left_out):
+        return (staged.content if staged is not None else None) != content
+    note = read_put_back(run.root)
+    own = [name for _, where, name in note.names if where == file] if note is not None else []
+    return here is None or _means(run, here) or _name_in(here) in own
 
 
 def _read_here(root: str, file: str) -> bytes | None:
@@ -152,33 +170,31 @@ def _is_ignored(top: str, path: str) -> bool:
 
 
 def _read_entries(top: str, *question: str) -> dict[str, Entry]:
-    """Return what `git ls-files --stage` or `git ls-tree` prints, by path; of a link or a large file no content."""
+    """Return what `git ls-files -t --stage` or `git ls-tree` prints, by path."""
     entries: dict[str, Entry] = {}
     for line in os.fsdecode(git("--literal-pathspecs", *question, at=top)).split("\0")[:-1]:
         words, _, path = line.partition("\t")
-        mode, *middle = words.split(" ")
-        is_index = question[0] == "ls-files"
-        blob = middle[0] if is_index else middle[1]
+        if question[0] == "ls-files":
+            flag, mode, blob, _ = words.split(" ")
+        else:
+            flag, (mode, _, blob) = "", words.split(" ")
         content = git("cat-file", "blob", blob, at=top) if mode in REGULAR else None
-        entries[path] = Entry(mode, blob, content if content is None or len(content) <= LARGEST else None)
+        is_short = content is not None and len(content) <= LARGEST
+        entries[path] = Entry(mode, blob, content if is_short else None, flag == LEFT_OUT)
     return entries
 
 
-def _write_index(top: str, paths: list[str], there: dict[str, Entry], length: int) -> list[str]:
-    """Put files into the index as a commit has them; return those that git leaves out of the work tree."""
-    listed = os.fsdecode(git("--literal-pathspecs", "ls-files", "-t", "-z", "--", *paths, at=top)).split("\0")
+def _is_left_out(top: str, path: str, index: dict[str, Entry]) -> bool:
+    return path in index and index[path].is_left_out and not os.path.lexists(os.path.join(top, path))
+
+
+def _write_index(top: str, paths: list[str], there: dict[str, Entry], length: int) -> None:
+    """Put files into the index as a commit has them; those that it lacks are removed."""
     lines = [
         f"{there[path].mode} {there[path].blob}\t{path}\0" if path in there else f"0 {'0' * length}\t{path}\0"
         for path in paths
     ]
     git("update-index", "-z", "--index-info", at=top, content=os.fsencode("".join(lines)))
-    left_out = [
-        path for path in paths if f"{LEFT_OUT} {path}" in listed and not os.path.lexists(os.path.join(top, path))
-    ]
-    kept = [path for path in left_out if path in there]
-    if kept:
-        git("update-index", "--skip-worktree", "--", *kept, at=top)
-    return left_out
 
 
 def _write_file(path: str, wanted: Entry | None, at: int) -> None:

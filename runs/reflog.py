@@ -11,7 +11,7 @@ import os
 from math import inf
 
 from faber_ledger.files.untrusted import FileRefused, open_regular
-from faber_ledger.runs.active_file import ACTIVE_FILE_BYTES, first_line
+from faber_ledger.runs.active_file import ACTIVE_FILE_BYTES, first_line, read_put_back
 from faber_ledger.runs.git import LIMIT, GitQuery, WorkTree, work_tree_of
 
 TYPE_CHECKING = False
@@ -53,8 +53,9 @@ class Move:
 def find_origin(root: str, file: str, name: str) -> tuple[str, float]:
     """Return how an active file came to name a run, and the latest time at which it did if git moved HEAD then.
 
-    The first is `WRITTEN`, `CHECKED_OUT` or `BROUGHT`. A later `git reset --hard` writes the file again, and it names
-    the run no later for that. Without a move of HEAD the time is infinite.
+    The first is `WRITTEN`, `CHECKED_OUT` or `BROUGHT`. A name that our put-back wrote is `BROUGHT`, although an
+    ordinary commit carries it. A later `git reset --hard` writes the file again, and it names the run no later for
+    that. Without a move of HEAD the time is infinite.
     """
     tree = work_tree_of(root)
     if tree is None:
@@ -68,11 +69,36 @@ def find_origin(root: str, file: str, name: str) -> tuple[str, float]:
     if name not in names["HEAD"]:
         # Only the index has it: no move in the reflog got it (DECISIONS 2), so it counts as written here, also where
         # `git checkout BRANCH -- FILE` staged it; unless git is at work and has staged what it brings.
-        return BROUGHT if _is_at_work(tree) else WRITTEN, inf
+        is_gits = _is_at_work(tree) or _is_put_back(root, file, name, None, moves, names)
+        return BROUGHT if is_gits else WRITTEN, inf
     for move in _join_rebases(moves):
         if move.is_first or name not in names[move.old]:
-            return _origin_of(move.message), move.at + 1
+            origin = _origin_of(move.message)
+            is_gits = origin == WRITTEN and _is_put_back(root, file, name, move, moves, names)
+            return BROUGHT if is_gits else origin, move.at + 1
     return BROUGHT, inf  # by something that the reflog does not reach
+
+
+def _is_put_back(
+    root: str, file: str, name: str, move: Move | None, moves: list[Move], names: dict[str, Collection[str]]
+) -> bool:
+    """Return whether our put-back wrote a name, which the commit `move` carries; without one, the index alone.
+
+    That is the first ordinary commit with the name after the commit at which the files were put back.
+    """
+    note = read_put_back(root)
+    for head, where, written in note.names if note is not None else []:
+        if (where, written) != (file, name):
+            continue
+        first: Move | None = None
+        for one in moves:
+            if one.new == head:
+                break
+            if _origin_of(one.message) == WRITTEN and name in names[one.new] and name not in names.get(one.old, ()):
+                first = one
+        if first is move:
+            return True
+    return False
 
 
 def find_written(folder: str, file: str, wanted: Collection[str], read: Reader, limit: int) -> list[str]:

@@ -58,7 +58,7 @@ def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
         "active_run": active.run_id,
         "active_run_is_shown": active.is_shown,
         "active_run_why": active.why(),
-        "active_file": active.word.file if active.word is not None and active.word.file else _active_file(root),
+        "active_file": active.file or _active_file(root),
         "run_layouts": [f"{runs}/{path}" for runs, path in LAYOUTS],
         "new_runs": settings.new_runs,
         "new_runs_from": settings.places["new_runs"],

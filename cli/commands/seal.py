@@ -23,11 +23,14 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import FORGED
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.recording.recording import record_before_projecting
+from faber_ledger.runs import progress
 from faber_ledger.runs.active import active_run
+from faber_ledger.runs.active_file import is_put_back
 from faber_ledger.runs.clone import is_recovery_due
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.finished import is_finished_and_committed
 from faber_ledger.runs.git_command import git, top_of
+from faber_ledger.runs.put_back import put_back
 from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.run import ACTIVE_FILES, Run, find_root, find_run, is_run_id, run_ids
 from faber_ledger.runs.run_log import open_log
@@ -49,18 +52,27 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Every run that has a ledger; list only those that changed.",
 )
+@click.option(
+    "--ready",
+    is_flag=True,
+    help="Put the active file back before a pull request, although the run is still at work.",
+)
 @json_option
-def seal(run: str | None, every: bool, as_json: bool) -> None:
+def seal(run: str | None, every: bool, ready: bool, as_json: bool) -> None:
     """Make RUN (default: the active run) ready for a commit: recover, unite with the mirror, verify, stage.
 
     Deliveries that wait in the spool are recorded first. A finished run whose ledger
     is committed gets the end of its last session only where RUN is given.
     Staged are its ledger.db, state.json and metadata.json, and the active file if it
-    names the run: nothing else. A pre-commit hook calls it (`faber-ledger init --pre-commit`).
+    names the run: nothing else. If the run is finished, or with --ready, the active file
+    becomes what the branch started from, so that no pull request conflicts in it; this
+    work tree stays on the run. A pre-commit hook calls it (`faber-ledger init --pre-commit`).
     Example: faber-ledger seal && git commit -m 'Save the session'
     Exit codes: 0 done, or there is no active run, or no git; 1 git or a file refuses; 2 wrong usage;
     10 no such run or ledger; 11 locked; 12 newer format; 20 the ledger is damaged.
     """
+    if ready and every:
+        raise click.UsageError("--ready is for one run: leave --all out")
     root = find_root(os.getcwd())
     active = active_run(root)
     files_before = _read_files(root)
@@ -77,7 +89,7 @@ def seal(run: str | None, every: bool, as_json: bool) -> None:
     failures: list[LedgerError] = []
     for one in map(check_in_tree, runs_with_ledgers(run, every=every)):
         try:
-            results.append(_seal(one, is_named=run is not None))
+            results.append(_seal(one, is_named=run is not None, is_ready=ready))
         except LedgerError as error:
             if not every:
                 raise
@@ -117,7 +129,7 @@ def _check_settled(root: str, top: str) -> None:
         )
 
 
-def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
+def _seal(run: Run, *, is_named: bool, is_ready: bool) -> dict[str, Any]:
     """Make one run ready; one that is finished and committed gets what its mirror has only where it `is_named`."""
     returned = 0
     finished = None if is_named else _finished_and_committed(run)
@@ -136,8 +148,8 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
             recover(run, warn)
         with Log.read(run.ledger_path) as log:
             (events,) = log.connection.execute("SELECT count(*) FROM event").fetchone()
-        staged = _stage(run)
-    return {"run_id": run.run_id, "events": events, "returned": returned, "staged": staged}
+        staged, back = _stage(run, is_ready=is_ready)
+    return {"run_id": run.run_id, "events": events, "returned": returned, "staged": staged, "put_back": back}
 
 
 def _finished_and_committed(run: Run) -> JsonText | None:
@@ -187,19 +199,25 @@ def _statuses(run: Run) -> Iterator[tuple[int, int, int]]:
             yield (status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def _stage(run: Run) -> list[str]:
-    """Stage a run's files and return them; nothing in a commit of named paths, which must contain only those."""
+def _stage(run: Run, *, is_ready: bool) -> tuple[list[str], list[str]]:
+    """Stage a run's files; return them, and the active files that were put back before a merge.
+
+    Nothing is staged in a commit of named paths, which must contain only those.
+    """
     if os.path.basename(os.environ.get("GIT_INDEX_FILE", "")).startswith("next-index-"):
         warn(f"note: this commit has only the named paths: {run.run_id} is left for the next one")
-        return []
-    paths = [path for path in run.tracked_paths if os.path.isfile(path)]
-    if active_run(run.root).run_id == run.run_id:
+        return [], []
+    paths, back = [path for path in run.tracked_paths if os.path.isfile(path)], list[str]()
+    active = active_run(run.root)
+    if active.run_id == run.run_id:
+        if is_ready or is_put_back(run.root, run.run_id) or active.status in progress.FINISHED:
+            back = put_back(run, warn)
         named = [os.path.join(run.root, *name.split("/")) for name in ACTIVE_FILES]
         paths += [path for path in named if os.path.isfile(path) and _names(path, run)]
     must_travel = {*files_that_travel(run), os.path.join(run.root, *ACTIVE_FILES[0].split("/"))}
     paths = [path for path in paths if path in must_travel or not is_left_out(path, run.root)]
     stage(run.root, paths)
-    return [os.path.relpath(path, run.root).replace(os.sep, "/") for path in paths]
+    return [os.path.relpath(path, run.root).replace(os.sep, "/") for path in paths], back
 
 
 def _names(path: str, run: Run) -> bool:
@@ -210,7 +228,7 @@ def _names(path: str, run: Run) -> bool:
 
 def _changed_lines(results: list[dict[str, Any]]) -> Iterator[str]:
     """Return a line for each run whose files were written or newly staged, and one for all others."""
-    changed = [result for result in results if result["changed"] or result["is_written"]]
+    changed = [result for result in results if result["changed"] or result["is_written"] or result["put_back"]]
     yield from [_line(result | {"staged": result["changed"]}) for result in changed]
     if len(changed) < len(results):
         yield f"{plural(len(results) - len(changed), 'run')} unchanged"
@@ -220,4 +238,5 @@ def _line(result: dict[str, Any]) -> str:
     returned = result["returned"]
     back = f", {returned} of them restored from this clone's mirror" if returned else ""
     staged = f"staged {', '.join(result['staged'])}" if result["staged"] else "nothing staged"
-    return f"{result['run_id']}: {events_shown(result['events'])}{back}; {staged}"
+    put = f"; put back {', '.join(result['put_back'])}" if result["put_back"] else ""
+    return f"{result['run_id']}: {events_shown(result['events'])}{back}; {staged}{put}"

@@ -64,7 +64,7 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
     if run_id is None and active.is_shown:
         show({"saved": False, "run_id": named}, [active.shown_line], as_json=as_json)
         return
-    problem = active.find_problem(root) if run_id is None else None
+    problem = active.find_problem() if run_id is None else None
     if problem is not None:
         warn(f"⚠️  {problem.message}")
     run = _run(root, named)

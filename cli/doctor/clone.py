@@ -16,7 +16,6 @@ from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.journal import find_fault
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs import worktree_registry
-from faber_ledger.runs.active import active_run
 from faber_ledger.runs.active_file import claims
 from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.git import other_roots
@@ -77,8 +76,7 @@ def worktrees_are_in_order(patient: Patient) -> Iterator[Finding]:
 def _have_hooks(patient: Patient) -> Iterator[Finding]:
     """Look for other worktrees with a run but without hooks: untracked settings are not checked out."""
     for root in other_roots(patient.root):
-        has_use = active_run(root).named_in_file is not None or os.path.isdir(os.path.join(root, ".fractary"))
-        left = unanswered(root) if has_use else []
+        left = unanswered(root) if os.path.isdir(os.path.join(root, ".fractary")) else []
         if not left:
             continue
         missing = "no hook runs" if len(left) == len(HOOKS) else f"no hook runs for {', '.join(left)}"

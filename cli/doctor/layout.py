@@ -153,6 +153,8 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
     names = ", ".join([f"{name} names {run_id}" for name, run_id in named])
     if active.is_shown:
         yield Finding("note", active.shown_line, f"run `faber-ledger run resume {active.run_id}` to work on it")
+    elif active.is_put_back:
+        yield Finding("note", is_active, "commit that before a pull request; nothing else is to be done")
     elif active.run_id is not None and any([run_id != active.run_id for _, run_id in named]):
         yield Finding("note", f"{names}: {is_active}", "run `faber-ledger run resume RUN` to make another one active")
     unfinished = _list_unfinished(patient)
@@ -163,7 +165,8 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
             what = f"no run is active here: the active file came with the commit, and {run_id} is active in {holder}"
             yield Finding("note", what, "run `faber-ledger run start` for a run of this worktree")
     if (
-        not named
+        active.run_id is None
+        and not named
         and unfinished
         and not any([os.path.lexists(os.path.join(patient.root, *name.split("/"))) for name in ACTIVE_FILES])
     ):

@@ -325,7 +325,7 @@ def choose_run(root: str, text: str | None, active: ActiveRun | None = None, *, 
         if records:
             raise _shown(active.run_id)
         warn(f"note: {active.shown_line}")
-    problem = active.find_problem(root)
+    problem = active.find_problem()
     if problem is not None:
         problem.hint = _hint_to_restore(root, active) or problem.hint
         raise problem

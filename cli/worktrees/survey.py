@@ -15,7 +15,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import blocks_of, current_session
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file, worktree_registry
-from faber_ledger.runs.active import active_run, came_with_git
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.progress import current_phase
@@ -118,7 +118,7 @@ def _site(tree: Tree, root: str, here: WorkTree | None, at: float, days: int, re
         site = site._replace(session=_remembered_session(here, site.run_id))
         return site._replace(orphan="git_error", why=gone)
     active = active_run(root)
-    if active.run_id is None or came_with_git(root, active):
+    if active.run_id is None or not active.is_worked_on:
         before = with_run(blank, known[-1]["workflow_run_id"]) if known else blank
         site = blank._replace(session=before.session)
     else:

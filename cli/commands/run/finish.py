@@ -17,11 +17,13 @@ from faber_ledger.cli.worktrees.removal import HERE, list_blockers
 from faber_ledger.cli.worktrees.survey import Site, survey_and_record
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import GitFailed, NotReleased, NoWorkTree
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.active import check_not_claimed_elsewhere
+from faber_ledger.runs.active import active_run, check_not_claimed_elsewhere
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.progress import phase_statuses
+from faber_ledger.runs.put_back import put_back
 from faber_ledger.runs.run import Run, find_root
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 def finish(run_id: str | None, as_json: bool) -> None:
     """Complete RUN (default: the active run), whose Release phase is completed, and offer to remove its worktree.
 
+    The active file becomes what the branch started from, so that no pull request conflicts
+    in it; commit it. This work tree stays on the run.
+
     \b
     Example: faber-ledger run finish
     Exit codes: 0 done; 1 Release is not completed, or the state cannot be read or
@@ -45,7 +50,9 @@ def finish(run_id: str | None, as_json: bool) -> None:
     run = check_in_tree(choose_run(root, run_id, records=True))
     if run_id is not None:  # RUN may be the beginning of an id
         check_not_claimed_elsewhere(root, run.run_id, "run finish")
+    is_active = active_run(root).run_id == run.run_id
     _complete(run, at)
+    back = _put_back(run) if is_active else []
     site: Site | None = None
     records: list[Record] = []
     reasons: list[str] = []
@@ -59,7 +66,14 @@ def finish(run_id: str | None, as_json: bool) -> None:
     except (NoWorkTree, GitFailed):
         pass  # without git there is no worktree to clean up
     lines = [f"✓ Workflow completed: {run.run_id}"]
-    data = {"run_id": run.run_id, "worktree": site.tree.path if site else None, "worktree_stays": reasons}
+    if back:
+        lines.append(f"  Put back before the merge: {', '.join(back)}; commit it with the run: faber-ledger seal")
+    data = {
+        "run_id": run.run_id,
+        "put_back": back,
+        "worktree": site.tree.path if site else None,
+        "worktree_stays": reasons,
+    }
     if site is None:
         show(data, lines, as_json=as_json)
         return
@@ -94,6 +108,15 @@ def _complete(run: Run, at: float) -> None:
         moment = utc_text(at)
         members = {"status": "completed", "completed_at": moment, "updated_at": moment}
         state_write.write_members(run, members, warn=lambda text: warn(f"⚠️  {text}"))
+
+
+def _put_back(run: Run) -> list[str]:
+    """Put the active files back, and return them; the run is completed also where git or a file refuses."""
+    try:
+        return put_back(run, warn)
+    except LedgerError as error:
+        warn(f"⚠️  the active file is not put back: {error.message}; `faber-ledger seal {run.run_id}` tries again")
+        return []
 
 
 def _clean_up(site: Site, records: list[Record], at: float) -> None:
