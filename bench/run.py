@@ -112,8 +112,8 @@ after. The goal, a third, is missed. What was done:
   81 so, without bytecode files. 403 tests of `cli/` took 206 s before and 85 s after.
 - Random walks, property tests, broken calls and very many files are smaller in `make test`, and as large as before in
   `make test-long`.
-- Each project begins as a copy of one commit and, since the figures of processor time, each clone
-  as a copy of one that is set up.
+- Each test project starts as a copy of one commit. Since these figures were measured, each clone, too, starts as a copy
+  of a clone that is already set up.
 
 What is left: 2,852 hooks, which are always started (130 s), 4,342 forked commands at work (150 s), git (55 s), the
 pages' shell blocks, which start their commands (29 s), and the tests themselves (93 s). Forking the hooks, too, was not

@@ -68,8 +68,9 @@ def seal(run: str | None, every: bool, ready: bool, as_json: bool) -> None:
     becomes what the branch started from, so that no pull request conflicts in it; this
     work tree stays on the run. A pre-commit hook calls it (`faber-ledger init --pre-commit`).
     Example: faber-ledger seal && git commit -m 'Save the session'
-    Exit codes: 0 done, or there is no active run, or no git; 1 git or a file refuses; 2 wrong usage;
-    10 no such run or ledger; 11 locked; 12 newer format; 20 the ledger is damaged.
+    Exit codes: 0 done, or there is no active run, or no git; 1 git reports an error, or
+    a file cannot be written; 2 wrong usage; 10 no such run or ledger; 11 locked;
+    12 newer format; 20 the ledger is damaged.
     """
     if ready and every:
         raise click.UsageError("--ready is for one run: leave --all out")

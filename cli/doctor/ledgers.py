@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from faber_ledger.cli.doctor.finding import Finding
 from faber_ledger.cli.doctor.layout import project_fix
 from faber_ledger.cli.doctor.patient import has_false_journal
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.ledger import file
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, NewerFormat, ProjectionDiffers
@@ -99,6 +100,7 @@ def nothing_is_rolled_back(patient: Patient) -> Iterator[Finding]:
 
 def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
     """Report the open sessions; an end is proposed only in the clone that a session runs in."""
+    finished_elsewhere = []
     for run in patient.runs:
         blocks = blocks_beside(run, blocks_of(patient.state(run)))
         session_id = current_session(blocks)
@@ -116,7 +118,9 @@ def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
             continue
         newest, is_here = _look_at_session(run, blocks, session_id)
         quiet = (patient.at - _last_sign(newest, since, patient.at)) / 3600
-        if not is_here:
+        if not is_here and status in progress.FINISHED:
+            finished_elsewhere.append(f"{run.run_id}: {session_id} is open on {host}")
+        elif not is_here:
             hint = f"nothing here: its client ends it on {host}, or the next start on the run ends it as abandoned"
             yield Finding("note", f"{run.run_id}: {session_id} is open on {host}, not in this clone", hint)
         elif status in progress.FINISHED:
@@ -128,6 +132,12 @@ def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
             yield Finding("note", f"{what}, but its run is not active here", _ending(run))
         else:
             yield Finding("ok", what)
+    if finished_elsewhere:
+        count = len(finished_elsewhere)
+        named = "; ".join([*finished_elsewhere[:5], *([f"and {count - 5} more"] if count > 5 else [])])
+        what = f"{plural(count, 'finished run')} with a session that is open in another clone: {named}"
+        hint = "you need not run anything here; where it has ended, `faber-ledger seal RUN` in that clone, and a commit"
+        yield Finding("note", what, f"{hint}, bring its end here")
 
 
 def _faults(patient: Patient) -> Iterator[tuple[Run, LogProblem]]:
