@@ -14,6 +14,7 @@ from faber_ledger.ledger.plain_json import encoder
 from faber_ledger.recording.call import HOOKS, LIMIT, Answer, Call, event_of
 from faber_ledger.recording.subject import subject_of
 from faber_ledger.runs.clients import note_delivery
+from faber_ledger.runs.clone import is_set_up_unchecked
 from faber_ledger.runs.run import HOOK_LOG, find_root, find_run
 
 
@@ -52,7 +53,7 @@ def run_hook(name: str) -> int:
         if subject.run_id is None or subject.is_shown:
             from faber_ledger.hooks.unused import answer_unused  # only where nothing is recorded
 
-            _print(call.hook, answer_unused(call, subject, warn))
+            _print(call.hook, _with_set_up_line(call, subject.root, answer_unused(call, subject, warn)))
             return 0
         from faber_ledger.hooks.hook import Hook  # it loads SQLite, which calls outside a run need not wait for
 
@@ -67,12 +68,26 @@ def run_hook(name: str) -> int:
 
                 bring_copy_up_to_date(run)
             run = here
-        _print(call.hook, Hook(call, run, subject.active, at, warn, held, seen).answer())
+        answer = Hook(call, run, subject.active, at, warn, held, seen).answer()
+        _print(call.hook, _with_set_up_line(call, root, answer))
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on
         message = _message_of(error)
         _print_error(message)
         log_line(root, at, hook, message)
     return 0
+
+
+def _with_set_up_line(call: Call, root: str, answer: Answer | None) -> Answer | None:
+    """Return the answer, at the first start in a clone that was never set up with a line that tells the user."""
+    if call.hook != "SessionStart" or call.text("agent_id") is not None or not is_set_up_unchecked(root):
+        return answer
+    from faber_ledger.runs.set_up import line_to_set_up  # only the first start of a clone looks
+
+    line = line_to_set_up(root)
+    if line is None:
+        return answer
+    before = f"{answer.message}; " if answer is not None and answer.message else "faber-ledger: "
+    return Answer(answer.context if answer is not None else None, before + line)
 
 
 def _message_of(error: BaseException) -> str:

@@ -2,7 +2,8 @@
 
 In `.git/faber-ledger/`: `runs/` has each run's mirror, a copy of its `state.json` and its kept summaries, `spool/` the
 deliveries that wait, `clients/` what was seen of each client, `doctor/` the copies that `doctor --fix` makes, `writer`
-the id of this clone, `run-list.json` what `run list` printed; and there are the locks of what a clone does once.
+the id of this clone, `run-list.json` what `run list` printed, `set-up-checked` is there once a hook has looked whether
+`init` was run in this clone; and there are the locks of what a clone does once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import os
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.runs.git import clone_folder, common_directory
-from faber_ledger.runs.run import LARGEST_STATE, LEDGER, LOGS, PLACE, RUNS, STATE, kept_runs_folder
+from faber_ledger.runs.run import ATTRIBUTES_FILE, LARGEST_STATE, LEDGER, LOGS, PLACE, RUNS, STATE, kept_runs_folder
+
+SET_UP_CHECKED = "set-up-checked"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -188,6 +191,32 @@ def writer_of(root: str) -> str:
     except OSError:
         return _read_writer(path) or made  # the folder is not writable: an id for this process alone
     return _read_writer(path) or made
+
+
+def is_set_up_unchecked(root: str) -> bool:
+    """Return whether the project has attributes for git, and no hook has looked whether `init` was run in this clone.
+
+    Two looks at files, since every start asks.
+    """
+    folder = clone_folder(root)
+    return (
+        folder is not None
+        and os.path.lexists(os.path.join(root, ATTRIBUTES_FILE))
+        and not os.path.lexists(os.path.join(folder, SET_UP_CHECKED))
+    )
+
+
+def note_set_up_checked(root: str) -> bool:
+    """Note that a hook has looked; return whether this process was the first to note it."""
+    folder = clone_folder(root)
+    try:
+        if folder is None:
+            return False
+        os.makedirs(folder, exist_ok=True)
+        os.close(os.open(os.path.join(folder, SET_UP_CHECKED), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    except OSError:
+        return False
+    return True
 
 
 def known_writer(root: str) -> str | None:

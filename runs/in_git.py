@@ -14,7 +14,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.runs.clone import is_empty, mirror_path
 from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.git import DEFAULTS, GitQuery, time_limit, work_tree_of
-from faber_ledger.runs.run import LAYOUTS, find_run
+from faber_ledger.runs.run import LAYOUTS, find_run, run_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class GitSurvey:
     def _read_status(self) -> bool:
         """Read what is checked out, and which of the runs' files are not as in the last commit."""
         paths = {place.shown(path) for place in self._places.values() for path in place.required_paths}
-        if len(paths) > 2:
+        if len(self._places) != 1:
             paths = _folders_of_runs()
         printed = self._ask(
             *("status", "--porcelain=v2", "--branch", "--no-ahead-behind", "--no-renames", "--untracked-files=all"),
@@ -174,6 +174,13 @@ class GitSurvey:
         admin = os.path.join(tree.common, "worktrees")
         linked = [os.path.join(admin, name) for name in os.listdir(admin)] if os.path.isdir(admin) else []
         return max([at for folder in (tree.common, *linked) if (at := _time_of_fetch(folder))], default=None)
+
+    def find_runs_on_remotes(self) -> Branch | None:
+        """Return the branch with runs that `git pull` would bring, else the newest remote-tracking branch with runs."""
+        for one in [*self._pulled, *[one for one in self._read_far() if one.is_remote]]:
+            if any([run_at(self.root, path) for path in self._files_in(one.commit) or ()]):
+                return one
+        return None
 
     # What is known of a run
 

@@ -30,6 +30,7 @@ LAYOUTS = (
 )
 OF_PLAN = "-run-"
 ACTIVE_FILES = (".fractary/faber/.active-run-id", ".fractary/faber/runs/.active-run-id")
+ATTRIBUTES_FILE = ".fractary/.gitattributes"  # how git merges and shows a run's files
 LOGS = ".fractary/faber/logs"
 HOOK_LOG = f"{LOGS}/hooks.log"
 

@@ -18,7 +18,7 @@ from faber_ledger.cli.setup.git_config import (
     make_settings,
     settings_to_make,
 )
-from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, FILES, IGNORE_FILE, git_file_change
+from faber_ledger.cli.setup.git_files import FILES, IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import check_not_ignored, is_ignored
 from faber_ledger.cli.setup.install_hooks import settings_change
 from faber_ledger.cli.setup.pre_commit import pre_commit_change
@@ -34,7 +34,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.git_command import top_of
-from faber_ledger.runs.run import find_root, find_run, run_ids
+from faber_ledger.runs.run import ATTRIBUTES_FILE, find_root, find_run, run_ids
 from faber_ledger.runs.settings import PATH
 
 if TYPE_CHECKING:

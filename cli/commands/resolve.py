@@ -29,6 +29,7 @@ from faber_ledger.runs.conflicts import BASE, OURS, THEIRS, Conflict, find_confl
 from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.run import Run, find_root
+from faber_ledger.runs.set_up import SET_UP, lacks_driver
 from faber_ledger.runs.state_merge import add_edits, fill_gutted, is_state, merge_states
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def resolve(dry_run: bool, as_json: bool) -> int:
     if not dry_run:
         _project(found, results)
     show({"dry_run": dry_run, "files": results}, _lines(results, dry_run), as_json=as_json)
+    if lacks_driver(root):
+        warn(f"note: git has no driver that merges these files in this clone: `{SET_UP}` sets it up")
     return 1 if any(not result["mended"] for result in results) else 0
 
 

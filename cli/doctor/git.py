@@ -18,7 +18,7 @@ from faber_ledger.cli.setup.git_config import (
     make_settings,
     settings_to_make,
 )
-from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, IGNORE_FILE, git_file_change
+from faber_ledger.cli.setup.git_files import IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import check_not_ignored, files_that_travel, rules_against
 from faber_ledger.cli.setup.tracking import list_altered, list_unseen
 from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git
@@ -29,6 +29,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.run import (
+    ATTRIBUTES_FILE,
     COPY_ENDINGS,
     HOOK_LOG,
     LOGS,

@@ -10,6 +10,7 @@ from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.run import (
     ACTIVE_FILES,
+    ATTRIBUTES_FILE,
     LEDGER,
     METADATA,
     RUNS,
@@ -40,7 +41,6 @@ def _patterns(name: str) -> list[str]:
     return [*[f"{folder}/**/{name}" for folder in folders], f"{folders[1]}/**/{with_suffix(name, '*')}"]
 
 
-ATTRIBUTES_FILE = ".fractary/.gitattributes"
 # A filter, such as that of `git lfs track "*.db"`, would have git store something else, which no merge can read.
 # Hosting sites fold generated files in a pull request.
 OURS = "merge=faber-ledger -filter linguist-generated"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, IGNORE_FILE, git_file_change
+from faber_ledger.cli.setup.git_files import IGNORE_FILE, git_file_change
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.runs.git_command import complaint, run_git
-from faber_ledger.runs.run import ACTIVE_FILES, find_run, run_ids
+from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, find_run, run_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

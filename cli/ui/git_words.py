@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.texts import duration
 from faber_ledger.ledger.clock import utc_text
+from faber_ledger.runs.in_git import GitSurvey
+from faber_ledger.runs.kept import kept_run_ids
+from faber_ledger.runs.run import run_ids
 
 if TYPE_CHECKING:
-    from faber_ledger.runs.in_git import Branch, GitSurvey, InGit
+    from faber_ledger.runs.in_git import Branch, InGit
 
 
 OLD_FETCH = 24 * 3600.0  # seconds
@@ -51,6 +54,20 @@ def not_in_git(survey: GitSurvey, found: InGit, at: float, seal: str, *, is_shar
     if survey.remotes and not (found.is_committed and is_pushed):
         steps.append(_push_command(survey))
     return NotIn(", ".join(_counts(survey, found, age)), "" if found.is_kept else " && ".join(steps))
+
+
+def hint_without_runs(root: str) -> str | None:
+    """Return what to do where the checked out branch has no run; None if work tree or clone has one."""
+    if run_ids(root) or any(True for _ in kept_run_ids(root)):
+        return None
+    survey = GitSurvey(root, [])
+    there = survey.find_runs_on_remotes() if survey.is_known else None
+    if there is None:
+        return "this branch has no run; if you worked on another machine, commit and push there, then `git pull` here"
+    if there is survey.upstream:
+        return f"this branch has no run, but {there.name} has: run `git pull`"
+    command = f"git switch {_remote_and_branch(survey, there).partition(' ')[2]}"
+    return f"this branch has no run, but {there.name} has: run `{command}`"
 
 
 def in_git_data(survey: GitSurvey, found: InGit) -> dict[str, Any]:

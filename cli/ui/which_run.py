@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from faber_ledger.cli.ui import texts
+from faber_ledger.cli.ui.git_words import hint_without_runs
 from faber_ledger.cli.ui.output import ask_number, tell, warn
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import NoActiveRun, RunShown, SeveralActiveRuns
@@ -182,7 +183,8 @@ def run_to_load(
     runs = used if records and used else runs
     if not runs:
         reason = active.reason_none
-        block = texts.NO_WORKFLOW_TO_LOAD + (f"\n{reason[0].upper()}{reason[1:]}" if reason else "")
+        more = [text for text in (reason, hint_without_runs(root)) if text]
+        block = "\n".join([texts.NO_WORKFLOW_TO_LOAD, *[f"{text[0].upper()}{text[1:]}" for text in more]])
         raise NoActiveRun("No active workflow found" + (f": {reason}" if reason else ""), block=block)
     if len(runs) == 1:
         log(f"✓ Auto-detected active workflow: {runs[0][0].run_id}")
@@ -318,9 +320,8 @@ def choose_run(root: str, text: str | None, active: ActiveRun | None = None, *, 
     active = active or active_run(root)
     if active.run_id is None:
         message = "no run is active here" + (f": {active.reason_none}" if active.reason_none else "")
-        raise NoActiveRun(
-            message, hint=_hint_to_restore(root, active) or "name one; `faber-ledger run list` shows them"
-        )
+        hint = _hint_to_restore(root, active) or hint_without_runs(root)
+        raise NoActiveRun(message, hint=hint or "name one; `faber-ledger run list` shows them")
     if active.is_shown:
         if records:
             raise _shown(active.run_id)

@@ -410,6 +410,53 @@ def test_a_clone_without_the_driver_is_named(clone: Clone, place: str) -> None:
     assert line_of(clone, begin="This clone: ") is None
 
 
+@pytest.mark.parametrize("command", [["resolve"], ["resolve", "--dry-run"]])
+def test_resolve_says_that_the_next_merge_needs_the_driver(clone: Clone, command: list[str]) -> None:
+    assert clone.faber(*command).stderr == ""
+    clone.forget_driver()
+    said = "note: git has no driver that merges these files in this clone: `faber-ledger init --git-only` sets it up\n"
+    assert clone.faber(*command).stderr == said
+
+
+@pytest.fixture
+def without_runs(clone: Clone) -> Clone:
+    """A second machine's clone of a repository whose main branch has no run."""
+    clone.git("rm", "-rq", ".fractary/runs", ACTIVE)
+    clone.git("commit", "-qm", "no run")
+    clone.git("push", "-q")
+    return second(clone)
+
+
+def test_where_nothing_was_pushed_the_other_machine_is_named(without_runs: Clone) -> None:
+    said = "this branch has no run; if you worked on another machine, commit and push there, then `git pull` here"
+    assert f"hint: {said}" in without_runs.faber("status", code=10).stderr
+    loaded = without_runs.faber("session-load", code=1)
+    assert f"\nT{said[1:]}\n" in loaded.stdout + loaded.stderr
+
+
+def test_where_a_branch_was_pushed_it_is_named(clone: Clone, without_runs: Clone) -> None:
+    clone.git("push", "-q", "origin", "HEAD~1:refs/heads/feature/258")
+    without_runs.git("fetch", "-q")
+    said = "hint: this branch has no run, but origin/feature/258 has: run `git switch feature/258`"
+    assert said in without_runs.faber("status", code=10).stderr
+    without_runs.git("switch", "-q", "feature/258")
+    assert without_runs.faber("status").stdout.startswith(f"Run: {RUN}\n")
+
+
+def test_where_the_branch_itself_has_a_run_to_pull(clone: Clone, without_runs: Clone) -> None:
+    clone.git("revert", "--no-edit", "HEAD")
+    clone.git("push", "-q")
+    without_runs.git("fetch", "-q")
+    said = "hint: this branch has no run, but origin/main has: run `git pull`"
+    assert said in without_runs.faber("status", code=10).stderr
+
+
+def test_where_the_clone_has_a_run_the_list_is_named(clone: Clone) -> None:
+    (clone.root / ACTIVE).unlink()
+    (clone.root / ".git" / "faber-ledger-run").unlink()
+    assert "hint: name one; `faber-ledger run list` shows them" in clone.faber("status", code=10).stderr
+
+
 def test_git_runs_no_program_of_a_repositorys_settings(clone: Clone, tmp_path: Path) -> None:
     clone.git("config", "core.fsmonitor", f"touch {tmp_path / 'ran'}; false")
     clone.record("second")

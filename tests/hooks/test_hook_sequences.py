@@ -445,8 +445,7 @@ def test_without_an_active_run_nothing_is_recorded_and_the_log_says_why(
     project.active_path.unlink()
     answer = project.deliver(recorded)
     assert (answer.code, answer.packet) == (0, None)
-    assert ("was never set up" in (answer.message or "")) == (recorded == STARTUP)
-    assert project.deliver(recorded).output == b""  # it is said once
+    assert answer.output == b""
     said = f"No active workflow found, skipping {skipped or ''}"
     assert said in answer.errors
     assert said in project.log_lines[0]

@@ -1,0 +1,105 @@
+"""A start in a clone that was never set up tells the user once, and never where the project does not use our driver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.project import Project
+
+STARTUP, RESUME = "SessionStart.startup.print", "SessionStart.resume.print"
+PRE, END = "PreCompact.auto.print", "SessionEnd.other.print"
+SAID = (
+    "this clone was never set up for faber-ledger, and git will not merge its files: run `faber-ledger init --git-only`"
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project that was set up and committed, as a clone has it: with the attributes, without the driver."""
+    project = Project.made(tmp_path / "project")
+    project.faber("init", "--git-only")
+    project.git("add", "-A")
+    project.git("commit", "-qm", "set up")
+    project.git("config", "--local", "--remove-section", "merge.faber-ledger")
+    project.git("config", "--local", "--remove-section", "diff.faber-ledger")
+    return project
+
+
+def without_run(project: Project) -> None:
+    project.active_path.unlink()
+
+
+def finished(project: Project) -> None:
+    project.change_state(status="completed")
+
+
+def shown(project: Project) -> None:
+    """Make the run a colleague's, whose own branch is not checked out."""
+    project.change_state(branch="feature")
+    project.git("add", "-A")
+    project.git("commit", "-qm", "a run")
+    project.git("clone", "-q", ".", "../clone")
+    project.root = project.root.parent / "clone"
+
+
+@pytest.mark.parametrize("change", [None, without_run, finished, shown])
+def test_the_first_start_tells_the_user_and_no_other(project: Project, change: Any) -> None:
+    if change is not None:
+        change(project)
+    answer = project.deliver(STARTUP)
+    assert (answer.message or "").startswith("faber-ledger: ")
+    assert (answer.message or "").endswith(SAID)
+    assert SAID not in (answer.packet or "")
+    assert (answer.packet is not None) == (change in (None, shown))
+    assert SAID not in (project.deliver(STARTUP, client="another").message or "")
+
+
+@pytest.mark.parametrize("recorded", [PRE, END])
+def test_only_a_start_tells(project: Project, recorded: str) -> None:
+    project.deliver(recorded)
+    project.deliver(STARTUP, fields={"agent_id": "a1", "agent_type": "Explore"})
+    assert SAID in (project.deliver(STARTUP).message or "")
+
+
+def test_a_clone_that_was_set_up_is_not_told_even_if_it_loses_its_settings_later(project: Project) -> None:
+    project.faber("init", "--git-only")
+    assert project.deliver(STARTUP).message is None
+    project.git("config", "--local", "--remove-section", "merge.faber-ledger")
+    assert project.deliver(RESUME).message is None
+    assert "`faber-ledger init --git-only`" in project.faber("status").stdout
+
+
+def test_a_driver_in_the_users_own_settings_is_enough(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text('[merge "faber-ledger"]\n\tdriver = faber-ledger merge-driver %O %A %B -- %P\n')
+    assert project.deliver(STARTUP, env={"GIT_CONFIG_GLOBAL": str(tmp_path / "config")}).message is None
+
+
+def no_attributes(project: Project) -> None:
+    (project.root / ".fractary" / ".gitattributes").unlink()
+
+
+def other_attributes(project: Project) -> None:
+    (project.root / ".fractary" / ".gitattributes").write_text("*.md text\n")
+
+
+@pytest.mark.parametrize("change", [no_attributes, other_attributes])
+def test_a_project_without_our_attributes_is_told_once_it_has_them(project: Project, change: Any) -> None:
+    change(project)
+    assert project.deliver(STARTUP).message is None
+    project.git("checkout", "-q", "--", ".fractary/.gitattributes")
+    assert SAID in (project.deliver(RESUME).message or "")
+
+
+def test_a_linked_worktree_shares_the_note(project: Project, tmp_path: Path) -> None:
+    project.deliver(STARTUP)
+    project.git("worktree", "add", "-q", str(tmp_path / "tree"))
+    tree = Project(tmp_path / "tree")
+    tree.write(".fractary/faber/.active-run-id", "none\n")
+    assert SAID not in (tree.deliver(STARTUP).message or "")
+
+
+def test_where_nothing_can_be_noted_nothing_is_told(project: Project) -> None:
+    (project.root / ".git" / "faber-ledger").write_text("no folder")
+    assert SAID not in (project.deliver(STARTUP).message or "")
