@@ -225,7 +225,8 @@ def _decide(root: str, *, is_alone: bool) -> ActiveRun:
         holder = None if is_free else claimed_in_worktree(root, word.run_id)
         if holder is None:
             return ActiveRun(root, words, word, is_shown=None)
-        reason = f"the active file came with the commit, and {word.run_id} is active in {holder}"
+        where = f"and {word.run_id} is active in {holder}; `faber-ledger run resume {word.run_id}` makes it active here"
+        reason = f"the active file came with the commit, {where}"
         candidates = [one for one in candidates if one.run_id != word.run_id]
 
 

@@ -52,19 +52,15 @@ def run_ids_here(root: str) -> list[str]:
 
 
 def runs_here(root: str) -> list[Run]:
-    """Return the work tree's runs and those that no work tree of this clone has, by their ids; raises InvalidRunId.
+    """Return the runs that this clone has, each as `run_here` does, by their ids; raises InvalidRunId.
 
-    The latter are kept runs: of a branch that is not checked out, or deleted; the clone keeps them until `run forget`.
+    A run that the work tree lacks may be of another branch or work tree, or deleted: the clone keeps it until
+    `run forget`.
     """
-    from faber_ledger.runs.copies import runs_in_other_work_trees  # loads SQLite, as in `kept_run`
-
     runs = [find_run(root, run_id) for run_id in run_ids(root)]
     there = {run.run_id for run in runs}
     for run_id in kept_run_ids(root):
-        if run_id in there:
-            continue
-        here = run_here(root, run_id)
-        if here.is_kept and not any([run.is_recorded() for run in runs_in_other_work_trees(here)]):
+        if run_id not in there and (here := run_here(root, run_id)).is_kept:
             runs.append(here)
     return sorted(runs, key=lambda run: run.run_id)
 

@@ -21,13 +21,12 @@ from faber_ledger.projections.blocks import blocks_of, current_session, session_
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import mirror_path
-from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.left_state import runs_in_clone
 from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.old_copies import run_list_path
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.projecting import known_members
-from faber_ledger.runs.run import Run, is_run_id
+from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import is_state_ignored, read_state
 from faber_ledger.runs.united import open_united
 
@@ -53,8 +52,6 @@ def list_runs(root: str) -> list[Row]:
     """
     runs = runs_in_clone(root)
     active = active_run(root).run_id
-    if active is not None and is_run_id(active) and active not in [run.run_id for run in runs]:
-        runs += [here for here in [run_here(root, active)] if here.is_kept]  # another work tree has it
     known = _load(root)
     entries: Entries = {}
     times: dict[str, str] = {}

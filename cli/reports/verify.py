@@ -67,7 +67,7 @@ def run_findings(run: Run, *, is_one_of_many: bool = False) -> list[LogProblem]:
 
 def _not_in_tree(run: Run) -> LogProblem:
     """Return the note on a kept run; the copy of its state is for this program alone, and is not compared."""
-    what = "in no work tree: the log that this clone keeps below the git directory was verified"
+    what = "not in this work tree: the log that this clone keeps below the git directory was verified"
     hint = f"check its branch out, or run `faber-ledger run resume {run.run_id}` to bring its files here"
     return LogProblem("not_in_tree", None, what, hint)
 

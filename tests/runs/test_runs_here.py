@@ -78,7 +78,7 @@ def test_verify_all_verifies_the_logs_below_the_git_directory(project: Project) 
     done = project.faber("verify", "--all")
     assert done.returncode == 0, done.stdout
     for run in (RUN, OTHER):
-        assert f"{run}: sound\n{run}: note: in no work tree" in done.stdout
+        assert f"{run}: sound\n{run}: note: not in this work tree" in done.stdout
     assert "rolled" not in done.stdout
     mirror = project.root / ".git" / "faber-ledger" / "runs" / OTHER / "ledger.db"
     content = mirror.read_bytes()
@@ -130,8 +130,32 @@ def test_a_command_that_writes_all_runs_leaves_those_of_other_branches(project: 
         assert not (project.root / ".fractary" / "runs").exists()
 
 
-def test_a_run_that_another_work_tree_has_is_listed_there_unless_it_is_active_here(project: Project) -> None:
+def test_a_run_that_another_work_tree_has_is_listed_and_read_too(project: Project) -> None:
     project.git("worktree", "add", "-q", "../there", "feature")
-    assert list(listed(project)) == [RUN]
-    assert sorted(listed(Project(project.root.parent / "there", RUN))) == sorted([RUN, OTHER])
+    there = Project(project.root.parent / "there", RUN)
+    assert {row["in_work_tree"] for row in listed(project).values()} == {False}
+    assert {row["in_work_tree"] for row in listed(there).values()} == {True}
     assert OTHER in printed(project, "status", "other")
+
+
+def test_a_new_work_tree_lists_the_run_that_was_never_committed(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.deliver(START, client="one", pid="1")
+    project.git("worktree", "add", "-q", "../there", "-b", "new")
+    there = Project(tmp_path / "there", RUN)
+    assert listed(there)[RUN]["in_work_tree"] is False
+    assert "`faber-ledger run list` shows them" in there.faber("status").stderr
+    assert "`faber-ledger run resume RUN` brings its files here" in printed(there, "run", "list")
+    assert RUN in printed(there, "log", RUN[:-4], "--json") + printed(there, "status", RUN[:-4])
+
+
+def test_a_work_tree_on_a_new_branch_is_told_how_to_use_the_run_that_is_active_elsewhere(tmp_path: Path) -> None:
+    project = Project.noted(tmp_path / "project")
+    project.git("worktree", "add", "-q", "../there", "-b", "new")
+    there = Project(tmp_path / "there", RUN)
+    way_in = f"is active in {project.root}; `faber-ledger run resume {RUN}` makes it active here"
+    assert way_in in there.faber("status").stderr
+    assert way_in in (there.deliver(START, client="two", pid="2").message or "")
+    assert there.faber("run", "resume", RUN).returncode == 0
+    assert there.faber("status").returncode == 0
+    assert there.deliver(START, client="two", pid="2").packet

@@ -28,9 +28,9 @@ COLUMNS = ("run", "status", "phase", "sessions", "open", "events", "last event")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N runs.")
 @json_option
 def run_list(status: str | None, work_id: str | None, limit: int | None, as_json: bool) -> None:
-    """List the runs of this project, those with the newest event first; the active one is marked with `*`.
+    """List the runs that this clone has, those with the newest event first; the active one is marked with `*`.
 
-    `~` marks a run whose files no work tree of this clone has, as one of a branch that is not checked out.
+    `~` marks a run whose files this work tree does not have, as one of another branch or work tree.
 
     \b
     Example: faber-ledger run list --status in_progress --limit 10
@@ -67,8 +67,8 @@ def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:
 def _lines_about_kept(rows: list[dict[str, Any]]) -> Iterator[str]:
     if any([not row["in_work_tree"] and not row["active"] for row in rows]):
         yield (
-            "~ is a run whose files are in no work tree: shown as this clone keeps it below the git directory;"
-            " check its branch out, or bring its files here with `faber-ledger run resume RUN`"
+            "~ is a run whose files are not in this work tree: shown as this clone keeps it below the git directory;"
+            " `faber-ledger run resume RUN` brings its files here"
         )
 
 
