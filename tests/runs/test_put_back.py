@@ -538,3 +538,32 @@ def test_a_merge_driver_knows_the_run_of_this_work_tree(main_names: Developer) -
     ann.git("merge", "-q", "mine")
     assert (ann.root / ACTIVE).read_text() == "bob\n"
     assert ann.active == "mine"
+
+
+@pytest.mark.parametrize("how", ["merge", "squash"])
+def test_after_the_merge_a_worktree_is_cleaned_up_without_a_put_back(site: Site, ann: Developer, how: str) -> None:
+    ann.git("worktree", "add", "-q", "-b", "mine", "../linked", "origin/main")
+    linked = Developer(ann.root.parent / "linked")
+    linked.faber("run", "start", "--work-id", "1", "--run-id", "mine", "--yes")
+    linked.release("mine")
+    linked.commit("mine")
+    linked.git("push", "-q", "origin", "mine")
+    site.merge("mine", how)
+    ann.git("pull", "-q")
+    assert "put back" not in linked.faber("run", "finish").stdout.lower()
+    assert f"removed: {linked.root}" in ann.faber("worktree", "cleanup").stdout
+
+
+def test_a_worktree_is_cleaned_up_after_its_put_back(site: Site, ann: Developer) -> None:
+    ann.git("worktree", "add", "-q", "-b", "mine", "../linked", "origin/main")
+    linked = Developer(ann.root.parent / "linked")
+    linked.faber("run", "start", "--work-id", "1", "--run-id", "mine", "--yes")
+    linked.commit("mine")
+    linked.release("mine")
+    assert f"Put back before the merge: {ACTIVE}" in linked.faber("run", "finish").stdout
+    linked.faber("seal")
+    linked.git("commit", "-qm", "finish")
+    linked.git("push", "-q", "origin", "mine")
+    site.merge("mine", "squash")
+    ann.git("pull", "-q")
+    assert f"removed: {linked.root}" in ann.faber("worktree", "cleanup").stdout

@@ -13,6 +13,7 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, tell, warn
 from faber_ledger.cli.ui.which_run import check_in_tree, choose_run
 from faber_ledger.cli.worktrees.cleanup import clean_up, cleanup_lines, list_costs
+from faber_ledger.cli.worktrees.git import find_base_containing
 from faber_ledger.cli.worktrees.removal import HERE, list_blockers
 from faber_ledger.cli.worktrees.survey import Site, survey_and_record
 from faber_ledger.ledger.clock import now, utc_text
@@ -22,6 +23,7 @@ from faber_ledger.ledger.lock import RunLock
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active import active_run, check_not_claimed_elsewhere
 from faber_ledger.runs.git import work_tree_of
+from faber_ledger.runs.git_command import run_git
 from faber_ledger.runs.progress import phase_statuses
 from faber_ledger.runs.put_back import put_back
 from faber_ledger.runs.run import Run, find_root
@@ -111,12 +113,23 @@ def _complete(run: Run, at: float) -> None:
 
 
 def _put_back(run: Run) -> list[str]:
-    """Put the active files back, and return them; the run is completed also where git or a file refuses."""
+    """Put the active files back, and return them; none after the merge, when that would only change the work tree.
+
+    The run is completed also where git or a file refuses.
+    """
     try:
-        return put_back(run, warn)
+        return [] if _is_merged(run) else put_back(run, warn)
     except LedgerError as error:
         warn(f"⚠️  the active file is not put back: {error.message}; `faber-ledger seal {run.run_id}` tries again")
         return []
+
+
+def _is_merged(run: Run) -> bool:
+    """Return whether a main branch contains HEAD, and with it the run."""
+    head = run_git("rev-parse", "--verify", "--quiet", "HEAD", at=run.root)
+    if head.returncode or run_git("cat-file", "-e", f"HEAD:./{run.shown(run.ledger_path)}", at=run.root).returncode:
+        return False
+    return find_base_containing(head.stdout.decode().strip(), run.root) is not None
 
 
 def _clean_up(site: Site, records: list[Record], at: float) -> None:
