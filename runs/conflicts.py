@@ -1,12 +1,16 @@
-"""Runs' files that a merge left in conflict, as git's index has them."""
+"""Runs' files in conflict: those that a merge left in git's index, and those in which conflict markers stand."""
 
 from __future__ import annotations
 
 import os
 from typing import NamedTuple
 
-from faber_ledger.runs.git_command import git
-from faber_ledger.runs.run import ACTIVE_FILES, LEDGER, STATE, Run, run_at
+from faber_ledger.files.change import read_file
+from faber_ledger.files.conflict_markers import has_markers, split_sides
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs.git_command import git, run_git, top_of
+from faber_ledger.runs.run import ACTIVE_FILES, LEDGER, STATE, Run, find_run, run_at, run_ids
+from faber_ledger.runs.state_file import stopped_merge
 
 BASE, OURS, THEIRS = "1", "2", "3"  # git's stages of a file in conflict
 
@@ -14,13 +18,15 @@ BASE, OURS, THEIRS = "1", "2", "3"  # git's stages of a file in conflict
 class Conflict(NamedTuple):
     """A file in conflict: its path from the project's root, its run (None: the active file), its blobs by stage.
 
-    `kind` is one of `RUN_FILES`, whatever the file's name is; empty for the active file.
+    `kind` is one of `RUN_FILES`, whatever the file's name is; empty for the active file. A file that has conflict
+    markers, and is not in conflict in the index, has no blobs; `marked` is its content.
     """
 
     path: str
     run: Run | None
     kind: str
     blobs: dict[str, str]
+    marked: bytes | None = None
 
     @property
     def is_ledger(self) -> bool:
@@ -36,9 +42,15 @@ class Conflict(NamedTuple):
         """Return the content of one side; None if that side does not have the file."""
         return git("cat-file", "blob", self.blobs[stage]) if stage in self.blobs else None
 
+    def sides(self) -> tuple[bytes | None, bytes | None, bytes | None]:
+        """Return base, our side and their side; both sides of markers that cannot be read are the whole file."""
+        if self.marked is None:
+            return self.side(BASE), self.side(OURS), self.side(THEIRS)
+        return split_sides(self.marked) or (b"", self.marked, self.marked)
+
 
 def find_conflicts(root: str, top: str) -> list[Conflict]:
-    """Return the conflicts of runs' ledgers and states, and of the active file; all other files are the user's."""
+    """Return the index's conflicts of runs' ledgers and states, and of the active file; other files are the user's."""
     prefix = os.path.relpath(os.path.realpath(root), os.path.realpath(top)).replace(os.sep, "/") + "/"
     prefix = prefix.removeprefix("./")
     blobs: dict[str, dict[str, str]] = {}
@@ -56,3 +68,45 @@ def find_conflicts(root: str, top: str) -> list[Conflict]:
         if run is not None or inside in ACTIVE_FILES:
             found.append(Conflict(inside, run, kind, sides))
     return found
+
+
+def find_marked(root: str) -> list[Conflict]:
+    """Return the states of runs, and the active files, in which conflict markers stand, committed or not."""
+    runs = [find_run(root, run_id) for run_id in run_ids(root)]
+    files = [(run.shown(run.state_path), run, STATE) for run in runs] + [(name, None, "") for name in ACTIVE_FILES]
+    found = []
+    for path, run, kind in files:
+        try:
+            content = read_file(os.path.join(root, *path.split("/")))
+        except LedgerError:
+            continue
+        if content is not None and has_markers(content):
+            found.append(Conflict(path, run, kind, {}, content))
+    return found
+
+
+def base_of_markers(root: str, path: str, other: str | None) -> bytes:
+    """Return a marked file as it was before the two sides; empty if that is unknown, as after a rebase.
+
+    The sides are HEAD and `other` if a merge has stopped, else the parents of the merge that has brought the markers.
+    """
+    sides = ["HEAD", other] if other is not None else []
+    if not sides:
+        done = run_git("rev-list", "--max-count=1", "--parents", "HEAD", "--", path, at=root)
+        sides = done.stdout.decode().split()[1:]
+    if len(sides) != 2:
+        return b""
+    base = run_git("merge-base", *sides, at=root).stdout.decode().strip()
+    done = run_git("cat-file", "blob", f"{base}:./{path}", at=root)
+    return done.stdout if base and done.returncode == 0 else b""
+
+
+def check_not_in_conflict(run: Run) -> None:
+    """Raise StateInvalid if a merge has stopped at a run's state: it is in conflict in the index, or has markers."""
+    try:
+        content = read_file(run.state_path)
+    except LedgerError:
+        return
+    is_unmerged = top_of(run.root) is not None and git("ls-files", "-u", "--", run.shown(run.state_path), at=run.root)
+    if is_unmerged or (content is not None and has_markers(content)):
+        raise stopped_merge(run)

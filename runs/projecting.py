@@ -151,6 +151,12 @@ def _restore_state(run: Run, *, is_away: bool) -> str | None:
     return name
 
 
+def find_committed(run: Run, revision: str) -> tuple[str, bytes] | None:
+    """Return the newest commit's name and its valid state of the run, a complete one if there is any; or None."""
+    found = _best_of(_read_commits(run, revision))
+    return None if found is None else (found[0], found[1].text.encode())
+
+
 def _best_of(states: Iterable[OldState]) -> OldState | None:
     """Return the first complete state, else the first that has `status` or `phases`, else None."""
     partial = None

@@ -153,9 +153,7 @@ def parse_state(run: Run, content: bytes) -> JsonText:
         raise _invalid(run, f"not UTF-8 at byte {error.start}") from error
     except ValueError as error:
         if _is_unmerged(run, content):
-            reason = "a merge has stopped at it"
-            hint = "run `faber-ledger resolve`, which unites the two sides; a backup would lose keys of one"
-            raise StateInvalid(reason, path=run.shown(run.state_path), hint=hint) from error
+            raise stopped_merge(run) from error
         raise _invalid(run, _reason(error, content)) from error
     named = document.value.get("run_id")
     if named is not None and named != run.run_id:
@@ -165,6 +163,12 @@ def parse_state(run: Run, content: bytes) -> JsonText:
             hint="restore the run's own state.json from git, or move this one to its own run",
         )
     return document
+
+
+def stopped_merge(run: Run) -> StateInvalid:
+    """Return the error for a state that is in conflict."""
+    hint = "run `faber-ledger resolve`, which unites the two sides; a backup would lose keys of one"
+    return StateInvalid("a merge has stopped at it", path=run.shown(run.state_path), hint=hint)
 
 
 def _is_unmerged(run: Run, content: bytes) -> bool:

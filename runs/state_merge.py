@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 
+from faber_ledger.files.conflict_markers import split_sides
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError
@@ -37,6 +38,22 @@ def merge_states(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[L
         raise LedgerError(f"a side cannot be read: {error}") from error
     merged = None if _has_gutted_side(*sides) else _merge_lines(*sides)
     return (merged, []) if merged is not None and is_state(merged) else merge_by_key(*sides)
+
+
+def settle_markers(content: bytes, base: bytes) -> tuple[bytes, list[Left]] | None:
+    """Return a state as it is, or merged from the two sides of its conflict markers, and the keys left to a person.
+
+    `base` is used where the markers have none. None if it is no state, and has no markers between two states.
+    """
+    if is_state(content):
+        return content, []
+    sides = split_sides(content)
+    if sides is None or not (is_state(sides[1]) and is_state(sides[2])):
+        return None
+    try:
+        return merge_states(sides[0] or base, *sides[1:])
+    except LedgerError:  # the states of two runs
+        return None
 
 
 def _align_blocks(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, bytes, bytes]:

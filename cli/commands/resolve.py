@@ -14,6 +14,7 @@ from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import project_again
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.files.change import read_file
+from faber_ledger.files.conflict_markers import has_markers
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed
@@ -25,12 +26,14 @@ from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import state_write
 from faber_ledger.runs.active import theirs_is_claimed_here
 from faber_ledger.runs.clone import is_recovery_due
-from faber_ledger.runs.conflicts import BASE, OURS, THEIRS, Conflict, find_conflicts
+from faber_ledger.runs.conflicts import OURS, THEIRS, Conflict, base_of_markers, find_conflicts, find_marked
 from faber_ledger.runs.git_command import git, top_of
+from faber_ledger.runs.git_operation import stopped_operation
+from faber_ledger.runs.projecting import find_committed
 from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
-from faber_ledger.runs.state_merge import add_edits, fill_gutted, is_state, merge_states
+from faber_ledger.runs.state_merge import add_edits, fill_gutted, is_state, merge_states, settle_markers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
     from faber_ledger.runs.state_merge import Left
 
     Result = dict[str, Any]
+    Settled = tuple[bytes, list[Left]]
+    Resolved = tuple[str, bytes | None, list[Left]]
 
 
 LONGEST = 300
@@ -50,12 +55,13 @@ UNREADABLE = (
 @click.option("--dry-run", is_flag=True, help="Show what would be done and write nothing.")
 @json_option
 def resolve(dry_run: bool, as_json: bool) -> int:
-    """Resolve conflicts in the index, as a clone without the merge driver or a hosting site leaves them.
+    """Resolve conflicts in the index or committed with their markers, as a clone without the merge driver leaves them.
 
     \b
     Ledgers are united, our blocks of state.json are written again, the active file stays
     ours, and all of them are staged. Where both sides changed the same key of another tool,
-    both values are shown and the conflict is left.
+    both values are shown and the conflict is left. A side or a file that is no state is
+    replaced by the newest commit with a valid one.
     Example: faber-ledger resolve --dry-run
     Exit codes: 0 all resolved, or nothing to resolve; 1 a conflict is left; 2 wrong usage; 11 locked.
     """
@@ -64,6 +70,8 @@ def resolve(dry_run: bool, as_json: bool) -> int:
     if top is None:
         raise GitFailed("this is not a git repository", hint="run it in the clone whose merge stopped")
     found = find_conflicts(root, top)
+    known = {conflict.path for conflict in found}
+    found += [conflict for conflict in find_marked(root) if conflict.path not in known]
     results = [_resolve(root, conflict, dry_run) for conflict in found]
     if not dry_run:
         _project(found, results)
@@ -136,23 +144,77 @@ def _list_readable(path: str) -> list[str]:
     return [path]
 
 
-def _choose(root: str, conflict: Conflict, path: str) -> tuple[str, bytes | None, list[Left]]:
+def _choose(root: str, conflict: Conflict, path: str) -> Resolved:
     """Return how another file is resolved, its bytes (None: it is right as it is), and the keys that are left."""
-    base, ours, theirs = (conflict.side(stage) for stage in (BASE, OURS, THEIRS))
+    base, ours, theirs = conflict.sides()
     here = read_file(path)
     if ours is None or theirs is None:
         side = ours if theirs is None else theirs
         if side is not None and conflict.is_state:
             side = fill_gutted(side, base or b"")
         return "the side that has it", side, []
-    if not conflict.is_state:
+    if conflict.run is None:
         named = [side.decode(errors="replace").strip() for side in (ours, theirs)]
         own = theirs if theirs_is_claimed_here(root, *named) else ours
-        return "ours stays", None if here is not None and b"<<<<<<<" not in here else own, []
-    merged, left = merge_states(base or b"", ours, theirs)
+        if has_markers(own):
+            raise LedgerError("its markers are not around two runs: write the id of the run into it")
+        return "ours stays", None if here is not None and not has_markers(here) else own, []
+    if conflict.marked is not None:
+        other = stopped_operation(root).other
+        return _settle(conflict.run, conflict.marked, base_of_markers(root, conflict.path, other))
+    return _merge(conflict.run, base or b"", ours, theirs, here)
+
+
+def _settle(run: Run, marked: bytes, base: bytes) -> tuple[str, bytes, list[Left]]:
+    """Resolve a state with conflict markers."""
+    settled = settle_markers(marked, base)
+    if settled is None:
+        name, state = _take_committed(run, "HEAD")
+        return f"its markers are not around two states, so it is taken from {name}", state, []
+    return _worded(*settled)
+
+
+def _merge(run: Run, base: bytes, ours: bytes, theirs: bytes, here: bytes | None) -> tuple[str, bytes, list[Left]]:
+    """Resolve a state in conflict; `here` is the file, which a person may have edited meanwhile.
+
+    A side that is no state is the newest valid one of its commits; if it has none, the other side is used alone.
+    """
+    mine, about_mine = _read_side(run, ours, "HEAD", "our side")
+    other, about_other = _read_side(run, theirs, stopped_operation(run.root).other, "their side")
+    if mine is None and other is None:
+        raise LedgerError("neither side can be read, nor a commit with it")
+    first, left = mine or other or (b"", [])
+    state = first
+    if mine is not None and other is not None:
+        state, found = merge_states(base, mine[0], other[0])
+        left = [*left, *other[1], *found]
     if here is not None and is_state(here):
-        merged, left = add_edits(base or b"", ours, merged, left, here)
-    return "both sides changed the same key" if left else "our blocks, and both sides' keys", merged, left
+        state, left = add_edits(base, first, state, left, here)
+    how, state, left = _worded(state, left)
+    return "; ".join([how, *filter(None, [about_mine, about_other])]), state, left
+
+
+def _read_side(run: Run, side: bytes, revision: str | None, name: str) -> tuple[Settled | None, str]:
+    """Return one side's state with the keys that its own markers leave, and a remark if the side cannot be read."""
+    settled = settle_markers(side, b"")
+    if settled is not None:
+        return settled, ""
+    found = find_committed(run, revision) if revision else None
+    if found is None:
+        return None, f"{name} cannot be read and is left out"
+    return (found[1], []), f"{name} cannot be read, and {found[0]} is in its place"
+
+
+def _take_committed(run: Run, revision: str) -> tuple[str, bytes]:
+    found = find_committed(run, revision)
+    if found is None:
+        raise LedgerError("its markers are not around two states, and no commit has a valid one")
+    return found
+
+
+def _worded(state: bytes, left: list[Left]) -> tuple[str, bytes, list[Left]]:
+    """Return how a state is merged, the state, and the keys that are left."""
+    return "both sides changed the same key" if left else "our blocks, and both sides' keys", state, left
 
 
 def _project(found: list[Conflict], results: list[Result]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from faber_ledger.ledger.clock import now
 from faber_ledger.recording.recording import record_before_projecting
+from faber_ledger.runs.conflicts import check_not_in_conflict
 from faber_ledger.runs.projecting import reproject, restore_backup
 
 if TYPE_CHECKING:
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def project_run(run: Run, *, rebuild: bool, restore: bool, warn: Callable[[str], None]) -> dict[str, Any]:
-    """Write a run's blocks, restoring a backup first if needed, and return the outcome; raises as `reproject`."""
+    """Write a run's blocks, restoring a backup first if needed, and return the outcome; raises as `reproject`.
+
+    Raises StateInvalid, too, for a state in conflict: a projection or a backup would lose one side's keys.
+    """
+    check_not_in_conflict(run)
     missing = not os.path.lexists(run.state_path)
     if restore:
         used, has_events = restore_backup(run, warn=warn)

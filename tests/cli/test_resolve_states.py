@@ -1,0 +1,232 @@
+"""`faber-ledger resolve` and a state.json with conflict markers, committed or not, in every layout."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from support.clones import ACTIVE, RUN, STATE, Clone
+from support.command import COMMAND
+from support.project import usual_state
+
+PLAN = ".fractary/faber/runs/plan-258"
+
+
+class Layout(NamedTuple):
+    """Where a run's files are, and its id."""
+
+    state: str
+    ledger: str
+    run_id: str
+
+
+LAYOUTS = {
+    "ours": Layout(".fractary/runs/issue-258/state.json", ".fractary/runs/issue-258/ledger.db", "issue-258"),
+    "fabers": Layout(
+        ".fractary/faber/runs/issue-258/state.json", ".fractary/faber/runs/issue-258/ledger.db", "issue-258"
+    ),
+    "plan": Layout(f"{PLAN}/2026-04-17/state.json", f"{PLAN}/2026-04-17/ledger.db", "plan-258-run-2026-04-17"),
+    "shared": Layout(f"{PLAN}/state-2026-04-17.json", f"{PLAN}/ledger-2026-04-17.db", "plan-258-run-2026-04-17"),
+    "shared, by its path": Layout(
+        f"{PLAN}/state-2026-04-17.json", f"{PLAN}/ledger-2026-04-17.db", "plan-258/2026-04-17"
+    ),
+}
+every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
+
+
+def seen(clone: Clone, layout: Layout) -> Clone:
+    clone.state_path, clone.ledger = clone.root / layout.state, clone.root / layout.ledger
+    return clone
+
+
+def begin(root: Path, layout: Layout) -> Clone:
+    """Make a repository without the merge driver, with a run that has one session, all committed."""
+    clone = seen(Clone(root), layout)
+    root.mkdir()
+    clone.git("init", "-q", "-b", "main")
+    clone.faber("init", "--git-only")
+    clone.forget_driver()
+    clone.state_path.parent.mkdir(parents=True)
+    clone.put({**usual_state(layout.run_id), "updated_at": "2026-01-05T14:30:22Z", "notes": {"a": 1, "b": 2, "c": 3}})
+    (root / ACTIVE).parent.mkdir(exist_ok=True)
+    (root / ACTIVE).write_text(f"{layout.run_id}\n")
+    clone.record("first")
+    clone.commit("begin")
+    return clone
+
+
+def begin_two(tmp_path: Path, layout: Layout = LAYOUTS["ours"]) -> tuple[Clone, Clone]:
+    one = begin(tmp_path / "one", layout)
+    return one, seen(one.clone("other", driver=False), layout)
+
+
+def stop_with_markers(one: Clone, other: Clone, style: str = "merge") -> None:
+    """Merge another machine's session without the driver, so that git writes markers into state.json."""
+    one.change(updated_at="2026-01-06T10:00:00Z", status="paused", mine=1)
+    other.change(updated_at="2026-01-07T10:00:00Z", theirs=2, artifacts={"x": "y"})
+    one.advance("here")
+    other.advance("there")
+    one.git("config", "merge.conflictStyle", style)
+    one.git("pull", "--no-rebase", "../other", "main", code=1)
+    assert one.state_path.read_text().count("<<<<<<< ") >= 1
+
+
+def commit_markers(one: Clone) -> None:
+    """Commit the markers, as a colleague without the program does."""
+    one.git("checkout", "--theirs", "--", str(one.ledger))
+    one.git("add", "-A")
+    one.git("commit", "-qm", "with markers")
+    assert "<<<<<<< " in one.git("show", f"HEAD:{one.state_path.relative_to(one.root)}")
+
+
+def assert_both(one: Clone, run_id: str) -> None:
+    """Check that the state has both sides' keys, that it shows the ledger, and that all of it is staged."""
+    names = ("status", "mine", "theirs", "artifacts", "updated_at")
+    assert [one.state[name] for name in names] == ["paused", 1, 2, {"x": "y"}, "2026-01-07T10:00:00Z"]
+    assert one.faber("verify", run_id).stdout == f"{run_id}: sound\n"
+    assert [line for line in one.git("status", "--porcelain").splitlines() if line[1] != " "] == []
+
+
+@every_layout
+def test_committed_markers_are_resolved_and_staged(tmp_path: Path, layout: Layout) -> None:
+    one, other = begin_two(tmp_path, layout)
+    stop_with_markers(one, other)
+    commit_markers(one)
+    for command in (["status"], ["project"], ["project", "--restore"], ["verify", layout.run_id], ["seal"]):
+        done = one.call(str(COMMAND), *command)
+        assert done.returncode != 0
+        assert "`faber-ledger resolve`" in done.stdout + done.stderr, command
+    before = one.state_path.read_bytes()
+    line = f"{layout.state}: our blocks, and both sides' keys\n"
+    assert one.faber("resolve", "--dry-run").stdout == f"would resolve  {line}"
+    assert one.state_path.read_bytes() == before
+    assert one.faber("resolve").stdout == f"resolved  {line}"
+    assert_both(one, layout.run_id)
+    assert f"M  {layout.state}\n" in one.git("status", "--porcelain")
+    one.git("commit", "-qm", "resolved")
+    assert one.faber("resolve").stdout == "no files of runs are in conflict\n"
+
+
+@pytest.mark.parametrize("style", ["merge", "diff3", "zdiff3"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["LF", "CRLF"])
+def test_markers_of_every_style_that_came_with_a_pull_are_resolved(tmp_path: Path, style: str, newline: str) -> None:
+    one, other = begin_two(tmp_path)
+    stop_with_markers(one, other, style)
+    one.state_path.write_bytes(one.state_path.read_bytes().replace(b"\n", newline.encode()))
+    commit_markers(one)
+    third = seen(one.clone("third"), LAYOUTS["ours"])
+    third.faber("resolve")
+    assert_both(third, "issue-258")
+
+
+def test_markers_that_were_staged_during_the_merge_are_resolved(tmp_path: Path) -> None:
+    one, other = begin_two(tmp_path)
+    stop_with_markers(one, other)
+    one.git("checkout", "--theirs", "--", str(one.ledger))
+    one.git("add", "-A")
+    one.faber("resolve")
+    assert_both(one, "issue-258")
+
+
+def put_markers(clone: Clone, hunks: list[tuple[str, str, str]]) -> None:
+    """Put markers into the state: for each hunk, a line of the file, and the two sides' lines in its place."""
+    text = clone.state_path.read_text()
+    for line, ours, theirs in hunks:
+        assert line in text
+        text = text.replace(line, f"<<<<<<< HEAD\n{ours}\n=======\n{theirs}\n>>>>>>> theirs")
+    clone.state_path.write_text(text)
+
+
+def test_each_of_several_hunks_is_read_and_a_key_that_both_changed_is_left(tmp_path: Path) -> None:
+    one, _ = begin_two(tmp_path)
+    phase = f'  "current_phase": {json.dumps(one.state["current_phase"])},'
+    work = f'  "work_id": {json.dumps(one.state["work_id"])},'
+    put_markers(
+        one,
+        [(phase, '  "current_phase": "release",', f'{phase}\n  "theirs": 2,'), (work, f'{work}\n  "mine": 1,', work)],
+    )
+    one.commit("edited by hand")
+    output = one.faber("resolve", code=1).stdout
+    assert 'both sides changed the same key\n  current_phase\n    ours:   "release"\n' in output
+    assert "mine" not in output
+    assert [one.state[name] for name in ("current_phase", "mine", "theirs")] == ["release", 1, 2]
+
+
+def test_markers_that_are_not_around_two_states_are_replaced_by_the_newest_valid_commit(tmp_path: Path) -> None:
+    one, _ = begin_two(tmp_path)
+    one.change(status="paused", mine=1)
+    one.advance("second")
+    one.change(mine=2)
+    one.commit("newest")
+    backup = one.state_path.with_name("state.json.backup")
+    backup.write_text(one.state_path.read_text().replace('"mine": 2', '"mine": 3'))
+    put_markers(one, [('  "mine": 2', '  "mine": 2', '  "mine": {')])
+    one.commit("broken")
+    name = one.git("rev-parse", "HEAD~1")[:12]
+    line = f"{one.state_path.relative_to(one.root)}: its markers are not around two states, so it is taken from commit"
+    assert one.faber("resolve").stdout == f"resolved  {line} {name}\n"
+    assert one.state["mine"] == 2
+    assert one.faber("verify", "issue-258").stdout == "issue-258: sound\n"
+
+
+def test_the_sign_of_a_marker_inside_a_text_is_no_conflict(tmp_path: Path) -> None:
+    one, _ = begin_two(tmp_path)
+    one.change(notes="a\n<<<<<<< HEAD\n=======\n>>>>>>> x", more="<<<<<<< HEAD")
+    one.commit("a text")
+    before = one.state_path.read_bytes()
+    assert one.faber("resolve").stdout == "no files of runs are in conflict\n"
+    one.faber("project")
+    assert one.state_path.read_bytes() == before
+
+
+@pytest.mark.parametrize("broken_here", [True, False])
+def test_a_side_that_is_no_state_is_replaced_by_its_newest_valid_commit(tmp_path: Path, broken_here: bool) -> None:
+    one, other = begin_two(tmp_path)
+    one.change(mine=1)
+    one.advance("here")
+    other.change(theirs=2)
+    other.advance("there")
+    broken = one if broken_here else other
+    broken.state_path.write_text("{")
+    broken.commit("broken")
+    one.git("pull", "--no-rebase", "../other", "main", code=1)
+    name = "our side" if broken_here else "their side"
+    assert f"our blocks, and both sides' keys; {name} cannot be read, and commit " in one.faber("resolve").stdout
+    assert (one.state["mine"], one.state["theirs"]) == (1, 2)
+
+
+def test_a_side_with_committed_markers_is_merged(tmp_path: Path) -> None:
+    one, other = begin_two(tmp_path)
+    stop_with_markers(one, other)
+    commit_markers(one)
+    third = seen(other.clone("third", driver=False), LAYOUTS["ours"])
+    third.change(third=3)
+    third.advance("third")
+    third.git("pull", "--no-rebase", "../one", "main", code=1)
+    third.faber("resolve")
+    assert third.state["third"] == 3
+    assert_both(third, "issue-258")
+
+
+def test_committed_markers_in_the_active_file_are_resolved(tmp_path: Path) -> None:
+    one = Clone.first(tmp_path / "one")
+    (one.root / ACTIVE).write_text(f"<<<<<<< HEAD\nanother\n=======\n{RUN}\n>>>>>>> main\n")
+    one.commit("with markers")
+    assert one.faber("resolve").stdout == f"resolved  {ACTIVE}: ours stays\n"
+    assert (one.root / ACTIVE).read_text() == f"{RUN}\n"
+    assert one.git("status", "--porcelain").splitlines() == [f"M  {ACTIVE}"]
+
+
+def test_a_state_that_is_valid_and_in_conflict_in_the_index_is_not_projected(tmp_path: Path) -> None:
+    one = Clone.first(tmp_path / "one")
+    other = one.clone("other")
+    one.change(status="paused")
+    one.commit("here")
+    other.change(status="failed")
+    other.commit("there")
+    one.git("pull", "--no-rebase", "../other", "main", code=1)
+    done = one.faber("project", code=1)
+    assert "`faber-ledger resolve`" in done.stderr
+    assert one.git("status", "--porcelain").splitlines() == [f"UU {STATE}"]
