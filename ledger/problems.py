@@ -25,6 +25,7 @@ NOTES = (
     "torn_version",
     "redacted_version",
     "state_ignored",
+    "in_conflict",
     "unredacted_version",
     "not_pulled",
     "in_another_worktree",

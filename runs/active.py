@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from faber_ledger.runs.active_file import Name
+    from faber_ledger.runs.run import Run
 
 
 MISSING = "missing"  # no status: neither the work tree nor the mirror has the run
@@ -247,7 +248,8 @@ def _choose(words: list[Word]) -> Word | None:
 def _decide_without_file(root: str, claim: Name | None, reason: str) -> ActiveRun:
     """Return the claimed run if our put-back removed the active file, or if git took it away together with the run.
 
-    After the latter, the index lacks the file, or a sparse checkout leaves it out.
+    After the latter, the index lacks the file, or a sparse checkout leaves it out. The run's own files may be there in
+    conflict, as where its change is picked to a branch that lacks it.
     """
     none = ActiveRun(root, [], None, reason_none=reason)
     if claim is None:
@@ -256,12 +258,20 @@ def _decide_without_file(root: str, claim: Name | None, reason: str) -> ActiveRu
     note = read_put_back(root)
     if note is not None and note.run_id == claim.run_id:
         return ActiveRun(root, [word], word, is_put_back=True)
-    if not is_run_id(word.run_id) or find_run(root, word.run_id).is_recorded() or kept_run(root, word.run_id) is None:
+    if not is_run_id(word.run_id):
+        return none
+    run = find_run(root, word.run_id)
+    if not (_is_in_conflict(run) if run.is_recorded() else kept_run(root, word.run_id)):
         return none
     listed = GitQuery(["ls-files", "-t", "--", *ACTIVE_FILES], root).answer()
     if listed is None or any([not line.startswith("S ") for line in listed.splitlines()]):
         return none
     return ActiveRun(root, [word], word)
+
+
+def _is_in_conflict(run: Run) -> bool:
+    paths = [run.shown(path) for path in run.required_paths]
+    return bool(GitQuery(["ls-files", "-u", "--", *paths], run.root).answer_bytes())
 
 
 def shown_line(run_id: str) -> str:

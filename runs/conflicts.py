@@ -38,6 +38,11 @@ class Conflict(NamedTuple):
         """Whether the file is a run's state."""
         return self.kind == STATE
 
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether one side has deleted the file, or lacks it, and the other has changed it since their base."""
+        return BASE in self.blobs and not (OURS in self.blobs and THEIRS in self.blobs)
+
     def side(self, stage: str) -> bytes | None:
         """Return the content of one side; None if that side does not have the file."""
         return git("cat-file", "blob", self.blobs[stage]) if stage in self.blobs else None
@@ -67,6 +72,15 @@ def find_conflicts(root: str, top: str) -> list[Conflict]:
         run, kind = run_at(root, inside) or (None, "")
         if run is not None or inside in ACTIVE_FILES:
             found.append(Conflict(inside, run, kind, sides))
+    return found
+
+
+def paths_in_conflict(root: str) -> dict[str | None, list[str]]:
+    """Return the paths of files in conflict in the index by the id of their run; None: active files."""
+    top = top_of(root)
+    found: dict[str | None, list[str]] = {}
+    for conflict in find_conflicts(root, top) if top is not None else ():
+        found.setdefault(conflict.run.run_id if conflict.run else None, []).append(conflict.path)
     return found
 
 

@@ -249,6 +249,11 @@ def is_state(content: bytes) -> bool:
     return True
 
 
+def updated_at(content: bytes) -> float:
+    """Return when a state was updated, in seconds since 1970; 0 if it does not say."""
+    return seconds_of(_document_of(content).value.get("updated_at")) or 0.0
+
+
 def _document_of(content: bytes) -> JsonText:
     """Read a state's bytes; raises ValueError."""
     return JsonText(content.decode())

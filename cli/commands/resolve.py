@@ -28,10 +28,11 @@ from faber_ledger.runs.active import theirs_is_claimed_here
 from faber_ledger.runs.clone import is_recovery_due
 from faber_ledger.runs.conflicts import OURS, THEIRS, Conflict, base_of_markers, find_conflicts, find_marked
 from faber_ledger.runs.git_command import git, top_of
-from faber_ledger.runs.git_operation import stopped_operation
+from faber_ledger.runs.git_operation import Operation, stopped_operation
+from faber_ledger.runs.one_sided import find_left_out, leave_out
 from faber_ledger.runs.projecting import find_committed
 from faber_ledger.runs.recovery import recover
-from faber_ledger.runs.run import Run, find_root
+from faber_ledger.runs.run import Run, find_root, find_run
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 from faber_ledger.runs.state_merge import add_edits, fill_gutted, is_state, merge_states, settle_markers
 
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
     Result = dict[str, Any]
     Settled = tuple[bytes, list[Left]]
-    Resolved = tuple[str, bytes | None, list[Left]]
 
 
 LONGEST = 300
@@ -53,8 +53,13 @@ UNREADABLE = (
 
 @click.command(short_help="Resolve the conflicts that a merge left in runs' files.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done and write nothing.")
+@click.option(
+    "--keep/--drop",
+    default=None,
+    help="Keep a run that one side lacks or has deleted in this branch, or leave it out.",
+)
 @json_option
-def resolve(dry_run: bool, as_json: bool) -> int:
+def resolve(dry_run: bool, keep: bool | None, as_json: bool) -> int:
     """Resolve conflicts in the index or committed with their markers, as a clone without the merge driver leaves them.
 
     \b
@@ -62,6 +67,9 @@ def resolve(dry_run: bool, as_json: bool) -> int:
     ours, and all of them are staged. Where both sides changed the same key of another tool,
     both values are shown and the conflict is left. A side or a file that is no state is
     replaced by the newest commit with a valid one.
+    A run that this branch lacks is left out where a single change is brought to it (cherry-pick,
+    revert, stash pop, checkout -m, a rebase onto it): its events stay in this clone. A merge
+    keeps a run that one side has deleted.
     Example: faber-ledger resolve --dry-run
     Exit codes: 0 all resolved, or nothing to resolve; 1 a conflict is left; 2 wrong usage; 11 locked.
     """
@@ -72,24 +80,64 @@ def resolve(dry_run: bool, as_json: bool) -> int:
     found = find_conflicts(root, top)
     known = {conflict.path for conflict in found}
     found += [conflict for conflict in find_marked(root) if conflict.path not in known]
-    results = [_resolve(root, conflict, dry_run) for conflict in found]
+    operation = stopped_operation(root)
+    left_out = find_left_out(found, operation, keep=keep)
+    ends = {
+        run_id: _leave_out(run, [one for one in found if one.run and one.run.run_id == run_id], operation, dry_run)
+        for run_id, run in left_out.items()
+    }
+    rest = [conflict for conflict in found if conflict.run is None or conflict.run.run_id not in ends]
+    results = [
+        {"path": conflict.path, **ends[conflict.run.run_id]}
+        if conflict.run is not None and conflict.run.run_id in ends
+        else _resolve(root, conflict, operation, dry_run)
+        for conflict in found
+    ]
     if not dry_run:
-        _project(found, results)
+        _project(rest, results)
     show({"dry_run": dry_run, "files": results}, _lines(results, dry_run), as_json=as_json)
     if lacks_driver(root):
         warn(f"note: git has no driver that merges these files in this clone: `{SET_UP}` sets it up")
     return 1 if any(not result["mended"] for result in results) else 0
 
 
-def _resolve(root: str, conflict: Conflict, dry_run: bool) -> Result:
+def _leave_out(run: Run, conflicts: list[Conflict], operation: Operation, dry_run: bool) -> Result:
+    """Leave a run out of the branch; its files in conflict have one result."""
+    from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
+
+    result: Result = {"mended": True, "how": "left out of this branch", "keys": []}
+    if dry_run:
+        return result
+    try:
+        done = leave_out(run, conflicts, operation, check_event, warn)
+    except (LedgerError, OSError, sqlite3.Error) as error:
+        return result | {"mended": False, "how": str(error)}
+    if done.commit is not None:
+        result["how"] += f"; commit {done.commit[:12]} has its events"
+    elif done.events:
+        result["how"] += f"; this clone keeps its {events_shown(done.events)} and goes on recording"
+    if done.state_blob is not None:
+        warn(
+            f"note: {run.run_id}: state.json had changes that no commit has;"
+            f" `git cat-file blob {done.state_blob[:12]}` prints it"
+        )
+    return result
+
+
+def _resolve(root: str, conflict: Conflict, operation: Operation, dry_run: bool) -> Result:
     path = os.path.join(root, *conflict.path.split("/"))
     result: Result = {"path": conflict.path, "mended": True, "how": "", "keys": []}
     try:
         if conflict.is_ledger and conflict.run is not None:
             result["how"] = _unite(conflict.run, conflict, dry_run)
+        elif conflict.run is None:
+            result["how"], content = _choose_active(root, conflict, path)
+            if not dry_run:
+                _put_active(root, conflict.path, path, content)
+            return result
         else:
-            result["how"], content, left = _choose(root, conflict, path)
-            if not dry_run and content is not None:
+            result["how"], content, left = _choose(conflict.run, conflict, operation, path)
+            if not dry_run:
                 _put_resolved(conflict, path, content)
             if left:
                 keys = [{"key": key, "ours": ours, "theirs": theirs} for key, ours, theirs in left]
@@ -144,25 +192,41 @@ def _list_readable(path: str) -> list[str]:
     return [path]
 
 
-def _choose(root: str, conflict: Conflict, path: str) -> Resolved:
-    """Return how another file is resolved, its bytes (None: it is right as it is), and the keys that are left."""
+def _choose_active(root: str, conflict: Conflict, path: str) -> tuple[str, bytes | None]:
+    """Return how an active file is resolved, and its bytes; None if our side has none."""
+    _, ours, theirs = conflict.sides()
+    here = read_file(path)
+    named = [(side or b"").decode(errors="replace").strip() for side in (ours, theirs)]
+    if theirs is not None and theirs_is_claimed_here(root, *named) and find_run(root, named[1]).is_recorded():
+        ours = theirs
+    elif ours is not None and here is not None and not has_markers(here):
+        ours = here
+    if ours is not None and has_markers(ours):
+        raise LedgerError("its markers are not around two runs: write the id of the run into it")
+    return "ours stays", ours
+
+
+def _put_active(root: str, name: str, path: str, content: bytes | None) -> None:
+    """Write and stage an active file, or remove it."""
+    if content is None:
+        whole_file.remove(path)
+        git("update-index", "--force-remove", "--", name, at=root)
+        return
+    if content != read_file(path):
+        _put(path, content)
+    git("add", "--", path)
+
+
+def _choose(run: Run, conflict: Conflict, operation: Operation, path: str) -> tuple[str, bytes, list[Left]]:
+    """Return how a state is resolved, its bytes, and the keys that are left."""
     base, ours, theirs = conflict.sides()
     here = read_file(path)
     if ours is None or theirs is None:
-        side = ours if theirs is None else theirs
-        if side is not None and conflict.is_state:
-            side = fill_gutted(side, base or b"")
-        return "the side that has it", side, []
-    if conflict.run is None:
-        named = [side.decode(errors="replace").strip() for side in (ours, theirs)]
-        own = theirs if theirs_is_claimed_here(root, *named) else ours
-        if has_markers(own):
-            raise LedgerError("its markers are not around two runs: write the id of the run into it")
-        return "ours stays", None if here is not None and not has_markers(here) else own, []
+        side = ours or theirs or b""
+        return "the side that has it", fill_gutted(side, base or b""), []
     if conflict.marked is not None:
-        other = stopped_operation(root).other
-        return _settle(conflict.run, conflict.marked, base_of_markers(root, conflict.path, other))
-    return _merge(conflict.run, base or b"", ours, theirs, here)
+        return _settle(run, conflict.marked, base_of_markers(run.root, conflict.path, operation.other))
+    return _merge(run, (base or b"", ours, theirs), here, operation)
 
 
 def _settle(run: Run, marked: bytes, base: bytes) -> tuple[str, bytes, list[Left]]:
@@ -174,13 +238,16 @@ def _settle(run: Run, marked: bytes, base: bytes) -> tuple[str, bytes, list[Left
     return _worded(*settled)
 
 
-def _merge(run: Run, base: bytes, ours: bytes, theirs: bytes, here: bytes | None) -> tuple[str, bytes, list[Left]]:
+def _merge(
+    run: Run, sides: tuple[bytes, bytes, bytes], here: bytes | None, operation: Operation
+) -> tuple[str, bytes, list[Left]]:
     """Resolve a state in conflict; `here` is the file, which a person may have edited meanwhile.
 
     A side that is no state is the newest valid one of its commits; if it has none, the other side is used alone.
     """
+    base, ours, theirs = sides
     mine, about_mine = _read_side(run, ours, "HEAD", "our side")
-    other, about_other = _read_side(run, theirs, stopped_operation(run.root).other, "their side")
+    other, about_other = _read_side(run, theirs, operation.other, "their side")
     if mine is None and other is None:
         raise LedgerError("neither side can be read, nor a commit with it")
     first, left = mine or other or (b"", [])

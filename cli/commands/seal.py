@@ -77,14 +77,15 @@ def seal(run: str | None, every: bool, ready: bool, as_json: bool) -> None:
     root = find_root(os.getcwd())
     active = active_run(root)
     files_before = _read_files(root)
-    why = None if run or every else _nothing_to_seal(root, active)
     top = top_of(root)
+    if top is not None:
+        _check_settled(root, top)
+    why = None if run or every else _nothing_to_seal(root, active)
     if why is None and top is None:
         why = "there is no git repository here, so there is nothing to stage"
     if why is not None or top is None:
         show({"runs": [], "why": why}, [f"nothing to seal: {why}"], as_json=as_json)
         return
-    _check_settled(root, top)
     index_before = _read_index(root)
     results: list[dict[str, Any]] = []
     failures: list[LedgerError] = []

@@ -27,6 +27,7 @@ from faber_ledger.recording.spool import waiting
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import known_writer
+from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.kept import not_in_tree
 from faber_ledger.runs.lost import lacks_ledger, loss_of
@@ -58,6 +59,9 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
     """
     root = find_root(os.getcwd())
     active = active_run(root)
+    paths = [path for paths in paths_in_conflict(root).values() for path in paths]
+    if paths:
+        warn(f"note: a merge has stopped at {' and '.join(paths)}: run `faber-ledger resolve`")
     run = named_run(root, run, work_id, "status")
     meant = choose_run(root, run, active)
     if run is None and not as_json:

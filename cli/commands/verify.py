@@ -14,6 +14,7 @@ from faber_ledger.cli.ui.progress import progress_over
 from faber_ledger.cli.ui.which_run import runs_with_ledgers
 from faber_ledger.ledger.errors import IntegrityError, ProjectionDiffers
 from faber_ledger.ledger.problems import LogProblem
+from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.run import Run, find_root
@@ -43,6 +44,10 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
         for one in runs:
             found[one.run_id] = _lost(one) if lacks_ledger(one) else run_findings(one, is_one_of_many=len(runs) > 1)
             advance(1)
+    for name, paths in paths_in_conflict(find_root(os.getcwd())).items():
+        if name in found:
+            what = f"a merge has stopped at {' and '.join(paths)}"
+            found[name].append(LogProblem("in_conflict", None, what, "run `faber-ledger resolve`"))
     there = [one for one in runs if with_git and not lacks_ledger(one)]
     anchors = {one.run_id: _anchors(one, found[one.run_id]) for one in there}
     show(
