@@ -318,9 +318,9 @@ def restore_run_from_mirror(root: str, named: str | None, warn: Callable[[str], 
     )
     if _is_committed(run):
         warn(
-            f"another branch or a stash has {run.run_id} too, and git refuses to put its files over these: remove"
-            f" {' and '.join([run.shown(run.directory), *_own_active_files(root)])} before; this clone keeps what was"
-            " recorded"
+            f"another branch or a stash has {run.run_id} too; to go on there, first remove"
+            f" {' and '.join([run.shown(run.directory), *_own_active_files(root)])}, then run `git switch` or"
+            " `git stash pop`, since git refuses to put its files over these; this clone keeps what was recorded"
         )
 
 

@@ -58,6 +58,11 @@ def list_unseen(root: str) -> Iterator[Obstacle]:
         yield _flag_obstacle(name, letter)
 
 
+def is_left_out(root: str, name: str) -> bool:
+    """Return whether a sparse checkout leaves a tracked file, named from the project, out of the work tree."""
+    return not os.path.lexists(os.path.join(root, name)) and name in _read_flags(root)
+
+
 def list_altered(root: str, runs: list[Run] | None = None) -> Iterator[Obstacle]:
     """Return which files of runs, by default of all, git does not store as they are: filtered, or kept by Git LFS."""
     if runs is None:

@@ -52,7 +52,7 @@ def run_with_ledger(text: str | None, work_id: str | None = None, example: str =
             raise RunNotFound(lost[0], hint=lost[1])
         raise RunNotFound(
             f"the run {run.run_id} has no ledger yet",
-            hint="its first event creates one: run `faber-ledger session-load`, or `faber-ledger init` for the hooks",
+            hint=f"its first event creates one: run `faber-ledger session-load --run-id {run.run_id}`",
         )
     return run
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from faber_ledger.context.artifact_source import build_surroundings
 from faber_ledger.context.reconstitution.branch import inspect_branch
 from faber_ledger.context.reconstitution.faber_files import (
@@ -139,10 +141,13 @@ def run_not_found(run: Run) -> ContextLost:
 
 def _report_metadata(run: Run, state: dict[str, Any], metadata: dict[str, Any] | None, journal: Journal) -> None:
     if metadata is None:
+        details = {"Path": run.shown(run.metadata_path), "Error": "No such file or directory"}
+        if not os.path.isdir(run.own_directory):  # FABER puts several runs into a plan's folder, without metadata
+            details = {"Path": run.shown(run.directory), "Error": "No metadata.json of this run"}
         journal.warn(
             "metadata_missing",
             "Run metadata not found - continuing without it",
-            {"Path": run.shown(run.metadata_path), "Error": "No such file or directory"},
+            details,
             "Runs of older tools have none",
         )
     if _work_id(state) is None and ((metadata or {}).get("work_id") or state.get("issue_number")):

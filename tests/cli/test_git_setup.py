@@ -161,7 +161,10 @@ def test_a_sparse_checkout_without_fractary_is_named_by_doctor_init_and_seal(one
     one.commit("code")
     one.git("sparse-checkout", "set", "src")
     hint = "run `git sparse-checkout add .fractary`"
-    assert hint in doctor(one)
+    text = doctor(one)
+    assert hint in text
+    for other in ("git.attributes:", "git.ignore:", "--git-only", "is in no worktree any more"):
+        assert other not in text
     assert hint in one.faber("init", "--git-only").stderr
     one.faber("run", "resume", RUN)  # writes the run's files, which the rules leave out
     assert f"hint: {hint}\n" in one.faber("seal", code=1).stderr

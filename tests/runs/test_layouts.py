@@ -707,3 +707,10 @@ def test_a_project_that_0_1_set_up_goes_on_and_doctor_says_what_to_renew(tmp_pat
     desktop.assert_projected()
     sure(laptop, "init", "--git-only")
     assert "/faber/runs/**/ledger-*.db" in (laptop.root / ".fractary/.gitattributes").read_text()
+
+
+def test_reconstitute_names_a_folder_that_is_there_for_missing_metadata(tmp_path: Path) -> None:
+    project = project_of(tmp_path / "project", LAYOUTS["shared"])
+    warning = project.faber("reconstitute", project.run_id).stderr.partition("Run metadata not found")[2]
+    (path,) = [line.split(": ", 1)[1] for line in warning.splitlines() if line.startswith("Path: ")][:1]
+    assert (project.root / path).is_dir()

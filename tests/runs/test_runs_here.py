@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +160,31 @@ def test_a_work_tree_on_a_new_branch_is_told_how_to_use_the_run_that_is_active_e
     assert there.faber("run", "resume", RUN).returncode == 0
     assert there.faber("status").returncode == 0
     assert there.deliver(START, client="two", pid="2").packet
+
+
+def test_the_hint_for_a_run_without_a_ledger_names_the_run(project: Project) -> None:
+    project.git("checkout", "-q", "feature")
+    new = Project(project.root, "new-run")
+    new.run.mkdir(parents=True)
+    new.put_state({"run_id": "new-run", "workflow_id": "default", "status": "in_progress"})
+    assert "run `faber-ledger session-load --run-id new-run`" in project.faber("log", "new-run").stderr
+
+
+def test_a_resumed_run_that_a_branch_has_says_what_to_do_before_the_switch(project: Project) -> None:
+    told = project.faber("run", "resume", OTHER).stderr
+    assert "first remove" in told
+    assert told.index("first remove") < told.index("then run `git switch`")
+
+
+def test_session_save_asks_git_only_if_a_session_may_end(project: Project, tmp_path: Path) -> None:
+    project.git("checkout", "-q", "feature")
+    asked = tmp_path / "asked"
+    fake = tmp_path / "bin" / "git"
+    fake.parent.mkdir()
+    fake.write_text(f'#!/bin/sh\necho "$@" >> {asked}\nPATH={os.environ["PATH"]} exec git "$@"\n')
+    fake.chmod(0o755)
+    env = {"PATH": f"{fake.parent}:{os.environ['PATH']}"}
+    for has_asked in (True, False):
+        asked.write_text("")
+        assert project.faber("session-save", "--run-id", RUN, env=env).returncode == 0
+        assert ("status --porcelain" in asked.read_text()) is has_asked
