@@ -64,8 +64,8 @@ def find_origin(root: str, file: str, name: str) -> tuple[str, float]:
     names = _names_in(root, file, ["", "HEAD", *_commits_of(moves)], _read_active_file)
     if names is None:
         return BROUGHT, inf
-    if name not in names[""]:
-        return WRITTEN, inf
+    if name not in names[""]:  # a stash, too, leaves what was staged in the work tree alone
+        return BROUGHT if _is_put_back(root, file, name, None, moves, names) else WRITTEN, inf
     if name not in names["HEAD"]:
         # Only the index has it: no move in the reflog got it (DECISIONS 2), so it counts as written here, also where
         # `git checkout BRANCH -- FILE` staged it; unless git is at work and has staged what it brings.
@@ -82,9 +82,9 @@ def find_origin(root: str, file: str, name: str) -> tuple[str, float]:
 def _is_put_back(
     root: str, file: str, name: str, move: Move | None, moves: list[Move], names: dict[str, Collection[str]]
 ) -> bool:
-    """Return whether our put-back wrote a name, which the commit `move` carries; without one, the index alone.
+    """Return whether our put-back wrote a name; `move` is the commit that got it, None if no commit has it yet.
 
-    That is the first ordinary commit with the name after the commit at which the files were put back.
+    It did until an ordinary commit changes the file: then only if that is the one which carries the put-back.
     """
     note = read_put_back(root)
     for head, where, written in note.names if note is not None else []:
@@ -94,9 +94,9 @@ def _is_put_back(
         for one in moves:
             if one.new == head:
                 break
-            if _origin_of(one.message) == WRITTEN and name in names[one.new] and name not in names.get(one.old, ()):
+            if _origin_of(one.message) == WRITTEN and names[one.new] != names.get(one.old, ()):
                 first = one
-        if first is move:
+        if first is None or first is move:
             return True
     return False
 

@@ -401,6 +401,30 @@ def test_a_name_that_was_put_back_is_gits_word_though_it_was_committed_here(main
     assert ann.why == f"named in {ACTIVE}, which was written here"
 
 
+def test_a_stash_does_not_make_it_a_word_of_this_work_tree(main_names: Developer) -> None:
+    ann = main_names
+    ann.start("mine")
+    ann.faber("seal", "--ready")
+    ann.git("stash", "-q")
+    assert ((ann.root / ACTIVE).read_text(), ann.active) == ("mine\n", "mine")
+    ann.git("stash", "pop", "-q")
+    assert ((ann.root / ACTIVE).read_text(), ann.active) == ("bob\n", "mine")
+    ann.git("commit", "-qam", "ready")
+    assert ann.active == "mine"
+
+
+def test_a_run_that_was_begun_on_main_is_not_named_again_by_a_put_back(ann: Developer) -> None:
+    ann.faber("run", "start", "--work-id", "9", "--run-id", "earlier", "--yes")
+    ann.commit("a run on main")
+    ann.git("push", "-q", "origin", "main")
+    ann.start("mine")
+    make_ready(ann, "mine")
+    assert ((ann.root / ACTIVE).read_text(), ann.active) == ("earlier\n", "mine")
+    (ann.root / ACTIVE).write_text("x\n")
+    ann.git("checkout", "--", ACTIVE)
+    assert ((ann.root / ACTIVE).read_text(), ann.active) == ("earlier\n", "mine")
+
+
 # What is left as it is
 
 
