@@ -250,7 +250,7 @@ def uncompacted_session(view: View, caller: Caller) -> str | None:
     """Return this client's session that its last PreCompact ended, if no start and no compaction followed."""
     client = caller["client"]
     end = uncompacted_end(view.log, client, caller["writer"], caller["pid"]) if client is not None else None
-    return _session_ended_by(end) if end is not None else None
+    return session_ended_by(end) if end is not None else None
 
 
 def uncompacted_end(log: Log, client: str | None, writer: str, pid: str | None = None) -> Recorded | None:
@@ -270,23 +270,8 @@ def uncompacted_end(log: Log, client: str | None, writer: str, pid: str | None =
     return None
 
 
-def session_between(log: Log, known: Blocks, root: str) -> str | None:
-    """Return the newest session of a run if a PreCompact in this clone ended it and no start has followed.
-
-    Its client, if it is still at work, goes on with it; None if a session is open.
-    """
-    if blocks.current_session(known) is not None or not blocks.has_ended_for_compaction(known):
-        return None
-    for recorded in log.newest(MAX_DELIVERIES_READ):
-        session_id = _session_ended_by(recorded)
-        if session_id is not None:
-            end = uncompacted_end(log, recorded["client"], recorded["writer"])
-            is_it = end is not None and end["id"] == recorded["id"] and is_open_here(log, known, session_id, root)
-            return session_id if is_it else None
-    return None
-
-
-def _session_ended_by(recorded: Recorded) -> str | None:
+def session_ended_by(recorded: Recorded) -> str | None:
+    """Return the session that an event ended; None if it ended none."""
     event = recorded["event"]
     return event["session_id"] if event["type"] == "session_ended" else None
 

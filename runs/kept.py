@@ -10,14 +10,9 @@ from __future__ import annotations
 import os
 
 from faber_ledger.files.untrusted import FileRefused, append_line, read_regular
-from faber_ledger.runs.clone import is_behind_link, is_empty, kept_folder
+from faber_ledger.runs.clone import is_behind_link, kept_folder
 from faber_ledger.runs.git import common_directory
-from faber_ledger.runs.run import ALONE, LEDGER, Run, find_run, is_run_id, kept_runs_folder, run_ids
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+from faber_ledger.runs.run import ALONE, Run, find_run
 
 LARGEST_NOTE = 4 * 1024 * 1024
 
@@ -44,39 +39,6 @@ def run_here(root: str, run_id: str) -> Run:
     """
     run = find_run(root, run_id)
     return run if run.is_recorded() else kept_run(root, run.run_id) or run
-
-
-def run_ids_here(root: str) -> list[str]:
-    """Return the ids of the runs that this clone has: those of the work tree, and those that it keeps, sorted."""
-    return sorted({*run_ids(root), *kept_run_ids(root)})
-
-
-def runs_here(root: str) -> list[Run]:
-    """Return the runs that this clone has, each as `run_here` does, by their ids; raises InvalidRunId.
-
-    A run that the work tree lacks may be of another branch or work tree, or deleted: the clone keeps it until
-    `run forget`.
-    """
-    runs = [find_run(root, run_id) for run_id in run_ids(root)]
-    there = {run.run_id for run in runs}
-    for run_id in kept_run_ids(root):
-        if run_id not in there and (here := run_here(root, run_id)).is_kept:
-            runs.append(here)
-    return sorted(runs, key=lambda run: run.run_id)
-
-
-def kept_run_ids(root: str) -> Iterator[str]:
-    """Yield the ids of the runs that have a mirror in this clone which is not an empty file, sorted; none without git.
-
-    No link is followed.
-    """
-    kept = kept_runs_folder(root)
-    for folder, folders, files in os.walk(kept or ""):
-        folders.sort()
-        run_id = os.path.relpath(folder, kept).replace(os.sep, "/")
-        path = os.path.join(folder, LEDGER)
-        if LEDGER in files and is_run_id(run_id) and os.path.isfile(path) and not is_empty(path):
-            yield run_id
 
 
 def note_alone(run: Run, ids: list[str]) -> None:

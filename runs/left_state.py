@@ -1,4 +1,4 @@
-"""The state of a run that git took out of the work tree, as a branch has it.
+"""The runs that this clone has beside those of the work tree, and their state as a branch has it.
 
 FABER commits a run when it has finished it, and checks main out: no hook of ours runs in between. What the commit says
 is then newer than the copy of `state.json` that this clone keeps. 0.1.0 kept no copy at all.
@@ -15,18 +15,53 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import state_file
-from faber_ledger.runs.clone import keep_state, mirror_path, read_state_copy, state_copy_path
+from faber_ledger.runs.clone import is_empty, keep_state, mirror_path, read_state_copy, state_copy_path
 from faber_ledger.runs.git import GitQuery
-from faber_ledger.runs.kept import runs_here
+from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.progress import ACTIVE
-from faber_ledger.runs.run import LARGEST_STATE, find_run
+from faber_ledger.runs.run import LARGEST_STATE, LEDGER, find_run, is_run_id, kept_runs_folder, run_ids
 
 MOST_COMMITS = 3  # of all local branches since the copy was written: one may have removed the run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from faber_ledger.files.json_text import JsonText
     from faber_ledger.runs.run import Run
+
+
+def run_ids_here(root: str) -> list[str]:
+    """Return the ids of the runs that this clone has: those of the work tree, and those that it keeps, sorted."""
+    return sorted({*run_ids(root), *kept_run_ids(root)})
+
+
+def runs_here(root: str) -> list[Run]:
+    """Return the runs that this clone has, each as `run_here` does, by their ids; raises InvalidRunId.
+
+    A run that the work tree lacks may be of another branch or work tree, or deleted: the clone keeps it until
+    `run forget`.
+    """
+    runs = [find_run(root, run_id) for run_id in run_ids(root)]
+    there = {run.run_id for run in runs}
+    for run_id in kept_run_ids(root):
+        if run_id not in there and (here := run_here(root, run_id)).is_kept:
+            runs.append(here)
+    return sorted(runs, key=lambda run: run.run_id)
+
+
+def kept_run_ids(root: str) -> Iterator[str]:
+    """Yield the ids of the runs that have a mirror in this clone which is not an empty file, sorted; none without git.
+
+    No link is followed.
+    """
+    kept = kept_runs_folder(root)
+    for folder, folders, files in os.walk(kept or ""):
+        folders.sort()
+        run_id = os.path.relpath(folder, kept).replace(os.sep, "/")
+        path = os.path.join(folder, LEDGER)
+        if LEDGER in files and is_run_id(run_id) and os.path.isfile(path) and not is_empty(path):
+            yield run_id
 
 
 def runs_in_clone(root: str) -> list[Run]:

@@ -26,7 +26,7 @@ from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.belonging import belongs_here
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.kept import run_ids_here
+from faber_ledger.runs.left_state import run_ids_here
 from faber_ledger.runs.progress import current_phase, current_step
 from faber_ledger.runs.run import find_root, find_run
 from faber_ledger.runs.settings import read_user_config

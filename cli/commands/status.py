@@ -19,10 +19,17 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import StateMissing
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.summary import summarize
-from faber_ledger.projections.blocks import artifacts_in_context, blocks_of, current_session, entry_of, session_history
+from faber_ledger.projections.blocks import (
+    artifacts_in_context,
+    blocks_of,
+    current_session,
+    entry_of,
+    has_ended_for_compaction,
+    session_history,
+)
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import fold
-from faber_ledger.recording.sessions import is_open_here, session_between
+from faber_ledger.recording import sessions
 from faber_ledger.recording.spool import waiting
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
@@ -180,7 +187,7 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
     since = entry.get("started_at") or "an unknown time"
     machine = host or "an unknown machine"
     with read_log(run) if has_log else nullcontext() as log:
-        is_here = is_open_here(log, blocks, current, run.root)
+        is_here = sessions.is_open_here(log, blocks, current, run.root)
     if not is_here:
         return f"{current}, open on {machine} since {since} ({count} in all)"
     hint = f"; `faber-ledger session-save --run-id {run.run_id}` ends it" if is_finished else ""
@@ -190,7 +197,25 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
 def _between_text(run: Run, blocks: Blocks) -> str:
     """Return what to add where the newest session of this clone ended for a compaction that no start has followed."""
     with read_log(run) as log:
-        between = session_between(log, blocks, run.root)
+        between = _session_between(log, blocks, run.root)
     if between is None:
         return ""
     return f"; {between} was ended for a compaction that no start has followed: its client goes on with it"
+
+
+def _session_between(log: Log, known: Blocks, root: str) -> str | None:
+    """Return the newest session of a run if a PreCompact in this clone ended it and no start has followed.
+
+    Its client, if it is still at work, goes on with it; None if a session is open.
+    """
+    if current_session(known) is not None or not has_ended_for_compaction(known):
+        return None
+    for recorded in log.newest(sessions.MAX_DELIVERIES_READ):
+        session_id = sessions.session_ended_by(recorded)
+        if session_id is not None:
+            end = sessions.uncompacted_end(log, recorded["client"], recorded["writer"])
+            is_it = (
+                end is not None and end["id"] == recorded["id"] and sessions.is_open_here(log, known, session_id, root)
+            )
+            return session_id if is_it else None
+    return None

@@ -15,7 +15,7 @@ from faber_ledger.cli.ui.which_run import runs_with_ledgers
 from faber_ledger.ledger.errors import IntegrityError, ProjectionDiffers
 from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.runs.conflicts import paths_in_conflict
-from faber_ledger.runs.kept import runs_here
+from faber_ledger.runs.left_state import runs_here
 from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.run import Run, find_root
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.kept import run_ids_here
+from faber_ledger.runs.left_state import run_ids_here
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.united import read_log
 

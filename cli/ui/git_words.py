@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.cli.ui.texts import duration
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.runs.in_git import GitSurvey
-from faber_ledger.runs.kept import kept_run_ids
+from faber_ledger.runs.left_state import kept_run_ids
 from faber_ledger.runs.run import run_ids
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from faber_ledger.runs.active import ActiveRun, active_run, claimed_in_worktree,
 from faber_ledger.runs.active_file import remember_use
 from faber_ledger.runs.belonging import belongs_here
 from faber_ledger.runs.copies import mirror_with_events
-from faber_ledger.runs.kept import not_in_tree, run_here, run_ids_here, runs_here
-from faber_ledger.runs.left_state import bring_copy_up_to_date, runs_in_clone
+from faber_ledger.runs.kept import not_in_tree, run_here
+from faber_ledger.runs.left_state import bring_copy_up_to_date, run_ids_here, runs_here, runs_in_clone
 from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.run import Run, find_root, find_run, path_form, run_ids

@@ -9,7 +9,7 @@ from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.copies import mirror_with_events, runs_in_other_work_trees
 from faber_ledger.runs.git_command import run_git, top_of
-from faber_ledger.runs.kept import kept_run_ids
+from faber_ledger.runs.left_state import kept_run_ids
 from faber_ledger.runs.run import Run, find_run
 from faber_ledger.runs.run import places_of as places_in_layouts
 
