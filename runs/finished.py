@@ -41,8 +41,9 @@ def is_finished_and_committed(run: Run, state: JsonText) -> bool:
 def bring_up_to_date(kept: Run, run: Run, state: JsonText, warn: Callable[[str], None]) -> None:
     """Give a kept run the events of the run's ledger that it lacks, and the other tools' keys of the run's state.
 
-    The caller holds the locks of both. Raises as `open_log`, and LedgerError and sqlite3.Error if the two logs cannot
-    be united.
+    The run's backup of its state is removed if the state shows what its log says: no event comes that would do it. The
+    caller holds the locks of both. Raises as `open_log`, and LedgerError and sqlite3.Error if the two logs cannot be
+    united.
     """
     with Log.read(run.ledger_path) as log, open_log(kept, warn) as opened:
         if log.heads() != opened.log.heads():
@@ -50,6 +51,9 @@ def bring_up_to_date(kept: Run, run: Run, state: JsonText, warn: Callable[[str],
 
             opened.insert_rows(lambda known: missing_rows(known, log), log.connection)
         opened.commit()
+        is_shown = state_write.KnownState(state).shows(log)
+    if is_shown:
+        state_write.remove_backup(run)
     try:
         shown = blocks_of(state_file.read_state(kept).value)
     except LedgerError:

@@ -221,10 +221,7 @@ def check_writable(run: Run, status: os.stat_result) -> None:
 
 def remove_backup(run: Run) -> None:
     """Remove a finished run's backup, which may hold sensitive data (END, Security Considerations)."""
-    try:
-        os.unlink(run.backup_path)
-    except FileNotFoundError:
-        pass
+    whole_file.remove(run.backup_path)
 
 
 def _is_shown(block: object, name: str, state: dict[str, Any]) -> bool:

@@ -14,6 +14,7 @@ from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.ledger.command_errors import ChoiceNeeded, GitFailed
+from faber_ledger.runs.clone import state_copy_path
 from faber_ledger.runs.git_command import run_git
 from faber_ledger.runs.text_cache import TEXT_CACHE, remove_text_cache
 
@@ -182,7 +183,11 @@ def _result_lines(
     if beside["also_in_events"]:
         yield f"  the same text is also in other events: {', '.join(beside['also_in_events'])}"
     for path in beside["also_in_files"]:
-        yield f"  still in {os.path.relpath(path, chosen.root)}, which does not belong to the log: change it yourself"
+        shown = os.path.relpath(path, chosen.root)
+        if path == state_copy_path(chosen):
+            yield f"  still in {shown}, this clone's copy of it: run `faber-ledger project {chosen.run_id}` after that"
+        else:
+            yield f"  still in {shown}, which does not belong to the log: change it yourself"
     if versions:
         yield (
             f"  git still holds {plural(versions, 'commit')} with an earlier ledger.db, and so may every clone: "

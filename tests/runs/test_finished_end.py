@@ -56,6 +56,22 @@ def test_no_end_of_a_session_makes_a_merged_finished_run_dirty(project: Project,
     assert "session_ended" not in file_types(project)
 
 
+def test_the_backup_of_the_finished_run_is_removed(project: Project) -> None:
+    backup = project.run / "state.json.backup"
+    assert backup.exists()
+    project.deliver(END, client="one", pid="1")
+    assert not backup.exists()
+    assert "left over from a finished run" not in project.faber("doctor").stdout
+
+
+def test_the_backup_stays_while_the_state_does_not_show_the_log(project: Project) -> None:
+    """It may be needed to repair the state."""
+    project.put_state({**project.state, "sessions": {"session_history": []}})
+    project.git("commit", "-qam", "break the history")
+    project.deliver(END, client="one", pid="1")
+    assert (project.run / "state.json.backup").exists()
+
+
 def test_the_end_has_the_phases_of_the_state_in_the_work_tree(project: Project) -> None:
     done = {**project.state, "phases": {"frame": {"status": "completed"}, "architect": {"status": "completed"}}}
     project.put_state(done)
