@@ -155,6 +155,16 @@ def test_a_flag_in_the_index_is_named_by_doctor_init_and_seal(one: Clone, flag: 
     assert "git.seen:" not in doctor(one)
 
 
+def test_a_file_with_both_flags_has_one_hint_after_the_other(one: Clone) -> None:
+    for flag in ("skip-worktree", "assume-unchanged"):
+        one.git("update-index", f"--{flag}", LEDGER)
+    for flag in ("assume-unchanged", "skip-worktree"):
+        undo = f"git update-index --no-{flag} {LEDGER}"
+        assert f"hint: run `{undo}`\n" in doctor(one)
+        one.git(*undo.split()[1:])
+    assert "git.seen:" not in doctor(one)
+
+
 def test_a_sparse_checkout_without_fractary_is_named_by_doctor_init_and_seal(one: Clone) -> None:
     (one.root / "src").mkdir()
     (one.root / "src" / "a.py").write_text("")

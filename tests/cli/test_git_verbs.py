@@ -531,3 +531,119 @@ def test_a_cherry_pick_onto_a_branch_with_the_run_unites_the_events(tmp_path: Pa
     branch.git("cherry-pick", "feature~1")
     assert (branch.root / "three.py").exists()
     assert_nothing_lost(branch, before)
+
+
+# --- a branch that lacks the run: git stops with a conflict, and `resolve` leaves the run out
+
+
+@pytest.fixture
+def lacking(tmp_path: Path) -> Clone:
+    return on_feature(tmp_path, main_has_run=False)
+
+
+def resolve_on_main(clone: Clone, before: set[str]) -> None:
+    """Let one command settle it, and check that nothing of the run is left there, and that hooks go on below."""
+    assert LEDGER in clone.git("diff", "--name-only", "--diff-filter=U")
+    clone.faber("resolve")
+    assert clone.git("ls-files", "--", ".fractary/runs") == ""
+    assert not clone.ledger.exists()
+    assert before <= clone.kept_ids()
+
+
+def assert_back_on_feature(clone: Clone, before: set[str]) -> None:
+    """Check that main is clean and stays so over a compaction, and that feature has everything."""
+    assert status(clone) == ""
+    assert RUN in clone.compact("mine")
+    assert status(clone) == ""
+    before = before | clone.kept_ids()
+    clone.git("checkout", "-q", "feature")
+    assert_nothing_lost(clone, before)
+
+
+def test_checkout_m_to_a_branch_without_the_run(lacking: Clone) -> None:
+    before = lacking.kept_ids()
+    lacking.git("checkout", "-m", "main")
+    resolve_on_main(lacking, before)
+    assert_back_on_feature(lacking, before)
+
+
+def test_stash_pop_on_a_branch_without_the_run(lacking: Clone) -> None:
+    (lacking.root / "base.py").write_text("draft\n")
+    before = lacking.kept_ids()
+    lacking.git("stash", "-q")
+    lacking.git("checkout", "-q", "main")
+    lacking.git("stash", "pop", code=1)
+    resolve_on_main(lacking, before)
+    assert (lacking.root / "base.py").read_text() == "draft\n"
+    lacking.git("restore", "--staged", "--worktree", "base.py")
+    lacking.git("stash", "drop")  # git keeps it after a conflict
+    assert_back_on_feature(lacking, before)
+
+
+@pytest.mark.parametrize("verb", [("checkout",), ("merge", "--ff-only")], ids=" ".join)
+def test_a_run_that_was_brought_back_by_hand_steps_aside_into_a_stash(lacking: Clone, verb: tuple[str, ...]) -> None:
+    save(lacking)
+    lacking.git("checkout", "-q", "main")
+    lacking.faber("run", "resume", RUN)
+    lacking.compact("mine")
+    before = lacking.kept_ids()
+    assert "untracked working tree files would be overwritten" in lacking.git(*verb, "feature", code=1)
+    lacking.faber("seal")
+    lacking.git("stash", "-q")
+    lacking.git(*verb, "feature")
+    lacking.git("stash", "pop", "-q")
+    assert_nothing_lost(lacking, before)
+
+
+@pytest.mark.parametrize("verb", ["cherry-pick", "revert"])
+def test_a_single_commit_on_a_branch_without_the_run(lacking: Clone, verb: str) -> None:
+    save(lacking)
+    before = lacking.kept_ids()
+    lacking.git("checkout", "-q", "main")
+    if verb == "revert":
+        change(lacking, "three.py")
+    lacking.git(verb, "feature~1", code=1)
+    resolve_on_main(lacking, before)
+    lacking.git(verb, "--continue")
+    assert (lacking.root / "three.py").exists() == (verb == "cherry-pick")
+    assert lacking.git("log", "-1", "--format=%s").startswith("Revert" if verb == "revert" else "three.py")
+    assert_back_on_feature(lacking, before)
+
+
+def test_patches_on_a_branch_without_the_run(lacking: Clone) -> None:
+    patches = lacking.git("format-patch", "-o", "../patches", "HEAD~1..HEAD").split()
+    save(lacking)
+    before = lacking.kept_ids()
+    lacking.git("checkout", "-q", "main")
+    lacking.git("am", "-3", *patches, code=128)
+    resolve_on_main(lacking, before)
+    lacking.git("am", "--continue")
+    assert (lacking.root / "three.py").exists()
+    assert_back_on_feature(lacking, before)
+
+
+def test_a_rebase_of_some_commits_onto_a_branch_without_the_run(lacking: Clone) -> None:
+    """Those that began the run stay behind."""
+    save(lacking)
+    lacking.git("branch", "part")
+    before = lacking.kept_ids()
+    lacking.git("rebase", "--onto", "main", "part~2", "part", code=1)
+    while lacking.git("diff", "--name-only", "--diff-filter=U"):
+        resolve_on_main(lacking, before)
+        lacking.call("git", "rebase", "--continue" if lacking.git("diff", "--cached", "--name-only") else "--skip")
+    assert lacking.git("branch", "--show-current") == "part\n"
+    assert (lacking.root / "three.py").exists()
+    assert_back_on_feature(lacking, before)
+
+
+def test_a_merge_of_a_branch_that_has_removed_the_run_keeps_it(lacking: Clone) -> None:
+    save(lacking)
+    lacking.git("checkout", "-q", "-b", "without", "feature~1")
+    lacking.git("rm", "-rq", ".fractary/runs")
+    lacking.git("commit", "-qm", "without")
+    lacking.git("checkout", "-q", "feature")
+    before = lacking.kept_ids()
+    lacking.git("merge", "without", code=1)
+    lacking.faber("resolve")
+    lacking.git("commit", "-q", "--no-edit")
+    assert_nothing_lost(lacking, before)
