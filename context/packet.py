@@ -63,15 +63,18 @@ def pack(
     notes: list[Remembered] | None = None,
     summary: Remembered | None = None,
     not_loaded: list[str] | None = None,
+    elsewhere: str | None = None,
 ) -> tuple[str, dict[str, Given]]:
     """Return a packet of at most `budget` UTF-16 units, and how it gives each artifact.
 
-    Problems come first, then the position, a list of the artifacts with their paths (and the lines about those that
-    were `not_loaded`), `notes` (newest first), another conversation's `summary`, and then each artifact in the order of
-    `parts`: whole, or its outline if it is longer than a fair share of the room. Room that the artifacts leave free
-    goes to notes and summary. The text has no control character, whatever the repository contains.
+    Problems come first, then the position with a sentence about the run `elsewhere`, a list of the artifacts with their
+    paths (and the lines about those that were `not_loaded`), `notes` (newest first), another conversation's `summary`,
+    and then each artifact in the order of `parts`: whole, or its outline if it is longer than a fair share of the room.
+    Room that the artifacts leave free goes to notes and summary. The text has no control character, whatever the
+    repository contains.
     """
     head = _problems_text(problems, int(budget * PROBLEMS_SHARE)) + "\n".join(position(run_id, state)) + "\n"
+    head += f"\n{elsewhere}\n" if elsewhere else ""
     head = clip(head, budget, "… (more was cut)\n")
     left = budget - units(head)
     others = not_loaded or []

@@ -139,11 +139,12 @@ class Reload:
         budget: int,
         has_summaries_in_git: bool,
         environment: Environment | None = None,
+        elsewhere: str | None = None,
     ) -> tuple[str, list[Draft]]:
         """Return the packet of a session that starts, or loads again, and the facts of what is in it.
 
         Notes and another conversation's summary come from `log`, where it can be read. `client` and `source` are the
-        session's. `environment` as in `drafts`.
+        session's. `environment` as in `drafts`. `elsewhere` is a sentence about other clones.
         """
         text, given = packet.pack(
             run.run_id,
@@ -154,6 +155,7 @@ class Reload:
             notes=notes.newest_notes(log) if log else [],
             summary=notes.summary_for(log, client, source, None if has_summaries_in_git else run) if log else None,
             not_loaded=self.not_loaded(),
+            elsewhere=elsewhere,
         )
         return text, self.drafts(session_id, client, given, environment)
 

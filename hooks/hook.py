@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 # A hook must not be noticed, and the client kills SessionEnd after 1.5 seconds: a hook that waits longer is spooled.
 WAIT_SECONDS = 3.0
 WAIT_SECONDS_AT_THE_END = 1.0
+NEWEST_SESSIONS = 8  # of a run, that are asked where they ran
 REFUSALS = (LedgerError, OSError, sqlite3.Error)
 
 
@@ -63,6 +64,7 @@ class Hook:
         self._folder = folder
         self._was_there = run.has_files()
         self._earlier: JsonText | None = None  # the state as it was read before the lock
+        self._elsewhere: str | None = None  # what the agent is told of other clones
         self._incoming = IncomingCall(call, run, at, warn, seen)
 
     def answer(self) -> Answer | None:
@@ -113,6 +115,8 @@ class Hook:
                 state_write.refresh_copy(self.run, self._earlier, self.warn)
             self._leave_run()
             return None
+        if was_elsewhere(state, self.run.root):
+            self._elsewhere = self._describe_elsewhere()
         gathered = self._gather(state, is_state_read=problem is None)
         if self._follow_rename():
             gathered = self._gather(state, is_state_read=problem is None)
@@ -187,8 +191,17 @@ class Hook:
             source=self.call.text("source") or "unknown",
             budget=settings.packet_budget - len(last_line),
             has_summaries_in_git=settings.summaries,
+            elsewhere=self._elsewhere,
         )
         return packet + last_line, loads
+
+    def _describe_elsewhere(self) -> str | None:
+        from faber_ledger.context.elsewhere import describe_elsewhere  # only where another clone has recorded
+
+        try:
+            return describe_elsewhere(self.run)
+        except (LedgerError, OSError, sqlite3.Error):
+            return None  # the start itself reports what is wrong with the run
 
     def _last_line(self) -> str:
         """Return the packet's last line if the work tree lacks the run, else nothing."""
@@ -346,6 +359,29 @@ class Hook:
             return False
         self.warn(f"{reason}; it waits in {path}, and the next append records it")
         return True
+
+
+def was_elsewhere(state: dict[str, Any], root: str) -> bool:
+    """Return whether one of the newest sessions ran on another machine, or outside this project's folder.
+
+    It looks at the state alone, since every start asks. A linked work tree counts as outside, too.
+    """
+    sessions = state.get("sessions")
+    history = sessions.get("session_history") if isinstance(sessions, dict) else None
+    if not isinstance(history, list) or not history:
+        return False
+    from faber_ledger.recording.environment import hostname
+
+    here, inside = hostname(), os.path.join(root, "")
+    for entry in history[-NEWEST_SESSIONS:]:
+        environment = entry.get("environment") if isinstance(entry, dict) else None
+        if not isinstance(environment, dict):
+            continue
+        machine, cwd = environment.get("hostname"), environment.get("cwd")
+        is_outside = isinstance(cwd, str) and cwd != root and not cwd.startswith(inside)
+        if (isinstance(machine, str) and machine != here) or is_outside:
+            return True
+    return False
 
 
 def what_to_keep(run: Run, state: dict[str, Any]) -> str:

@@ -11,9 +11,9 @@ import os
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import MAX_VALUE_BYTES, UNREADABLE, check_schema, sqlite3
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.clone import is_empty, mirror_path
+from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.copies import runs_in_other_work_trees
-from faber_ledger.runs.git import DEFAULTS, GitQuery, time_limit, work_tree_of
+from faber_ledger.runs.git import DEFAULTS, GitQuery, branch_of, time_limit, work_tree_of
 from faber_ledger.runs.run import LAYOUTS, find_run, run_at
 
 TYPE_CHECKING = False
@@ -80,7 +80,10 @@ class GitSurvey:
     does not answer: then nothing else holds.
     """
 
-    def __init__(self, root: str, runs: Collection[Run], seconds: float = SECONDS) -> None:
+    def __init__(
+        self, root: str, runs: Collection[Run], seconds: float = SECONDS, *, with_changes: bool = True
+    ) -> None:
+        """Ask git; not `with_changes`, git does not look at files, and only `find_newer` may be called."""
         self.root = root
         self.branch: str | None = None
         self.commit: str | None = None
@@ -94,7 +97,8 @@ class GitSurvey:
         self._trees: dict[str, dict[str, str] | None] = {}
         self._changes: dict[str, str] = {}
         self._contents: dict[str, set[str] | None] = {}
-        self.is_known = self._read_config() and self._read_status() and self._read_branches()
+        self.is_known = self._read_config() and (self._read_status() if with_changes else self._read_head())
+        self.is_known = self.is_known and self._read_branches()
 
     # What git is asked about the work tree
 
@@ -131,6 +135,11 @@ class GitSurvey:
                 self._changes[name] = described[0] if kind == "1" else kind
         return True
 
+    def _read_head(self) -> bool:
+        """Read what is checked out, without running git; return whether it is a branch."""
+        self.branch = branch_of(self.root)
+        return self.branch is not None
+
     def _read_header(self, name: str, value: str = "") -> None:
         if name == "branch.oid" and value != "(initial)":
             self.commit = value
@@ -147,7 +156,7 @@ class GitSurvey:
         default = [f"refs/remotes/{remote}/{name}" for remote in self.remotes for name in DEFAULTS]
         printed = self._ask("for-each-ref", f"--format={FIELDS}", own, *same, *default).answer_bytes()
         rows = _rows(printed)
-        upstream, remote, push = next((row[2:5] for row in rows if row[0] == own), ("", "", ""))
+        self.commit, upstream, remote, push = next((row[1:5] for row in rows if row[0] == own), (None, "", "", ""))
         followed = [ref for ref in (upstream if remote != "." else "", push) if ref]
         if missing := [ref for ref in followed if ref not in [row[0] for row in rows]]:
             rows += _rows(self._ask("for-each-ref", f"--format={FIELDS}", *missing).answer_bytes())
@@ -164,6 +173,16 @@ class GitSurvey:
             asked = ("for-each-ref", *listed, f"--format={FIELDS}", "refs/heads", "refs/remotes")
             self._far = [Branch(row[0], row[1]) for row in _rows(self._ask(*asked).answer_bytes())]
         return self._far
+
+    def pull_command(self, branch: Branch) -> str:
+        """Return the command that pulls a remote-tracking branch into the one that is checked out."""
+        return "git pull" if branch is self.upstream else f"git pull {' '.join(self.split(branch))}"
+
+    def split(self, branch: Branch) -> tuple[str, str]:
+        """Return the remote of a remote-tracking branch, and the branch's name there."""
+        remotes = [remote for remote in self.remotes if branch.name.startswith(f"{remote}/")]
+        remote = max(remotes, key=len, default=branch.name.partition("/")[0])
+        return remote, branch.name.removeprefix(f"{remote}/")
 
     @property
     def fetched_at(self) -> float | None:
@@ -230,14 +249,30 @@ class GitSurvey:
     def _compare_with_remotes(self, found: InGit, own: set[str], ledger: str, branches: list[Branch]) -> None:
         pushed = self._events_in([one.commit for one in branches], ledger)
         found.pushed = None if pushed is None else len(own & pushed)
+        newer = self._find_newer(own, ledger)
+        if newer is not None:
+            found.newer, found.to_pull = newer
+        elif self._pulled:
+            found.to_pull = 0
+
+    def find_newer(self, run: Run) -> Branch | None:
+        """Return the remote-tracking branch that has events of a run which this clone lacks; None if none has."""
+        if all([one.commit == self.commit for one in self._pulled]):
+            return None
+        place = self._places[run.run_id]
+        own = (_events_of_file(run.ledger_path) or set()) | _events_of_mirror(run)
+        newer = self._find_newer(own, place.shown(place.ledger_path))
+        return newer[0] if newer is not None else None
+
+    def _find_newer(self, own: set[str], ledger: str) -> tuple[Branch, int | None] | None:
+        """Return the branch to pull that has other events, and how many; None for the number if it is not known."""
         for one in self._pulled:
-            events = self._events_in([one.commit], ledger)
-            if events is None and self._is_in_head(one.commit):
-                continue
-            if events is None or not events <= own:
-                found.newer, found.to_pull = one, None if events is None else len(events - own)
-                return
-        found.to_pull = 0 if self._pulled else None
+            events = self._events_in([one.commit], ledger) if one.commit != self.commit else set()
+            if events is None and not self._is_in_head(one.commit):
+                return one, None
+            if events is not None and not events <= own:
+                return one, len(events - own)
+        return None
 
     def _is_pushed(self, path: str) -> bool:
         """Return whether a remote-tracking branch has the commits of this branch that changed a file."""
@@ -319,7 +354,7 @@ def _events_of_file(path: str) -> set[str] | None:
 
 def _events_of_mirror(run: Run) -> set[str]:
     path = mirror_path(run)
-    return set() if path is None or is_empty(path) else _events_of_file(path) or set()
+    return (_events_of_file(path) if path is not None and os.path.isfile(path) else None) or set()
 
 
 def _events_of_content(content: bytes) -> set[str] | None:

@@ -14,6 +14,7 @@ from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell,
 from faber_ledger.cli.ui.which_run import LOAD, named_run, run_to_load, warn_if_kept, work_id_option
 from faber_ledger.context import messages, reload, selection
 from faber_ledger.context.artifact_source import build_surroundings
+from faber_ledger.context.elsewhere import describe_elsewhere
 from faber_ledger.context.packet import COMMAND_BUDGET
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
@@ -189,6 +190,7 @@ class Loading:
             log(line)
         for warning in report.warnings(result):
             warn(warning)
+        elsewhere = describe_elsewhere(self.run) if budget else None
         with Recording(self.run, at=self.at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
             view = recording.view
             session_id, opening = self._session(view, caller)
@@ -204,6 +206,7 @@ class Loading:
                 budget=budget,
                 has_summaries_in_git=Settings(self.run, os.environ).summaries,
                 environment=caller["environment"] if is_incomplete else None,
+                elsewhere=elsewhere,
             )
             recording.append([*opening, *loads])
         seen = seen_client(self.run.root, caller["client"])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding
 from faber_ledger.cli.setup.tracking import is_left_out
+from faber_ledger.cli.ui.git_words import not_in_git
 from faber_ledger.cli.worktrees.git import list_trees, run_git
 from faber_ledger.cli.worktrees.places import gone_runs
 from faber_ledger.cli.worktrees.survey import why_gone
@@ -15,17 +18,25 @@ from faber_ledger.hooks.client_settings import unanswered
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.journal import find_fault
+from faber_ledger.ledger.log import Log
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs import worktree_registry
 from faber_ledger.runs.active_file import claims
-from faber_ledger.runs.clone import mirror_path
+from faber_ledger.runs.clone import known_writer, mirror_path
 from faber_ledger.runs.git import other_roots
+from faber_ledger.runs.in_git import GitSurvey
+from faber_ledger.runs.kept import not_in_tree, run_here
+from faber_ledger.runs.progress import FINISHED
+from faber_ledger.runs.run import is_run_id
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
+    from faber_ledger.runs.run import Run
 
 
 MOVE = "move it aside; the next recorded event creates it again"
+MOST_COUNTED = 5  # runs beside the active one, whose events are counted
+SECONDS = 5.0  # for all that git is asked about them
 SETTINGS = ".claude/settings.json"
 
 
@@ -68,6 +79,41 @@ def _mirror_faults(path: str | None, run_id: str) -> Iterator[Finding]:
         what = f"this clone's mirror of {run_id} cannot be used: {error}"
         hint = "the next recorded event moves it aside and creates it again"
         yield Finding("warning", what, hint if os.path.isfile(path) else MOVE)
+
+
+def runs_are_in_git(patient: Patient) -> Iterator[Finding]:
+    """Look for what of a run is not committed, not pushed or not pulled, as far as this clone knows."""
+    if not patient.has_git:
+        return
+    active = run_here(patient.root, patient.active) if patient.active and is_run_id(patient.active) else None
+    runs = [*([active] if active is not None and active.is_kept else []), *patient.runs]
+    survey = GitSurvey(patient.root, runs, SECONDS)
+    if not survey.is_known:
+        return
+    counted = 0
+    for run in runs:
+        is_active = run.run_id == patient.active
+        if not is_active and survey.is_all_in(run):
+            continue
+        counted += not is_active
+        if counted > MOST_COUNTED:
+            what = "other runs have changes that are not committed, pushed or pulled"
+            yield Finding("note", what, "`faber-ledger status RUN` says what of one is not in git")
+            return
+        found = survey.facts_of(run, with_mirror=is_active and patient.state(run).get("status") not in FINISHED)
+        seal = "faber-ledger seal" + ("" if is_active else f" {run.run_id}")
+        is_shared = is_active and _is_shared(patient, run)
+        missing = not_in_git(survey, found, patient.at, seal, is_shared=is_shared) if found is not None else None
+        if missing is not None:
+            hint = f"run `{missing.command}`" if missing.command else not_in_tree(run)
+            yield Finding("note", f"{run.run_id}: {missing.what}", hint)
+
+
+def _is_shared(patient: Patient, run: Run) -> bool:
+    """Return whether another clone has recorded on a run."""
+    with suppress(LedgerError, OSError, sqlite3.Error), Log.read(run.ledger_path) as log:
+        return log.has_other_writer(known_writer(patient.root) or "")
+    return False
 
 
 def worktrees_are_in_order(patient: Patient) -> Iterator[Finding]:

@@ -44,6 +44,7 @@ CHECKS = (
     Check("ledger.rollback", ledgers.nothing_is_rolled_back),
     Check("ledger.projection", ledgers.states_show_the_logs),
     Check("clone.mirrors", clone.mirrors_have_their_runs),
+    Check("clone.in_git", clone.runs_are_in_git),
     Check("clone.worktrees", clone.worktrees_are_in_order),
     Check("clone.registry", clone.registry_can_be_read),
     Check("workflow.usable", workflows.workflows_can_be_used),

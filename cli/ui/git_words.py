@@ -11,7 +11,7 @@ from faber_ledger.runs.left_state import kept_run_ids
 from faber_ledger.runs.run import run_ids
 
 if TYPE_CHECKING:
-    from faber_ledger.runs.in_git import Branch, InGit
+    from faber_ledger.runs.in_git import InGit
 
 
 OLD_FETCH = 24 * 3600.0  # seconds
@@ -46,9 +46,7 @@ def not_in_git(survey: GitSurvey, found: InGit, at: float, seal: str, *, is_shar
     if not found.is_committed:
         steps += [*(["git switch BRANCH"] if survey.branch is None else []), seal, "git commit"]
     if found.newer is not None:
-        steps.append(
-            "git pull" if found.newer is survey.upstream else f"git pull {_remote_and_branch(survey, found.newer)}"
-        )
+        steps.append(survey.pull_command(found.newer))
     elif is_old:
         steps.append("git fetch")
     if survey.remotes and not (found.is_committed and is_pushed):
@@ -66,8 +64,7 @@ def hint_without_runs(root: str) -> str | None:
         return "this branch has no run; if you worked on another machine, commit and push there, then `git pull` here"
     if there is survey.upstream:
         return f"this branch has no run, but {there.name} has: run `git pull`"
-    command = f"git switch {_remote_and_branch(survey, there).partition(' ')[2]}"
-    return f"this branch has no run, but {there.name} has: run `{command}`"
+    return f"this branch has no run, but {there.name} has: run `git switch {survey.split(there)[1]}`"
 
 
 def in_git_data(survey: GitSurvey, found: InGit) -> dict[str, Any]:
@@ -115,14 +112,7 @@ def _counts(survey: GitSurvey, found: InGit, age: float | None) -> list[str]:
 def _push_command(survey: GitSurvey) -> str:
     if survey.branch is None:
         return "git push"
-    upstream = survey.upstream
-    if upstream is not None and _remote_and_branch(survey, upstream).endswith(f" {survey.branch}"):
+    if survey.upstream is not None and survey.split(survey.upstream)[1] == survey.branch:
         return "git push"
     remote = "origin" if "origin" in survey.remotes else survey.remotes[0]
     return f"git push -u {remote} {survey.branch}"
-
-
-def _remote_and_branch(survey: GitSurvey, branch: Branch) -> str:
-    remotes = [remote for remote in survey.remotes if branch.name.startswith(f"{remote}/")]
-    remote = max(remotes, key=len, default=branch.name.partition("/")[0])
-    return f"{remote} {branch.name.removeprefix(f'{remote}/')}"

@@ -53,7 +53,11 @@ def test_what_is_safe_is_fixed_and_then_no_problem_is_left(patient: Patient, nam
     assert dry["would_mend"]
     assert all([one["what"] and one["diff"] for one in dry["would_mend"]])
     data = patient.doctor("--fix", code=0)
-    assert problems_of(data) == {}
+    left = problems_of(data)
+    if "clone.in_git" in left:  # what was fixed has brought events in, which are to be committed
+        (note,) = left.pop("clone.in_git")
+        assert note["hint"] == "run `faber-ledger seal && git commit`"
+    assert left == {}
     assert [one["problem"] for one in data["mended"]] == [None] * len(data["mended"])
     changed = {path for path, (_, _, content) in before.items() if content and is_changed(Path(path), content)}
     kept = {Path(copy).read_bytes() for one in data["mended"] for copy in one["copies"]}

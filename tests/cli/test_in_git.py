@@ -457,6 +457,46 @@ def test_where_the_clone_has_a_run_the_list_is_named(clone: Clone) -> None:
     assert "hint: name one; `faber-ledger run list` shows them" in clone.faber("status", code=10).stderr
 
 
+def doctor_of(clone: Clone) -> dict[str, str]:
+    """Return what `doctor` says of runs that are not in git, with the hint of each."""
+    done = clone.call(str(COMMAND), "doctor", "--json")
+    (check,) = [one for one in json.loads(done.stdout)["data"]["checks"] if one["check"] == "clone.in_git"]
+    assert {one["level"] for one in check["findings"]} <= {"note"}
+    return {one["what"]: one["hint"] for one in check["findings"]}
+
+
+def test_doctor_says_the_same_with_a_hint(clone: Clone) -> None:
+    assert doctor_of(clone) == {}
+    before = len(clone.ids())
+    clone.record("second")
+    said = f"{before} of {len(clone.ids())} events committed, {before} pushed, none to pull (no fetch since the clone)"
+    assert doctor_of(clone) == {f"{RUN}: {said}": "run `faber-ledger seal && git commit && git push`"}
+
+
+def test_doctor_counts_the_active_run_and_five_others(clone: Clone) -> None:
+    for number in range(7):
+        clone.faber("run", "start", "--work-id", f"{number}", "--run-id", f"run-{number}", "--yes")
+    found = doctor_of(clone)
+    assert len(found) == 7
+    (active,) = [what for what, hint in found.items() if hint == "run `faber-ledger seal && git commit && git push`"]
+    assert active.startswith("run-6: 0 of ")
+    assert found["other runs have changes that are not committed, pushed or pulled"]
+    clone.commit("seven runs")
+    clone.git("push", "-q")
+    assert doctor_of(clone) == {}
+
+
+def test_doctor_names_the_branch_of_a_run_that_the_work_tree_lacks(clone: Clone) -> None:
+    clone.git("checkout", "-qb", "feature")
+    clone.advance("second")
+    clone.git("checkout", "-q", "main")
+    clone.git("rm", "-rq", ".fractary/runs", ACTIVE)
+    clone.git("commit", "-qm", "no run on main")
+    ((what, hint),) = doctor_of(clone).items()
+    assert "all on branches that are not checked out" in what
+    assert "after a checkout of its branch" in hint
+
+
 def test_git_runs_no_program_of_a_repositorys_settings(clone: Clone, tmp_path: Path) -> None:
     clone.git("config", "core.fsmonitor", f"touch {tmp_path / 'ran'}; false")
     clone.record("second")

@@ -412,6 +412,11 @@ def _rolled_back(patient: Patient) -> None:
     patient.state_path.write_bytes(state)
 
 
+def _not_committed(patient: Patient) -> None:
+    client = payload_of("SessionStart.startup.print")["stdin"]["session_id"]
+    patient.deliver("SessionEnd.prompt_input_exit.interactive", client=client)
+
+
 def _ledger_gone(patient: Patient) -> None:
     patient.ledger_path.unlink()
 
@@ -521,6 +526,7 @@ FAULTS = {
     "state changed": ("ledger.projection", "error", _state_changed),
     "state broken": ("ledger.projection", "error", _state_broken),
     "run deleted": ("clone.mirrors", "note", _run_deleted),
+    "not committed": ("clone.in_git", "note", _not_committed),
     "worktree without hooks": ("clone.worktrees", "warning", _worktree_without_hooks),
     "malformed registry": ("clone.registry", "warning", _malformed_registry),
     "no workflow": ("workflow.usable", "warning", _no_workflow),
