@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from faber_ledger.files.change import read_file
 from faber_ledger.files.conflict_markers import has_markers, split_sides
+from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.git_command import git, run_git, top_of
 from faber_ledger.runs.run import ACTIVE_FILES, LEDGER, STATE, Run, find_run, run_at, run_ids
@@ -76,10 +77,17 @@ def find_conflicts(root: str, top: str) -> list[Conflict]:
 
 
 def paths_in_conflict(root: str) -> dict[str | None, list[str]]:
-    """Return the paths of files in conflict in the index by the id of their run; None: active files."""
+    """Return the paths of files in conflict in the index by the id of their run; None: active files.
+
+    None are known if git does not answer: reports go on without it.
+    """
     top = top_of(root)
     found: dict[str | None, list[str]] = {}
-    for conflict in find_conflicts(root, top) if top is not None else ():
+    try:
+        conflicts = find_conflicts(root, top) if top is not None else []
+    except GitFailed:
+        return {}
+    for conflict in conflicts:
         found.setdefault(conflict.run.run_id if conflict.run else None, []).append(conflict.path)
     return found
 

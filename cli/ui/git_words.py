@@ -36,7 +36,7 @@ def not_in_git(survey: GitSurvey, found: InGit, at: float, seal: str, *, is_shar
     fetch of more than a day before `at` is worth a line.
     """
     if found.is_unmerged:
-        return NotIn("a merge has stopped at the run's files", "faber-ledger resolve")
+        return None  # a merge has stopped: that is said elsewhere, with the command for it
     is_pushed = found.is_pushed or survey.branch is None
     age = at - survey.fetched_at if survey.fetched_at is not None else None
     is_old = is_shared and bool(survey.remotes) and age is not None and age > OLD_FETCH
