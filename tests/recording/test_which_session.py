@@ -268,6 +268,23 @@ def test_the_sessions_of_a_serial_batch_are_on_the_runs_that_they_worked_on(plai
         run.assert_projected()
 
 
+def test_a_run_of_a_batch_during_which_no_hook_was_called_has_no_session(plain: Project) -> None:
+    """A delivery is about the run that is active when it comes, and nothing was seen of this one (DECISIONS 37)."""
+    first = faber_starts(plain, "run-1")
+    first.deliver(STARTUP, **me())
+    first.change_state(status="completed", completed_at=text_at(0))
+    second = faber_starts(plain, "run-2")
+    second.change_state(status="completed", completed_at=text_at(0))
+    before = second.state_path.read_bytes()
+    third = faber_starts(plain, "run-3")
+    third.deliver(END, **me())
+    assert [reasons(run) for run in (first, third)] == [["abandoned"], ["normal"]]
+    assert not second.ledger_path.exists()
+    assert second.state_path.read_bytes() == before
+    assert second.faber("session-load", "--run-id", "run-2", env=IN_CLIENT).returncode in (0, 1)
+    assert len(second.history) == 1
+
+
 def test_a_client_that_goes_back_to_an_earlier_run_leaves_the_other(plain: Project) -> None:
     first = faber_starts(plain, "run-1")
     first.deliver(STARTUP, **me())
