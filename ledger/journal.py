@@ -24,7 +24,11 @@ MAX_PAGE_BYTES = 65536
 def find_refusal(path: str) -> str | None:
     """Return why the journal beside the database at `path` must not be played, as the end of a sentence, else None."""
     fault = find_fault(path)
-    if fault is None and os.path.lexists(path + JOURNAL_ENDING) and ledger.is_tracked(path + JOURNAL_ENDING) is True:
+    if (
+        fault is None
+        and os.path.lexists(path + JOURNAL_ENDING)
+        and ledger.tracking_query(path + JOURNAL_ENDING) is True
+    ):
         return "is tracked by git, or git cannot say"
     return fault
 

@@ -346,7 +346,7 @@ def _file_to_read(path: str) -> str:
         return path
     from faber_ledger import ledger
 
-    if os.path.lexists(done + "-wal") or ledger.is_tracked(done) is not False:
+    if os.path.lexists(done + "-wal") or ledger.tracking_query(done) is not False:
         return path
     try:
         return done if check_file(done) else path

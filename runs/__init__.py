@@ -22,4 +22,4 @@ def _is_tracked(path: str) -> bool | None:
 
 # Every reader and writer of a ledger file needs the answer, also those that know no run, and `ledger` must not import
 # git: so it has this one setting, and whoever imports any module of `runs` has set it.
-faber_ledger.ledger.is_tracked = _is_tracked
+faber_ledger.ledger.tracking_query = _is_tracked
