@@ -53,14 +53,19 @@ def test_a_pull_over_what_is_not_committed_keeps_the_events_of_both_sides(
     assert_settled(one, "there", "here", "uncommitted")
 
 
-def test_pull_without_autostash_is_refused_and_a_commit_lets_it_through(one: Clone, other: Clone) -> None:
-    one.git("config", "--local", "merge.autoStash", "false")
+@pytest.mark.parametrize(
+    ("how", "refusal", "code"),
+    [("--no-rebase", "would be overwritten by merge", 1), ("--rebase", "You have unstaged changes", 128)],
+)
+def test_pull_without_autostash_is_refused_and_a_commit_lets_it_through(
+    one: Clone, other: Clone, how: str, refusal: str, code: int
+) -> None:
+    one.faber("init", "--git-only", "--no-autostash")
     other.advance("there")
     one.record("uncommitted")
-    assert "would be overwritten by merge" in one.git("pull", "--no-rebase", "../other", "main", code=1)
-    one.faber("seal")
-    one.git("commit", "-qm", "keep")
-    one.git("pull", "-q", "--no-rebase", "../other", "main")
+    assert refusal in one.git("pull", how, "../other", "main", code=code)
+    save(one)
+    one.git("pull", "-q", how, "../other", "main")
     assert_settled(one, "there", "uncommitted")
 
 
@@ -346,13 +351,14 @@ def test_a_finished_run_is_left_without_a_commit_after_the_sessions_end(branch: 
     assert before <= branch.ids()
 
 
-def test_checkout_m_takes_what_is_not_committed_to_a_branch_that_has_the_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("verb", ["checkout", "switch"])
+def test_checkout_m_takes_what_is_not_committed_to_a_branch_that_has_the_run(tmp_path: Path, verb: str) -> None:
     branch = on_feature(tmp_path, main_has_run=True)
     before = branch.kept_ids()
-    branch.git("checkout", "-m", "main")
+    branch.git(verb, "-m", "main")
     assert status(branch) == f" M {LEDGER}\n"
     branch.faber("project")
-    branch.git("checkout", "-m", "feature")
+    branch.git(verb, "-m", "feature")
     assert_nothing_lost(branch, before)
     branch.git("checkout", "main")
     assert status(branch) == ""
@@ -374,16 +380,17 @@ def test_a_stash_after_a_commit_pops_over_what_was_recorded_since(branch: Clone,
     branch.assert_sound()
 
 
+@pytest.mark.parametrize("verb", ["pop", "apply"])
 @pytest.mark.parametrize("options", [[], ["-u"]], ids=["stash", "stash -u"])
-def test_a_stash_with_the_ledger_pops_after_a_commit(branch: Clone, options: list[str]) -> None:
+def test_a_stash_with_the_ledger_pops_after_a_commit(branch: Clone, options: list[str], verb: str) -> None:
     (branch.root / "draft.py").write_text("draft\n")
     branch.git("stash", "-q", *options)
     branch.compact("mine")
     before = branch.kept_ids()
     save(branch)
-    branch.git("stash", "pop", "-q")
+    branch.git("stash", verb, "-q")
     assert (branch.root / "draft.py").exists()
-    assert branch.git("stash", "list") == ""
+    assert (branch.git("stash", "list") == "") == (verb == "pop")
     (branch.root / "draft.py").unlink()
     assert_nothing_lost(branch, before)
 
@@ -560,19 +567,21 @@ def assert_back_on_feature(clone: Clone, before: set[str]) -> None:
     assert_nothing_lost(clone, before)
 
 
-def test_checkout_m_to_a_branch_without_the_run(lacking: Clone) -> None:
+@pytest.mark.parametrize("verb", ["checkout", "switch"])
+def test_checkout_m_to_a_branch_without_the_run(lacking: Clone, verb: str) -> None:
     before = lacking.kept_ids()
-    lacking.git("checkout", "-m", "main")
+    lacking.git(verb, "-m", "main")
     resolve_on_main(lacking, before)
     assert_back_on_feature(lacking, before)
 
 
-def test_stash_pop_on_a_branch_without_the_run(lacking: Clone) -> None:
+@pytest.mark.parametrize("verb", ["pop", "apply"])
+def test_stash_pop_on_a_branch_without_the_run(lacking: Clone, verb: str) -> None:
     (lacking.root / "base.py").write_text("draft\n")
     before = lacking.kept_ids()
     lacking.git("stash", "-q")
     lacking.git("checkout", "-q", "main")
-    lacking.git("stash", "pop", code=1)
+    lacking.git("stash", verb, code=1)
     resolve_on_main(lacking, before)
     assert (lacking.root / "base.py").read_text() == "draft\n"
     lacking.git("restore", "--staged", "--worktree", "base.py")
@@ -580,7 +589,7 @@ def test_stash_pop_on_a_branch_without_the_run(lacking: Clone) -> None:
     assert_back_on_feature(lacking, before)
 
 
-@pytest.mark.parametrize("verb", [("checkout",), ("merge", "--ff-only")], ids=" ".join)
+@pytest.mark.parametrize("verb", [("checkout",), ("merge", "--ff-only"), ("pull", "--no-rebase", ".")], ids=" ".join)
 def test_a_run_that_was_brought_back_by_hand_steps_aside_into_a_stash(lacking: Clone, verb: tuple[str, ...]) -> None:
     save(lacking)
     lacking.git("checkout", "-q", "main")
