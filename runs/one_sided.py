@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from faber_ledger.files.change import read_file
-from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import NotWritable
 from faber_ledger.ledger.lock import RunLock
@@ -27,7 +26,7 @@ from faber_ledger.runs.git_operation import MERGE, REBASE, Operation
 from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.run import LEDGER, STATE
 from faber_ledger.runs.run_log import HINT, open_log
-from faber_ledger.runs.state_merge import is_state, overwrite, updated_at
+from faber_ledger.runs.state_merge import is_state, overwrite, read_members, updated_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,7 +155,7 @@ def _keep_state(run: Run, conflict: Conflict | None, operation: Operation) -> st
 
 def _others(state: bytes) -> dict[str, Any]:
     """Return the members of a state that are not ours."""
-    return {name: value for name, value in JsonText(state.decode()).value.items() if name not in NAMES}
+    return {name: value for name, value in read_members(state).items() if name not in NAMES}
 
 
 def _content(run: Run, commit: str) -> bytes | None:

@@ -17,6 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from faber_ledger.projections.blocks import Blocks
+
     Members = dict[str, Any]
     Left = tuple[str, str, str]  # a key's name, and what ours and theirs say of it, as JSON
 
@@ -26,14 +28,15 @@ ABSENT = object()
 DEEPEST = 20  # nested objects; a deeper value is merged as one
 
 
-def merge_states(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[Left]]:
+def merge_states(base: bytes, ours: bytes, theirs: bytes, blocks: Blocks | None = None) -> tuple[bytes, list[Left]]:
     """Merge three versions of a state; return the merge, and the keys that both sides changed, with our value kept.
 
-    Git merges the lines, except for our blocks and the later `updated_at`. A base that is not a state counts as none:
-    git merges several bases, and may leave conflict markers. Raises LedgerError if a side is not a state.
+    Git merges the lines, except for the later `updated_at`, and our blocks, which are `blocks` if they are known. A
+    base that is not a state counts as none: git merges several bases, and may leave conflict markers. Raises
+    LedgerError if a side is not a state.
     """
     try:
-        sides = _align_blocks(base if is_state(base) else b"", ours, theirs)
+        sides = _align_blocks(base if is_state(base) else b"", ours, theirs, blocks)
     except ValueError as error:
         raise LedgerError(f"a side cannot be read: {error}") from error
     merged = None if _has_gutted_side(*sides) else _merge_lines(*sides)
@@ -56,7 +59,7 @@ def settle_markers(content: bytes, base: bytes) -> tuple[bytes, list[Left]] | No
         return None
 
 
-def _align_blocks(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, bytes, bytes]:
+def _align_blocks(base: bytes, ours: bytes, theirs: bytes, blocks: Blocks | None) -> tuple[bytes, bytes, bytes]:
     """Return the three versions with the same blocks and the later `updated_at`, so that only other lines can conflict.
 
     The next projection writes the blocks again from the log. An empty base stays empty. Raises ValueError if a side is
@@ -65,7 +68,7 @@ def _align_blocks(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, bytes
     mine, other = _document_of(ours), _document_of(theirs)
     if mine.value.get("run_id") != other.value.get("run_id"):
         raise ValueError("the two sides are the states of two runs")
-    members = blocks_of(other.value) | blocks_of(mine.value)
+    members = blocks_of(other.value) | blocks_of(mine.value) if blocks is None else blocks
     time = {"updated_at": _later(mine.value, other.value)}
 
     def align(document: JsonText) -> bytes:
@@ -251,7 +254,12 @@ def is_state(content: bytes) -> bool:
 
 def updated_at(content: bytes) -> float:
     """Return when a state was updated, in seconds since 1970; 0 if it does not say."""
-    return seconds_of(_document_of(content).value.get("updated_at")) or 0.0
+    return seconds_of(read_members(content).get("updated_at")) or 0.0
+
+
+def read_members(content: bytes) -> Members:
+    """Return a state's members; raises ValueError if it is not a JSON object."""
+    return _document_of(content).value
 
 
 def _document_of(content: bytes) -> JsonText:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,10 @@ from faber_ledger.ledger.union import write_union
 from faber_ledger.runs.active import theirs_is_claimed_here
 from faber_ledger.runs.run import ACTIVE_FILES, LEDGER, STATE, find_root, kind_of
 from faber_ledger.runs.state_merge import merge_states, names, overwrite
+
+if TYPE_CHECKING:
+    from faber_ledger.runs.state_merge import Left
+
 
 ACTIVE_NAMES = {name.rpartition("/")[2] for name in ACTIVE_FILES}
 
@@ -48,7 +53,7 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
 
             write_union([ours, theirs], ours, check_event)
         elif kind == STATE:
-            merged, left = merge_states(*[read_file(side) or b"" for side in (base, ours, theirs)])
+            merged, left = _merge_states(base, ours, theirs, path)
             overwrite(ours, merged)
             if left:
                 say(
@@ -66,6 +71,16 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
         say(f"faber-ledger: {path}: {error}; our version and the conflict stay")
         return 1
     return 0
+
+
+def _merge_states(base: str, ours: str, theirs: str, path: str) -> tuple[bytes, list[Left]]:
+    """Merge three files with a state; our blocks are those of the united ledger, if it can be found."""
+    from faber_ledger.recording.merged_blocks import fold_merged  # at its use: `--help` loads every command
+    from faber_ledger.schemas.events import check_event
+
+    before, mine, other = (read_file(side) or b"" for side in (base, ours, theirs))
+    blocks = fold_merged(os.getcwd(), path, mine, other, check_event)
+    return merge_states(before, mine, other, blocks)
 
 
 def _read_id(path: str) -> str:

@@ -1,0 +1,143 @@
+"""The merge driver writes our blocks of a state as the united ledger has them: the merge commit is right at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.clones import RUN, STATE, Clone, forge
+from support.command import COMMAND
+from support.layouts import LAYOUTS, Layout, begin, every_layout, seen
+
+HERE = LAYOUTS["ours"]
+
+
+def begin_two(tmp_path: Path, layout: Layout = HERE) -> tuple[Clone, Clone]:
+    """Make two clones that have the merge driver and went on apart; another tool's keys have changed on both."""
+    one = begin(tmp_path / "one", layout)
+    one.faber("init", "--git-only")
+    other = seen(one.clone("other"), layout)
+    one.change(mine=1)
+    other.change(theirs=2)
+    for client in ("here", "here again"):
+        one.advance(client)
+    for client in ("there", "there again"):
+        other.advance(client)
+    one.git("fetch", "-q", "../other", "main:there")
+    return one, other
+
+
+def assert_right_in_a_fresh_clone(one: Clone, run_id: str, sessions: int, revision: str = "HEAD") -> None:
+    one.git("branch", "-qf", "to-clone", revision)
+    one.git("clone", "-q", "-b", "to-clone", ".", "../fresh")
+    fresh = Clone(one.root.parent / "fresh")
+    assert fresh.faber("verify", run_id).stdout == f"{run_id}: sound\n"
+    state = json.loads((fresh.root / one.state_path.relative_to(one.root)).read_text())
+    assert len(state["sessions"]["session_history"]) == sessions
+    assert state["mine"] == 1
+
+
+@every_layout
+def test_a_merge_commit_is_right_in_a_fresh_clone(tmp_path: Path, layout: Layout) -> None:
+    one, _ = begin_two(tmp_path, layout)
+    one.git("merge", "-q", "--no-edit", "there")
+    assert_right_in_a_fresh_clone(one, layout.run_id, 5)
+    assert one.git("status", "--porcelain") == ""
+    one.faber("project")
+    assert one.git("status", "--porcelain") == ""
+
+
+def test_a_pull_and_a_squash_are_right(tmp_path: Path) -> None:
+    one, _ = begin_two(tmp_path)
+    one.git("checkout", "-q", "-b", "squashed")
+    one.git("merge", "-q", "--squash", "there")
+    one.git("commit", "-qm", "squashed")
+    one.git("checkout", "-q", "main")
+    one.git("pull", "-q", "--no-rebase", "../other", "main")
+    assert_right_in_a_fresh_clone(one, HERE.run_id, 5)
+    one.git("clone", "-q", "-b", "squashed", ".", "../squashed")
+    squashed = Clone(tmp_path / "squashed")
+    assert squashed.faber("verify", HERE.run_id).stdout == f"{HERE.run_id}: sound\n"
+
+
+@pytest.mark.parametrize("backend", ["merge", "apply"])
+def test_each_commit_of_a_rebase_is_right(tmp_path: Path, backend: str) -> None:
+    one, _ = begin_two(tmp_path)
+    one.git("rebase", "-q", f"--{backend}", "there")
+    assert_right_in_a_fresh_clone(one, HERE.run_id, 5)
+    one.git("clone", "-q", ".", "../before")
+    before = Clone(tmp_path / "before")
+    before.git("checkout", "-q", "HEAD~1")
+    assert before.faber("verify", HERE.run_id).stdout == f"{HERE.run_id}: sound\n"
+
+
+@pytest.mark.parametrize("picked", [["there"], ["there~1", "there"]])
+def test_a_cherry_pick_is_right(tmp_path: Path, picked: list[str]) -> None:
+    one, _ = begin_two(tmp_path)
+    one.git("cherry-pick", *picked)
+    assert_right_in_a_fresh_clone(one, HERE.run_id, 5)
+
+
+def test_a_stash_that_is_popped_shows_the_united_ledger(tmp_path: Path) -> None:
+    one, _ = begin_two(tmp_path)
+    one.record("stashed")
+    one.git("stash", "-q")
+    one.git("merge", "-q", "--no-edit", "there")
+    one.git("stash", "pop", "-q")
+    assert one.faber("verify", HERE.run_id).stdout == f"{HERE.run_id}: sound\n"
+    assert len(one.state["sessions"]["session_history"]) == 6
+
+
+def test_a_linked_work_tree_merges_as_the_main_one(tmp_path: Path) -> None:
+    one, _ = begin_two(tmp_path)
+    one.git("worktree", "add", "-q", "../linked", "-b", "linked")
+    one.call("git", "merge", "-q", "--no-edit", "there", cwd=tmp_path / "linked")
+    assert_right_in_a_fresh_clone(one, HERE.run_id, 5, "linked")
+
+
+def test_a_session_that_another_tool_wrote_is_not_written_over(tmp_path: Path) -> None:
+    one, other = begin_two(tmp_path)
+    sessions = other.state["sessions"]
+    entry = {**sessions["session_history"][0], "session_id": "by-another-tool"}
+    other.change(sessions={**sessions, "session_history": [entry, *sessions["session_history"]]})
+    other.commit("another tool's session")
+    one.change(
+        sessions={**one.state["sessions"], "session_history": [entry, *one.state["sessions"]["session_history"]]}
+    )
+    one.commit("and here")
+    one.git("pull", "-q", "--no-rebase", "../other", "main")
+    assert "by-another-tool" in [one["session_id"] for one in one.state["sessions"]["session_history"]]
+
+
+def test_a_ledger_that_cannot_be_united_leaves_our_blocks(tmp_path: Path) -> None:
+    one = Clone.first(tmp_path / "one")
+    other = one.clone("other")
+    one.advance("here")
+    other.record("there")
+    other.change(theirs=2)
+    forge(other.ledger, "CAST(x'ff' AS TEXT)")
+    other.commit("forged")
+    before = one.state
+    one.git("pull", "--no-rebase", "../other", "main", code=1)
+    assert (one.state["sessions"], one.state["theirs"]) == (before["sessions"], 2)
+
+
+@pytest.mark.parametrize("names_commit", [True, False])
+def test_a_variable_that_names_another_commit_is_not_believed(tmp_path: Path, names_commit: bool) -> None:
+    """Of a commit that does not have the state which git is merging, the ledger may be anything."""
+    one = Clone.first(tmp_path / "one")
+    other = one.clone("other")
+    one.advance("here")
+    other.advance("there")
+    commit = other.git("rev-parse", "HEAD").strip()
+    one.git("fetch", "-q", "../other", "main")
+    theirs = other.state if names_commit else {**other.state, "changed": 1}
+    for name, text in (("O", one.git("show", f"HEAD~1:{STATE}")), ("A", one.git("show", f"HEAD:{STATE}"))):
+        (one.root / name).write_text(text)
+    (one.root / "B").write_text(json.dumps(theirs, indent=2) + "\n")
+    done = one.call("env", f"GITHEAD_{commit}=there", str(COMMAND), "merge-driver", "O", "A", "B", "--", STATE)
+    assert done.returncode == 0, done.stderr
+    merged = json.loads((one.root / "A").read_text())
+    assert merged["run_id"] == RUN
+    assert len(merged["sessions"]["session_history"]) == (3 if names_commit else 2)
