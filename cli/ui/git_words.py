@@ -55,11 +55,16 @@ def not_in_git(survey: GitSurvey, found: InGit, at: float, seal: str, *, is_shar
 
 
 def hint_without_runs(root: str) -> str | None:
-    """Return what to do where the checked out branch has no run; None if work tree or clone has one."""
+    """Return what to do where the checked out branch has no run; None if work tree or clone has one.
+
+    None without a remote, too: nothing can come from another machine.
+    """
     if run_ids(root) or any(True for _ in kept_run_ids(root)):
         return None
     survey = GitSurvey(root, [])
-    there = survey.find_runs_on_remotes() if survey.is_known else None
+    if not (survey.is_known and survey.remotes):
+        return None
+    there = survey.find_runs_on_remotes()
     if there is None:
         return "this branch has no run; if you worked on another machine, commit and push there, then `git pull` here"
     if there is survey.upstream:

@@ -435,6 +435,11 @@ def test_where_nothing_was_pushed_the_other_machine_is_named(without_runs: Clone
     assert f"\nT{said[1:]}\n" in loaded.stdout + loaded.stderr
 
 
+def test_without_a_remote_nothing_can_come_from_another_machine(without_runs: Clone) -> None:
+    without_runs.git("remote", "remove", "origin")
+    assert "another machine" not in without_runs.faber("status", code=10).stderr
+
+
 def test_where_a_branch_was_pushed_it_is_named(clone: Clone, without_runs: Clone) -> None:
     clone.git("push", "-q", "origin", "HEAD~1:refs/heads/feature/258")
     without_runs.git("fetch", "-q")
