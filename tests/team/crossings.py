@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from team.desk import Desk
-from team.machine import Machine
+from team.machine import Machine, states_in
 from team.stories import after_merge, check_badges, get_merged, make_ready, work
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def move(team: Team, here: Machine, there: Machine) -> Iterator[None]:
         desk.pull(branch)
         yield
         desk.faber("run", "resume", "--yes", run)
+        here.at_work = there.at_work = None
+        machine.at_work = run
         yield
     client = desk.start_client(run)
     yield
@@ -86,7 +89,7 @@ def two_branches(team: Team, machine: Machine) -> Iterator[None]:
     desk.go_to(second)
     desk.pull(second)
     if not desk.git("pull", "-q", "--no-rebase", "--no-edit", "origin", "main", may_fail=True):
-        desk.settle("a merge of two branches of one run")
+        desk.settle("two branches")
     desk.faber("seal", run)
     desk.commit(f"Finish {run}")
     desk.push(second)
@@ -106,7 +109,7 @@ def settle_elsewhere(team: Team, branch: str) -> None:
     team.git(machine, team.folder, "clone", "-q", "--branch", branch, team.site.url, str(machine.main))
     desk = Desk(team, machine, machine.main)
     if not desk.git("merge", "-q", "--no-edit", "origin/main", may_fail=True):
-        desk.settle("a merge of two branches in a clone without the driver")
+        desk.settle("two branches, in a clone without the driver")
     desk.push(branch)
 
 
@@ -125,8 +128,7 @@ def backport(team: Team, machine: Machine) -> Iterator[None]:
     commit = team.chance.choice(chosen)
     team.counts["backports"] += 1
     if not desk.git("cherry-pick", commit, may_fail=True):
-        team.counts["backports in conflict"] += 1
-        desk.settle("a backport")
+        desk.settle("backport")
     wanted = machine.git(machine.main, "diff", "--name-only", "--diff-filter=A", f"{commit}^", commit).output.split()
     code = [name for name in wanted if name.startswith("code")]
     if any(not (machine.main / name).exists() for name in code):
@@ -148,12 +150,16 @@ def help_out(team: Team, machine: Machine) -> Iterator[None]:
         return
     branch = team.chance.choice(drafts).branch
     desk.git("checkout", "-q", "-B", branch, f"origin/{branch}")
+    states = list(states_in(machine.main).values())
+    if states and team.chance.random() < 0.5:
+        path = team.chance.choice(states)
+        state = json.loads(path.read_text())
+        path.write_text(json.dumps({**state, "reviewers": [*state.get("reviewers", []), "eve"]}, indent=2) + "\n")
+        team.say(f"eve/eve: edits {path.relative_to(machine.main)}")
     desk.write_code()
     yield
     desk.git("add", "-A")
     desk.git("commit", "-qm", "Help")
-    team.counts["commits of a colleague without the program on others' branches"] += desk.git(
-        "push", "-q", "origin", branch, may_fail=True
-    )
+    team.counts["commits of a colleague"] += desk.git("push", "-q", "origin", branch, may_fail=True)
     yield
     desk.git("checkout", "-q", "main")

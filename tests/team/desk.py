@@ -44,6 +44,9 @@ class Desk:
     def start_run(self, by: str, client: Client | None = None) -> str:
         """Start a run with our command, or as FABER does: it writes a state and the active file."""
         run = self.team.new_run(self.machine.name)
+        self.team.counts[f"runs started by {by}"] += 1
+        if self.root == self.machine.main:
+            self.machine.at_work = run
         if by == "command":
             self.faber("run", "start", "--yes", "--work-id", run.split("-")[1], "--run-id", run, client=client)
         else:
@@ -89,6 +92,7 @@ class Desk:
 
     def finish(self, run: str, by: str) -> None:
         """Complete a run: with `run finish`, or as FABER does."""
+        self.machine.at_work = None if self.machine.at_work == run else self.machine.at_work
         phases = {name: {"status": "completed"} for name in PHASES}
         if by == "command":
             self.change_run(run, phases=phases, current_phase="release")
@@ -165,7 +169,7 @@ class Desk:
 
     def pull(self, branch: str) -> None:
         if not self.git("pull", "-q", self.machine.pulls_by, "--no-edit", "origin", branch, may_fail=True):
-            self.settle(f"a pull of {branch}")
+            self.settle("main")
 
     def push(self, branch: str) -> None:
         """Push; where somebody else has pushed meanwhile, pull before."""
@@ -175,13 +179,13 @@ class Desk:
         self.pull(branch)
         self.git("push", "-q", "-u", "origin", branch)
 
-    def settle(self, what: str) -> bool:
+    def settle(self, kind: str) -> bool:
         """Settle the conflicts of a merge, a rebase or a cherry-pick with our one command, and go on with it."""
         folder = self.machine.git(self.root, "rev-parse", "--absolute-git-dir").output.strip()
         for _ in range(30):
             unmerged = self.machine.unmerged(self.root)
             if unmerged:
-                self._resolve(what, unmerged)
+                self._resolve(kind, unmerged)
             if self.machine.exists(folder, "rebase-merge") or self.machine.exists(folder, "rebase-apply"):
                 going = ["rebase", "--continue"]
             elif self.machine.exists(folder, "CHERRY_PICK_HEAD"):
@@ -190,29 +194,29 @@ class Desk:
                 going = ["commit", "-q", "--no-edit"]
             else:
                 if not unmerged:
-                    self.team.differ("refused", f"{self.machine.name}: {what} failed, and no file is in conflict")
+                    self.team.differ("refused", f"{self.machine.name}: {kind}: git failed, and no file is in conflict")
                 return not unmerged
             if not self.git(*going, may_fail=True) and not self.machine.unmerged(self.root):
                 self.git(going[0], "--skip", may_fail=True)
             if not self._is_stopped(folder):
                 return True
-        self.team.differ("not settled", f"{self.machine.name}: {what}")
+        self.team.differ("not settled", f"{self.machine.name}: {kind}")
         return False
 
     def _is_stopped(self, folder: str) -> bool:
         names = ("rebase-merge", "rebase-apply", "CHERRY_PICK_HEAD", "MERGE_HEAD")
         return any(self.machine.exists(folder, name) for name in names)
 
-    def _resolve(self, what: str, unmerged: list[str]) -> None:
-        self.team.say(f"{self.machine.name}/{self.root.name}: {what} is in conflict: {', '.join(unmerged)}")
-        self.team.counts[f"local conflicts: {what.split(' of ', maxsplit=1)[0]}"] += 1
+    def _resolve(self, kind: str, unmerged: list[str]) -> None:
+        self.team.say(f"{self.machine.name}/{self.root.name}: {kind}: in conflict: {', '.join(unmerged)}")
+        self.team.counts[f"stopped: {kind}"] += 1
         if any(not name.startswith(".fractary/") for name in unmerged):
             self.team.differ("code conflict", ", ".join(unmerged))
         self.faber("resolve", may_fail=True)
         left = self.machine.unmerged(self.root)
         if left:
-            self.team.differ("not settled", f"{self.machine.name}: {what}: {', '.join(left)}")
+            self.team.differ("not settled", f"{self.machine.name}: {kind}: {', '.join(left)}")
             self.git("checkout", "--theirs", "--", *left, may_fail=True)
             self.git("add", "-A")
         else:
-            self.team.counts["settled by one `resolve`"] += 1
+            self.team.counts[f"settled: {kind}"] += 1

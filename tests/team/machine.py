@@ -85,6 +85,7 @@ class Machine:
     program: Program
     pulls_by: str = "--no-rebase"
     seals_by: str = "seal"  # or "hook" (pre-commit), or "nothing"
+    at_work: str | None = None  # the run that is at work in the clone's main work tree
     trees: dict[str, Path] = field(default_factory=dict)
     read: dict[Path, tuple[tuple[int, int], dict[str, dict[str, Any]]]] = field(default_factory=dict)
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from team import crossings, stories
-from team.programs import install
+from team.programs import OLD, install
 from team.sync import settle_all
+from team.table import lines_of, write_page
 from team.team import Team
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ MINUTES = (5, 10, 20, 60, 90, 120)  # between two steps
 
 def simulate(folder: Path, seed: int, weeks: float, programs: dict[str, Program]) -> Team:
     """Let a team work for some weeks and to the end of what it has begun, then synchronize its clones."""
-    team = Team(folder, seed, programs, has_old="0.1.0" in programs and seed % 2 == 0)
+    team = Team(folder, seed, programs, has_old=OLD in programs and seed % 2 == 0)
     people = ["ann", "bob", "bob beside", "cem", "dee", "eve", *(["flo"] if "flo" in team.machines else [])]
     at_work: dict[str, Iterator[None]] = {}
     end = team.clock.now + int(weeks * WEEK)
@@ -64,26 +65,30 @@ def main(words: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=1, help="how many, from SEED on")
     parser.add_argument("--weeks", type=float, default=1)
+    parser.add_argument("--print", action="store_true", help="do not write the table into docs/guides/TEAM.md")
+    parser.add_argument("--counts", action="store_true", help="print all that was counted")
     parser.add_argument("--history", action="store_true", help="print every step")
     given = parser.parse_args(words)
     folder = Path(tempfile.mkdtemp(prefix="faber-team-"))
-    found = 0
+    teams: list[Team] = []
     try:
         programs = install(folder)
+        if OLD not in programs:
+            say(f"nobody has {OLD}: this clone's history lacks it")
         for seed in range(given.seed, given.seed + given.seeds):
             begun = time.monotonic()
             team = simulate(folder / str(seed), seed, given.weeks, programs)
             say(f"seed {seed}: {len(team.differences)} differences, {time.monotonic() - begun:.0f} s")
-            for name, count in sorted(team.counts.items()):
-                say(f"  {count:>6}  {name}")
-            if given.history:
-                say("\n".join(team.history))
-            else:
-                say(report(team, given.weeks))
-            found += len(team.differences)
+            if given.counts:
+                say("\n".join(f"  {count:>6}  {name}" for name, count in sorted(team.counts.items())))
+            say("\n".join(team.history) if given.history else report(team, given.weeks))
+            teams.append(team)
+        say("\n".join(lines_of(teams, given.weeks)))
+        if not given.print and not any(team.differences for team in teams):
+            write_page(teams, given.weeks)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return int(found > 0)
+    return int(any(team.differences for team in teams))
 
 
 def report(team: Team, weeks: float) -> str:

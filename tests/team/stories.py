@@ -32,10 +32,10 @@ def pull_request(team: Team, machine: Machine, root: Path | None = None) -> Iter
         team.git(machine, machine.main, "fetch", "-q", "origin")
         team.git(machine, machine.main, "worktree", "add", "-q", "-b", branch, str(root), "origin/main")
         machine.trees[root.name] = root
+        team.counts["runs in linked worktrees"] += 1
     yield
     starts_by = chance.choice(("command", "FABER"))
     run = desk.start_run(starts_by, client)
-    team.counts[f"runs started by {'FABER' if starts_by == 'FABER' else '`run start`'}"] += 1
     yield
     one: PullRequest | None = None
     for part in range(chance.randint(1, 3)):
@@ -151,7 +151,7 @@ def get_merged(desk: Desk, one: PullRequest) -> Iterator[None]:
         desk.go_to(one.branch)
         desk.pull(one.branch)
         if not desk.git("pull", "-q", "--no-rebase", "--no-edit", "origin", "main", may_fail=True):
-            desk.settle(f"a merge of main into {one.kind}")
+            desk.settle("two branches" if one.kind == "two branches" else "main")
         desk.push(one.branch)
         yield
     team.differ("never merged", f"#{one.number}")
@@ -191,11 +191,17 @@ def plain_work(team: Team, machine: Machine) -> Iterator[None]:
     desk.update_main()
     yield
     desk.go_to("-b", branch)
+    # A run that is at work goes on, whatever branch is checked out.
+    client = desk.start_client(machine.at_work) if machine.program.is_this else None
     for _ in range(team.chance.randint(1, 3)):
         desk.write_code()
         yield
+        if client is not None and team.chance.random() < 0.5:
+            desk.compact(client)
         desk.git("add", "-A")
         desk.git("commit", "-qm", "Fix")
+    if client is not None:
+        desk.end_client(client)
     desk.push(branch)
     one = team.site.open(branch, "no run", is_ready=True)
     yield from get_merged(desk, one)

@@ -62,7 +62,9 @@ def compare(team: Team, machines: list[Machine]) -> None:
         missing = runs.keys() - machine.ledgers(machine.main).keys()
         if missing:
             team.differ("clones differ", f"{machine.name} lacks {', '.join(sorted(missing))}")
-        team.faber(machine, machine.main, "verify", "--all")
+        is_sound = team.faber(machine, machine.main, "verify", "--all").code == 0
+        team.counts["verified"] += 1
+        team.counts["not sound"] += not is_sound
         dirty = machine.git(machine.main, "status", "--porcelain").output
         if dirty:
             team.differ("clones differ", f"{machine.name} is not clean: {dirty}")

@@ -126,7 +126,7 @@ class Team:
         home = self.folder / f"home-{name}"
         home.mkdir(parents=True)
         pulls_by = self.chance.choice(("--no-rebase", "--rebase"))
-        machine = Machine(name, home, self.clock, program, pulls_by, seals_by, {"main": self.folder / name})
+        machine = Machine(name, home, self.clock, program, pulls_by, seals_by, trees={"main": self.folder / name})
         self.machines[name] = machine
         return machine
 
@@ -176,7 +176,7 @@ class Team:
         content = json.dumps(payload, separators=(",", ":")).encode() + b"\n"
         digest = hashlib.sha256(content).hexdigest()
         answer = machine.hook(client.root, hook, content, client.variables)
-        self.counts["deliveries"] += 1
+        self.counts[f"deliveries to {machine.program.version}"] += 1
         runs = sorted(run for run, events in self._see(machine).items() if digest in events.values())
         what = f"{hook} {fields.get('source') or fields.get('reason') or fields.get('trigger') or ''}".strip()
         printed, text = packet_of(answer)
@@ -188,7 +188,6 @@ class Team:
         if machine.program.is_this:
             self._judge(client, what, answer, runs, printed, text, is_known=is_known)
         else:
-            self.counts["deliveries to 0.1.0"] += 1
             self.counts["recorded by 0.1.0"] += len(runs) > 0
 
     def _judge(

@@ -1,0 +1,100 @@
+"""The table of `docs/guides/TEAM.md`: what was done and found, by seed and in all."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from faults.page import write_lines
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from team.team import Team
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "TEAM.md"
+# Each row: its words, and the counts that it adds up; a name that ends with * stands for all that begin so.
+DONE = {
+    "steps of all developers": ["steps"],
+    "git commands / our commands": ["git", "faber-ledger"],
+    "runs started with `run start` / by FABER's tools": ["runs started by command", "runs started by FABER"],
+    "pull requests merged: merge / squash / rebase": ["merged by merge", "merged by squash", "merged by rebase"],
+    "- with one run / without a run": ["merged, one run", "merged, no run"],
+    "made ready by: `run finish` / FABER and `seal` / `seal --ready`": [
+        "ready by run finish",
+        "ready by FABER",
+        "ready by seal --ready",
+    ],
+    "moves of a run between two machines": ["moves to the other machine"],
+    "runs in linked worktrees": ["runs in linked worktrees"],
+    "commits of a colleague without the program on others' branches": ["commits of a colleague"],
+    "deliveries of this version / of 0.1.0": ["deliveries to this", "deliveries to 0.1.0"],
+}
+FOUND = {
+    "**pull requests with one run each: conflicts at the merge**": ["site: merge in conflict: one run"],
+    "**open ones that showed a conflict, of all that were looked at**": ["site: badge in conflict: one run", "badges"],
+    "drafts that showed a conflict": ["site: badge in conflict: draft, one run"],
+    "the same after one was merged that nobody had put back (0.1.0, or never sealed)": ["site: *, after *"],
+    "two branches of one run / in conflict on the site": [
+        "two branches of one run",
+        "two branches of one run: conflicts on the site",
+    ],
+    "- stopped merges of them in a clone / settled by one `faber-ledger resolve`": [
+        "stopped: two branches*",
+        "settled: two branches*",
+    ],
+    "backports of single fixes / stopped / settled by one `faber-ledger resolve`": [
+        "backports",
+        "stopped: backport",
+        "settled: backport",
+    ],
+    "other merges and pulls that stopped / settled by one `faber-ledger resolve`": ["stopped: main", "settled: main"],
+    "checkouts refused, and done after `seal` and a commit": ["checkouts refused"],
+    "**deliveries not recorded**": ["difference: not recorded"],
+    "deliveries where no run was at work / where one was shown, not used": ["no run", "shown, not used"],
+    "**events recorded / lost / recorded twice / on the wrong run**": [
+        "events",
+        "events lost",
+        "recorded twice",
+        "difference: wrong run",
+    ],
+    "**packets / for the wrong run, or missing**": ["packets", "difference: wrong packet", "difference: no packet"],
+    "**clones of this version that differed at the end**": ["difference: clones differ"],
+    "**`verify --all` at the end: clones / not sound**": ["verified", "not sound"],
+    "**hooks that failed / tracebacks**": ["difference: hook failed", "difference: traceback"],
+    "all differences": ["difference: *"],
+}
+
+
+def lines_of(teams: list[Team], weeks: float) -> list[str]:
+    """Return the page's lines."""
+    heads = [f"seed {team.seed}{' (0.1.0 too)' if 'flo' in team.machines else ''}" for team in teams]
+    counts = [team.counts for team in teams]
+    rows = [
+        f"| {name} | {' | '.join(cell(each, wanted) for each in [*counts, summed(counts)])} |"
+        for name, wanted in {**DONE, **FOUND}.items()
+    ]
+    head = f"| {weeks:g} weeks each | {' | '.join(heads)} | all |"
+    return ["", head, f"|---{'|--:' * (len(teams) + 1)}|", *rows]
+
+
+def summed(counts: list[Counter[str]]) -> Counter[str]:
+    total = counts[0].copy()
+    for each in counts[1:]:
+        total.update(each)
+    return total
+
+
+def cell(counts: Counter[str], wanted: list[str]) -> str:
+    return " / ".join(f"{sum_of(counts, name):,}" for name in wanted)
+
+
+def sum_of(counts: Counter[str], name: str) -> int:
+    """Return a count, or the sum of those that match."""
+    return sum(count for found, count in counts.items() if fnmatchcase(found, name))
+
+
+def write_page(teams: list[Team], weeks: float) -> None:
+    """Write the table into the guide."""
+    write_lines("the team", lines_of(teams, weeks), by="make team", page=PAGE)
