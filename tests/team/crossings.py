@@ -54,7 +54,7 @@ def move(team: Team, here: Machine, there: Machine) -> Iterator[None]:
     yield from work(desk, client, run, branch)
     desk.commit(f"Work on {run} on {desk.machine.name}")
     yield from make_ready(desk, run, None, branch, client)
-    yield from after_merge(desk, client)
+    yield from after_merge(desk, client, run)
 
 
 def two_branches(team: Team, machine: Machine) -> Iterator[None]:
@@ -97,7 +97,7 @@ def two_branches(team: Team, machine: Machine) -> Iterator[None]:
     check_badges(team)
     yield
     yield from get_merged(desk, other)
-    yield from after_merge(desk, client)
+    yield from after_merge(desk, client, run)
 
 
 def settle_elsewhere(team: Team, branch: str) -> None:

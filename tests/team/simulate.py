@@ -54,8 +54,8 @@ def begin(team: Team, name: str) -> Iterator[None]:
     chance.shuffle(mine)
     if name == "ann" and chance.random() < 0.5:
         return crossings.move(team, *mine)
-    if name != "flo" and chance.random() < 0.3:
-        return chance.choice((crossings.backport, crossings.two_branches))(team, mine[0])
+    if name != "flo" and chance.random() < 0.4:
+        return chance.choice((crossings.backport, crossings.backport, crossings.two_branches))(team, mine[0])
     return chance.choice((stories.plain_work, *[stories.pull_request] * 7))(team, mine[0])
 
 

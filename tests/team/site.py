@@ -27,7 +27,6 @@ class PullRequest:
     kind: str
     is_ready: bool = False
     is_open: bool = True
-    is_spoiled: bool = False  # while it was open, one was merged that changed main's active file
 
 
 @dataclass
@@ -37,6 +36,7 @@ class Site:
     folder: Path
     clock: Clock
     pull_requests: list[PullRequest] = field(default_factory=list)
+    spoils: list[str] = field(default_factory=list)  # commits of main that changed its active file
 
     def __post_init__(self) -> None:
         self.root, self.work = self.folder / "origin.git", self.folder / "rebasing"
@@ -81,6 +81,12 @@ class Site:
         assert code in (0, 1), said
         return sorted(set(said.splitlines()[1:])) if code else []
 
+    def is_spoiled(self, branch: str) -> bool:
+        """Return whether main's active file was changed after a branch had been forked from it."""
+        own = self._git("rev-list", "--first-parent", "main.." + branch).split()
+        fork = f"{own[-1]}^" if own else branch
+        return any(self._ask("merge-base", "--is-ancestor", spoil, fork)[0] for spoil in self.spoils)
+
     def merge(self, one: PullRequest, way: str) -> list[str]:
         """Merge a pull request as a site does; return the files in conflict, if it cannot be merged that way."""
         found = self.conflicts(one.branch)
@@ -96,8 +102,8 @@ class Site:
             made = self._git("commit-tree", tree, *parents, "-m", f"Merge pull request #{one.number} ({way})")
         self._git("update-ref", "refs/heads/main", made)
         one.is_open = False
-        for other in self.list_open():
-            other.is_spoiled = other.is_spoiled or one.kind in ("0.1.0", "unsealed")
+        if one.kind in ("0.1.0", "unsealed"):
+            self.spoils.append(made)
         return []
 
     def _rebase(self, branch: str) -> tuple[str, list[str]]:

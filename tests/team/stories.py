@@ -25,7 +25,7 @@ def pull_request(team: Team, machine: Machine, root: Path | None = None) -> Iter
         desk.update_main()
         yield
         if chance.random() < 0.3:  # the client is there before the run
-            client = desk.start_client(None)
+            client = desk.start_client(machine.at_work)
             yield
         desk.go_to("-b", branch)
     else:
@@ -56,7 +56,7 @@ def pull_request(team: Team, machine: Machine, root: Path | None = None) -> Iter
             yield
     yield from make_ready(desk, run, one, branch, client)
     if root is None:
-        yield from after_merge(desk, client)
+        yield from after_merge(desk, client, run)
     else:
         team.git(machine, machine.main, "worktree", "remove", "--force", str(root))
         del machine.trees[root.name]
@@ -169,17 +169,19 @@ def check_badges(team: Team) -> None:
 
 def note_conflict(team: Team, one: PullRequest, where: str, found: list[str]) -> None:
     kind = one.kind if one.is_ready else f"draft, {one.kind}"
-    if one.is_spoiled and one.kind not in ("0.1.0", "unsealed"):
+    if one.kind not in ("0.1.0", "unsealed") and team.site.is_spoiled(one.branch):
         kind = f"{kind}, after an unsealed one or one of 0.1.0"
     team.counts[f"site: {where} in conflict: {kind}"] += 1
     if kind in ("one run", "draft, one run", "no run", "draft, no run"):
         team.differ("site conflict", f"#{one.number} ({one.branch}, {kind}): {', '.join(found)}")
 
 
-def after_merge(desk: Desk, client: Client | None) -> Iterator[None]:
-    """Go on with main, where the client ends only now."""
+def after_merge(desk: Desk, client: Client | None, run: str) -> Iterator[None]:
+    """Go on with main, where the client ends only now, and a run that was only made ready is finished."""
     yield
     desk.update_main()
+    if desk.machine.at_work == run:
+        desk.finish(run, desk.team.chance.choice(("command", "FABER")))
     if client is not None and client.name:
         desk.end_client(client)
     yield
