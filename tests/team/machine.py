@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -179,7 +180,7 @@ def states_in(root: Path) -> dict[str, Path]:
     for layout in (".fractary/runs", ".fractary/faber/runs"):
         for pattern in ("*/state.json", "*/*/state.json", "*/state-*.json"):
             for path in (root / layout).glob(pattern):
-                found[json.loads(path.read_text())["run_id"]] = path
+                found[re.findall(r'^  "run_id": "(.*)"', path.read_text(), re.MULTILINE)[0]] = path
     return found
 
 

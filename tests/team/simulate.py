@@ -37,7 +37,11 @@ def simulate(folder: Path, seed: int, weeks: float, programs: dict[str, Program]
         if team.clock.now < end:
             at_work |= {name: begin(team, name) for name in people if name not in at_work}
         name = team.chance.choice(sorted(at_work))
-        if next(at_work[name], at_work) is at_work:
+        try:
+            if next(at_work[name], at_work) is at_work:
+                del at_work[name]
+        except ValueError as error:  # a state.json that is no JSON, which nobody can work with
+            team.differ("unreadable", f"{name}: {error}")
             del at_work[name]
     settle_all(team)
     return team

@@ -87,6 +87,7 @@ def work(desk: Desk, client: Client, run: str, branch: str) -> Iterator[None]:
 
 def visit_main(desk: Desk, client: Client, branch: str) -> Iterator[None]:
     """Check main out in the middle of a session, and go back."""
+    client.is_unseen = client.run not in desk.team.seen
     desk.commit(f"Before a look at main from {branch}")
     desk.update_main()
     yield

@@ -52,6 +52,7 @@ FOUND = {
     "other merges and pulls that stopped / settled by one `faber-ledger resolve`": ["stopped: main", "settled: main"],
     "checkouts refused, and done after `seal` and a commit": ["checkouts refused"],
     "**deliveries not recorded**": ["difference: not recorded"],
+    "deliveries of a run that a tool had started, where main was checked out before any hook": ["runs left unseen"],
     "deliveries where no run was at work / where one was shown, not used": ["no run", "shown, not used"],
     "**events recorded / lost / recorded twice / on the wrong run**": [
         "events",

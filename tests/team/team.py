@@ -32,6 +32,7 @@ class Client:
     name: str
     pid: str
     run: str | None = None
+    is_unseen: bool = False  # main was checked out before any hook had seen the run, which a tool had started
 
     @property
     def variables(self) -> dict[str, str]:
@@ -160,11 +161,8 @@ class Team:
 
     # Deliveries
 
-    def deliver(self, client: Client, hook: str, *, is_known: bool = True, **fields: str | None) -> None:
-        """Deliver to a hook, and look whether it was recorded on the run that the client's user works on.
-
-        Not `is_known`: nobody can say on which run this should be recorded, only that it is at most one.
-        """
+    def deliver(self, client: Client, hook: str, **fields: str | None) -> None:
+        """Deliver to a hook, and look whether it was recorded on the run that the client's user works on."""
         machine = client.machine
         payload = {
             "session_id": client.name,
@@ -186,15 +184,15 @@ class Team:
         )
         self.counts["recorded"] += len(runs) > 0
         if machine.program.is_this:
-            self._judge(client, what, answer, runs, printed, text, is_known=is_known)
+            client.is_unseen = client.is_unseen and not runs
+            self.counts["runs left unseen"] += client.is_unseen
+            self._judge(client, what, answer, runs, printed, text)
         else:
             self.counts["recorded by 0.1.0"] += len(runs) > 0
 
-    def _judge(
-        self, client: Client, what: str, answer: Answer, runs: list[str], printed: str, text: str, *, is_known: bool
-    ) -> None:
+    def _judge(self, client: Client, what: str, answer: Answer, runs: list[str], printed: str, text: str) -> None:
         told = f"{client.machine.name}/{client.root.name}: {what} of {client.name}, who works on {client.run}"
-        errors = answer.errors.strip()[-600:]
+        errors, is_known = answer.errors.strip()[-600:], not client.is_unseen
         if answer.code or "Traceback" in answer.errors or "bug in faber-ledger" in answer.errors:
             self.differ("hook failed", f"{told}: exit {answer.code}: {answer.errors[-1500:]}")
         if len(runs) > 1:
