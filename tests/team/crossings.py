@@ -150,7 +150,9 @@ def help_out(team: Team, machine: Machine) -> Iterator[None]:
         return
     branch = team.chance.choice(drafts).branch
     desk.git("checkout", "-q", "-B", branch, f"origin/{branch}")
-    states = list(states_in(machine.main).values())
+    asked = ("diff", "--name-only", "--diff-filter=A", "origin/main...HEAD")
+    own = machine.git(machine.main, *asked).output.split()
+    states = [path for path in states_in(machine.main).values() if str(path.relative_to(machine.main)) in own]
     if states and team.chance.random() < 0.5:
         path = team.chance.choice(states)
         state = json.loads(path.read_text())

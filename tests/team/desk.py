@@ -170,6 +170,9 @@ class Desk:
     def pull(self, branch: str) -> None:
         if not self.git("pull", "-q", self.machine.pulls_by, "--no-edit", "origin", branch, may_fail=True):
             self.settle("main")
+        elif self.machine.unmerged(self.root):  # git says so, and exits with 0
+            self.settle("autostash")
+            self.git("stash", "drop", "-q")
 
     def push(self, branch: str) -> None:
         """Push; where somebody else has pushed meanwhile, pull before."""
@@ -186,6 +189,8 @@ class Desk:
             unmerged = self.machine.unmerged(self.root)
             if unmerged:
                 self._resolve(kind, unmerged)
+            elif kind == "autostash":
+                return True
             if self.machine.exists(folder, "rebase-merge") or self.machine.exists(folder, "rebase-apply"):
                 going = ["rebase", "--continue"]
             elif self.machine.exists(folder, "CHERRY_PICK_HEAD"):

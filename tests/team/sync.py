@@ -9,6 +9,8 @@ from team.desk import Desk
 from team.machine import read_events, states_in
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from team.machine import Machine
     from team.team import Team
 
@@ -48,6 +50,16 @@ def publish(team: Team, machine: Machine) -> None:
     desk.push("main")
 
 
+def read_state(path: Path) -> dict[str, object]:
+    """Return what a state.json holds; nothing if it is not valid, which `verify` says."""
+    try:
+        found = json.loads(path.read_text())
+    except ValueError:
+        return {}
+    assert isinstance(found, dict)
+    return found
+
+
 def compare(team: Team, machines: list[Machine]) -> None:
     """Compare the clones of this version with each other, and with all that was ever recorded."""
     runs: dict[str, dict[str, dict[str, object]]] = {}
@@ -55,7 +67,7 @@ def compare(team: Team, machines: list[Machine]) -> None:
     for machine in machines:
         for run, path in machine.ledgers(machine.main).items():
             events = read_events(path) if path.exists() else {}
-            state = json.loads(states_in(machine.main)[run].read_text())
+            state = read_state(states_in(machine.main)[run])
             ours = json.dumps([state.get(name) for name in ("sessions", "context_metadata")], sort_keys=True)
             if events != runs.setdefault(run, events) or ours != blocks.setdefault(run, ours):
                 team.differ("clones differ", f"{machine.name} and {machines[0].name}: {run}")

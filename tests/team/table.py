@@ -49,7 +49,7 @@ FOUND = {
         "stopped: backport",
         "settled: backport",
     ],
-    "other merges and pulls that stopped / settled by one `faber-ledger resolve`": ["stopped: main", "settled: main"],
+    "other merges and pulls that stopped / settled by one `faber-ledger resolve`": ["stopped: [am]*", "settled: [am]*"],
     "checkouts refused, and done after `seal` and a commit": ["checkouts refused"],
     "**deliveries not recorded**": ["difference: not recorded"],
     "deliveries of a run that a tool had started, where main was checked out before any hook": ["runs left unseen"],

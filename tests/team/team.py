@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from support.command import run_command
 
 from team.machine import BEGIN, Answer, Clock, Machine
+from team.programs import OLD
 from team.site import Site
 
 if TYPE_CHECKING:
@@ -122,6 +123,8 @@ class Team:
             self.git(machine, self.folder, "clone", "-q", *options, self.site.url, str(machine.main))
             if program.folder is not None:
                 self.faber(machine, machine.main, "init", "--git-only", *(["--pre-commit"] * (seals_by == "hook")))
+            if program.version == OLD:  # it replaces our block by its own, which lacks half of FABER's layouts
+                self.git(machine, machine.main, "checkout", "-q", "--", ".fractary")
 
     def _add(self, name: str, program: Program, *, seals_by: str) -> Machine:
         home = self.folder / f"home-{name}"
