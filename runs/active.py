@@ -54,10 +54,6 @@ class Word:
         A checkout of the run's own branch makes it one if the run was used in this clone: the user went back to it.
         """
         if self._is_own is None:
-            note = read_put_back(self._root)
-            if note is not None and note.at == self.at:  # our put-back wrote the file
-                self._is_own = False
-                return False
             from faber_ledger.runs import reflog  # asks git; rarely needed
 
             origin, latest = reflog.find_origin(self._root, self.file or "", self._name)

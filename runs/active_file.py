@@ -221,19 +221,18 @@ def is_put_back(root: str, run_id: str) -> bool:
     return note is not None and note.run_id == run_id
 
 
-def note_put_back(root: str, run_id: str, names: list[tuple[str, str, str]]) -> int | None:
+def note_put_back(root: str, run_id: str, names: list[tuple[str, str, str]]) -> None:
     """Note that this work tree goes on with a run, and the `names` that are written to its active files.
 
-    Return the moment, in nanoseconds since 1970; None without git. Raises LedgerError.
+    Raises LedgerError.
     """
     path, before = _put_back_path(root), read_put_back(root)
     if path is None:
-        return None
+        return
     known = [*(before.names if before is not None else []), *names]
     lines = [run_id, *["\t".join(one) for one in dict.fromkeys(known)][-MOST_NAMES:]]
     try:
         whole_file.put(path, ("\n".join(lines) + "\n").encode(), durable=False, locked=False)
-        return os.stat(path).st_mtime_ns
     except OSError as error:
         raise LedgerError(
             f"cannot write {path}: {error.strerror}", hint="check the permissions of the git directory"

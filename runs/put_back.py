@@ -59,9 +59,11 @@ def put_back(run: Run, warn: Callable[[str], None]) -> list[str]:
     if tree is None:
         return []
     top, inside = tree.top, os.path.relpath(os.path.realpath(run.root), os.path.realpath(tree.top))
-    paths = {os.path.normpath(os.path.join(inside, file)).replace(os.sep, "/"): file for file in ACTIVE_FILES}
+    files = [file for file in ACTIVE_FILES if _is_inside(run.root, file)]
+    paths = {os.path.normpath(os.path.join(inside, file)).replace(os.sep, "/"): file for file in files}
     index = _read_entries(top, "ls-files", "-t", "--stage", "-z", "--", *paths)
-    named = [path for path, file in paths.items() if _is_named(run, file, index.get(path))]
+    staged = [path for path in paths if path in index and _means(run, index[path].content)]
+    named = [path for path, file in paths.items() if path in staged or names_run(run, file)]
     again = [*paths] if is_put_back(run.root, run.run_id) else named  # a rebase leaves what was put back before
     base = _find_base(run.root, tree.own) if again else None
     if named and base is None:
@@ -71,36 +73,36 @@ def put_back(run: Run, warn: Callable[[str], None]) -> list[str]:
     there = _read_entries(top, "ls-tree", "-z", "--full-tree", base, "--", *again)
     carried = [path for path in again if path in index or path in there or not _is_ignored(top, path)]
     changed = [path for path in carried if _is_free(run, paths[path], index.get(path), there.get(path))]
-    if not changed:
-        return []
-    if not claims(run.root, run.run_id):
-        claim_run(run.root, run.run_id)
-    head = run_git("rev-parse", "--verify", "--quiet", "HEAD", at=top).stdout.decode().strip()
-    names = [(head, paths[path], _name_in(there[path].content)) for path in changed if path in there]
-    at = note_put_back(run.root, run.run_id, names)  # before the files: from here on the claim holds without them
-    written = [path for path in changed if not _is_left_out(top, path, index)]
-    _write_index(top, changed, there, len(base))
-    kept = [path for path in changed if path not in written and path in there]
-    if kept:
-        git("update-index", "--skip-worktree", "--", *kept, at=top)
-    for path in written:
-        _write_file(os.path.join(run.root, *paths[path].split("/")), there.get(path), at or 0)
-    present = [path for path in written if path in there]
-    if present:
-        run_git("add", "--refresh", "--", *present, at=top)  # so that no hook that runs next sees a change
+    if changed:
+        _claim(run, top, {paths[path]: there.get(path) for path in changed})
+        written = {path: paths[path] for path in changed if not _is_left_out(top, path, index)}
+        _write_index(top, changed, index, there, len(base))
+        _write_files(run.root, top, written, there)
     return [paths[path] for path in changed]
 
 
-def _is_named(run: Run, file: str, entry: Entry | None) -> bool:
-    """Return whether an active file names a run, in the work tree or, of what is to be committed, in the index."""
-    return _means(run, _read_here(run.root, file)) or (entry is not None and _means(run, entry.content))
+def _claim(run: Run, top: str, wanted: dict[str, Entry | None]) -> None:
+    """Claim a run, and note what its active files are to be: from here on the claim holds, file or no file."""
+    if not claims(run.root, run.run_id):
+        claim_run(run.root, run.run_id)
+    head = run_git("rev-parse", "--verify", "--quiet", "HEAD", at=top).stdout.decode().strip()
+    names = [(head, file, _name_in(entry.content)) for file, entry in wanted.items() if entry is not None]
+    note_put_back(run.root, run.run_id, names)
+
+
+def names_run(run: Run, file: str) -> bool:
+    """Return whether an active file in the work tree names a run; a link is not followed."""
+    return _is_inside(run.root, file) and _means(run, _read_here(run.root, file))
+
+
+def _is_inside(root: str, file: str) -> bool:
+    """Return whether no link leads from a file's folder out of the project."""
+    return folder_around(os.path.dirname(os.path.join(root, *file.split("/"))), [root]) is not None
 
 
 def _is_free(run: Run, file: str, staged: Entry | None, wanted: Entry | None) -> bool:
     """Return whether a file is to become the `wanted` one: it is not, nobody else wrote it, and it is no link."""
     path = os.path.join(run.root, *file.split("/"))
-    if folder_around(os.path.dirname(path), [run.root]) is None:
-        return False  # behind a link
     if wanted is not None and (wanted.content is None or _means(run, wanted.content)):
         return False
     here = _read_here(run.root, file)
@@ -188,24 +190,38 @@ def _is_left_out(top: str, path: str, index: dict[str, Entry]) -> bool:
     return path in index and index[path].is_left_out and not os.path.lexists(os.path.join(top, path))
 
 
-def _write_index(top: str, paths: list[str], there: dict[str, Entry], length: int) -> None:
+def _write_index(top: str, paths: list[str], index: dict[str, Entry], there: dict[str, Entry], length: int) -> None:
     """Put files into the index as a commit has them; those that it lacks are removed."""
+    left_out = [path for path in paths if path in there and _is_left_out(top, path, index)]
     lines = [
         f"{there[path].mode} {there[path].blob}\t{path}\0" if path in there else f"0 {'0' * length}\t{path}\0"
         for path in paths
     ]
     git("update-index", "-z", "--index-info", at=top, content=os.fsencode("".join(lines)))
+    if left_out:
+        git("update-index", "--skip-worktree", "--", *left_out, at=top)
 
 
-def _write_file(path: str, wanted: Entry | None, at: int) -> None:
-    """Write an active file as git has it, as old as the note of its put-back; or remove it. Raises LedgerError."""
-    try:
-        if wanted is not None and wanted.content is not None:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            whole_file.put(path, wanted.content, durable=False, locked=False)
-            os.utime(path, ns=(at, at))
-        elif os.path.lexists(path):
-            os.unlink(path)
-    except OSError as error:
-        hint = "check the permissions of the .fractary folder"
-        raise LedgerError(f"cannot write {path}: {error.strerror}", hint=hint) from error
+def _write_files(root: str, top: str, paths: dict[str, str], there: dict[str, Entry]) -> None:
+    """Write active files, as old as the note of their put-back, or remove those that `there` lacks; raises LedgerError.
+
+    `paths`: each file's path from the top, and from the project's root. A later word of this work tree is younger.
+    """
+    note = read_put_back(root)
+    for path, file in paths.items():
+        here = os.path.join(root, *file.split("/"))
+        content = there[path].content if path in there else None
+        try:
+            if content is not None:
+                os.makedirs(os.path.dirname(here), exist_ok=True)
+                whole_file.put(here, content, durable=False, locked=False)
+                if note is not None:
+                    os.utime(here, (note.at, note.at))
+            elif os.path.lexists(here):
+                os.unlink(here)
+        except OSError as error:
+            hint = "check the permissions of the .fractary folder"
+            raise LedgerError(f"cannot write {here}: {error.strerror}", hint=hint) from error
+    present = [path for path in paths if path in there]
+    if present:
+        run_git("add", "--refresh", "--", *present, at=top)  # so that no hook that runs next sees a change

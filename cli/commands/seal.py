@@ -14,7 +14,6 @@ from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import check_in_tree, project_again, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_shown
-from faber_ledger.files.change import read_file
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import IntegrityError, InvalidRunId, LedgerError
@@ -30,9 +29,9 @@ from faber_ledger.runs.clone import is_recovery_due
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.finished import is_finished_and_committed
 from faber_ledger.runs.git_command import git, top_of
-from faber_ledger.runs.put_back import put_back
+from faber_ledger.runs.put_back import names_run, put_back
 from faber_ledger.runs.recovery import recover
-from faber_ledger.runs.run import ACTIVE_FILES, Run, find_root, find_run, is_run_id, run_ids
+from faber_ledger.runs.run import ACTIVE_FILES, Run, find_root, find_run, run_ids
 from faber_ledger.runs.run_log import open_log
 from faber_ledger.runs.state_file import read_state
 from faber_ledger.runs.state_write import refresh_copy
@@ -214,18 +213,11 @@ def _stage(run: Run, *, is_ready: bool) -> tuple[list[str], list[str]]:
     if active.run_id == run.run_id:
         if is_ready or is_put_back(run.root, run.run_id) or active.status in progress.FINISHED:
             back = put_back(run, warn)
-        named = [os.path.join(run.root, *name.split("/")) for name in ACTIVE_FILES]
-        paths += [path for path in named if os.path.isfile(path) and _names(path, run)]
+        paths += [os.path.join(run.root, *file.split("/")) for file in ACTIVE_FILES if names_run(run, file)]
     must_travel = {*files_that_travel(run), os.path.join(run.root, *ACTIVE_FILES[0].split("/"))}
     paths = [path for path in paths if path in must_travel or not is_left_out(path, run.root)]
     stage(run.root, paths)
     return [os.path.relpath(path, run.root).replace(os.sep, "/") for path in paths], back
-
-
-def _names(path: str, run: Run) -> bool:
-    """Return whether an active file names a run; the other one may be left over from another run."""
-    named = (read_file(path) or b"").decode(errors="replace").removeprefix("\ufeff").strip().splitlines()
-    return bool(named) and is_run_id(named[0].strip()) and find_run(run.root, named[0].strip()).run_id == run.run_id
 
 
 def _changed_lines(results: list[dict[str, Any]]) -> Iterator[str]:

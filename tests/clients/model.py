@@ -79,6 +79,25 @@ class Tree:
     logs: dict[str, list[Event]] = field(default_factory=dict)  # of all runs: its file, if here, and the mirror
     recorded: set[str] = field(default_factory=set)  # runs on which something was recorded in this work tree
     claim: tuple[str, int] | None = None
+    put_back: PutBack | None = None
+    written: list[Written] = field(default_factory=list)  # by put-backs, the newest last
+
+
+@dataclass
+class PutBack:
+    """That a run's active files were put back before a merge: since then its work tree goes on with it."""
+
+    run: str
+    at: int
+
+
+@dataclass
+class Written:
+    """A name that our put-back wrote to an active file, and after how many steps of HEAD."""
+
+    number: int
+    name: str
+    heads: int
 
 
 @dataclass
@@ -173,7 +192,24 @@ def is_branch_of(clone: Clone, tree: Tree, run: str) -> bool:
 
 
 def brought_by(tree: Tree, number: int) -> Head | None:
-    """Return the step of HEAD that brought what an active file names; None if a tool wrote it."""
+    """Return the step of HEAD, or the put-back, that brought what an active file names; None if a tool wrote it."""
+    file, came = tree.files[number], step_of(tree, number)
+    # "... or if our own put-back wrote it": until an ordinary commit changes the file, and in the one that carries it.
+    for one in tree.written:
+        if (one.number, one.name) == (number, file.name):
+            heads = [(tree.heads[at - 1] if at else None, tree.heads[at]) for at in range(one.heads, len(tree.heads))]
+            commits = [
+                head
+                for before, head in heads
+                if head.verb == "commit" and (before is None or before.names[number] != head.names[number])
+            ]
+            if (not commits or commits[0] is came) and (came is None or came.verb not in GIT_VERBS):
+                return Head("put-back", file.at, ())
+    return came if came is not None and came.verb in GIT_VERBS else None
+
+
+def step_of(tree: Tree, number: int) -> Head | None:
+    """Return the step of HEAD since which each commit has what an active file names; None if it is not committed."""
     file = tree.files[number]
     # "A name is git's word if the file is as the index has it and this work tree's reflog got that blob by a pull,
     # ...; else it is a word of this work tree (a tool wrote it, or it was committed here by an ordinary commit)."
@@ -184,7 +220,7 @@ def brought_by(tree: Tree, number: int) -> Head | None:
         if head.names[number] != file.name:
             break
         came = head
-    return came if came.verb in GIT_VERBS else None
+    return came
 
 
 def words_of(clone: Clone, tree: Tree) -> list[tuple[str, bool, int]]:
@@ -211,6 +247,13 @@ def words_of(clone: Clone, tree: Tree) -> list[tuple[str, bool, int]]:
 
 def active_run(clone: Clone, tree: Tree, *, is_alone: bool = False) -> Active:
     """Return which run is active in a work tree (row 2); if `is_alone`, whatever other work trees hold."""
+    # "It stays after the run's end, until our put-back before a merge. From then on the claim holds, whether its run is
+    # at work or finished, until a tool or a command in this work tree names another run."
+    if tree.put_back is not None and tree.claim is not None and tree.put_back.run == tree.claim[0]:
+        claimed, since = tree.claim[0], tree.put_back.at
+        later = [name for name, is_own, at in words_of(clone, tree) if is_own and at > since and name != claimed]
+        if state_of(clone, tree, claimed) and not [name for name in later if state_of(clone, tree, name)]:
+            return Active(claimed, True, tree.claim[1])
     if all(file.name is None for file in tree.files):
         # "No file at all: no run is active (SPEC, Hook Access), unless git took it away: our put-back removed it, or
         # the index lacks it and the run's folder is gone as well; then the claim stands."
@@ -554,6 +597,7 @@ def _left(clone: Clone, tree: Tree, client: str, at: int, run: str) -> list[Fact
 def name_run(clone: Clone, root: str, run: str, client: str | None, pid: str | None, at: int, source: str) -> Outcome:
     """Return what `run start` and `run resume` lead to, which name a run in a work tree."""
     clone.trees[root].claim = (run, at)
+    clone.trees[root].put_back = None
     clone.used.add(run)
     done = Outcome(run, root)
     if client is not None:
@@ -568,6 +612,33 @@ def name_run(clone: Clone, root: str, run: str, client: str | None, pid: str | N
         follow(clone, client, run, root, at)
         see(clone, client, pid, at)
     return done
+
+
+def put_back(tree: Tree, run: str, base: tuple[str | None, ...], at: int) -> tuple[str | None, ...]:
+    """Put the active files back for a run that is active and ready; return what they name then.
+
+    `base`: what they name in the merge base.
+    """
+    # Row 2, as CONTEXT-MANAGEMENT.md tells it: "it is put back to what the branch started from", and GIT.md: `seal`
+    # "after a rebase puts it back to the new merge base. [...] A file that names another run, a link, and a file that
+    # git ignores are never touched."
+    after, is_done = [], tree.put_back is not None and tree.put_back.run == run
+    changed = []
+    for number, (file, wanted) in enumerate(zip(tree.files, base, strict=True)):
+        ours = [one.name for one in tree.written if one.number == number]
+        is_named = run in (file.name, file.in_index) or is_done
+        is_free = file.name in (None, run, wanted, *ours)
+        is_right = (file.name, file.in_index) == (wanted, wanted)
+        if is_named and is_free and not is_right and wanted != run:
+            changed.append((number, wanted))
+            after.append(wanted)
+        else:
+            after.append(file.name)
+    if changed:
+        claim(tree, run, at)
+        tree.put_back = PutBack(run, at)
+        tree.written += [Written(number, name, len(tree.heads)) for number, name in changed if name]
+    return tuple(after)
 
 
 def load(clone: Clone, root: str, trigger: str, client: str | None, pid: str | None, at: int) -> Outcome:

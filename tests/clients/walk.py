@@ -351,6 +351,35 @@ class Walk:
         expected = model.save(facts, tree, self.world.now)
         return self.world.command(person, clone, tree, ["session-save"], expected)
 
+    def make_ready(self) -> str:
+        """A branch is made ready for its pull request: `seal`, with --ready if its run is at work; and committed."""
+        clone = self.a_clone()
+        tree = self.a_tree(clone)
+        self.world.look(clone)
+        facts = clone.facts.trees[tree]
+        active = model.active_run(clone.facts, facts)
+        run = active.run
+        if run is None or run not in facts.states or not model.belongs(clone.facts, facts, active):
+            return ""
+        if not self.world.has_ledger(clone, tree, run):
+            return ""
+        base = self.world.names_in_base(clone, tree)
+        is_finished = facts.states[run].status in model.FINISHED
+        wanted = model.put_back(facts, run, base, self.world.now) if base is not None else None
+        arguments = ["seal", *([] if is_finished else ["--ready"])]
+        difference = self.world.command(None, clone, tree, arguments, model.Outcome(run, tree))
+        if difference:
+            return difference
+        self.world.look_at_git(clone, tree)
+        found = tuple(file.name for file in facts.files)
+        if wanted is not None and found != wanted:
+            return f"put back: expected {wanted}, found {found}\n{self.world.describe(clone, tree)}"
+        if self.chance.random() < 0.7:
+            self.git(clone, tree, "commit", "-qam", "Ready")
+            if self.chance.random() < 0.5 and facts.branch is not None:
+                self.git(clone, tree, "push", "-q", "origin", "HEAD")
+        return ""
+
     def _where(self, clone: CloneOnDisk) -> tuple[str, Person | None]:
         """Return where a command is run, and the client that runs it, if any."""
         person = self.a_person(clone) if self.chance.random() < 0.6 else None
@@ -575,6 +604,7 @@ STEPS: tuple[tuple[Callable[[Walk], str], int], ...] = (
     (Walk.run_resume, 2),
     (Walk.session_load, 3),
     (Walk.session_save, 2),
+    (Walk.make_ready, 4),
     (Walk.commit, 6),
     (Walk.push, 4),
     (Walk.pull, 4),

@@ -240,7 +240,8 @@ class World:
     def set_times(self, clone: CloneOnDisk) -> None:
         """Give what this step wrote the time of the simulation."""
         paths = [root / name for root in clone.roots.values() for name in ACTIVE]
-        paths += [self.git_folder(clone, tree) / "faber-ledger-run" for tree in clone.roots]
+        own = ("faber-ledger-run", "faber-ledger-put-back")
+        paths += [self.git_folder(clone, tree) / name for tree in clone.roots for name in own]
         clients = clone.common / "faber-ledger" / "clients"
         if clients.is_dir():
             paths += clients.iterdir()
@@ -346,6 +347,10 @@ class World:
             for pattern in (f"*/{name}", f"*/*/{name}", f"*/{shared}"):
                 yield from (root / layout).glob(pattern)
 
+    def has_ledger(self, clone: CloneOnDisk, tree: str, run: str) -> bool:
+        files = self._run_files(clone.roots[tree], "ledger.db", "ledger-*.db")
+        return run in [run_of_ledger(path) for path in files]
+
     def _read(self, clone: CloneOnDisk, path: Path) -> list[dict[str, Any]]:
         there = path.stat()
         stamp = there.st_mtime_ns, there.st_size
@@ -442,6 +447,13 @@ class World:
             return ""
         said = (answer.output[-600:] + answer.errors[-1200:]).strip().replace("\n", "\n    ")
         return "\n".join([*differences, f"model: {expected.why}", f"output: {said}", facts])
+
+    def names_in_base(self, clone: CloneOnDisk, tree: str) -> tuple[str | None, ...] | None:
+        """Return what the active files name in the merge base of HEAD with the remote's main; None if there is none."""
+        code, base = self.git(clone, tree, "merge-base", "refs/remotes/origin/main", "HEAD")
+        if code:
+            return None
+        return tuple(self._blobs(clone, clone.roots[tree], [f"{base.strip()}:{name}" for name in ACTIVE]))
 
     def _new_events(
         self, before: dict[str, list[dict[str, Any]]], after: dict[str, list[dict[str, Any]]]

@@ -483,12 +483,14 @@ def test_a_commit_through_the_hook_has_it(site: Site, way: str) -> None:
 
 @pytest.mark.parametrize("kind", ["another run", "link", "directory", "link above"])
 def test_what_is_not_ours_is_left_alone(ann: Developer, kind: str) -> None:
+    """The other active file names the run, so that it is active, and is put back."""
+    for folder in (".fractary/runs", FABERS):
+        (ann.root / folder).mkdir(parents=True)
     ann.start("mine")
-    path = ann.root / ACTIVE
-    path.unlink()
-    outside = ann.root.parent / "outside"
+    path, outside = ann.root / SECOND, ann.root.parent / "outside"
     outside.mkdir()
     (outside / ".active-run-id").write_text("mine\n")
+    path.unlink()
     if kind == "another run":
         path.write_text("tools-run\n")
     elif kind == "link":
@@ -497,16 +499,12 @@ def test_what_is_not_ours_is_left_alone(ann: Developer, kind: str) -> None:
         path.mkdir()
         (path / "file").write_text("x")
     else:
-        path.parent.rename(ann.root.parent / "moved")
+        path.parent.rmdir()
         path.parent.symlink_to(outside)
-    before = ann.git("ls-files", "--stage")
-    ann.release("mine", status="completed")
-    ann.call(str(COMMAND), "seal", "mine")
+    assert ann.faber("seal", "mine", "--ready").stdout.endswith(f"; put back {ACTIVE}\n")
     assert (outside / ".active-run-id").read_text() == "mine\n"
     assert os.path.lexists(path)
-    assert [line for line in before.splitlines() if ACTIVE in line] == [
-        line for line in ann.git("ls-files", "--stage").splitlines() if ACTIVE in line
-    ]
+    assert ann.staged() == {SECOND: "mine\n"}
 
 
 def test_an_ignored_second_file_is_left_alone(ann: Developer) -> None:
@@ -519,15 +517,39 @@ def test_an_ignored_second_file_is_left_alone(ann: Developer) -> None:
     assert ann.active == "mine"
 
 
-def test_a_sparse_checkout_is_left_out_of_the_work_tree(main_names: Developer) -> None:
+def test_a_file_that_is_left_out_of_the_work_tree_stays_so(main_names: Developer) -> None:
     ann = main_names
+    (ann.root / FABERS).mkdir(parents=True)
     ann.start("mine")
     ann.git("update-index", "--skip-worktree", ACTIVE)
     (ann.root / ACTIVE).unlink()
-    ann.faber("run", "resume", "mine")
-    (ann.root / ACTIVE).unlink()
-    ann.faber("seal", "mine", "--ready")
+    assert f"put back {ACTIVE}, {SECOND}" in ann.faber("seal", "mine", "--ready").stdout
     assert ann.git("ls-files", "-t", ACTIVE) == f"S {ACTIVE}\n"
+    assert ann.staged() == {ACTIVE: "bob\n"}
+    assert not (ann.root / ACTIVE).exists()
+    assert "put back" not in ann.faber("seal").stdout
+
+
+def test_in_a_merge_that_is_committed_next_the_file_gets_what_the_other_side_has(
+    site: Site, main_names: Developer
+) -> None:
+    ann = main_names
+    ann.start("mine")
+    (ann.root / "code.py").write_text("ann\n")
+    ann.commit("code")
+    carl = Developer.of(site, "carl")
+    carl.start("carl")
+    (carl.root / "code.py").write_text("carl\n")
+    carl.commit("code")
+    carl.git("push", "-q", "origin", "carl:main")
+    ann.git("fetch", "-q")
+    ann.git("merge", "-q", "origin/main", code=1)
+    (ann.root / "code.py").write_text("both\n")
+    ann.git("add", "code.py")
+    ann.faber("seal", "--ready")
+    ann.git("commit", "-qm", "merge")
+    assert ann.git("diff", "--name-only", "origin/main", "HEAD", "--", ACTIVE) == ""
+    assert ((ann.root / ACTIVE).read_text(), ann.active) == ("carl\n", "mine")
 
 
 # Other work trees
