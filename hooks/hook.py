@@ -13,6 +13,7 @@ from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active import claim_if_active
 from faber_ledger.runs.clone import is_empty
+from faber_ledger.runs.git import other_roots
 from faber_ledger.runs.progress import current_phase, current_step
 from faber_ledger.runs.run import find_run
 
@@ -362,9 +363,9 @@ class Hook:
 
 
 def was_elsewhere(state: dict[str, Any], root: str) -> bool:
-    """Return whether one of the newest sessions ran on another machine, or outside this project's folder.
+    """Return whether one of the newest sessions ran on another machine, or outside this clone's work trees.
 
-    It looks at the state alone, since every start asks. A linked work tree counts as outside, too.
+    It looks at the state alone, since every start asks.
     """
     sessions = state.get("sessions")
     history = sessions.get("session_history") if isinstance(sessions, dict) else None
@@ -372,16 +373,21 @@ def was_elsewhere(state: dict[str, Any], root: str) -> bool:
         return False
     from faber_ledger.recording.environment import hostname
 
-    here, inside = hostname(), os.path.join(root, "")
+    here = hostname()
     for entry in history[-NEWEST_SESSIONS:]:
         environment = entry.get("environment") if isinstance(entry, dict) else None
         if not isinstance(environment, dict):
             continue
         machine, cwd = environment.get("hostname"), environment.get("cwd")
-        is_outside = isinstance(cwd, str) and cwd != root and not cwd.startswith(inside)
-        if (isinstance(machine, str) and machine != here) or is_outside:
+        if isinstance(machine, str) and machine != here:
+            return True
+        if isinstance(cwd, str) and not _is_in(cwd, root) and not any([_is_in(cwd, one) for one in other_roots(root)]):
             return True
     return False
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(os.path.join(folder, ""))
 
 
 def what_to_keep(run: Run, state: dict[str, Any]) -> str:

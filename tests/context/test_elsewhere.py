@@ -151,8 +151,8 @@ def test_the_packet_keeps_its_limit(laptop: Clone, desktop: Clone) -> None:
     assert 9000 < units(packet) <= 9500
 
 
-def git_calls(clone: Clone, tmp_path: Path, client: str) -> int:
-    """Count the git processes of a start."""
+def git_calls(clone: Clone, tmp_path: Path, client: str) -> list[str]:
+    """Return the commands of the git processes of a start."""
     (tmp_path / "bin").mkdir(exist_ok=True)
     real = subprocess.run(["which", "git"], capture_output=True, text=True, check=True).stdout.strip()
     script = tmp_path / "bin" / "git"
@@ -161,6 +161,7 @@ def git_calls(clone: Clone, tmp_path: Path, client: str) -> int:
     (tmp_path / "calls").write_text("")
     delivery = {"session_id": client, "hook_event_name": "SessionStart", "source": "startup", "cwd": str(clone.root)}
     environment = {**clone.environment, "CLAUDE_PROJECT_DIR": str(clone.root)}
+    environment["FABER_LEDGER_HOSTNAME"] = "laptop"  # also in a work tree of its own
     environment["PATH"] = f"{tmp_path / 'bin'}:{environment['PATH']}"
     done = subprocess.run(
         [COMMAND, "hook", "session-start"],
@@ -171,7 +172,7 @@ def git_calls(clone: Clone, tmp_path: Path, client: str) -> int:
         check=True,
     )
     assert RUN in done.stdout.decode()
-    return len((tmp_path / "calls").read_text().splitlines())
+    return (tmp_path / "calls").read_text().splitlines()
 
 
 def test_an_ordinary_start_asks_git_nothing_more(tmp_path: Path) -> None:
@@ -181,5 +182,14 @@ def test_an_ordinary_start_asks_git_nothing_more(tmp_path: Path) -> None:
     state = json.loads((laptop.root / STATE).read_text())
     state["sessions"]["session_history"][-1]["environment"]["hostname"] = "desktop"
     (laptop.root / STATE).write_text(json.dumps(state))
-    assert ordinary == 1  # the commit of the environment
-    assert git_calls(laptop, tmp_path, "three") > ordinary
+    (call,) = ordinary
+    assert call.endswith("rev-parse --short HEAD")  # the commit of the environment
+    assert "for-each-ref" in " ".join(git_calls(laptop, tmp_path, "three"))
+
+
+def test_another_work_tree_of_the_clone_is_not_elsewhere(tmp_path: Path) -> None:
+    laptop = Clone.begin(tmp_path / "laptop", driver=True)
+    laptop.git("worktree", "add", "-q", "-b", "feature", "../tree")
+    tree = Clone(tmp_path / "tree")
+    assert tree.call(str(COMMAND), "run", "resume", RUN, FABER_LEDGER_HOSTNAME="laptop").returncode == 0
+    assert "for-each-ref" not in " ".join(git_calls(tree, tmp_path, "one"))
