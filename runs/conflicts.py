@@ -107,14 +107,14 @@ def find_marked(root: str) -> list[Conflict]:
     return found
 
 
-def base_of_markers(root: str, path: str, other: str | None) -> bytes:
-    """Return a marked file as it was before the two sides; empty if that is unknown, as after a rebase.
+def base_of_markers(root: str, path: str, revision: str, other: str | None = None) -> bytes:
+    """Return a file with markers as it was before the two sides; empty if that is unknown, as after a rebase.
 
-    The sides are HEAD and `other` if a merge has stopped, else the parents of the merge that has brought the markers.
+    The sides are `revision` and `other`, or else the parents of the merge that has brought the markers to `revision`.
     """
-    sides = ["HEAD", other] if other is not None else []
+    sides = [revision, other] if other is not None else []
     if not sides:
-        done = run_git("rev-list", "--max-count=1", "--parents", "HEAD", "--", path, at=root)
+        done = run_git("rev-list", "--max-count=1", "--parents", revision, "--", path, at=root)
         sides = done.stdout.decode().split()[1:]
     if len(sides) != 2:
         return b""

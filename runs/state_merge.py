@@ -46,7 +46,8 @@ def merge_states(base: bytes, ours: bytes, theirs: bytes, blocks: Blocks | None 
 def settle_markers(content: bytes, base: bytes) -> tuple[bytes, list[Left]] | None:
     """Return a state as it is, or merged from the two sides of its conflict markers, and the keys left to a person.
 
-    `base` is used where the markers have none. None if it is no state, and has no markers between two states.
+    `base` is used before that of the markers, which is not exact in the style zdiff3. None if it is no state, and has
+    no markers around two states.
     """
     if is_state(content):
         return content, []
@@ -54,7 +55,7 @@ def settle_markers(content: bytes, base: bytes) -> tuple[bytes, list[Left]] | No
     if sides is None or not (is_state(sides[1]) and is_state(sides[2])):
         return None
     try:
-        return merge_states(sides[0] or base, *sides[1:])
+        return merge_states(base if is_state(base) else sides[0], *sides[1:])
     except LedgerError:  # the states of two runs
         return None
 

@@ -225,7 +225,7 @@ def _choose(run: Run, conflict: Conflict, operation: Operation, path: str) -> tu
         side = ours or theirs or b""
         return "the side that has it", fill_gutted(side, base or b""), []
     if conflict.marked is not None:
-        return _settle(run, conflict.marked, base_of_markers(run.root, conflict.path, operation.other))
+        return _settle(run, conflict.marked, base_of_markers(run.root, conflict.path, "HEAD", operation.other))
     return _merge(run, (base or b"", ours, theirs), here, operation)
 
 
@@ -263,7 +263,8 @@ def _merge(
 
 def _read_side(run: Run, side: bytes, revision: str | None, name: str) -> tuple[Settled | None, str]:
     """Return one side's state with the keys that its own markers leave, and a remark if the side cannot be read."""
-    settled = settle_markers(side, b"")
+    base = base_of_markers(run.root, run.shown(run.state_path), revision) if revision and has_markers(side) else b""
+    settled = settle_markers(side, base)
     if settled is not None:
         return settled, ""
     found = find_committed(run, revision) if revision else None

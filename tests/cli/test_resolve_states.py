@@ -13,8 +13,8 @@ from support.layouts import LAYOUTS, Layout, begin_two, every_layout, seen
 
 def stop_with_markers(one: Clone, other: Clone, style: str = "merge") -> None:
     """Merge another machine's session without the driver, so that git writes markers into state.json."""
-    one.change(updated_at="2026-01-06T10:00:00Z", status="paused", mine=1)
-    other.change(updated_at="2026-01-07T10:00:00Z", theirs=2, artifacts={"x": "y"})
+    one.change(updated_at="2026-01-06T10:00:00Z", status="paused", mine=1, notes={"a": 10, "b": 2, "c": 3})
+    other.change(updated_at="2026-01-07T10:00:00Z", theirs=2, artifacts={"x": "y"}, notes={"a": 1, "b": 20, "c": 3})
     one.advance("here")
     other.advance("there")
     one.git("config", "merge.conflictStyle", style)
@@ -32,6 +32,7 @@ def commit_markers(one: Clone) -> None:
 
 def assert_both(one: Clone, run_id: str) -> None:
     """Check that the state has both sides' keys, that it shows the ledger, and that all of it is staged."""
+    assert one.state["notes"] == {"a": 10, "b": 20, "c": 3}  # neighbours, which are one hunk
     names = ("status", "mine", "theirs", "artifacts", "updated_at")
     assert [one.state[name] for name in names] == ["paused", 1, 2, {"x": "y"}, "2026-01-07T10:00:00Z"]
     assert one.faber("verify", run_id).stdout == f"{run_id}: sound\n"
@@ -101,6 +102,16 @@ def test_each_of_several_hunks_is_read_and_a_key_that_both_changed_is_left(tmp_p
     assert 'both sides changed the same key\n  current_phase\n    ours:   "release"\n' in output
     assert "mine" not in output
     assert [one.state[name] for name in ("current_phase", "mine", "theirs")] == ["release", 1, 2]
+
+
+def test_the_base_that_markers_have_says_which_side_changed_a_key(tmp_path: Path) -> None:
+    """After a rebase no commit has both sides as parents."""
+    one, _ = begin_two(tmp_path)
+    phase = f'  "current_phase": {json.dumps(one.state["current_phase"])},'
+    put_markers(one, [(phase, '  "current_phase": "release",\n||||||| base\n' + phase, f'{phase}\n  "theirs": 2,')])
+    one.commit("edited by hand")
+    one.faber("resolve")
+    assert [one.state[name] for name in ("current_phase", "theirs")] == ["release", 2]
 
 
 def test_markers_that_are_not_around_two_states_are_replaced_by_the_newest_valid_commit(tmp_path: Path) -> None:
