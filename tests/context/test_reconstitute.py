@@ -910,6 +910,13 @@ def test_branch_names_of_real_projects_are_valid() -> None:
     assert [name for name in names if NAME.fullmatch(name)] == names
 
 
+def test_a_branch_is_compared_with_the_remotes_default_branch(project: Project) -> None:
+    whole(project)
+    project.git("update-ref", "refs/remotes/origin/trunk", BRANCH)
+    project.git("symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/trunk")
+    assert context_of(project)["branch"]["files_changed"] == ""
+
+
 def test_missing_objects_of_a_branch_are_never_fetched(
     project: Project,
 ) -> None:

@@ -613,3 +613,30 @@ def test_a_worktree_is_cleaned_up_after_its_put_back(site: Site, ann: Developer)
     site.merge("mine", "squash")
     ann.git("pull", "-q")
     assert f"removed: {linked.root}" in ann.faber("worktree", "cleanup").stdout
+
+
+def test_a_commit_through_the_hook_has_it_in_a_linked_worktree(site: Site) -> None:
+    ann = Developer.of(site, "ann", "--pre-commit")
+    ann.git("worktree", "add", "-q", "-b", "mine", "../linked", "origin/main")
+    one = Developer(ann.root.parent / "linked")
+    one.faber("run", "start", "--work-id", "1", "--run-id", "mine", "--yes")
+    one.commit("mine")
+    assert one.git("ls-tree", "--name-only", "HEAD", ACTIVE) == f"{ACTIVE}\n"
+    one.release("mine", status="completed")
+    one.git("commit", "-qam", "complete")
+    assert one.git("ls-tree", "--name-only", "HEAD", ACTIVE) == ""
+    assert (one.git("status", "--porcelain"), one.active) == ("", "mine")
+
+
+def test_a_project_in_a_folder_of_the_repository_has_its_own_file(ann: Developer) -> None:
+    ann.git("checkout", "-q", "-b", "mine")
+    one = Developer(ann.root / "project")
+    (one.root / ".fractary").mkdir(parents=True)
+    one.faber("init", "--git-only")
+    one.faber("run", "start", "--work-id", "1", "--run-id", "mine", "--yes")
+    one.commit("mine")
+    assert one.git("ls-tree", "--name-only", "HEAD", ACTIVE) == f"{ACTIVE}\n"
+    assert one.faber("seal", "--ready").stdout.endswith(f"; put back {ACTIVE}\n")
+    one.git("commit", "-qm", "ready")
+    assert one.git("ls-tree", "--name-only", "HEAD", ACTIVE) == ""
+    assert (one.git("status", "--porcelain"), one.active) == ("", "mine")
