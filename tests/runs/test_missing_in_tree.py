@@ -364,7 +364,7 @@ def test_the_hint_of_a_resume_is_enough_to_check_the_branch_out(project: Project
     project.active_path.unlink()
     done = project.faber("run", "resume", RUN)
     said = " ".join(done.stderr.split())
-    named = said.partition(": remove ")[2].partition(" before;")[0].split(" and ")
+    named = said.partition(" first remove ")[2].partition(", then run ")[0].split(" and ")
     assert named == [f".fractary/runs/{RUN}", ".fractary/faber/.active-run-id"], said
     for name in named:
         path = project.root / name
