@@ -12,6 +12,7 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.runs.git_command import run_git
+from faber_ledger.runs.progress import FINISHED, phases_completed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,11 +82,11 @@ def _align_blocks(base: bytes, ours: bytes, theirs: bytes, blocks: Blocks | None
 def merge_by_key(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[Left]]:
     """Merge key by key, in nested objects too; return the merge, and the keys that are left to a person.
 
-    A key comes from the side that changed it, and from ours if both did; then, or if one side removed it, it is left to
-    a person. This is for sides whose changed lines are too near to each other for a merge of lines, such as two tools
-    that each added a key. A gutted side beside a complete one counts as the base, except for the keys that only it has;
-    if both are gutted, each gets the keys that it lacks from the base. A key that a complete side removed then stays
-    removed.
+    A key comes from the side that changed it. If both did, it comes from the side whose run is further along, as far as
+    that says; else it is ours, and left to a person, as is one that one side removed. This is for sides whose changed
+    lines are too near to each other for a merge of lines, such as two tools that each added a key. A gutted side beside
+    a complete one counts as the base, except for the keys that only it has; if both are gutted, each gets the keys that
+    it lacks from the base. A key that a complete side removed then stays removed.
     """
     before, mine, other = (_document_of(version or b"{}") for version in (base, ours, theirs))
     all_three = (before.value, mine.value, other.value)
@@ -98,7 +99,7 @@ def merge_by_key(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[L
     elif gutted[1]:
         there = _add_own_keys(before.value, there, here)
     left: list[Left] = []
-    merged = _merge(before.value, here, there, (), left, takes_removals=any(gutted))
+    merged = _merge(before.value, here, there, (), left, _further(here, there), takes_removals=any(gutted))
     written = other if gutted == [True, False] else mine  # the complete one: no key has to be removed from it
     return _write(written, merged), left
 
@@ -188,11 +189,19 @@ def _add_own_keys(before: Any, gutted: Any, complete: Any, depth: int = 0) -> An
 
 
 def _merge(
-    before: Any, mine: Any, other: Any, path: tuple[str, ...], left: list[Left], *, takes_removals: bool = False
+    before: Any,
+    mine: Any,
+    other: Any,
+    path: tuple[str, ...],
+    left: list[Left],
+    further: dict[str, bool],
+    *,
+    takes_removals: bool = False,
 ) -> Any:
     """Merge three values key by key; add the keys that are left to a person, with our value kept, to `left`.
 
-    A key that only one side removed is left to a person too, unless `takes_removals` is set.
+    A key that both sides changed comes from the side that is `further` there. One that only one side removed is left
+    to a person too, unless `takes_removals` is set.
     """
     if _same(mine, other) or _same(before, other):
         return mine
@@ -200,15 +209,38 @@ def _merge(
         keys = dict.fromkeys([*mine, *other])
         parts = {
             key: _merge(
-                _at(before, key), _at(mine, key), _at(other, key), (*path, key), left, takes_removals=takes_removals
+                _at(before, key),
+                _at(mine, key),
+                _at(other, key),
+                (*path, key),
+                left,
+                further,
+                takes_removals=takes_removals,
             )
             for key in keys
         }
         return {key: value for key, value in parts.items() if value is not ABSENT}
     if _same(before, mine) and (other is not ABSENT or takes_removals):
         return other
+    if path and path[0] in further:
+        return mine if further[path[0]] else other
     left.append((_name(path), _shown(mine), _shown(other)))
     return mine
+
+
+def _further(mine: Members, other: Members) -> dict[str, bool]:
+    """Return the keys that come from the side whose run is further along, each with whether that is ours.
+
+    A finished run is further along than one at work; of two at work the one with more completed phases, which does not
+    say which `status` holds. Two branches of one run differ in these keys, and a squash leaves no base for them.
+    """
+    finished = [side.get("status") in FINISHED for side in (mine, other)]
+    if finished[0] != finished[1]:
+        return dict.fromkeys(("status", "completed_at", "current_phase", "phases"), finished[0])
+    completed = [len(phases_completed(side)) for side in (mine, other)]
+    return (
+        {} if completed[0] == completed[1] else dict.fromkeys(("current_phase", "phases"), completed[0] > completed[1])
+    )
 
 
 def _take_edits(here: Any, others: list[Any], path: tuple[str, ...], changed: list[str]) -> Any:

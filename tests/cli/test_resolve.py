@@ -76,6 +76,31 @@ def test_a_real_conflict_is_left_and_both_sides_are_shown(one: Clone, other: Clo
     assert data["files"][0]["keys"] == [{"key": "status", "ours": '"paused"', "theirs": '"failed"'}]
 
 
+def test_the_side_whose_run_is_further_along_says_where_the_run_stands(one: Clone, other: Clone) -> None:
+    """Both branches of a run change these keys."""
+    done, begun = {"status": "completed"}, {"status": "in_progress"}
+    one.change(current_phase="evaluate", phases={"frame": done, "build": begun, "evaluate": begun})
+    other.change(status="completed", current_phase="release", phases={"frame": done, "build": done, "evaluate": done})
+    one.commit("here")
+    other.commit("there")
+    stopped(one)
+    assert one.faber("resolve").returncode == 0
+    found = one.state
+    assert (found["status"], found["current_phase"]) == ("completed", "release")
+    assert found["phases"] == {"frame": done, "build": done, "evaluate": done}
+
+
+def test_more_completed_phases_do_not_say_which_status_holds(one: Clone, other: Clone) -> None:
+    done, begun = {"status": "completed"}, {"status": "in_progress"}
+    one.change(status="paused", current_phase="evaluate", phases={"frame": done, "build": done})
+    other.change(status="failed", current_phase="build", phases={"frame": done, "build": begun})
+    one.commit("here")
+    other.commit("there")
+    stopped(one)
+    assert '  status\n    ours:   "paused"\n    theirs: "failed"\n' in one.faber("resolve", code=1).stdout
+    assert (one.state["current_phase"], one.state["phases"]["build"]) == ("evaluate", done)
+
+
 def test_what_was_recorded_while_the_merge_stood_still_is_kept(one: Clone, other: Clone) -> None:
     both = apart(one, other)
     stopped(one)
