@@ -81,6 +81,15 @@ class Site:
         assert code in (0, 1), said
         return sorted(set(said.splitlines()[1:])) if code else []
 
+    def is_united(self, branch: str) -> bool:
+        """Return whether a merge on a branch united what two clones had changed in one run: no rebase repeats that."""
+        for merge in self._git("rev-list", "--merges", f"main..{branch}").split():
+            base = self._git("merge-base", f"{merge}^1", f"{merge}^2")
+            sides = [self._git("diff", "--name-only", base, f"{merge}^{side}", "--", ".fractary") for side in (1, 2)]
+            if {*sides[0].splitlines()} & {*sides[1].splitlines()}:
+                return True
+        return False
+
     def is_spoiled(self, branch: str) -> bool:
         """Return whether main's active file was changed after a branch had been forked from it."""
         own = self._git("rev-list", "--first-parent", "main.." + branch).split()

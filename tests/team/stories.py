@@ -172,6 +172,8 @@ def note_conflict(team: Team, one: PullRequest, where: str, found: list[str]) ->
     kind = one.kind if one.is_ready else f"draft, {one.kind}"
     if one.kind not in ("0.1.0", "unsealed") and team.site.is_spoiled(one.branch):
         kind = f"{kind}, after an unsealed one or one of 0.1.0"
+    if not team.site.conflicts(one.branch) and team.site.is_united(one.branch):
+        kind = f"only for a rebase: {kind}"
     team.counts[f"site: {where} in conflict: {kind}"] += 1
     if kind in ("one run", "draft, one run", "no run", "draft, no run"):
         team.differ("site conflict", f"#{one.number} ({one.branch}, {kind}): {', '.join(found)}")

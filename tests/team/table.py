@@ -36,6 +36,7 @@ FOUND = {
     "**open ones that showed a conflict, of all that were looked at**": ["site: badge in conflict: one run", "badges"],
     "drafts that showed a conflict": ["site: badge in conflict: draft, one run"],
     "the same after one was merged that nobody had put back (0.1.0, or never sealed)": ["site: *, after *"],
+    "branches on which a merge had united two clones' work on a run: merged, but not rebased": ["site: *: only for *"],
     "two branches of one run / in conflict on the site": [
         "two branches of one run",
         "two branches of one run: conflicts on the site",
