@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.ledger.canonical import without_surrogates
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import MAX_VALUE_BYTES, UNREADABLE, check_schema, sqlite3
 from faber_ledger.ledger.log import Log
@@ -37,7 +38,7 @@ class Branch:
         self.ref = ref
         self.commit = commit
         self.is_remote = not ref.startswith("refs/heads/")
-        self.name = ref.removeprefix("refs/heads/").removeprefix("refs/remotes/")
+        self.name = without_surrogates(ref.removeprefix("refs/heads/").removeprefix("refs/remotes/"))
 
 
 class InGit:
@@ -176,7 +177,8 @@ class GitSurvey:
 
     def pull_command(self, branch: Branch) -> str:
         """Return the command that pulls a remote-tracking branch into the one that is checked out."""
-        return "git pull" if branch is self.upstream else f"git pull {' '.join(self.split(branch))}"
+        is_named = branch is not self.upstream and is_plain(self.split(branch)[1])
+        return f"git pull {' '.join(self.split(branch))}" if is_named else "git pull"
 
     def split(self, branch: Branch) -> tuple[str, str]:
         """Return the remote of a remote-tracking branch, and the branch's name there."""
@@ -321,6 +323,13 @@ class GitSurvey:
                 return None
             found |= events
         return found
+
+
+def is_plain(name: str) -> bool:
+    """Return whether a branch's name may stand in a command; git also allows `$(…)`, and by a push a first `-`."""
+    return name[:1].isalnum() and all(
+        [letter.isascii() and (letter.isalnum() or letter in "._/@+#-") for letter in name]
+    )
 
 
 def _folders_of_runs() -> set[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.texts import duration
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.runs.in_git import GitSurvey
+from faber_ledger.runs.in_git import GitSurvey, is_plain
 from faber_ledger.runs.left_state import kept_run_ids
 from faber_ledger.runs.run import run_ids
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 OLD_FETCH = 24 * 3600.0  # seconds
 
 
-class NotIn(NamedTuple):
+class NotInGit(NamedTuple):
     """What is not in git yet, and the commands that change that, which may be none."""
 
     what: str
@@ -29,7 +29,7 @@ class NotIn(NamedTuple):
         return self.what + (f": `{self.command}`" if self.command else "")
 
 
-def not_in_git(survey: GitSurvey, found: InGit, at: float, seal: str, *, is_shared: bool) -> NotIn | None:
+def not_in_git(survey: GitSurvey, found: InGit, at: float, seal: str, *, is_shared: bool) -> NotInGit | None:
     """Return what of a run is not committed, pushed or pulled; None if all of it is, as far as this clone knows.
 
     `seal` is the command that prepares the run. Of a run that `is_shared`, on which other clones have recorded, a last
@@ -51,7 +51,7 @@ def not_in_git(survey: GitSurvey, found: InGit, at: float, seal: str, *, is_shar
         steps.append("git fetch")
     if survey.remotes and not (found.is_committed and is_pushed):
         steps.append(_push_command(survey))
-    return NotIn(", ".join(_counts(survey, found, age)), "" if found.is_kept else " && ".join(steps))
+    return NotInGit(", ".join(_counts(survey, found, age)), "" if found.is_kept else " && ".join(steps))
 
 
 def hint_without_runs(root: str) -> str | None:
@@ -59,7 +59,7 @@ def hint_without_runs(root: str) -> str | None:
 
     None without a remote, too: nothing can come from another machine.
     """
-    if run_ids(root) or any(True for _ in kept_run_ids(root)):
+    if run_ids(root) or any(kept_run_ids(root)):
         return None
     survey = GitSurvey(root, [])
     if not (survey.is_known and survey.remotes):
@@ -69,7 +69,8 @@ def hint_without_runs(root: str) -> str | None:
         return "this branch has no run; if you worked on another machine, commit and push there, then `git pull` here"
     if there is survey.upstream:
         return f"this branch has no run, but {there.name} has: run `git pull`"
-    return f"this branch has no run, but {there.name} has: run `git switch {survey.split(there)[1]}`"
+    name = survey.split(there)[1]
+    return f"this branch has no run, but {there.name} has" + (f": run `git switch {name}`" if is_plain(name) else "")
 
 
 def in_git_data(survey: GitSurvey, found: InGit) -> dict[str, Any]:
@@ -120,4 +121,4 @@ def _push_command(survey: GitSurvey) -> str:
     if survey.upstream is not None and survey.split(survey.upstream)[1] == survey.branch:
         return "git push"
     remote = "origin" if "origin" in survey.remotes else survey.remotes[0]
-    return f"git push -u {remote} {survey.branch}"
+    return f"git push -u {remote} {survey.branch if is_plain(survey.branch) else 'HEAD'}"

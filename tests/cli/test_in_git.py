@@ -449,6 +449,24 @@ def test_where_a_branch_was_pushed_it_is_named(clone: Clone, without_runs: Clone
     assert without_runs.faber("status").stdout.startswith(f"Run: {RUN}\n")
 
 
+@pytest.mark.parametrize("name", ["feat/$(touch${IFS}x)", "--orphan=x", "a;b", "`x`"])
+def test_no_command_has_a_branchs_name_that_a_shell_or_git_could_misread(
+    clone: Clone, without_runs: Clone, name: str
+) -> None:
+    clone.git("push", "-q", "origin", f"HEAD~1:refs/heads/{name}")
+    without_runs.git("fetch", "-q")
+    hint = f"hint: this branch has no run, but origin/{name} has\n"
+    assert without_runs.faber("status", code=10).stderr.endswith(hint)
+    without_runs.git("update-ref", f"refs/heads/{name}", f"refs/remotes/origin/{name}")
+    without_runs.git("symbolic-ref", "HEAD", f"refs/heads/{name}")
+    without_runs.git("reset", "-q", "--hard")
+    without_runs.faber("run", "resume", RUN)
+    without_runs.advance("second")
+    assert (line_of(without_runs) or "").endswith(": `git push -u origin HEAD`")
+    without_runs.git("push", "-q", "-u", "origin", "HEAD")
+    assert line_of(without_runs) is None
+
+
 def test_where_the_branch_itself_has_a_run_to_pull(clone: Clone, without_runs: Clone) -> None:
     clone.git("revert", "--no-edit", "HEAD")
     clone.git("push", "-q")

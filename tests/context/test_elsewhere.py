@@ -37,15 +37,7 @@ def desktop(laptop: Clone) -> Clone:
 
 def packet_of(clone: Clone, client: str, source: str = "startup") -> str:
     """Start a session and return the packet."""
-    delivery = {"session_id": client, "hook_event_name": "SessionStart", "source": source, "cwd": str(clone.root)}
-    done = subprocess.run(
-        [COMMAND, "hook", "session-start"],
-        cwd=clone.root,
-        env={**clone.environment, "CLAUDE_PROJECT_DIR": str(clone.root)},
-        input=json.dumps(delivery).encode(),
-        capture_output=True,
-        check=False,
-    )
+    done = clone.deliver("session-start", client, hook_event_name="SessionStart", source=source)
     found = json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
     assert isinstance(found, str)
     return found
@@ -107,19 +99,25 @@ def test_a_clone_that_was_never_set_up_is_told_to_be_before_it_pulls(laptop: Clo
     assert sentence_of(packet_of(desktop, "one", "compact")) == NEWER.format(command)
 
 
-def test_a_branch_that_is_not_followed_is_pulled_by_name(laptop: Clone, desktop: Clone) -> None:
-    desktop.git("checkout", "-qb", "feature")
+@pytest.mark.parametrize(
+    ("branch", "command"),
+    [("feature", "git pull origin feature"), ("$(touch${IFS}x)", "git pull"), ("a;b", "git pull")],
+)
+def test_a_branch_that_is_not_followed_is_pulled_by_a_harmless_name(
+    laptop: Clone, desktop: Clone, branch: str, command: str
+) -> None:
+    desktop.git("checkout", "-qb", branch)
     desktop.faber("run", "resume", RUN)
     desktop.advance("at-work")
-    desktop.git("push", "-q", "origin", "feature")
+    desktop.git("push", "-q", "origin", branch)
     laptop.git("fetch", "-q")
-    laptop.git("checkout", "-q", "--no-track", "-b", "feature", "origin/feature")
+    laptop.git("checkout", "-q", "--no-track", "-b", branch, f"origin/{branch}")
     laptop.faber("run", "resume", RUN)
     packet_of(desktop, "at-work-again")
     desktop.commit("more")
-    desktop.git("push", "-q", "origin", "feature")
+    desktop.git("push", "-q", "origin", branch)
     laptop.git("fetch", "-q")
-    said = NEWER.format("git pull origin feature").replace("origin/main", "origin/feature")
+    said = NEWER.format(command).replace("origin/main", f"origin/{branch}")
     assert sentence_of(packet_of(laptop, "at-home")) == said
 
 
