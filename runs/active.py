@@ -57,9 +57,11 @@ class Word:
             from faber_ledger.runs import reflog  # asks git; rarely needed
 
             origin, latest = reflog.find_origin(self._root, self.file or "", self._name)
-            if origin == reflog.CHECKED_OUT:
+            is_checkout = origin in (reflog.RETURNED, reflog.CHECKED_OUT)
+            if is_checkout:
                 self.at = min(self.at, latest)
-            self._is_own = origin == reflog.WRITTEN or (origin == reflog.CHECKED_OUT and self._is_back_on_its_branch())
+            was_started_here = origin == reflog.RETURNED
+            self._is_own = origin == reflog.WRITTEN or (is_checkout and self._is_back_on_its_branch(was_started_here))
         return self._is_own
 
     def belongs_here(self) -> bool:
@@ -68,10 +70,11 @@ class Word:
 
         return belongs_here(self._root, self.run_id) or self.is_own()
 
-    def _is_back_on_its_branch(self) -> bool:
+    def _is_back_on_its_branch(self, was_started_here: bool) -> bool:
         from faber_ledger.runs.belonging import is_own_branch, was_used_here
 
-        return was_used_here(self._root, self.run_id) and is_own_branch(self._root, self.run_id)
+        was_used = was_started_here or was_used_here(self._root, self.run_id)
+        return was_used and is_own_branch(self._root, self.run_id)
 
     @property
     def status(self) -> object:

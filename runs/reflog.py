@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     Reader = Callable[[bytes], Collection[str]]
 
 WRITTEN = "written"  # by a tool in this work tree, whether it was committed here or not
-CHECKED_OUT = "checked out"  # by a checkout or a switch
+RETURNED = "returned"  # by a checkout or a switch, to what an ordinary commit in this work tree brought first
+CHECKED_OUT = "checked out"  # by another checkout or switch
 BROUGHT = "brought"  # by anything else that git does, or it is not known by what
 
 MOST_MOVES = 100  # of HEAD that are looked at, the newest
+MOST_BRANCHES = 100  # local and remote-tracking ones that are looked at, the newest
+MOST_OTHERS = 5  # commits with a name, from which git looks for the one that brought it
+STAGES = (":2", ":3")  # of a file in the index that a merge has left in conflict: both sides
 LONGEST_LOG = 64 * 1024
 # Files in a work tree's git directory that stand there while git has staged what it brings.
 AT_WORK = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "SQUASH_MSG", "rebase-merge", "rebase-apply")
@@ -53,29 +57,37 @@ class Move:
 def find_origin(root: str, file: str, name: str) -> tuple[str, float]:
     """Return how an active file came to name a run, and the latest time at which it did if git moved HEAD then.
 
-    The first is `WRITTEN`, `CHECKED_OUT` or `BROUGHT`. A name that our put-back wrote is `BROUGHT`, although an
-    ordinary commit carries it. A later `git reset --hard` writes the file again, and it names the run no later for
-    that. Without a move of HEAD the time is infinite.
+    The first is `WRITTEN`, `RETURNED`, `CHECKED_OUT` or `BROUGHT`. A name that our put-back wrote is `BROUGHT`,
+    although an ordinary commit carries it, and so is one that was on another branch before (`_is_from_branch`). A later
+    `git reset --hard` writes the file again, and it names the run no later for that. Without a move of HEAD the time is
+    infinite.
     """
     tree = work_tree_of(root)
     if tree is None:
         return WRITTEN, inf
-    moves = read_moves(os.path.join(tree.own, "logs", "HEAD"))
-    names = _names_in(root, file, ["", "HEAD", *_commits_of(moves)], _read_active_file)
+    steps = read_moves(os.path.join(tree.own, "logs", "HEAD"))
+    moves = _join_rebases(steps)
+    names = _names_in(root, file, ["", *STAGES, "HEAD", *_commits_of(steps)], _read_active_file)
     if names is None:
         return BROUGHT, inf
-    if name not in names[""]:  # a stash, too, leaves what was staged in the work tree alone
-        return BROUGHT if _is_put_back(root, file, name, None, moves, names) else WRITTEN, inf
+    if name not in names[""] and not any([name in names[stage] for stage in STAGES]):
+        # A stash, too, leaves what was staged in the work tree alone.
+        return BROUGHT if _is_put_back(root, file, name, None, steps, names) else WRITTEN, inf
+    branches = Branches(root, file, steps, _read_active_file)
     if name not in names["HEAD"]:
-        # Only the index has it: no move in the reflog got it (DECISIONS 2), so it counts as written here, also where
-        # `git checkout BRANCH -- FILE` staged it; unless git is at work and has staged what it brings.
-        is_gits = _is_at_work(tree) or _is_put_back(root, file, name, None, moves, names)
+        # No move in the reflog got it: a tool wrote it, unless git is at work and has staged what it brings, or
+        # something like `git checkout BRANCH -- FILE` staged it.
+        is_gits = _is_at_work(tree) or _is_put_back(root, file, name, None, steps, names) or branches.had(name)
         return BROUGHT if is_gits else WRITTEN, inf
-    for move in _join_rebases(moves):
+    for move in moves:
         if move.is_first or name not in names[move.old]:
             origin = _origin_of(move.message)
-            is_gits = origin == WRITTEN and _is_put_back(root, file, name, move, moves, names)
-            return BROUGHT if is_gits else origin, move.at + 1
+            if origin == WRITTEN and (_is_put_back(root, file, name, move, steps, names) or branches.had(name, move)):
+                origin = BROUGHT
+            if origin == CHECKED_OUT:
+                first = _first_commit(name, moves, names)
+                origin = RETURNED if first is not None and not branches.had(name, first) else CHECKED_OUT
+            return origin, move.at + 1
     return BROUGHT, inf  # by something that the reflog does not reach
 
 
@@ -111,26 +123,72 @@ def find_written(folder: str, file: str, wanted: Collection[str], read: Reader, 
     tree = work_tree_of(folder)
     if tree is None:
         return list(wanted)
-    moves = _join_rebases(read_moves(os.path.join(tree.own, "logs", "HEAD")))
+    steps = read_moves(os.path.join(tree.own, "logs", "HEAD"))
+    moves = _join_rebases(steps)
     names = _names_in(folder, file, ["", "HEAD", *COMING, *_commits_of(moves)], read, limit)
     if names is None:
         return []
     coming = {name for revision in COMING for name in names[revision]} | {*(names[""] if _is_at_work(tree) else [])}
-    return [
-        name
-        for name in wanted
-        if (_is_committed_here(name, moves, names) if name in names["HEAD"] else name not in coming)
-    ]
+    branches = Branches(folder, file, steps, read, limit)
+    found = []
+    for name in wanted:
+        if name in names["HEAD"]:
+            first = _first_commit(name, moves, names)
+            if first is not None and not branches.had(name, first):
+                found.append(name)
+        elif name not in coming and not (name in names[""] and branches.had(name)):
+            found.append(name)
+    return found
 
 
-def _is_committed_here(name: str, moves: list[Move], names: dict[str, Collection[str]]) -> bool:
-    """Return whether the first move of HEAD that got a name was an ordinary commit; False if it is not known."""
+def _first_commit(name: str, moves: list[Move], names: dict[str, Collection[str]]) -> Move | None:
+    """Return the first move of HEAD that got a name if it was an ordinary commit; None if not, or it is not known."""
     for move in reversed(moves):
         if not move.is_first and name in names[move.old]:
-            return False
+            return None
         if name in names[move.new]:
-            return _origin_of(move.message) == WRITTEN
-    return False
+            return move if _origin_of(move.message) == WRITTEN else None
+    return None
+
+
+class Branches:
+    """The local and remote-tracking branches, from which a name may have come without a move of HEAD that says so.
+
+    `git merge --squash`, `git cherry-pick -n` and `git checkout BRANCH -- FILE` stage what a branch has, and an
+    ordinary commit carries it.
+    """
+
+    def __init__(self, folder: str, file: str, steps: list[Move], read: Reader, limit: int = LIMIT) -> None:
+        """Take the steps of HEAD, and how the names in a version of the file are read."""
+        self._folder = folder
+        self._file = file
+        self._made_here = {one.new for one in steps if _origin_of(one.message) == WRITTEN or one.is_rebase()}
+        self._read = read
+        self._limit = limit
+        self._names: dict[str, Collection[str]] | None = None
+
+    def had(self, name: str, move: Move | None = None) -> bool:
+        """Return whether a branch had a name before `move` committed it, or has it now, and HEAD's history had not.
+
+        What a commit or a rebase here brought to a branch does not count. False if git does not answer: most commits
+        carry what was written here.
+        """
+        if self._names is None:
+            listed = ("--sort=-committerdate", f"--count={MOST_BRANCHES}", "--format=%(objectname)")
+            tips = GitQuery(["for-each-ref", *listed, "refs/heads", "refs/remotes"], self._folder).answer() or ""
+            commits = [*dict.fromkeys(tips.split())]
+            found = _names_in(self._folder, self._file, commits, self._read, self._limit) if commits else None
+            self._names = found or {}
+        others = [tip for tip, names in self._names.items() if name in names and tip not in self._made_here]
+        past = [] if move is not None and move.is_first else ["^HEAD" if move is None else f"^{move.old}"]
+        for tip in others[:MOST_OTHERS]:
+            asked = ["rev-list", "--timestamp", "--max-count=1", tip, *past, "--", self._file]
+            newest = GitQuery(["--literal-pathspecs", *asked], self._folder).answer() or ""
+            seconds, _, commit = newest.partition(" ")
+            is_earlier = seconds.isdecimal() and (move is None or int(seconds) <= move.at)
+            if is_earlier and commit not in self._made_here:
+                return True
+        return False
 
 
 def _is_at_work(tree: WorkTree) -> bool:

@@ -223,6 +223,11 @@ def step_of(tree: Tree, number: int) -> Head | None:
     return came
 
 
+def is_committed_here(tree: Tree, number: int, name: str) -> bool:
+    """Return whether the first step of HEAD to what an active file names was an ordinary commit."""
+    return next((head.verb == "commit" for head in tree.heads if head.names[number] == name), False)
+
+
 def words_of(clone: Clone, tree: Tree) -> list[tuple[str, bool, int]]:
     """Return the names that count in a work tree: (run, whether it is a word of this work tree, since when)."""
     words: list[tuple[str, bool, int]] = []
@@ -234,8 +239,12 @@ def words_of(clone: Clone, tree: Tree) -> list[tuple[str, bool, int]]:
             words.append((file.name, True, file.at))
         # "A checkout or switch (never a pull, merge, rebase or stash) that brings the name of a run which was started,
         # resumed or recorded on in this clone, and whose own branch (row 37 c) is now checked out, makes that name a
-        # word of this work tree, as old as the checkout."
-        elif came.verb == "checkout" and file.name in clone.used and is_branch_of(clone, tree, file.name):
+        # word of this work tree, as old as the checkout." What an ordinary commit here has first was started here.
+        elif (
+            came.verb == "checkout"
+            and (file.name in clone.used or is_committed_here(tree, number, file.name))
+            and is_branch_of(clone, tree, file.name)
+        ):
             words.append((file.name, True, came.at))
         else:
             words.append((file.name, False, file.at))

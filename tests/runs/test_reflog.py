@@ -5,13 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 from support.project import Project
 
 from faber_ledger.runs.git import forget_work_trees
-from faber_ledger.runs.reflog import BROUGHT, CHECKED_OUT, WRITTEN, find_origin
+from faber_ledger.runs.reflog import BROUGHT, CHECKED_OUT, RETURNED, WRITTEN, find_origin, find_written
 from faber_ledger.runs.run import ACTIVE_FILES
 
 if TYPE_CHECKING:
@@ -115,12 +116,127 @@ def test_what_git_brought_is_gits(other: Repository, how: str) -> None:
     assert other.origin == (WRITTEN if "squash" in how else BROUGHT)  # the same name, in other bytes
 
 
+@pytest.fixture
+def clone(other: Repository, tmp_path: Path) -> Repository:
+    """A clone with `mine` on its branch main, made in it, whose remote has `theirs` on the branch `other`."""
+    other.git("clone", "--quiet", ".", str(tmp_path / "clone"))
+    made = Repository(tmp_path / "clone")
+    made.write("own", "1\n")
+    made.git("commit", "--quiet", "--allow-empty", "-m", "Work")
+    return made
+
+
+STAGED: dict[str, Callable[[Repository], object]] = {
+    "squash": lambda here: here.git("merge", "--squash", "origin/other"),
+    "cherry-pick": lambda here: here.git("cherry-pick", "-n", "origin/other"),
+    "checkout": lambda here: here.git("checkout", "origin/other", "--", "."),
+    "restore": lambda here: here.git("restore", "--source=origin/other", "--staged", "--worktree", "."),
+    "soft reset": lambda here: (
+        here.git("merge", "--quiet", "--no-ff", "--no-edit", "origin/other"),
+        here.git("reset", "--soft", "HEAD~1"),
+    ),
+}
+
+
+@pytest.mark.parametrize("how", STAGED)
+def test_what_git_staged_from_a_colleagues_branch_stays_gits(clone: Repository, how: str) -> None:
+    STAGED[how](clone)
+    assert (clone.named, clone.origin) == ("theirs", BROUGHT)
+    clone.commit("Their work")
+    assert clone.origin == BROUGHT
+    clone.git("commit", "--quiet", "--amend", "-m", "Their work again")
+    assert clone.origin == BROUGHT
+
+
+@pytest.mark.parametrize("how", STAGED)
+def test_sessions_that_git_staged_from_a_colleagues_branch_stay_gits(
+    clone: Repository, other: Repository, how: str
+) -> None:
+    other.git("checkout", "--quiet", "other")
+    other.write("sessions", "theirs\n")
+    other.commit("theirs")
+    clone.git("fetch", "--quiet")
+    if how == "cherry-pick":
+        clone.git("cherry-pick", "origin/other~1")
+    STAGED[how](clone)
+    clone.write("sessions", "theirs\nours\n")
+
+    def written() -> list[str]:
+        return find_written(str(clone.root), "sessions", ["theirs", "ours"], lambda read: read.decode().split(), 10_000)
+
+    assert written() == ["ours"]
+    clone.commit("Both")
+    assert written() == ["ours"]
+
+
+def test_what_was_committed_here_stays_ours_wherever_it_was_pushed(clone: Repository) -> None:
+    clone.git("checkout", "--quiet", "-b", "mine")
+    clone.name("mine")
+    clone.commit("first")
+    clone.write("code", "2\n")
+    clone.commit("second")
+    clone.git("push", "--quiet", "origin", "mine")
+    clone.git("reset", "--quiet", "--soft", "HEAD~2")
+    assert clone.origin == WRITTEN
+    clone.commit("one commit of two")
+    assert clone.origin == WRITTEN  # although the remote's branch had it before
+    clone.git("commit", "--quiet", "--amend", "-m", "again")
+    assert clone.origin == WRITTEN
+    clone.git("rebase", "--quiet", "--force-rebase", "origin/main")
+    clone.git("push", "--quiet", "--force", "origin", "mine:mine")
+    clone.git("reset", "--quiet", "--soft", "HEAD~1")
+    clone.commit("of a rebased one")
+    assert clone.origin == WRITTEN
+
+
+def test_what_a_remote_squashed_later_was_written_here_first(
+    clone: Repository, other: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone.git("checkout", "--quiet", "-b", "mine")
+    clone.name("mine")
+    clone.commit()
+    clone.git("push", "--quiet", "origin", "mine")
+    other.git("merge", "--squash", "mine")
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2099-01-01T00:00:00Z")
+    other.commit("mine, squashed")
+    clone.git("fetch", "--quiet")
+    assert clone.origin == WRITTEN
+
+
+@pytest.mark.parametrize("side", ["--theirs", "--ours"])
+def test_a_side_of_a_conflict_is_what_git_has_of_it(clone: Repository, side: str) -> None:
+    clone.git("checkout", "--quiet", "-b", "mine")
+    clone.name("mine")
+    clone.commit()
+    with pytest.raises(subprocess.CalledProcessError):
+        clone.git("merge", "origin/other")
+    clone.git("checkout", side, "--", FILE)
+    theirs = side == "--theirs"
+    assert (clone.named, clone.origin) == (("theirs", BROUGHT) if theirs else ("mine", WRITTEN))
+    clone.name("a tool's")
+    assert clone.origin == WRITTEN
+
+
 @pytest.mark.parametrize("verb", ["checkout", "switch"])
-def test_a_checkout_is_told_apart(other: Repository, verb: str) -> None:
-    other.git(verb, "--quiet", "other")
-    assert (other.named, other.origin) == ("theirs", CHECKED_OUT)
-    other.git(verb, "--quiet", "-c" if verb == "switch" else "-b", "new")
-    assert other.origin == CHECKED_OUT
+def test_a_checkout_is_told_apart(clone: Repository, verb: str) -> None:
+    clone.git(verb, "--quiet", "other")
+    assert (clone.named, clone.origin) == ("theirs", CHECKED_OUT)
+    clone.git(verb, "--quiet", "-c" if verb == "switch" else "-b", "new")
+    assert clone.origin == CHECKED_OUT
+
+
+def test_a_checkout_of_what_was_committed_here_is_a_return(other: Repository) -> None:
+    other.git("checkout", "--quiet", "other")
+    assert (other.named, other.origin) == ("theirs", RETURNED)
+
+
+def test_a_checkout_of_what_was_squashed_here_is_no_return(clone: Repository) -> None:
+    clone.git("checkout", "--quiet", "-b", "squashed")
+    STAGED["squash"](clone)
+    clone.commit("Their work")
+    clone.git("checkout", "--quiet", "main")
+    clone.git("checkout", "--quiet", "squashed")
+    assert (clone.named, clone.origin) == ("theirs", CHECKED_OUT)
 
 
 def test_a_checkout_of_a_branch_with_the_same_name_brings_nothing(other: Repository) -> None:
@@ -205,7 +321,7 @@ def test_a_reflog_of_any_size_is_asked_for_through_the_smallest_pipe(
     monkeypatch.setattr(os, "pipe", narrow)
     signal.alarm(20)  # ends the test run: nothing else would
     try:
-        assert other.origin == CHECKED_OUT
+        assert other.origin == RETURNED
     finally:
         signal.alarm(0)
 
