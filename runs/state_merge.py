@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from typing import NamedTuple
 
 from faber_ledger.files.conflict_markers import split_sides
 from faber_ledger.files.json_text import JsonText
@@ -29,22 +30,47 @@ ABSENT = object()
 DEEPEST = 20  # nested objects; a deeper value is merged as one
 
 
-def merge_states(base: bytes, ours: bytes, theirs: bytes, blocks: Blocks | None = None) -> tuple[bytes, list[Left]]:
-    """Merge three versions of a state; return the merge, and the keys that both sides changed, with our value kept.
+class Newer(NamedTuple):
+    """The side of a merge whose state was updated later, and when."""
 
-    Git merges the lines, except for the later `updated_at`, and our blocks, which are `blocks` if they are known. A
-    base that is not a state counts as none: git merges several bases, and may leave conflict markers. Raises
-    LedgerError if a side is not a state.
+    side: str  # "ours" or "theirs", as git says it: in a rebase ours is the branch that commits are put onto
+    updated_at: str
+
+    def __str__(self) -> str:
+        """Return the side, and when it was written."""
+        return f"{self.side}, written later ({self.updated_at})"
+
+
+def find_newer(ours: bytes, theirs: bytes) -> Newer | None:
+    """Return the side with the later `updated_at`; None if they are equal, or one is no time or is missing."""
+    try:
+        states = [read_members(side) for side in (ours, theirs)]
+    except (ValueError, RecursionError):
+        return None
+    mine, other = [seconds_of(state.get("updated_at")) for state in states]
+    if mine is None or other is None or mine == other:
+        return None
+    return Newer("ours", states[0]["updated_at"]) if mine > other else Newer("theirs", states[1]["updated_at"])
+
+
+def merge_states(
+    base: bytes, ours: bytes, theirs: bytes, blocks: Blocks | None = None, *, takes_theirs: bool = False
+) -> tuple[bytes, list[Left]]:
+    """Merge three versions of a state; return the merge, and the keys that both sides changed.
+
+    These have our value, or theirs with `takes_theirs`. Git merges the lines, except for the later `updated_at`, and
+    our blocks, which are `blocks` if they are known. A base that is not a state counts as none: git merges several
+    bases, and may leave conflict markers. Raises LedgerError if a side is not a state.
     """
     try:
         sides = _align_blocks(base if is_state(base) else b"", ours, theirs, blocks)
     except ValueError as error:
         raise LedgerError(f"a side cannot be read: {error}") from error
     merged = None if _has_gutted_side(*sides) else _merge_lines(*sides)
-    return (merged, []) if merged is not None and is_state(merged) else merge_by_key(*sides)
+    return (merged, []) if merged is not None and is_state(merged) else merge_by_key(*sides, takes_theirs=takes_theirs)
 
 
-def settle_markers(content: bytes, base: bytes) -> tuple[bytes, list[Left]] | None:
+def settle_markers(content: bytes, base: bytes, *, takes_theirs: bool = False) -> tuple[bytes, list[Left]] | None:
     """Return a state as it is, or merged from the two sides of its conflict markers, and the keys left to a person.
 
     `base` is used before that of the markers, which is not exact in the style zdiff3. None if it is no state, and has
@@ -56,7 +82,7 @@ def settle_markers(content: bytes, base: bytes) -> tuple[bytes, list[Left]] | No
     if sides is None or not (is_state(sides[1]) and is_state(sides[2])):
         return None
     try:
-        return merge_states(base if is_state(base) else sides[0], *sides[1:])
+        return merge_states(base if is_state(base) else sides[0], *sides[1:], takes_theirs=takes_theirs)
     except LedgerError:  # the states of two runs
         return None
 
@@ -79,14 +105,14 @@ def _align_blocks(base: bytes, ours: bytes, theirs: bytes, blocks: Blocks | None
     return align(_document_of(base)) if base else b"", align(mine), align(other)
 
 
-def merge_by_key(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[Left]]:
-    """Merge key by key, in nested objects too; return the merge, and the keys that are left to a person.
+def merge_by_key(base: bytes, ours: bytes, theirs: bytes, *, takes_theirs: bool = False) -> tuple[bytes, list[Left]]:
+    """Merge key by key, in nested objects too; return the merge, and the keys that both sides changed.
 
     A key comes from the side that changed it. If both did, it comes from the side whose run is further along, as far as
-    that says; else it is ours, and left to a person, as is one that one side removed. This is for sides whose changed
-    lines are too near to each other for a merge of lines, such as two tools that each added a key. A gutted side beside
-    a complete one counts as the base, except for the keys that only it has; if both are gutted, each gets the keys that
-    it lacks from the base. A key that a complete side removed then stays removed.
+    that says; else it is returned, as is one that one side removed, and it is ours, or theirs with `takes_theirs`. This
+    is for sides whose changed lines are too near to each other for a merge of lines, such as two tools that each added
+    a key. A gutted side beside a complete one counts as the base, except for the keys that only it has; if both are
+    gutted, each gets the keys that it lacks from the base. A key that a complete side removed then stays removed.
     """
     before, mine, other = (_document_of(version or b"{}") for version in (base, ours, theirs))
     all_three = (before.value, mine.value, other.value)
@@ -99,7 +125,8 @@ def merge_by_key(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[L
     elif gutted[1]:
         there = _add_own_keys(before.value, there, here)
     left: list[Left] = []
-    merged = _merge(before.value, here, there, (), left, _further(here, there), takes_removals=any(gutted))
+    further = _further(here, there)
+    merged = _merge(before.value, here, there, (), left, further, takes_removals=any(gutted), takes_theirs=takes_theirs)
     written = other if gutted == [True, False] else mine  # the complete one: no key has to be removed from it
     return _write(written, merged), left
 
@@ -145,9 +172,20 @@ def add_edits(base: bytes, ours: bytes, merged: bytes, left: list[Left], here: b
 
 
 def _write(document: JsonText, members: Members) -> bytes:
-    """Return a document with the members that differ from its own replaced, and every other byte as it was."""
+    """Return a document with exactly these members, and every byte of those that do not differ as it was."""
+    for name in [name for name in document.value if name not in members]:
+        document = _remove(document, name)
     differing = {name: value for name, value in members.items() if not _same(value, document.value.get(name, ABSENT))}
     return document.with_members(differing).encode()
+
+
+def _remove(document: JsonText, name: str) -> JsonText:
+    start, end = document.spans[name]
+    before = [one for _, one in document.spans.values() if one <= start]
+    if before:
+        return JsonText(document.text[: max(before)] + document.text[end:])
+    rest = document.text[end:].lstrip().removeprefix(",")
+    return JsonText(document.text[: document.first] + rest)
 
 
 def names(left: list[Left]) -> list[str]:
@@ -196,12 +234,13 @@ def _merge(
     left: list[Left],
     further: dict[str, bool],
     *,
-    takes_removals: bool = False,
+    takes_removals: bool,
+    takes_theirs: bool,
 ) -> Any:
-    """Merge three values key by key; add the keys that are left to a person, with our value kept, to `left`.
+    """Merge three values key by key; add the keys that both sides changed to `left`, and take one side's value of them.
 
-    A key that both sides changed comes from the side that is `further` there. One that only one side removed is left
-    to a person too, unless `takes_removals` is set.
+    A key that both sides changed comes from the side that is `further` there. One that only one side removed is added
+    too, unless `takes_removals` is set.
     """
     if _same(mine, other) or _same(before, other):
         return mine
@@ -216,6 +255,7 @@ def _merge(
                 left,
                 further,
                 takes_removals=takes_removals,
+                takes_theirs=takes_theirs,
             )
             for key in keys
         }
@@ -225,7 +265,7 @@ def _merge(
     if path and path[0] in further:
         return mine if further[path[0]] else other
     left.append((_name(path), _shown(mine), _shown(other)))
-    return mine
+    return other if takes_theirs else mine
 
 
 def _further(mine: Members, other: Members) -> dict[str, bool]:

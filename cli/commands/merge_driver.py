@@ -14,10 +14,10 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.union import write_union
 from faber_ledger.runs.active import theirs_is_claimed_here
 from faber_ledger.runs.run import ACTIVE_FILES, LEDGER, STATE, find_root, kind_of
-from faber_ledger.runs.state_merge import merge_states, names, overwrite
+from faber_ledger.runs.state_merge import find_newer, merge_states, names, overwrite
 
 if TYPE_CHECKING:
-    from faber_ledger.runs.state_merge import Left
+    from faber_ledger.runs.state_merge import Left, Newer
 
 
 ACTIVE_NAMES = {name.rpartition("/")[2] for name in ACTIVE_FILES}
@@ -53,12 +53,13 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
 
             write_union([ours, theirs], ours, check_event)
         elif kind == STATE:
-            merged, left = _merge_states(base, ours, theirs, path)
+            merged, left, newer = _merge_states(base, ours, theirs, path)
             overwrite(ours, merged)
             if left:
+                taken = f"; `faber-ledger resolve --newer` takes {newer}" if newer is not None else ""
                 say(
-                    f"faber-ledger: {path}: both sides changed the same key ({', '.join(names(left))}):"
-                    " our value and the conflict stay, all other keys are merged; see `faber-ledger resolve`"
+                    f"faber-ledger: {path}: both sides changed the same key ({', '.join(names(left))}): our value and"
+                    f" the conflict stay, all other keys are merged; see `faber-ledger resolve`{taken}"
                 )
                 return 1
         elif name not in ACTIVE_NAMES:
@@ -73,14 +74,17 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
     return 0
 
 
-def _merge_states(base: str, ours: str, theirs: str, path: str) -> tuple[bytes, list[Left]]:
-    """Merge three files with a state; our blocks are those of the united ledger, if it can be found."""
+def _merge_states(base: str, ours: str, theirs: str, path: str) -> tuple[bytes, list[Left], Newer | None]:
+    """Merge three files with a state; return the merge, the keys that both sides changed, and the newer side.
+
+    Our blocks are those of the united ledger, if it can be found.
+    """
     from faber_ledger.recording.merged_blocks import fold_merged  # at its use: `--help` loads every command
     from faber_ledger.schemas.events import check_event
 
     before, mine, other = (read_file(side) or b"" for side in (base, ours, theirs))
     blocks = fold_merged(os.getcwd(), path, mine, other, check_event)
-    return merge_states(before, mine, other, blocks)
+    return *merge_states(before, mine, other, blocks), find_newer(mine, other)
 
 
 def _read_id(path: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -34,7 +34,15 @@ from faber_ledger.runs.projecting import find_committed
 from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.run import Run, find_root, find_run
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
-from faber_ledger.runs.state_merge import add_edits, fill_gutted, is_state, merge_states, settle_markers
+from faber_ledger.runs.state_merge import (
+    Newer,
+    add_edits,
+    fill_gutted,
+    find_newer,
+    is_state,
+    merge_states,
+    settle_markers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +59,20 @@ UNREADABLE = (
 )
 
 
+class Resolved(NamedTuple):
+    """A state that is resolved, and how.
+
+    `keys` are those that both sides changed; `newer` is the side that was updated later, if one was, and
+    `is_taken` whether the keys have that side's values.
+    """
+
+    how: str
+    content: bytes
+    keys: list[Left]
+    newer: Newer | None = None
+    is_taken: bool = False
+
+
 @click.command(short_help="Resolve the conflicts that a merge left in runs' files.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done and write nothing.")
 @click.option(
@@ -58,14 +80,21 @@ UNREADABLE = (
     default=None,
     help="Keep a run that one side lacks or has deleted in this branch, or leave it out.",
 )
+@click.option(
+    "--newer",
+    "takes_newer",
+    is_flag=True,
+    help="Where both sides changed the same key of state.json, take the values of the side updated later.",
+)
 @json_option
-def resolve(dry_run: bool, keep: bool | None, as_json: bool) -> int:
+def resolve(dry_run: bool, keep: bool | None, takes_newer: bool, as_json: bool) -> int:
     """Resolve conflicts in the index or committed with their markers, as a clone without the merge driver leaves them.
 
     \b
     Ledgers are united, our blocks of state.json are written again, the active file stays
     ours, and all of them are staged. Where both sides changed the same key of another tool,
-    both values are shown and the conflict is left. A side or a file that is no state is
+    both values are shown and the conflict is left; --newer takes all such keys from the side
+    whose updated_at is later, and says which side that is. A side or a file that is no state is
     replaced by the newest commit with a valid one.
     A run that this branch lacks is left out where a single change is brought to it (cherry-pick,
     revert, stash pop, checkout -m, a rebase onto it): its events stay in this clone. A merge
@@ -90,7 +119,7 @@ def resolve(dry_run: bool, keep: bool | None, as_json: bool) -> int:
     results = [
         {"path": conflict.path, **ends[conflict.run.run_id]}
         if conflict.run is not None and conflict.run.run_id in ends
-        else _resolve(root, conflict, operation, dry_run)
+        else _resolve(root, conflict, operation, dry_run=dry_run, takes_newer=takes_newer)
         for conflict in found
     ]
     if not dry_run:
@@ -124,7 +153,7 @@ def _leave_out(run: Run, conflicts: list[Conflict], operation: Operation, dry_ru
     return result
 
 
-def _resolve(root: str, conflict: Conflict, operation: Operation, dry_run: bool) -> Result:
+def _resolve(root: str, conflict: Conflict, operation: Operation, *, dry_run: bool, takes_newer: bool) -> Result:
     path = os.path.join(root, *conflict.path.split("/"))
     result: Result = {"path": conflict.path, "mended": True, "how": "", "keys": []}
     try:
@@ -136,12 +165,14 @@ def _resolve(root: str, conflict: Conflict, operation: Operation, dry_run: bool)
                 _put_active(root, conflict.path, path, content)
             return result
         else:
-            result["how"], content, left = _choose(conflict.run, conflict, operation, path)
+            resolved = _choose(conflict.run, conflict, operation, path, takes_newer=takes_newer)
             if not dry_run:
-                _put_resolved(conflict, path, content)
-            if left:
-                keys = [{"key": key, "ours": ours, "theirs": theirs} for key, ours, theirs in left]
-                result |= {"mended": False, "keys": keys}
+                _put_resolved(conflict, path, resolved.content)
+            result["how"] = resolved.how
+            if resolved.keys:
+                result["keys"] = [{"key": key, "ours": ours, "theirs": theirs} for key, ours, theirs in resolved.keys]
+                result["mended"] = resolved.is_taken
+                result["newer"] = resolved.newer._asdict() if resolved.newer is not None else None
         if not dry_run and not conflict.is_state:
             git("add", "--", path)
     except (LedgerError, sqlite3.Error) as error:
@@ -217,30 +248,36 @@ def _put_active(root: str, name: str, path: str, content: bytes | None) -> None:
     git("add", "--", path)
 
 
-def _choose(run: Run, conflict: Conflict, operation: Operation, path: str) -> tuple[str, bytes, list[Left]]:
-    """Return how a state is resolved, its bytes, and the keys that are left."""
+def _choose(run: Run, conflict: Conflict, operation: Operation, path: str, *, takes_newer: bool) -> Resolved:
+    """Resolve a state; with `takes_newer` the keys that both sides changed come from the side updated later."""
     base, ours, theirs = conflict.sides()
     here = read_file(path)
     if ours is None or theirs is None:
         side = ours or theirs or b""
-        return "the side that has it", fill_gutted(side, base or b""), []
+        return Resolved("the side that has it", fill_gutted(side, base or b""), [])
     if conflict.marked is not None:
-        return _settle(run, conflict.marked, base_of_markers(run.root, conflict.path, "HEAD", operation.other))
-    return _merge(run, (base or b"", ours, theirs), here, operation)
+        base = base_of_markers(run.root, conflict.path, "HEAD", operation.other)
+        return _settle(run, (base, ours, theirs), conflict.marked, takes_newer=takes_newer)
+    return _merge(run, (base or b"", ours, theirs), here, operation, takes_newer=takes_newer)
 
 
-def _settle(run: Run, marked: bytes, base: bytes) -> tuple[str, bytes, list[Left]]:
-    """Resolve a state with conflict markers."""
-    settled = settle_markers(marked, base)
+def _settle(run: Run, sides: tuple[bytes, bytes, bytes], marked: bytes, *, takes_newer: bool) -> Resolved:
+    """Resolve a state with conflict markers, which are around the two sides."""
+    newer = find_newer(*sides[1:])
+    settled = settle_markers(marked, sides[0], takes_theirs=_takes_theirs(newer, takes_newer))
     if settled is None:
         name, state = _take_committed(run, "HEAD")
-        return f"its markers are not around two states, so it is taken from {name}", state, []
-    return _worded(*settled)
+        return Resolved(f"its markers are not around two states, so it is taken from {name}", state, [])
+    return _describe(*settled, newer, takes_newer=takes_newer)
+
+
+def _takes_theirs(newer: Newer | None, takes_newer: bool) -> bool:
+    return takes_newer and newer is not None and newer.side == "theirs"
 
 
 def _merge(
-    run: Run, sides: tuple[bytes, bytes, bytes], here: bytes | None, operation: Operation
-) -> tuple[str, bytes, list[Left]]:
+    run: Run, sides: tuple[bytes, bytes, bytes], here: bytes | None, operation: Operation, *, takes_newer: bool
+) -> Resolved:
     """Resolve a state in conflict; `here` is the file, which a person may have edited meanwhile.
 
     A side that is no state is the newest valid one of its commits; if it has none, the other side is used alone.
@@ -252,13 +289,16 @@ def _merge(
         raise LedgerError("neither side can be read, nor a commit with it")
     first, left = mine or other or (b"", [])
     state = first
+    newer = None
     if mine is not None and other is not None:
-        state, found = merge_states(base, mine[0], other[0])
+        is_nested = mine[1] or other[1]  # a side has markers of another merge, which has sides of its own
+        newer = None if is_nested else find_newer(mine[0], other[0])
+        state, found = merge_states(base, mine[0], other[0], takes_theirs=_takes_theirs(newer, takes_newer))
         left = [*left, *other[1], *found]
     if here is not None and is_state(here):
         state, left = add_edits(base, first, state, left, here)
-    how, state, left = _worded(state, left)
-    return "; ".join([how, *filter(None, [about_mine, about_other])]), state, left
+    resolved = _describe(state, left, newer, takes_newer=takes_newer)
+    return resolved._replace(how="; ".join([resolved.how, *filter(None, [about_mine, about_other])]))
 
 
 def _read_side(run: Run, side: bytes, revision: str | None, name: str) -> tuple[Settled | None, str]:
@@ -280,9 +320,13 @@ def _take_committed(run: Run, revision: str) -> tuple[str, bytes]:
     return found
 
 
-def _worded(state: bytes, left: list[Left]) -> tuple[str, bytes, list[Left]]:
-    """Return how a state is merged, the state, and the keys that are left."""
-    return "both sides changed the same key" if left else "our blocks, and both sides' keys", state, left
+def _describe(state: bytes, keys: list[Left], newer: Newer | None, *, takes_newer: bool) -> Resolved:
+    if not keys:
+        return Resolved("our blocks, and both sides' keys", state, [])
+    how = "both sides changed the same key"
+    if takes_newer:
+        how += f": {newer}, is taken" if newer is not None else ", and `updated_at` does not say which is newer"
+    return Resolved(how, state, keys, newer, takes_newer and newer is not None)
 
 
 def _project(found: list[Conflict], results: list[Result]) -> None:
@@ -303,7 +347,7 @@ def _project(found: list[Conflict], results: list[Result]) -> None:
         except LedgerError as error:
             for result in results:
                 if result["path"] == run.shown(run.state_path):
-                    result |= {"mended": False, "how": error.message}
+                    result |= {"mended": False, "how": error.message, "keys": []}
             warn(f"note: {run.run_id}: {error.message}")
 
 
@@ -317,8 +361,10 @@ def _lines(results: list[Result], dry_run: bool) -> Iterator[str]:
             yield f"  {key['key']}"
             yield f"    ours:   {_short(key['ours'])}"
             yield f"    theirs: {_short(key['theirs'])}"
+        if result["keys"] and not result["mended"] and result["newer"] is not None:
+            yield f"  `faber-ledger resolve --newer` takes {Newer(**result['newer'])}"
     if any(not result["mended"] for result in results):
-        if any(result["keys"] for result in results):
+        if any(result["keys"] and not result["mended"] for result in results):
             yield "the file has our value: edit it as you need, then stage it with `git add`"
         if any(not result["mended"] and not result["keys"] for result in results):
             yield f"files that cannot be read are left: {UNREADABLE}"
