@@ -7,8 +7,11 @@ import shutil
 import sys
 import tempfile
 import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from team import crossings, stories
 from team.programs import OLD, install
@@ -63,6 +66,28 @@ def begin(team: Team, name: str) -> Iterator[None]:
     return chance.choice((stories.plain_work, *[stories.pull_request] * 7))(team, mine[0])
 
 
+class Outcome(NamedTuple):
+    """What is left of a team when its repositories are removed."""
+
+    seed: int
+    has_old: bool
+    counts: Counter[str]
+    report: str
+
+
+def simulate_seed(seed: int, weeks: float) -> Outcome:
+    """Simulate one team in folders of its own, and print how it went."""
+    begun, folder = time.monotonic(), Path(tempfile.mkdtemp(prefix="faber-team-"))
+    try:
+        programs = install(folder / "programs")
+        team = simulate(folder / "team", seed, weeks, programs)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    missing = "" if OLD in programs else f"; nobody has {OLD}: this clone's history lacks it"
+    say(f"seed {seed}: {len(team.differences)} differences, {time.monotonic() - begun:.0f} s{missing}")
+    return Outcome(seed, "flo" in team.machines, team.counts, report(team, weeks))
+
+
 def main(words: list[str]) -> int:
     """Simulate from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -70,29 +95,16 @@ def main(words: list[str]) -> int:
     parser.add_argument("--seeds", type=int, default=1, help="how many, from SEED on")
     parser.add_argument("--weeks", type=float, default=1)
     parser.add_argument("--print", action="store_true", help="do not write the table into docs/guides/TEAM.md")
-    parser.add_argument("--counts", action="store_true", help="print all that was counted")
-    parser.add_argument("--history", action="store_true", help="print every step")
     given = parser.parse_args(words)
-    folder = Path(tempfile.mkdtemp(prefix="faber-team-"))
-    teams: list[Team] = []
-    try:
-        programs = install(folder)
-        if OLD not in programs:
-            say(f"nobody has {OLD}: this clone's history lacks it")
-        for seed in range(given.seed, given.seed + given.seeds):
-            begun = time.monotonic()
-            team = simulate(folder / str(seed), seed, given.weeks, programs)
-            say(f"seed {seed}: {len(team.differences)} differences, {time.monotonic() - begun:.0f} s")
-            if given.counts:
-                say("\n".join(f"  {count:>6}  {name}" for name, count in sorted(team.counts.items())))
-            say("\n".join(team.history) if given.history else report(team, given.weeks))
-            teams.append(team)
-        say("\n".join(lines_of(teams, given.weeks)))
-        if not given.print and not any(team.differences for team in teams):
-            write_page(teams, given.weeks)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    return int(any(team.differences for team in teams))
+    seeds = range(given.seed, given.seed + given.seeds)
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        outcomes = list(pool.map(simulate_seed, seeds, [given.weeks] * len(seeds)))
+    for outcome in outcomes:
+        say(outcome.report)
+    say("\n".join(lines_of(outcomes, given.weeks)))
+    if not given.print:
+        write_page(outcomes, given.weeks)
+    return int(any(outcome.report for outcome in outcomes))
 
 
 def report(team: Team, weeks: float) -> str:

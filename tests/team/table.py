@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,9 +10,7 @@ from typing import TYPE_CHECKING
 from faults.page import write_lines
 
 if TYPE_CHECKING:
-    from collections import Counter
-
-    from team.team import Team
+    from team.simulate import Outcome
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "TEAM.md"
 # Each row: its words, and the counts that it adds up; a name that ends with * stands for all that begin so.
@@ -69,21 +68,21 @@ FOUND = {
 }
 
 
-def lines_of(teams: list[Team], weeks: float) -> list[str]:
+def lines_of(outcomes: list[Outcome], weeks: float) -> list[str]:
     """Return the page's lines."""
-    heads = [f"seed {team.seed}{' (0.1.0 too)' if 'flo' in team.machines else ''}" for team in teams]
-    counts = [team.counts for team in teams]
+    heads = [f"seed {one.seed}{' (0.1.0 too)' if one.has_old else ''}" for one in outcomes]
+    counts = [one.counts for one in outcomes]
     rows = [
         f"| {name} | {' | '.join(cell(each, wanted) for each in [*counts, summed(counts)])} |"
         for name, wanted in {**DONE, **FOUND}.items()
     ]
     head = f"| {weeks:g} weeks each | {' | '.join(heads)} | all |"
-    return ["", head, f"|---{'|--:' * (len(teams) + 1)}|", *rows]
+    return ["", head, f"|---{'|--:' * (len(outcomes) + 1)}|", *rows]
 
 
 def summed(counts: list[Counter[str]]) -> Counter[str]:
-    total = counts[0].copy()
-    for each in counts[1:]:
+    total: Counter[str] = Counter()
+    for each in counts:
         total.update(each)
     return total
 
@@ -97,6 +96,6 @@ def sum_of(counts: Counter[str], name: str) -> int:
     return sum(count for found, count in counts.items() if fnmatchcase(found, name))
 
 
-def write_page(teams: list[Team], weeks: float) -> None:
+def write_page(outcomes: list[Outcome], weeks: float) -> None:
     """Write the table into the guide."""
-    write_lines("the team", lines_of(teams, weeks), by="make team", page=PAGE)
+    write_lines("the team", lines_of(outcomes, weeks), by="make team", page=PAGE)
