@@ -87,7 +87,8 @@ def work(desk: Desk, client: Client, run: str, branch: str) -> Iterator[None]:
 
 def visit_main(desk: Desk, client: Client, branch: str) -> Iterator[None]:
     """Check main out in the middle of a session, and go back."""
-    client.is_unseen = client.run not in desk.team.seen
+    if client.run is not None and client.run not in desk.team.seen:
+        desk.team.unseen.add(client.run)
     desk.commit(f"Before a look at main from {branch}")
     desk.update_main()
     yield

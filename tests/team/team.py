@@ -33,7 +33,6 @@ class Client:
     name: str
     pid: str
     run: str | None = None
-    is_unseen: bool = False  # main was checked out before any hook had seen the run, which a tool had started
 
     @property
     def variables(self) -> dict[str, str]:
@@ -65,6 +64,7 @@ class Team:
         self.counts: Counter[str] = Counter()
         self.differences: list[Difference] = []
         self.seen: dict[str, dict[str, str | None]] = {}  # each run's events that were recorded: id and digest
+        self.unseen: set[str | None] = set()  # runs that a tool started, and whose branch was left before any hook
         self.names = 0
         self.site = Site(folder / "site", self.clock)
         self.machines: dict[str, Machine] = {}
@@ -187,15 +187,15 @@ class Team:
         )
         self.counts["recorded"] += len(runs) > 0
         if machine.program.is_this:
-            client.is_unseen = client.is_unseen and not runs
-            self.counts["runs left unseen"] += client.is_unseen
+            self.unseen -= {*runs}
+            self.counts["runs left unseen"] += client.run in self.unseen
             self._judge(client, what, answer, runs, printed, text)
         else:
             self.counts["recorded by 0.1.0"] += len(runs) > 0
 
     def _judge(self, client: Client, what: str, answer: Answer, runs: list[str], printed: str, text: str) -> None:
         told = f"{client.machine.name}/{client.root.name}: {what} of {client.name}, who works on {client.run}"
-        errors, is_known = answer.errors.strip()[-600:], not client.is_unseen
+        errors, is_known = answer.errors.strip()[-600:], client.run not in self.unseen
         if answer.code or "Traceback" in answer.errors or "bug in faber-ledger" in answer.errors:
             self.differ("hook failed", f"{told}: exit {answer.code}: {answer.errors[-1500:]}")
         if len(runs) > 1:
