@@ -12,7 +12,7 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.recording.sessions import View
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import spool_path, writer_of
-from faber_ledger.runs.run_log import open_log
+from faber_ledger.runs.run_log import open_log, take_over_older_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ class Recording:
         try:
             self._read_state()
             if self._may_stay_in_mirror and self.state.get("status") in progress.FINISHED and self.problem is None:
+                take_over_older_place(self.run)
                 self._move_to_kept_run()
             self._open_log()
             try:

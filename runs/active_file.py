@@ -12,10 +12,10 @@ import os
 from faber_ledger.files.untrusted import FileRefused, append_line, folder_around, open_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.git import clone_folder, work_tree_of
+from faber_ledger.runs.git import common_directory, older_folder, project_folder, project_key, work_tree_of
 from faber_ledger.runs.run import ACTIVE_FILES
 
-CLAIM_FILE = "faber-ledger-run"  # in the work tree's own git directory
+CLAIM_FILE = "faber-ledger-run"  # in the work tree's own git directory; a project below the top has one of its own
 CLAIM_BYTES = 4096
 PUT_BACK_FILE = "faber-ledger-put-back"  # beside the claim
 MOST_NAMES = 20  # that a put-back wrote are remembered, the newest
@@ -86,9 +86,9 @@ def name_active_run(root: str, run_id: str) -> None:
 
     It ends what a put-back has noted: the active files name the run again.
     """
-    tree = work_tree_of(root)
+    take_over_claim(root)
     paths = [os.path.join(root, *name.split("/")) for name in ACTIVE_FILES]
-    paths += [os.path.join(tree.own, name) for name in (CLAIM_FILE, PUT_BACK_FILE)] if tree else []
+    paths += [path for path in (_path_of(root, CLAIM_FILE), _path_of(root, PUT_BACK_FILE)) if path is not None]
     before = [(path, _content_of(path)) for path in paths]
     try:
         claim_run(root, run_id)
@@ -156,11 +156,13 @@ def read_claim(root: str) -> Name | None:
 
     The claims of 0.1 may have a second line, which is ignored.
     """
-    tree = work_tree_of(root)
-    if tree is None:
-        return None
+    path = _path_to_read(root, CLAIM_FILE)
+    return _read_claim_at(path) if path is not None else None
+
+
+def _read_claim_at(path: str) -> Name | None:
     try:
-        with open(open_regular(os.path.join(tree.own, CLAIM_FILE)), encoding="utf-8") as file:
+        with open(open_regular(path), encoding="utf-8") as file:
             at = os.fstat(file.fileno()).st_mtime
             run_id = file.read(CLAIM_BYTES).strip().split("\n")[0]
     except (FileRefused, OSError, ValueError):
@@ -170,10 +172,10 @@ def read_claim(root: str) -> Name | None:
 
 def claim_run(root: str, run_id: str) -> None:
     """Write in the work tree's own git directory that it is working on a run; raises LedgerError."""
-    tree = work_tree_of(root)
-    if tree is None:
+    path = _path_of(root, CLAIM_FILE)
+    if path is None:
         return
-    path = os.path.join(tree.own, CLAIM_FILE)
+    take_over_claim(root)
     try:
         whole_file.put(path, f"{run_id}\n".encode(), durable=False, locked=False)
     except OSError as error:
@@ -181,6 +183,52 @@ def claim_run(root: str, run_id: str) -> None:
             f"cannot write {path}: {error.strerror}", hint="check the permissions of the git directory"
         ) from error
     remember_use(root, run_id)
+
+
+def take_over_claim(root: str) -> None:
+    """Move the claim and the note of an earlier version to the project's own if the claim names a run of it.
+
+    The project is below the repository's top; what cannot be moved now is read where it is.
+    """
+    older = _older_claim(root)
+    if older is None:
+        return
+    for name in (PUT_BACK_FILE, CLAIM_FILE):
+        path = _path_of(root, name)
+        try:
+            if path is not None:
+                os.replace(os.path.join(os.path.dirname(older), name), path)
+        except OSError:
+            continue
+
+
+def _path_of(root: str, name: str) -> str | None:
+    """Return the path of a project's claim or note in the work tree's own git directory; None without git."""
+    tree, key = work_tree_of(root), project_key(root)
+    if tree is None:
+        return None
+    return os.path.join(tree.own, f"{name}-{key}" if key else name)
+
+
+def _path_to_read(root: str, name: str) -> str | None:
+    """Return the path of a project's claim or note, that of an earlier version where it is this project's."""
+    older = _older_claim(root) if project_key(root) else None
+    return _path_of(root, name) if older is None else os.path.join(os.path.dirname(older), name)
+
+
+def _older_claim(root: str) -> str | None:
+    """Return the claim that an earlier version wrote for the whole work tree, if it is of this project.
+
+    The project is below the repository's top, and has no claim of its own yet.
+    """
+    tree, path = work_tree_of(root), _path_of(root, CLAIM_FILE)
+    if tree is None or path is None or not project_key(root) or os.path.lexists(path):
+        return None
+    older = os.path.join(tree.own, CLAIM_FILE)
+    claim = _read_claim_at(older)
+    from faber_ledger.runs.clone import is_of_project  # not for a project at the top
+
+    return older if claim is not None and is_of_project(root, claim.run_id) else None
 
 
 # The note of a put-back
@@ -202,7 +250,7 @@ class PutBack:
 
 def read_put_back(root: str) -> PutBack | None:
     """Return what put-backs wrote in a work tree; None if there was none, or it cannot be read."""
-    path = _put_back_path(root)
+    path = _path_to_read(root, PUT_BACK_FILE)
     if path is None:
         return None
     try:
@@ -226,7 +274,7 @@ def note_put_back(root: str, run_id: str, names: list[tuple[str, str, str]]) -> 
 
     Raises LedgerError.
     """
-    path, before = _put_back_path(root), read_put_back(root)
+    path, before = _path_of(root, PUT_BACK_FILE), read_put_back(root)
     if path is None:
         return
     known = [*(before.names if before is not None else []), *names]
@@ -246,38 +294,43 @@ def _end_put_back(root: str) -> None:
         note_put_back(root, "", [])
 
 
-def _put_back_path(root: str) -> str | None:
-    tree = work_tree_of(root)
-    return os.path.join(tree.own, PUT_BACK_FILE) if tree is not None else None
-
-
 # Use
 
 
-USED_FILE = "used-runs"  # below `.git/faber-ledger/`: one run id a line
+USED_FILE = "used-runs"  # in the `project_folder`: one run id a line
 USED_BYTES = 1024 * 1024  # of it that are read, the newest
 
 
 def was_used(root: str, run_id: str) -> bool:
     """Return whether a run was claimed in any work tree of this clone, or named to a command on purpose."""
-    return run_id in _used_runs(root)
+    if run_id in _used_runs(root):
+        return True
+    if run_id not in _read_used_runs(older_folder(root)):
+        return False
+    from faber_ledger.runs.clone import is_of_project  # not for a project at the top
+
+    return is_of_project(root, run_id)
 
 
 def remember_use(root: str, run_id: str) -> None:
     """Note that a run is used in this clone: a claim is replaced, and a resumed run need not have an event."""
-    folder = clone_folder(root)
-    if folder is None or os.path.islink(folder) or run_id in _used_runs(root):
+    folder, base = project_folder(root), common_directory(root)
+    if folder is None or base is None or run_id in _used_runs(root):
         return
+    from faber_ledger.runs.clone import make_below
+
     try:
-        if not os.path.isdir(folder):
-            os.mkdir(folder)  # not git's own directory
+        make_below(base, folder, durable=False)  # not git's own directory
         append_line(os.path.join(folder, USED_FILE), run_id, mode=0o600)
     except OSError:
         pass  # the run's log says so too once something is recorded on it
 
 
 def _used_runs(root: str) -> list[str]:
-    folder = clone_folder(root)
+    return _read_used_runs(project_folder(root))
+
+
+def _read_used_runs(folder: str | None) -> list[str]:
     if folder is None:
         return []
     try:

@@ -15,8 +15,8 @@ from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.plain_json import dumps, loads
-from faber_ledger.runs.clone import clients_folder, is_behind_link
-from faber_ledger.runs.git import common_directory, other_roots
+from faber_ledger.runs.clone import clients_folder, is_behind_link, make_below
+from faber_ledger.runs.git import common_directory, older_folder, other_roots
 from faber_ledger.runs.run import is_run_id
 
 TYPE_CHECKING = False
@@ -75,10 +75,17 @@ class SeenClient:
 def seen_client(root: str, client: str | None) -> SeenClient | None:
     """Return what this clone has seen of a client so far; None if it is not known here."""
     path = _path(root, client)
-    heard = _read(path, HEARD) if path is not None else None
-    if path is None or heard is None or heard["client"] != client:
+    if path is None:
+        return None
+    older = _older_path(root, path)
+    heard = _read(path, HEARD) or (_read(older, HEARD) if older else None)
+    if heard is None or heard["client"] != client:
         return None
     session = _read(path + SESSION_ENDING, SESSION)
+    if session is None and older is not None:
+        session = _read(older + SESSION_ENDING, SESSION)
+        if session is not None and not _is_of_project(root, session["root"]):
+            session = None
     if session is None or session["client"] != client or not is_run_id(session["run_id"]):
         return SeenClient(**heard)
     return SeenClient(**{**heard, **session, "root": _root_here(root, session["root"])})
@@ -102,8 +109,9 @@ def note_delivery(
     if before is None and is_end:
         return None
     if before is None:
-        _sweep(os.path.dirname(path), at)
-    _write_heard(path, before, client, pid, at)
+        for folder in filter(None, (path, _older_path(root, path))):
+            _sweep(os.path.dirname(folder), at)
+    _write_heard(root, path, before, client, pid, at)
     return before
 
 
@@ -112,9 +120,9 @@ def note_session(root: str, client: str | None, pid: str | None, run_id: str, at
     path = _path(root, client)
     if path is None or client is None:
         return
-    _write_heard(path, seen_client(root, client), client, pid, at)
+    _write_heard(root, path, seen_client(root, client), client, pid, at)
     session = {"client": client, "run_id": run_id, "root": os.path.abspath(root), "session_at": at}
-    _write(path + SESSION_ENDING, session)
+    _write(root, path + SESSION_ENDING, session)
 
 
 def client_of_process(root: str, pid: str | None, client: str | None) -> SeenClient | None:
@@ -146,6 +154,20 @@ def _path(root: str, client: str | None) -> str | None:
     return os.path.join(folder, sha256(client.encode("utf-8", "surrogatepass")).hexdigest()[:32])
 
 
+def _older_path(root: str, path: str) -> str | None:
+    """Return where an earlier version has the file at `path`, together with those of the clone's other projects."""
+    older, base = older_folder(root), common_directory(root)
+    folder = os.path.join(older, "clients") if older else None
+    if folder is None or base is None or is_behind_link(folder, base):
+        return None
+    return os.path.join(folder, os.path.basename(path))
+
+
+def _is_of_project(root: str, noted: str) -> bool:
+    real = os.path.realpath(noted)
+    return any([os.path.realpath(one) == real for one in (root, *other_roots(root))])
+
+
 def _root_here(root: str, noted: str) -> str:
     """Return the project in the work tree that is noted; the one of `root` if this clone has no such work tree.
 
@@ -175,21 +197,19 @@ def _has(value: Any, kinds: tuple[type, ...], may_be_null: bool) -> bool:
     return type(value) in kinds and (kinds == TEXT or 0 <= value < LATEST)
 
 
-def _write_heard(path: str, before: SeenClient | None, client: str, pid: str | None, at: float) -> None:
+def _write_heard(root: str, path: str, before: SeenClient | None, client: str, pid: str | None, at: float) -> None:
     """Write what is known of a client after a delivery of it, or a command in it."""
     first_at, last_at = (at, at) if before is None else (before.first_at, max(at, before.last_at))
     pid = pid if pid or before is None else before.pid
-    _write(path, {"client": client, "pid": pid, "first_at": first_at, "last_at": last_at})
+    _write(root, path, {"client": client, "pid": pid, "first_at": first_at, "last_at": last_at})
 
 
-def _write(path: str, members: dict[str, Any]) -> None:
+def _write(root: str, path: str, members: dict[str, Any]) -> None:
     """Write a client's file; one that cannot be written is not worth a message: the next delivery tries again."""
-    folder = os.path.dirname(path)
     content = dumps(members).encode("utf-8", "surrogatepass") + b"\n"
     try:
-        for missing in (os.path.dirname(folder), folder):
-            if not os.path.isdir(missing):
-                os.mkdir(missing)  # not git's own directory: a project renamed at this moment is not made again
+        # Git's own directory is not made: a project renamed at this moment is not made again.
+        make_below(common_directory(root) or "", os.path.dirname(path), durable=False)
         whole_file.put(path, content, mode=0o600, durable=False, locked=False)
     except OSError:
         pass

@@ -4,6 +4,11 @@ In `.git/faber-ledger/`: `runs/` has each run's mirror, a copy of its `state.jso
 deliveries that wait, `clients/` what was seen of each client, `doctor/` the copies that `doctor --fix` makes, `writer`
 the id of this clone, `run-list.json` what `run list` printed, `set-up-checked` is there once a hook has looked whether
 `init` was run in this clone; and there are the locks of what a clone does once.
+
+Of a project in a folder below the repository's top, `runs/`, `spool/`, `clients/` and the lists are in a folder of its
+own, `projects/<key>/` (`project_key`). Earlier versions kept them together with those of the repository's other
+projects: what is there of a run counts as this project's while the work tree has the run, and the project at the top
+does not (`is_of_project`). `older_place.py` moves it when the run is next written.
 """
 
 from __future__ import annotations
@@ -13,8 +18,19 @@ import os
 
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
 from faber_ledger.ledger import whole_file
-from faber_ledger.runs.git import clone_folder, common_directory
-from faber_ledger.runs.run import ATTRIBUTES_FILE, LARGEST_STATE, LEDGER, LOGS, PLACE, RUNS, STATE, kept_runs_folder
+from faber_ledger.ledger.errors import InvalidRunId
+from faber_ledger.runs.git import clone_folder, common_directory, older_folder, project_folder, work_tree_of
+from faber_ledger.runs.run import (
+    ATTRIBUTES_FILE,
+    LARGEST_STATE,
+    LEDGER,
+    LOGS,
+    PLACE,
+    RUNS,
+    STATE,
+    find_run,
+    kept_runs_folder,
+)
 
 SET_UP_CHECKED = "set-up-checked"
 
@@ -26,7 +42,36 @@ if TYPE_CHECKING:
 def kept_folder(root: str, run_id: str) -> str | None:
     """Return the folder that has a run's mirror, the copy of its state and its kept summaries; None without git."""
     folder = kept_runs_folder(root)
-    return os.path.join(folder, *run_id.split("/")) if folder else None
+    if folder is None:
+        return None
+    kept, older = os.path.join(folder, *run_id.split("/")), older_kept_folder(root, run_id)
+    return older if older is not None and not os.path.isfile(os.path.join(kept, LEDGER)) else kept
+
+
+def older_kept_folder(root: str, run_id: str) -> str | None:
+    """Return the folder in which an earlier version kept a run's mirror, if it has one of this project's run."""
+    return _older_place(root, "runs", run_id, LEDGER)
+
+
+def is_of_project(root: str, run_id: str) -> bool:
+    """Return whether a run that an earlier version kept for the whole clone is of the project below the top at `root`.
+
+    A run whose files no project has belongs to the one at the top.
+    """
+    tree = work_tree_of(root)
+    try:
+        if tree is None or not find_run(root, run_id).is_recorded():
+            return False
+        return not os.path.isdir(os.path.join(tree.top, ".fractary")) or not find_run(tree.top, run_id).is_recorded()
+    except InvalidRunId:
+        return False
+
+
+def _older_place(root: str, name: str, run_id: str, needed: str) -> str | None:
+    """Return a run's folder in the `older_folder` if it has the file or folder `needed` and is this project's."""
+    older = older_folder(root)
+    folder = os.path.join(older, name, *run_id.split("/")) if older else ""
+    return folder if older and os.path.exists(os.path.join(folder, needed)) and is_of_project(root, run_id) else None
 
 
 def mirror_path(run: Run) -> str | None:
@@ -84,19 +129,27 @@ def read_state_copy(run: Run) -> bytes | None:
 
 def spools_folder(root: str) -> str | None:
     """Return the folder that has the waiting deliveries of the run `a/b` in `a/b/`; None without git."""
-    folder = clone_folder(root)
+    folder = project_folder(root)
     return os.path.join(folder, "spool") if folder else None
 
 
 def spool_path(run: Run) -> str:
     """Return the folder of a run's waiting deliveries; without git it is in the run's own folder."""
     folder = spools_folder(run.root)
-    return os.path.join(folder, *run.run_id.split("/")) if folder else os.path.join(run.directory, run.spool_name)
+    if folder is None:
+        return os.path.join(run.directory, run.spool_name)
+    path, older = os.path.join(folder, *run.run_id.split("/")), older_spool_path(run)
+    return older if older is not None and not os.path.isdir(path) else path
+
+
+def older_spool_path(run: Run) -> str | None:
+    """Return the folder in which an earlier version kept a run's waiting deliveries, if it is there."""
+    return _older_place(run.root, "spool", run.run_id, "")
 
 
 def clients_folder(root: str) -> str | None:
     """Return the folder that has one file for each client that was seen here; None without git."""
-    folder = clone_folder(root)
+    folder = project_folder(root)
     return os.path.join(folder, "clients") if folder else None
 
 
@@ -139,7 +192,11 @@ def make_kept_folder(run: Run, folder: str) -> None:
     The git directory and the run's folder themselves are not made: they are missing if the project is renamed under a
     running hook. No link is followed, since it may lead anywhere.
     """
-    base = common_directory(run.root) or run.directory
+    make_below(common_directory(run.root) or run.directory, folder)
+
+
+def make_below(base: str, folder: str, *, durable: bool = True) -> None:
+    """Make a folder and those between it and `base`, which is not made; raises OSError, as where one is a link."""
     if is_behind_link(folder, base):
         raise OSError(f"{folder} is a link, or behind one")
     missing = []
@@ -153,7 +210,8 @@ def make_kept_folder(run: Run, folder: str) -> None:
             os.mkdir(folder)
         except FileExistsError:
             continue  # another process has made it
-        whole_file.sync_directory(os.path.dirname(folder))
+        if durable:
+            whole_file.sync_directory(os.path.dirname(folder))
 
 
 def is_behind_link(folder: str, base: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from faber_ledger.ledger.canonical import without_surrogates
+from faber_ledger.ledger.canonical import sha256, without_surrogates
 
 SECONDS = 2.0
 LIMIT = 1_000_000
@@ -194,9 +194,27 @@ def work_tree_of(folder: str) -> WorkTree | None:
     return known
 
 
+_keys: dict[str, str] = {}  # of the projects that were asked about
+
+
+def project_key(root: str) -> str:
+    """Return what tells a project from the others in its repository, as part of a file's name; empty at the top.
+
+    It is the same in each work tree and clone. A path may be longer than a name, and names may differ in case alone.
+    """
+    tree = work_tree_of(root)
+    if tree is None or tree.top == root:
+        return ""
+    if root not in _keys:
+        inside = os.path.relpath(os.path.realpath(root), os.path.realpath(tree.top)).replace(os.sep, "/")
+        _keys[root] = "" if inside == "." else sha256(os.fsencode(inside)).hexdigest()[:32]
+    return _keys[root]
+
+
 def forget_work_trees() -> None:
     """Look for git's directories again from now on."""
     _known.clear()
+    _keys.clear()
 
 
 def _find_work_tree(folder: str) -> WorkTree | None:
@@ -259,6 +277,23 @@ def clone_folder(root: str) -> str | None:
     """Return the folder in which this program keeps what belongs to the clone; None without git."""
     common = common_directory(root)
     return os.path.join(common, "faber-ledger") if common else None
+
+
+def project_folder(root: str) -> str | None:
+    """Return the folder in which this program keeps what belongs to a project in this clone; None without git.
+
+    A project at the repository's top has the clone's own folder, any other one of its own in it.
+    """
+    folder, key = clone_folder(root), project_key(root)
+    return os.path.join(folder, "projects", key) if folder and key else folder
+
+
+def older_folder(root: str) -> str | None:
+    """Return where earlier versions kept a project's things, together with those of the clone's other projects.
+
+    None for a project at the repository's top, whose folder it still is, and without git.
+    """
+    return clone_folder(root) if project_key(root) else None
 
 
 def other_roots(root: str) -> list[str]:

@@ -11,7 +11,7 @@ from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
 from faber_ledger.ledger.whole_file import OURS
 from faber_ledger.runs.clone import doctor_folders, mirror_path, read_state_copy, state_copy_path
-from faber_ledger.runs.git import clone_folder
+from faber_ledger.runs.git import older_folder, project_folder
 from faber_ledger.runs.kept_summaries import remove_redacted_summaries
 from faber_ledger.runs.run import (
     COPY_ENDINGS,
@@ -94,16 +94,21 @@ def remove_old_copies(run: Run, log: Log, warn: Callable[[str], None]) -> list[s
 
 def run_list_path(root: str) -> str | None:
     """Return the file from which `run list` prints runs that have not changed; None without git."""
-    folder = clone_folder(root)
+    folder = project_folder(root)
     return os.path.join(folder, RUN_LIST) if folder else None
 
 
 def remove_run_list(root: str, warn: Callable[[str], None]) -> str | None:
     """Remove the list of all runs, which has words of events' payloads; return its path, None if there was none.
 
-    A folder with its name is somebody else's: it is left, and `warn` is called.
+    That of an earlier version goes too. A folder with its name is somebody else's: it is left, and `warn` is called.
     """
-    path = run_list_path(root)
+    older = older_folder(root)
+    removed = [_remove_list(path, warn) for path in (run_list_path(root), older and os.path.join(older, RUN_LIST))]
+    return next(filter(None, removed), None)
+
+
+def _remove_list(path: str | None, warn: Callable[[str], None]) -> str | None:
     if path is None:
         return None
     if os.path.isdir(path) and not os.path.islink(path):

@@ -317,11 +317,11 @@ def _place_in_use(root: str, name: str, places: list[Run]) -> Run:
 
 def _recorded_place(root: str, name: str) -> str | None:
     """Return the path of the state that this clone recorded a run's newest event with; None if it recorded none."""
-    kept = kept_runs_folder(root)
-    for run_id in (name, _other_form(name)):
-        folder = os.path.join(kept or "", *run_id.split("/"))
-        if kept and os.path.isfile(os.path.join(folder, LEDGER)):
-            return _read_place(folder) or f"{RUNS[0]}/{run_id}/{STATE}"
+    for kept in kept_runs_folders(root):
+        for run_id in (name, _other_form(name)):
+            folder = os.path.join(kept, *run_id.split("/"))
+            if os.path.isfile(os.path.join(folder, LEDGER)):
+                return _read_place(folder) or f"{RUNS[0]}/{run_id}/{STATE}"
     return None
 
 
@@ -389,10 +389,18 @@ def _is_first_at(run: Run, name: str) -> bool:
 
 def kept_runs_folder(root: str) -> str | None:
     """Return the folder that has the mirror of the run `a/b` in `a/b/ledger.db`; None without git."""
-    from faber_ledger.runs.git import clone_folder  # not needed to find a run that is there
+    from faber_ledger.runs.git import project_folder  # not needed to find a run that is there
 
-    folder = clone_folder(root)
+    folder = project_folder(root)
     return os.path.join(folder, "runs") if folder else None
+
+
+def kept_runs_folders(root: str) -> list[str]:
+    """Return the folders that may have the mirror of a run that the work tree has, the project's own first."""
+    from faber_ledger.runs.git import older_folder
+
+    folder, older = kept_runs_folder(root), older_folder(root)
+    return [*([folder] if folder else []), *([os.path.join(older, "runs")] if older else [])]
 
 
 def _find_remembered(root: str, name: str) -> Run | None:
@@ -417,8 +425,8 @@ def _named_elsewhere(run: Run, ids: list[str]) -> str | None:
     """Return which of some ids the run's log names, else the one that this clone keeps; its state does not tell."""
     from faber_ledger.runs.naming import named_in_log  # only if a state is missing or broken
 
-    kept = kept_runs_folder(run.root)
-    kept_ids = [one for one in ids if kept and os.path.isdir(os.path.join(kept, *one.split("/")))]
+    kept = kept_runs_folders(run.root)
+    kept_ids = [one for one in ids if any([os.path.isdir(os.path.join(folder, *one.split("/"))) for folder in kept])]
     return named_in_log(run.ledger_path, ids) or (kept_ids[0] if kept_ids else None)
 
 

@@ -13,7 +13,7 @@ from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NotW
 from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.clone import is_empty, is_recovery_due
-from faber_ledger.runs.git import is_git_at_work
+from faber_ledger.runs.git import is_git_at_work, project_key
 from faber_ledger.runs.mirror import DISABLED, Mirror, strip_file
 
 TYPE_CHECKING = False
@@ -39,6 +39,7 @@ def open_log(
     called with what was recovered, and if the mirror cannot be used: then the log is opened without it. Raises as
     `recover` and `Log.open`, and Locked or NotWritable.
     """
+    take_over_older_place(run)
     mirror = Mirror(run, warn)
     is_recovered = mirror.state != DISABLED and is_recovery_due(run)
     if is_recovered:
@@ -54,6 +55,14 @@ def open_log(
         opened.close()
         raise
     return opened
+
+
+def take_over_older_place(run: Run) -> None:
+    """Move what an earlier version kept of a run to the folder of its project, which is below the repository's top."""
+    if not run.is_kept and project_key(run.root):
+        from faber_ledger.runs.older_place import take_over  # not for a project at the top
+
+        take_over(run)
 
 
 def _recover(run: Run, warn: Callable[[str], None]) -> None:

@@ -115,7 +115,7 @@ def _site(tree: Tree, root: str, here: WorkTree | None, at: float, days: int, re
     if gone is not None:
         last = known[-1] if known else {}
         site = blank._replace(run_id=last.get("workflow_run_id"), work_id=last.get("work_id"))
-        site = site._replace(session=_remembered_session(here, site.run_id))
+        site = site._replace(session=_remembered_session(here, os.path.relpath(root, tree.path), site.run_id))
         return site._replace(orphan="git_error", why=gone)
     active = active_run(root)
     if active.run_id is None or not active.is_worked_on:
@@ -131,12 +131,15 @@ def _site(tree: Tree, root: str, here: WorkTree | None, at: float, days: int, re
     return site._replace(orphan=orphan, why=why)
 
 
-def _remembered_session(here: WorkTree | None, run_id: str | None) -> str | None:
-    """Return the open session, from the clone's mirror, of the run of a worktree whose folder does not exist."""
+def _remembered_session(here: WorkTree | None, inside: str, run_id: str | None) -> str | None:
+    """Return the open session, from the clone's mirror, of the run of a worktree whose folder does not exist.
+
+    `inside` is the project's path from the worktree's top.
+    """
     if here is None or run_id is None:
         return None
     try:
-        path = mirror_path(find_run(here.top, run_id))
+        path = mirror_path(find_run(os.path.normpath(os.path.join(here.top, inside)), run_id))
         if path is None or not os.path.lexists(path):
             return None
         with Log.read(path) as log:

@@ -1,0 +1,287 @@
+"""Two projects in one repository: what this clone keeps of each project below the top is that project's own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.project import Project, usual_state
+
+from faber_ledger.ledger.log import Log
+
+START, COMPACTED = "SessionStart.startup.print", "SessionStart.compact.print"
+PRE, END = "PreCompact.auto.print", "SessionEnd.other.print"
+FOLDERS = [("a", "b"), (".", "sub"), ("sub", "."), ("x/ä b%2F..", "x/" + "long-" * 40)]
+NAMES = ["side by side", "one at the top", "the other at the top", "odd names"]
+
+
+def repository(top: Path, *folders: str) -> list[Project]:
+    """Make a repository with projects in these folders, set up on main; the branch `feature` is checked out."""
+    top.mkdir()
+    Project(top).git("init", "-q", "-b", "main")
+    (top / ".gitignore").write_text("environment-of-*\nhome-*\n")  # the files of the test's machine, beside a project
+    projects = [add(top, folder, f"run-{number}") for number, folder in enumerate(folders)]
+    commit(top)
+    Project(top).git("checkout", "-qb", "feature")
+    return projects
+
+
+def add(top: Path, folder: str, run_id: str) -> Project:
+    project = Project((top / folder).resolve(), run_id)
+    (project.root / ".fractary").mkdir(parents=True)
+    assert project.faber("init", "--git-only").returncode == 0
+    return project
+
+
+def write_run(project: Project) -> None:
+    """Write a run and the active file as FABER leaves them."""
+    project.run.mkdir(parents=True)
+    project.put_state(usual_state(project.run_id))
+    project.active_path.parent.mkdir(exist_ok=True)
+    project.active_path.write_text(f"{project.run_id}\n")
+
+
+def commit(top: Path) -> None:
+    Project(top).git("add", "-A")
+    Project(top).git("commit", "-qm", "work")
+
+
+@pytest.fixture(params=FOLDERS, ids=NAMES)
+def pair(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Project, Project]:
+    one, two = repository(tmp_path / "repository", *request.param)
+    write_run(one)
+    write_run(two)
+    return one, two
+
+
+def top_of(project: Project) -> Path:
+    return Path(project.git("rev-parse", "--show-toplevel"))
+
+
+def mirrors(project: Project) -> dict[str, list[str]]:
+    """Return the mirrors of a clone: the path of each below `.git/faber-ledger`, and the ids of its events."""
+    kept = Path(project.git("rev-parse", "--path-format=absolute", "--git-common-dir")) / "faber-ledger"
+    return {str(path.relative_to(kept)): ids(path) for path in sorted(kept.rglob("ledger.db"))}
+
+
+def ids(path: Path) -> list[str]:
+    with Log.read(str(path)) as log:
+        return [one["id"] for one in log.stream()]
+
+
+def listed(project: Project) -> list[str]:
+    return [row["run_id"] for row in json.loads(project.faber("run", "list", "--json").stdout)["data"]]
+
+
+def active(project: Project) -> Any:
+    return json.loads(project.faber("config", "show", "--json").stdout)["data"]["active_run"]
+
+
+def is_sound(project: Project) -> bool:
+    done = project.faber("verify", project.run_id)
+    return done.stdout == f"{project.run_id}: sound\n" and project.faber("project", "--check").returncode == 0
+
+
+# Each client stays in its project
+
+
+def test_a_client_gets_the_run_of_its_own_project(pair: tuple[Project, Project]) -> None:
+    for number, project in enumerate(pair):
+        assert f"# FABER run {project.run_id}" in (
+            project.deliver(START, client=f"c{number}", pid=str(number)).packet or ""
+        )
+    commit(top_of(pair[0]))
+    for order in (pair, pair[::-1]):
+        for project in order:
+            me = {"client": f"c{pair.index(project)}", "pid": str(pair.index(project))}
+            assert f"`{project.run_id}`" in project.deliver(PRE, **me).output.decode()
+            assert f"# FABER run {project.run_id}" in (project.deliver(COMPACTED, **me).packet or "")
+            assert (listed(project), active(project)) == ([project.run_id], project.run_id)
+    for number, project in enumerate(pair):
+        project.deliver(END, client=f"c{number}", pid=str(number))
+        assert [entry["end_reason"] for entry in project.history] == ["compaction", "compaction", "normal"]
+        assert is_sound(project)
+
+
+def test_a_run_is_started_beside_that_of_the_other_project(pair: tuple[Project, Project]) -> None:
+    one, two = pair
+    one.deliver(START, client="c0", pid="1")
+    shutil.rmtree(two.run)
+    two.active_path.unlink()
+    assert two.deliver(START, client="c1", pid="2").packet is None
+    assert two.deliver(END, client="c1", pid="2").code == 0
+    started = two.faber("run", "start", "--work-id", "5", "--run-id", "run-five")
+    assert (started.returncode, started.stderr) == (0, "")
+    assert (active(one), active(two)) == ("run-0", "run-five")
+    assert len(one.history) == 1
+
+
+def test_while_main_is_checked_out_each_goes_on_with_its_own_run(pair: tuple[Project, Project]) -> None:
+    for number, project in enumerate(pair):
+        project.deliver(START, client=f"c{number}", pid=str(number))
+    top = Project(top_of(pair[0]))
+    commit(top.root)
+    top.git("checkout", "-q", "main")
+    for number, project in enumerate(pair):
+        me = {"client": f"c{number}", "pid": str(number)}
+        assert project.run_id in project.deliver(PRE, **me).output.decode()
+        assert f"# FABER run {project.run_id}" in (project.deliver(COMPACTED, **me).packet or "")
+        project.deliver(END, **me)
+        assert (listed(project), active(project)) == ([project.run_id], project.run_id)
+    top.git("checkout", "-q", "feature")
+    for number, project in enumerate(pair):
+        project.deliver(START, client=f"d{number}", pid=f"1{number}")
+        assert [entry.get("end_reason") for entry in project.history] == ["compaction", "normal", None]
+        assert is_sound(project)
+    assert sorted(mirrors(top).values()) == sorted([ids(project.ledger_path) for project in pair])
+
+
+def test_a_linked_work_tree_and_a_second_clone_know_them_apart(pair: tuple[Project, Project], tmp_path: Path) -> None:
+    for number, project in enumerate(pair):
+        project.deliver(START, client=f"c{number}", pid=str(number))
+    top = Project(top_of(pair[0]))
+    commit(top.root)
+    top.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "linked"))
+    Project(tmp_path / "linked").git("clone", "-q", str(top.root), str(tmp_path / "clone"))
+    for place, hostname in (("linked", "dev-machine-1"), ("clone", "desktop")):
+        there = [Project(tmp_path / place / one.root.relative_to(top.root), one.run_id, hostname) for one in pair]
+        for number, project in enumerate(there):
+            assert project.faber("run", "resume", project.run_id, "--yes").returncode == 0
+            me = {"client": f"{place}{number}", "pid": f"2{number}"}
+            assert f"# FABER run {project.run_id}" in (project.deliver(START, **me).packet or "")
+        for number, project in enumerate(there):
+            me = {"client": f"{place}{number}", "pid": f"2{number}"}
+            assert f"`{project.run_id}`" in project.deliver(PRE, **me).output.decode()
+            assert project.deliver(END, **me).code == 0
+            assert active(project) == project.run_id
+            assert {entry["session_id"] for entry in project.history[1:]}.isdisjoint(
+                {entry["session_id"] for other in there if other is not project for entry in other.history}
+            )
+            assert is_sound(project)
+    assert [len(events) for events in mirrors(top).values()] == [len(events) for events in mirrors(there[0]).values()][
+        :2
+    ]
+
+
+def test_two_runs_with_one_id_are_not_mixed(tmp_path: Path) -> None:
+    pair = [Project(one.root, "same") for one in repository(tmp_path / "repository", "a", "b")]
+    for number, project in enumerate(pair):
+        write_run(project)
+        project.deliver(START, client=f"c{number}", pid=str(number))
+        project.deliver(PRE, client=f"c{number}", pid=str(number))
+    for project in pair:
+        assert len(project.history) == 1
+        assert is_sound(project)
+    assert sorted(mirrors(pair[0]).values()) == sorted([ids(project.ledger_path) for project in pair])
+
+
+def test_a_redaction_reaches_the_copies_of_its_own_project(pair: tuple[Project, Project]) -> None:
+    for project in pair:
+        project.deliver(START, client=project.run_id, pid="1")
+        assert project.faber("note", "add", "the secret word is Aubergine").returncode == 0
+        assert project.faber("run", "list").returncode == 0
+    one, two = pair
+    note = next(event for event in one.events if event["event"]["type"] == "note_recorded")["id"]
+    assert one.faber("redact", note, "--yes").returncode == 0
+    left = [path for path in Path(top_of(one)).rglob("*") if path.is_file() and b"Aubergine" in path.read_bytes()]
+    assert left
+    assert all([two.run_id in str(path) for path in left]), left
+    assert is_sound(one)
+
+
+# A clone that an earlier version has kept all of together
+
+
+def put_where_earlier_versions_had_it(project: Project) -> None:
+    """Move what this clone keeps of a project below the top to the places that all projects shared."""
+    git = top_of(project) / ".git"
+    (own,) = (git / "faber-ledger" / "projects").iterdir()
+    for path in sorted(own.rglob("*")):
+        if path.is_file():
+            target = git / "faber-ledger" / path.relative_to(own)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.rename(target)
+    shutil.rmtree(own.parent)
+    for path in git.glob(f"faber-ledger-*-{own.name}"):
+        path.rename(path.with_name(path.name.removesuffix(f"-{own.name}")))
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Project:
+    top = tmp_path / "repository"
+    (project,) = repository(top, "sub")
+    write_run(project)
+    project.deliver(START, client="c", pid="1")
+    commit(top)
+    Project(top).git("checkout", "-q", "main")
+    project.deliver(PRE, client="c", pid="1")  # on the mirror alone
+    put_where_earlier_versions_had_it(project)
+    Project(top).git("checkout", "-q", "feature")
+    return project
+
+
+def test_after_an_upgrade_nothing_is_lost(older: Project) -> None:
+    (before,) = mirrors(older).values()
+    assert len(before) > len(ids(older.ledger_path))
+    assert "2 events; `faber-ledger seal run-0` adds them" in older.faber("status").stdout
+    assert list(mirrors(older)) == ["runs/run-0/ledger.db"]  # looking moves nothing
+    assert "# FABER run run-0" in (older.deliver(COMPACTED, client="c", pid="1").packet or "")
+    (kept,) = mirrors(older)
+    assert kept.startswith("projects/")
+    assert not (top_of(older) / ".git" / "faber-ledger-run").exists()
+    assert ids(older.ledger_path)[: len(before)] == before == mirrors(older)[kept][: len(before)]
+    assert [entry.get("end_reason") for entry in older.history] == ["compaction", None]
+    assert is_sound(older)
+
+
+def test_after_an_upgrade_another_project_does_not_take_what_is_there(older: Project) -> None:
+    other = add(top_of(older), "other", "run-two")
+    write_run(other)
+    assert "# FABER run run-two" in (other.deliver(START, client="d", pid="2").packet or "")
+    assert (listed(other), active(other)) == (["run-two"], "run-two")
+    assert "# FABER run run-0" in (older.deliver(COMPACTED, client="c", pid="1").packet or "")
+    assert len(mirrors(older)) == 2
+
+
+def test_a_mirror_that_an_earlier_version_writes_again_is_united(older: Project) -> None:
+    kept = top_of(older) / ".git" / "faber-ledger"
+    shutil.copytree(kept / "runs", kept / "beside")
+    older.deliver(COMPACTED, client="c", pid="1")
+    shutil.move(kept / "beside", kept / "runs")
+    older.deliver(END, client="c", pid="1")
+    assert list(mirrors(older).values()) == [ids(older.ledger_path)]
+
+
+def test_a_redaction_reaches_what_an_earlier_version_kept(older: Project) -> None:
+    assert older.faber("note", "add", "the secret word is Aubergine").returncode == 0
+    assert older.faber("run", "list").returncode == 0
+    put_where_earlier_versions_had_it(older)
+    note = next(event for event in older.events if event["event"]["type"] == "note_recorded")["id"]
+    assert older.faber("redact", note, "--yes").returncode == 0
+    top = top_of(older)
+    assert [path for path in top.rglob("*") if path.is_file() and b"Aubergine" in path.read_bytes()] == []
+
+
+def test_deliveries_that_waited_are_recorded(older: Project) -> None:
+    holder = older.ledger_path
+    content = holder.read_bytes()
+    holder.write_bytes(b"<<<<<<< not a ledger")
+    older.deliver(END, client="c", pid="1")
+    put_where_earlier_versions_had_it(older)
+    assert list((top_of(older) / ".git" / "faber-ledger" / "spool" / "run-0").glob("*.json"))
+    holder.write_bytes(content)
+    older.deliver(START, client="d", pid="2")
+    assert [entry.get("end_reason") for entry in older.history][-2:] == ["normal", None]
+    assert not (top_of(older) / ".git" / "faber-ledger" / "spool").exists()
+
+
+def test_a_run_whose_project_is_not_known_stays_where_it_is(older: Project) -> None:
+    top = Project(top_of(older))
+    top.git("checkout", "-q", "main")
+    assert listed(older) == []
+    assert list(mirrors(older)) == ["runs/run-0/ledger.db"]
+    (top.root / ".fractary").mkdir()
+    assert listed(top) == ["run-0"]
