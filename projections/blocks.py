@@ -68,6 +68,11 @@ def open_sessions(blocks: Blocks) -> list[str]:
     return found if current is None or current in found else [*found, current]
 
 
+def newest_open(blocks: Blocks) -> str | None:
+    """Return the session that is open: the current one, else the newest of those that another tool left open."""
+    return current_session(blocks) or next(reversed(open_sessions(blocks)), None)
+
+
 def has_ended_for_compaction(blocks: Blocks) -> bool:
     """Return whether the newest session ended for a compaction."""
     entry = (session_history(blocks) or [None])[-1]

@@ -206,7 +206,7 @@ def session_to_load_into(view: View, caller: Caller, *, is_start: bool) -> str |
     on with the open session of this machine and clone unless it is another client's, and with the session of this
     client that ended for a compaction which has not come.
     """
-    current = blocks.current_session(view.blocks)
+    current = blocks.newest_open(view.blocks)
     if current is not None and (is_own_session(view, caller) if is_start else is_continued(view, caller)):
         return current
     return None if is_start else uncompacted_session(view, caller)
@@ -222,7 +222,7 @@ def is_open_here(log: Log | None, known: Blocks, session_id: str, root: str) -> 
 
 def is_continued(view: View, caller: Caller) -> bool:
     """Return whether a session-load continues the open session: same machine, same clone, and no other client's."""
-    current = blocks.current_session(view.blocks)
+    current = blocks.newest_open(view.blocks)
     if current is None or not may_be_of_this_machine(view.blocks, current):
         return False
     start = view.start_of(current)

@@ -261,7 +261,7 @@ class Loading:
         if view is not None:
             return sessions.session_to_load_into(view, caller, is_start=self._is_start) is not None
         known = blocks.blocks_of(self.state)
-        current = blocks.current_session(known)
+        current = blocks.newest_open(known)
         return current is not None and not self._is_start and sessions.may_be_of_this_machine(known, current)
 
     @property

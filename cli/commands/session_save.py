@@ -114,7 +114,7 @@ def _may_end_one(run: Run) -> bool:
         known = blocks.blocks_of(state_file.read_state(run).value)
     except LedgerError:
         return False  # the recording reports it
-    return blocks.current_session(known) is not None or blocks.has_ended_for_compaction(known)
+    return blocks.newest_open(known) is not None or blocks.has_ended_for_compaction(known)
 
 
 def _session_to_end(recording: Recording, caller: Caller, reason: Reason) -> str | None:
@@ -122,7 +122,7 @@ def _session_to_end(recording: Recording, caller: Caller, reason: Reason) -> str
 
     On a finished run no start is recorded, so that a compaction may have come.
     """
-    current = blocks.current_session(recording.blocks)
+    current = blocks.newest_open(recording.blocks)
     if current is not None or reason == "compaction" or recording.state.get("status") in FINISHED:
         return current
     return sessions.uncompacted_session(recording.view, caller)

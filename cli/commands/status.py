@@ -22,9 +22,9 @@ from faber_ledger.ledger.summary import summarize
 from faber_ledger.projections.blocks import (
     artifacts_in_context,
     blocks_of,
-    current_session,
     entry_of,
     has_ended_for_compaction,
+    newest_open,
     session_history,
 )
 from faber_ledger.projections.difference import differing_blocks
@@ -177,7 +177,7 @@ def _waiting_lines(run: Run) -> Iterator[str]:
 
 def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: bool) -> str:
     """Return which session is open; an end is proposed only in the clone that it runs in (DECISIONS 48)."""
-    current = current_session(blocks)
+    current = newest_open(blocks)
     count, is_finished = len(session_history(blocks)), state.get("status") in FINISHED
     if current is None:
         return f"none open ({count} in all)" + (_between_text(run, blocks) if has_log and not is_finished else "")
@@ -208,7 +208,7 @@ def _session_between(log: Log, known: Blocks, root: str) -> str | None:
 
     Its client, if it is still at work, goes on with it; None if a session is open.
     """
-    if current_session(known) is not None or not has_ended_for_compaction(known):
+    if newest_open(known) is not None or not has_ended_for_compaction(known):
         return None
     for recorded in log.newest(sessions.MAX_DELIVERIES_READ):
         session_id = sessions.session_ended_by(recorded)

@@ -14,7 +14,7 @@ from faber_ledger.ledger import file
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, NewerFormat, ProjectionDiffers
 from faber_ledger.ledger.file import format_of
-from faber_ledger.projections.blocks import blocks_of, current_session, entry_of
+from faber_ledger.projections.blocks import blocks_of, entry_of, newest_open
 from faber_ledger.recording.sessions import is_open_here
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import claimed_in_worktree
@@ -103,7 +103,7 @@ def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
     finished_elsewhere = []
     for run in patient.runs:
         blocks = blocks_beside(run, blocks_of(patient.state(run)))
-        session_id = current_session(blocks)
+        session_id = newest_open(blocks)
         if session_id is None:
             continue
         entry = entry_of(blocks, session_id) or {}

@@ -112,6 +112,22 @@ def test_a_session_that_another_tool_writes_is_adopted(tmp_path: Path) -> None:
     project.assert_projected()
 
 
+def test_a_session_that_was_adopted_is_open_to_the_commands(tmp_path: Path) -> None:
+    """The log says that it is open, not that it is the current one."""
+    project = Project.made(tmp_path / "project")
+    project.deliver(START, client=ME)
+    project.deliver(END, client=ME)
+    written = entry(A)
+    del written["environment"]
+    write_session(project, written, current_session_id=A)
+    assert project.faber("note", "add", "one fact").returncode == 0
+    assert f"{A}, open since" in project.faber("status").stdout
+    assert f"  Current session: {A}\n" in project.faber("session-load").stdout
+    assert f"Session ID: {A}" in project.faber("session-save").stdout
+    assert [one["end_reason"] for one in project.history] == ["normal", "manual"]
+    project.assert_projected()
+
+
 def test_a_session_is_adopted_into_a_run_that_has_none_yet(tmp_path: Path) -> None:
     """As after `run start` in a terminal: the blocks stay complete."""
     project = Project.made(tmp_path / "project")
