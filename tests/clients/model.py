@@ -359,7 +359,8 @@ def subject_of(clone: Clone, call: Delivery) -> Subject:
         # The rows are silent where the run that was named since is finished, and the one that the client left is active
         # again: a person would tell that the client was at work on the finished one.
         if call.hook != "SessionStart" and active_run(clone, here).run == known.run:
-            return Subject(max(others)[1], here, "b")
+            # Of two that are named since the same moment, the first file's (row 2 writes it first).
+            return Subject(max(others, key=lambda word: word[0])[1], here, "b")
     # "(c) The active run (row 2), if it belongs to this clone"
     active = active_run(clone, here)
     if active.run is None or belongs(clone, here, active):
@@ -687,15 +688,21 @@ def load(clone: Clone, root: str, trigger: str, client: str | None, pid: str | N
     return done
 
 
-def save(clone: Clone, root: str, at: int) -> Outcome:
+def save(clone: Clone, root: str, client: str | None, pid: str | None, at: int) -> Outcome:
     """Return what `session-save` leads to on a work tree's active run."""
     tree = clone.trees[root]
     active = active_run(clone, tree)
     if active.run is None or not belongs(clone, tree, active):
         return Outcome(active.run)
-    opened = open_sessions(tree.logs.get(active.run, []))
-    ended = ("session_ended", active.run, opened[-1].session if opened else None, ("manual", at))
-    done = Outcome(active.run, root, events=[ended] if opened else [])
+    log = tree.logs.get(active.run, [])
+    session = open_sessions(log)[-1].session if open_sessions(log) else None
+    # Row 12: "The end it recorded stands until the client is heard of again without a new start; a later end of the
+    # same session then replaces it in the projection." A start on a finished run is not in the log: there the end that
+    # stands may be the last word.
+    if session is None and _uncompacted(log, client, pid) and _status(clone, tree, active.run) not in FINISHED:
+        session = [event for event in log if event.type == "session_ended" and event.client == client][-1].session
+    ended = ("session_ended", active.run, session, ("manual", at))
+    done = Outcome(active.run, root, events=[ended] if session is not None else [])
     note(clone, None, at, done)
     return done
 

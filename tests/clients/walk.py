@@ -348,7 +348,7 @@ class Walk:
             return ""
         if len(opened) > 1 or (opened and not opened[-1].is_ours):
             return ""
-        expected = model.save(facts, tree, self.world.now)
+        expected = model.save(facts, tree, *identity(person), self.world.now)
         return self.world.command(person, clone, tree, ["session-save"], expected)
 
     def make_ready(self) -> str:
