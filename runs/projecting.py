@@ -301,7 +301,7 @@ def restore_run_from_mirror(root: str, named: str | None, warn: Callable[[str], 
 
     `warn` is called if a branch has it too: git does not check it out over these files.
     """
-    run = _find_restorable(root, named)
+    run = find_restorable(root, named)
     if run is None:
         return
 
@@ -316,7 +316,7 @@ def restore_run_from_mirror(root: str, named: str | None, warn: Callable[[str], 
         f"the run {run.run_id} was gone and is brought back from this clone's mirror;"
         f" state.json is {f'taken from {result.source}' if result.source else state}"
     )
-    if _is_committed(run):
+    if is_committed(run):
         warn(
             f"another branch or a stash has {run.run_id} too; to go on there, first remove"
             f" {' and '.join([run.shown(run.directory), *_own_active_files(root)])}, then run `git switch` or"
@@ -338,11 +338,12 @@ def find_removed_run(root: str, active: ActiveRun) -> str | None:
     `git clean -x` removes the active file as well: then the claim of this work tree says which run it was.
     """
     claim = read_claim(root)
-    run = _find_restorable(root, active.run_id or (claim.run_id if claim is not None else None))
+    run = find_restorable(root, active.run_id or (claim.run_id if claim is not None else None))
     return run.run_id if run else None
 
 
-def _find_restorable(root: str, named: str | None) -> Run | None:
+def find_restorable(root: str, named: str | None) -> Run | None:
+    """Return the named run if the work tree lacks it and the mirror can restore it, else None."""
     if named is None or not is_run_id(named):
         return None
     run = find_run(root, named)
@@ -351,7 +352,7 @@ def _find_restorable(root: str, named: str | None) -> Run | None:
     return run
 
 
-def _is_committed(run: Run) -> bool:
+def is_committed(run: Run) -> bool:
     """Return whether a commit of any branch or tag has the run, or git does not answer."""
     path = run.shown(run.ledger_path)
     return GitQuery(["rev-list", "--all", "--max-count=1", "--", path], run.root).answer() != ""

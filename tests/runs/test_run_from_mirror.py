@@ -62,3 +62,18 @@ def test_a_run_that_a_commit_has_and_another_removed_stays_deleted(project: Proj
     project.git("clean", "-fdxq")
     assert project.faber("note", "add", "more").returncode == 0
     assert not project.run.exists()
+
+
+def test_nothing_is_brought_back_before_the_question_about_another_workflow(project: Project) -> None:
+    assert project.faber("run", "start", "--work-id", "10", "--run-id", "other", "--yes").returncode == 0
+    project.git("add", ".")
+    project.git("commit", "-qm", "other")
+    declined = project.faber("run", "resume", "gone")
+    assert declined.returncode == 1
+    assert "Another workflow is active in this worktree" in declined.stdout
+    assert project.git("status", "--porcelain") == ""
+    assert not project.run.exists()
+    agreed = project.faber("run", "resume", "gone", "--yes")
+    assert agreed.returncode == 0, agreed.stderr
+    assert (agreed.stdout + agreed.stderr).count("Another workflow is active") == 1
+    assert project.of_type("note_recorded")[0]["text"] == "keep this"

@@ -22,14 +22,15 @@ from faber_ledger.context.workflow import load_workflow
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import Declined
-from faber_ledger.ledger.errors import InvalidRunId, LedgerError, WorkflowNotFound
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, StateMissing, WorkflowNotFound
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.recording.start import activate_run, lock_takeover, start_run
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active import other_active_run
+from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.progress import resume_point
-from faber_ledger.runs.projecting import restore_run_from_mirror, write_ignored_state
+from faber_ledger.runs.projecting import find_restorable, restore_run_from_mirror, write_ignored_state
 from faber_ledger.runs.run import find_root, find_run, name_part
 from faber_ledger.runs.settings import read_user_config
 
@@ -223,6 +224,14 @@ def _start_lines(started: Run, plan: RunPlan) -> list[str]:
 def resume_run(text: str, yes: bool, as_json: bool) -> None:
     """Make a run the active one; raises LedgerError."""
     root = find_root(os.getcwd())
+    wanted = find_restorable(root, text) or match_run(root, text)
+    again = f"--resume {wanted.run_id} [faber-ledger run resume {wanted.run_id}]"
+    command = f"/fractary-faber:workflow-run {again}"
+    agreed, warnings = None, list[str]()
+    about = _work_to_resume(run_here(root, wanted.run_id))
+    if about is not None:  # asked before anything is written
+        agreed = other_active_run(root, wanted.run_id)
+        warnings, _ = _take_over(root, agreed, wanted.run_id, about, command, yes, as_json, offers=False)
     restore_run_from_mirror(root, text, say)
     resumed = match_run(root, text)
     write_ignored_state(resumed, say)
@@ -238,18 +247,18 @@ def resume_run(text: str, yes: bool, as_json: bool) -> None:
         message = f"Invalid state status: {status}"
         hint = f"correct `status` in {resumed.shown(resumed.state_path)}"
         raise LedgerError(message, hint=hint, block=f"❌ ERROR: {message}")
-    point, warnings = resume_point(state), list[str]()
+    point = resume_point(state)
     if point is None:
         completed = "ℹ Workflow already completed - nothing to resume"
         lines = [completed if status == "completed" else "ℹ Workflow was cancelled - cannot resume"]
     else:
-        again = f"--resume {resumed.run_id} [faber-ledger run resume {resumed.run_id}]"
-        about = name_part(str(state.get("work_id") or "resumed"))
-        command = f"/fractary-faber:workflow-run {again}"
         at, is_active, is_new = now(), False, False
         while not is_active:
             other = other_active_run(root, resumed.run_id)
-            warnings, _ = _take_over(root, other, resumed.run_id, about, command, yes, as_json, offers=False)
+            if other != agreed:
+                named = about or _about(state)
+                warnings, _ = _take_over(root, other, resumed.run_id, named, command, yes, as_json, offers=False)
+                agreed = other
             with lock_takeover(root) or nullcontext():
                 if is_active := other_active_run(root, resumed.run_id) == other:  # else another command was quicker
                     is_new = activate_run(resumed, at=at, environ=os.environ, source="run_resume", warn=say)
@@ -261,6 +270,21 @@ def resume_run(text: str, yes: bool, as_json: bool) -> None:
         ]
     data = {"run_id": resumed.run_id, "status": status, "resume_point": point, "warnings": warnings}
     show(data, lines, as_json=as_json)
+
+
+def _work_to_resume(run: Run) -> str | None:
+    """Return what a run is about, as part of a name, if it may be resumed; None if not. Raises LedgerError."""
+    try:
+        state = state_file.read_state(run).value
+    except StateMissing:
+        return _about({})  # it is made of the mirror
+    status = state.get("status")
+    may_go_on = status is None or (status in progress.STATUSES and resume_point(state) is not None)
+    return _about(state) if may_go_on else None
+
+
+def _about(state: dict[str, Any]) -> str:
+    return name_part(str(state.get("work_id") or "resumed"))
 
 
 def _take_over(
