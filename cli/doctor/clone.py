@@ -12,7 +12,7 @@ from faber_ledger.cli.doctor.finding import Finding
 from faber_ledger.cli.setup.tracking import is_left_out
 from faber_ledger.cli.ui.git_words import not_in_git
 from faber_ledger.cli.worktrees.git import list_trees, run_git
-from faber_ledger.cli.worktrees.places import gone_runs
+from faber_ledger.cli.worktrees.places import gone_runs, what_forget_would_lose
 from faber_ledger.cli.worktrees.survey import why_gone
 from faber_ledger.hooks.client_settings import unanswered
 from faber_ledger.ledger.errors import LedgerError
@@ -44,13 +44,15 @@ def mirrors_have_their_runs(patient: Patient) -> Iterator[Finding]:
     """Look for runs that only this clone's mirror still has."""
     if not patient.has_git:
         return
-    for run, _ in gone_runs(patient.root):
+    for run, path in gone_runs(patient.root):
         if is_left_out(patient.root, run.shown(run.ledger_path)):
             continue  # a sparse checkout: it is in HEAD
         what = f"the run {run.run_id} is in no worktree any more, but this clone's mirror still has its events"
         hint = f"run `faber-ledger project {run.run_id}` to restore it"
         if not any([claims(root, run.run_id) for root in (patient.root, *other_roots(patient.root))]):
-            hint += f", or `faber-ledger run forget {run.run_id}`"
+            loss = what_forget_would_lose(run, path)
+            forget = f"`faber-ledger run forget {run.run_id}"
+            hint += f", or {forget}`" if loss is None else f"; {forget} --yes` removes it, but {loss}"
         yield Finding("note", what, hint)
     for run in patient.runs:
         yield from _mirror_faults(mirror_path(run), run.run_id)

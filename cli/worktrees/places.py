@@ -6,10 +6,14 @@ import os
 import posixpath
 
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
+from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
+from faber_ledger.projections.blocks import open_sessions
+from faber_ledger.projections.fold import fold
 from faber_ledger.runs.copies import mirror_with_events, runs_in_other_work_trees
 from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.left_state import kept_run_ids
+from faber_ledger.runs.projecting import is_committed
 from faber_ledger.runs.run import Run, find_run
 from faber_ledger.runs.run import places_of as places_in_layouts
 
@@ -81,6 +85,18 @@ def gone_runs(root: str) -> list[tuple[Run, str]]:
         if path is not None and not places_of(run):
             found.append((run, path))
     return found
+
+
+def what_forget_would_lose(run: Run, path: str) -> str | None:
+    """Return why a mirror should not be removed without a question; None if git has the run and no session is open."""
+    if not is_committed(run):
+        return "it is the only record of the run: no commit has it"
+    try:
+        with Log.read(path) as log:
+            sessions = open_sessions(fold(log.stream()))
+    except (LedgerError, OSError, sqlite3.Error):
+        return None  # nothing in it can be read
+    return f"a session of the run is open: {sessions[0]}" if sessions else None
 
 
 def count_events(path: str) -> int | None:

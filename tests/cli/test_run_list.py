@@ -236,7 +236,7 @@ def test_redaction_and_uninstall_remove_the_cache(project: Project) -> None:
 def test_a_folder_in_the_caches_place_is_left_and_named(project: Project) -> None:
     (cache(project) / "theirs").mkdir(parents=True)
     redact = ("redact", "1", "--field", "work_id", "--run", "first", "--yes")
-    forget = ("run", "forget", "second")
+    forget = ("run", "forget", "second", "--yes")
     assert project.faber("note", "add", "kept in the mirror", "--run-id", "second").returncode == 0
     shutil.rmtree(project.root / ".fractary/runs/second")
     for command in (redact, forget, ("uninstall",)):

@@ -433,6 +433,37 @@ def test_a_run_that_is_gone_is_forgotten_when_asked(one: Clone) -> None:
     assert "this clone has no mirror of a run" in one.faber("run", "forget", "org/second", code=10).stderr
 
 
+def test_the_only_record_of_a_run_is_not_removed_without_a_question(one: Clone) -> None:
+    one.git("worktree", "add", "-q", "../linked")
+    linked = Clone(one.root.parent / "linked")
+    linked.faber("run", "start", "--work-id", "9", "--run-id", "theirs", "--yes")
+    one.git("worktree", "remove", "--force", "../linked")
+    mirror = one.root / ".git/faber-ledger/runs/theirs/ledger.db"
+    refused = one.faber("run", "forget", "theirs", code=1)
+    assert "it is the only record of the run: no commit has it" in refused.stderr
+    assert "`faber-ledger run resume theirs` restores the run" in refused.stderr
+    assert (
+        "`faber-ledger run forget theirs --yes` removes it, but it is the only record"
+        in one.call(str(COMMAND), "doctor").stdout
+    )
+    assert mirror.exists()
+    one.faber("run", "forget", "theirs", "--yes")
+    assert not mirror.exists()
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_run_that_a_commit_has_is_removed_unless_its_session_is_open(one: Clone, ends: bool) -> None:
+    if ends:
+        one.end("first")
+        one.commit("the run")
+    one.git("rm", "-rqf", one.state_path.parent.relative_to(one.root).as_posix(), ACTIVE)
+    one.commit("without it")
+    (one.root / ".git/faber-ledger-run").unlink()
+    shutil.rmtree(one.state_path.parent, ignore_errors=True)
+    done = one.faber("run", "forget", RUN, code=0 if ends else 1)
+    assert ("a session of the run is open: " in done.stderr) != ends
+
+
 def test_a_run_of_another_worktree_is_still_there(one: Clone) -> None:
     one.git("worktree", "add", "-q", "../linked")
     linked = Clone(one.root.parent / "linked")

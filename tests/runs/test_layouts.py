@@ -332,7 +332,7 @@ def test_a_run_of_a_plan_is_forgotten_by_either_name(tmp_path: Path) -> None:
     project.git("commit", "-q", "--amend", "-m", "Without the runs")
     project.git("clean", "-fdxq", FABERS)
     assert layout.run_id in sure(project, "run", "forget", "--list")
-    sure(project, "run", "forget", layout.path_form)
+    sure(project, "run", "forget", layout.path_form, "--yes")
     assert not list((project.root / ".git/faber-ledger/runs").glob("*"))
     assert sure(project, "run", "forget", "--list") == "every mirror has its run\n"
 

@@ -9,7 +9,7 @@ import click
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import events_shown
-from faber_ledger.cli.worktrees.places import count_events, gone_runs, places_of
+from faber_ledger.cli.worktrees.places import count_events, gone_runs, places_of, what_forget_would_lose
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.ledger.union import remove_database
@@ -26,19 +26,19 @@ from faber_ledger.runs.run import ALONE, PLACE, find_root, find_run
 @click.command()
 @click.argument("run_id", required=False, metavar="[RUN]")
 @click.option("--list", "listing", is_flag=True, help="List the runs of which only the mirror is left.")
-@click.option("--yes", is_flag=True, help="Also remove a run that a worktree works on, or deliveries that wait.")
+@click.option("--yes", is_flag=True, help="Remove what nothing else has, too.")
 @json_option
 def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     """Remove the mirror of a run that is gone.
 
     RUN must be gone from every worktree and branch; its mirror is under the git directory. The copy of its state
-    and the summaries beside it are removed too. Deliveries that wait to be recorded, and the run that a worktree
-    is working on, only with --yes.
+    and the summaries beside it are removed too. Only with --yes: a run that no commit has, that has an open session,
+    or that a worktree is working on, and deliveries that wait to be recorded.
 
     \b
     Example: faber-ledger run forget --list
-    Exit codes: 0 done; 1 the run still exists, is worked on, or has deliveries that
-    wait; 2 wrong usage; 10 the run has no mirror.
+    Exit codes: 0 done; 1 the run still exists, or --yes is needed; 2 wrong usage;
+    10 the run has no mirror.
     """
     root = find_root(os.getcwd())
     if listing == bool(run_id):
@@ -71,6 +71,13 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
         raise LedgerError(
             f"{holder} is working on the run {run_id}, of which only this mirror is left",
             hint=f"`faber-ledger run resume {run_id}` there restores the run; `faber-ledger run forget {run_id} --yes`"
+            " removes what is left of it",
+        )
+    loss = what_forget_would_lose(run, path)
+    if loss is not None and not yes:
+        raise LedgerError(
+            f"the mirror of {run_id}, with {events_shown(events)}, would be removed, and {loss}",
+            hint=f"`faber-ledger run resume {run_id}` restores the run; `faber-ledger run forget {run_id} --yes`"
             " removes what is left of it",
         )
     remove_run_list(root, warn)
