@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from faber_ledger.files.change import read_file
 from faber_ledger.files.conflict_markers import has_markers, split_sides
+from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
 from faber_ledger.ledger.command_errors import GitFailed
-from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.git_command import git, run_git, top_of
-from faber_ledger.runs.run import ACTIVE_FILES, LEDGER, STATE, Run, find_run, run_at, run_ids
+from faber_ledger.runs.run import ACTIVE_FILES, LARGEST_STATE, LEDGER, STATE, Run, find_run, run_at, run_ids
 from faber_ledger.runs.state_file import stopped_merge
 
 BASE, OURS, THEIRS = "1", "2", "3"  # git's stages of a file in conflict
@@ -38,6 +37,11 @@ class Conflict(NamedTuple):
     def is_state(self) -> bool:
         """Whether the file is a run's state."""
         return self.kind == STATE
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether both sides have deleted the file, as where each has moved it to another place."""
+        return list(self.blobs) == [BASE]
 
     @property
     def is_one_sided(self) -> bool:
@@ -98,13 +102,19 @@ def find_marked(root: str) -> list[Conflict]:
     files = [(run.shown(run.state_path), run, STATE) for run in runs] + [(name, None, "") for name in ACTIVE_FILES]
     found = []
     for path, run, kind in files:
-        try:
-            content = read_file(os.path.join(root, *path.split("/")))
-        except LedgerError:
-            continue
+        content = read_here(root, path)
         if content is not None and has_markers(content):
             found.append(Conflict(path, run, kind, {}, content))
     return found
+
+
+def read_here(root: str, path: str) -> bytes | None:
+    """Return a file of the project; None if there is none, it is too large, or a link leads to it."""
+    at = os.path.join(root, *path.split("/"))
+    try:
+        return read_regular(at, LARGEST_STATE) if folder_around(os.path.dirname(at), [root]) is not None else None
+    except (FileRefused, OSError):
+        return None
 
 
 def base_of_markers(root: str, path: str, revision: str, other: str | None = None) -> bytes:
@@ -112,8 +122,9 @@ def base_of_markers(root: str, path: str, revision: str, other: str | None = Non
 
     The sides are `revision` and `other`, or else the parents of the merge that has brought the markers to `revision`.
     """
-    sides = [revision, other] if other is not None else []
-    if not sides:
+    if other is not None:
+        sides = [revision, other]
+    else:
         done = run_git("rev-list", "--max-count=1", "--parents", revision, "--", path, at=root)
         sides = done.stdout.decode().split()[1:]
     if len(sides) != 2:
@@ -125,10 +136,7 @@ def base_of_markers(root: str, path: str, revision: str, other: str | None = Non
 
 def check_not_in_conflict(run: Run) -> None:
     """Raise StateInvalid if a merge has stopped at a run's state: it is in conflict in the index, or has markers."""
-    try:
-        content = read_file(run.state_path)
-    except LedgerError:
-        return
+    content = read_here(run.root, run.shown(run.state_path))
     is_unmerged = top_of(run.root) is not None and git("ls-files", "-u", "--", run.shown(run.state_path), at=run.root)
     if is_unmerged or (content is not None and has_markers(content)):
         raise stopped_merge(run)

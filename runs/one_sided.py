@@ -11,7 +11,6 @@ import tempfile
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from faber_ledger.files.change import read_file
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import NotWritable
 from faber_ledger.ledger.lock import RunLock
@@ -19,7 +18,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import write_union
 from faber_ledger.projections.blocks import NAMES
 from faber_ledger.runs.clone import is_recovery_due, keep_state, mirror_path, read_state_copy
-from faber_ledger.runs.conflicts import BASE, OURS, THEIRS, Conflict
+from faber_ledger.runs.conflicts import BASE, OURS, THEIRS, Conflict, read_here
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git_command import git, run_git
 from faber_ledger.runs.git_operation import MERGE, REBASE, Operation
@@ -37,11 +36,23 @@ if TYPE_CHECKING:
 
 
 def find_left_out(conflicts: list[Conflict], operation: Operation, *, keep: bool | None) -> dict[str, Run]:
-    """Return the runs in conflict that are left out of the branch, by id; `keep` decides unless it is None."""
+    """Return the runs in conflict that are left out of the branch, by id; `keep` decides unless it is None.
+
+    A run that both sides have deleted is left out in any case.
+    """
     one_sided = {one.run.run_id: one.run for one in conflicts if one.run is not None and one.is_one_sided}
-    if keep is not None:
-        return {} if keep else one_sided
-    return {run_id: run for run_id, run in one_sided.items() if _is_left_out(run, operation)}
+    left = {}
+    for run_id, run in one_sided.items():
+        is_wanted = not _is_left_out(run, operation) if keep is None else keep
+        if not is_wanted or _is_gone(run, conflicts):
+            left[run_id] = run
+    return left
+
+
+def _is_gone(run: Run, conflicts: list[Conflict]) -> bool:
+    """Return whether both sides have deleted all files in conflict of a run, and HEAD has no other."""
+    own = [one for one in conflicts if one.run is not None and one.run.run_id == run.run_id]
+    return all([one.is_gone for one in own]) and not any([_is_in_head(run, path) for path in run.required_paths])
 
 
 def _is_left_out(run: Run, operation: Operation) -> bool:
@@ -99,9 +110,9 @@ def leave_out(
 
 def _commit_with_all(run: Run, conflict: Conflict | None, operation: Operation) -> str | None:
     """Return the commit that has all events of a run which this clone has not used; None if there is none."""
-    if mirror_with_events(run) is not None or conflict is None:
+    if mirror_with_events(run) is not None or conflict is None or conflict.is_gone:
         return None
-    (blob,) = [conflict.blobs[stage] for stage in (THEIRS, OURS) if stage in conflict.blobs][:1]
+    blob = conflict.blobs.get(THEIRS) or conflict.blobs[OURS]
     commit = "HEAD" if OURS in conflict.blobs else operation.other
     found = blob
     if os.path.isfile(run.ledger_path):
@@ -140,7 +151,7 @@ def _sources(run: Run, conflict: Conflict | None, folder: str) -> list[str]:
 
 def _keep_state(run: Run, conflict: Conflict | None, operation: Operation) -> str | None:
     """Write this clone's copy of the state, unless it is newer; return the blob if nothing else has the state."""
-    here = read_file(run.state_path)
+    here = read_here(run.root, run.shown(run.state_path))
     if conflict is None or here is None or not is_state(here):
         return None
     copy = read_state_copy(run)

@@ -20,7 +20,7 @@ def lacks_driver(root: str) -> bool:
     common = common_directory(root)
     if common is None or not has_attributes(root):
         return False
-    if b'[merge "faber-ledger"]' in _read(os.path.join(common, "config")):
+    if b'[merge "faber-ledger"]' in _read(os.path.join(common, "config"), follow=True):
         return False
     # It may be in the user's own config.
     return GitQuery(["config", "--default", "", "--get", DRIVER], root).answer() == ""
@@ -41,12 +41,12 @@ def line_to_set_up(root: str) -> str | None:
 
 
 def has_attributes(root: str) -> bool:
-    """Return whether the project's attributes name our merge driver."""
+    """Return whether the project's attributes name our merge driver; git, too, follows no link to them."""
     return NAMES_DRIVER in _read(os.path.join(root, ATTRIBUTES_FILE))
 
 
-def _read(path: str) -> bytes:
+def _read(path: str, *, follow: bool = False) -> bytes:
     try:
-        return read_regular(path, MOST_BYTES, follow=True)
+        return read_regular(path, MOST_BYTES, follow=follow)
     except (FileRefused, OSError):
         return b""

@@ -26,7 +26,7 @@ from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import state_write
 from faber_ledger.runs.active import theirs_is_claimed_here
 from faber_ledger.runs.clone import is_recovery_due
-from faber_ledger.runs.conflicts import OURS, THEIRS, Conflict, base_of_markers, find_conflicts, find_marked
+from faber_ledger.runs.conflicts import OURS, THEIRS, Conflict, base_of_markers, find_conflicts, find_marked, read_here
 from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.git_operation import Operation, stopped_operation
 from faber_ledger.runs.one_sided import find_left_out, leave_out
@@ -165,7 +165,7 @@ def _resolve(root: str, conflict: Conflict, operation: Operation, *, dry_run: bo
                 _put_active(root, conflict.path, path, content)
             return result
         else:
-            resolved = _choose(conflict.run, conflict, operation, path, takes_newer=takes_newer)
+            resolved = _choose(conflict.run, conflict, operation, takes_newer=takes_newer)
             if not dry_run:
                 _put_resolved(conflict, path, resolved.content)
             result["how"] = resolved.how
@@ -226,7 +226,7 @@ def _list_readable(path: str) -> list[str]:
 def _choose_active(root: str, conflict: Conflict, path: str) -> tuple[str, bytes | None]:
     """Return how an active file is resolved, and its bytes; None if our side has none."""
     _, ours, theirs = conflict.sides()
-    here = read_file(path)
+    here = read_here(root, conflict.path)
     named = [(side or b"").decode(errors="replace").strip() for side in (ours, theirs)]
     if theirs is not None and theirs_is_claimed_here(root, *named) and find_run(root, named[1]).is_recorded():
         ours = theirs
@@ -248,12 +248,14 @@ def _put_active(root: str, name: str, path: str, content: bytes | None) -> None:
     git("add", "--", path)
 
 
-def _choose(run: Run, conflict: Conflict, operation: Operation, path: str, *, takes_newer: bool) -> Resolved:
+def _choose(run: Run, conflict: Conflict, operation: Operation, *, takes_newer: bool) -> Resolved:
     """Resolve a state; with `takes_newer` the keys that both sides changed come from the side updated later."""
     base, ours, theirs = conflict.sides()
-    here = read_file(path)
+    here = read_here(run.root, conflict.path)
+    side = ours if ours is not None else theirs
+    if side is None:
+        raise LedgerError("both sides have deleted it: remove it with `git rm`")
     if ours is None or theirs is None:
-        side = ours or theirs or b""
         return Resolved("the side that has it", fill_gutted(side, base or b""), [])
     if conflict.marked is not None:
         base = base_of_markers(run.root, conflict.path, "HEAD", operation.other)

@@ -262,3 +262,27 @@ def test_an_active_file_that_the_branch_lacks_is_removed(tmp_path: Path, named: 
     assert conflicts(one) == [f"DU {ACTIVE}"]
     assert one.faber("resolve").stdout == f"resolved  {ACTIVE}: ours stays\n"
     assert one.git("status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("option", [[], ["--keep"], ["--drop"]], ids=["", "keep", "drop"])
+@pytest.mark.parametrize("has_mirror", [True, False])
+def test_a_run_that_each_side_moved_out_of_its_folder_is_left_out(
+    tmp_path: Path, option: list[str], has_mirror: bool
+) -> None:
+    one = begin(tmp_path / "one", HERE)
+    folder = str(Path(HERE.state).parent)
+    one.git("checkout", "-q", "-b", "other")
+    one.git("mv", folder, "attic")
+    one.git("commit", "-qm", "to the attic")
+    one.git("checkout", "-q", "main")
+    one.git("mv", folder, "archive")
+    one.git("commit", "-qm", "to the archive")
+    if not has_mirror:
+        shutil.rmtree(one.root / ".git/faber-ledger/runs")
+    one.git("merge", "-q", "other", code=1)
+    assert {f"DD {HERE.ledger}", f"DD {HERE.state}"} < set(one.git("status", "--porcelain").splitlines())
+    left = "left out of this branch\n"
+    done = one.faber("resolve", *option)
+    assert done.stdout == f"resolved  {HERE.ledger}: {left}resolved  {HERE.state}: {left}"
+    assert folder not in one.git("status", "--porcelain")
+    assert not (one.root / folder).exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -190,3 +191,23 @@ def test_a_state_that_is_valid_and_in_conflict_in_the_index_is_not_projected(tmp
     done = one.faber("project", code=1)
     assert "`faber-ledger resolve`" in done.stderr
     assert one.git("status", "--porcelain").splitlines() == [f"UU {STATE}"]
+
+
+@pytest.mark.parametrize("path", [STATE, ACTIVE, str(Path(ACTIVE).parent)])
+def test_markers_behind_a_link_are_nobodys(tmp_path: Path, path: str) -> None:
+    """What is staged would bring a file from outside into the repository."""
+    one = Clone.first(tmp_path / "one")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    sides = f"<<<<<<< a\n{RUN}\n=======\n{RUN}\n>>>>>>> b\n"
+    content = sides.replace(RUN, json.dumps({"run_id": RUN})) if path == STATE else sides
+    (outside / Path(ACTIVE).name).write_text(content)
+    here = one.root / path
+    if here.is_dir():
+        shutil.rmtree(here)
+    else:
+        here.unlink()
+    here.symlink_to(outside if path == str(Path(ACTIVE).parent) else outside / Path(ACTIVE).name)
+    assert one.faber("resolve").stdout == "no files of runs are in conflict\n"
+    assert here.is_symlink()
+    assert (outside / Path(ACTIVE).name).read_text() == content
