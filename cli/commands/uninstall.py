@@ -22,9 +22,12 @@ from faber_ledger.hooks.client_settings import (
     remove_hooks,
     settings_path,
 )
-from faber_ledger.runs.git_command import top_of
+from faber_ledger.ledger import whole_file
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs import state_file
+from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.old_copies import remove_run_list
-from faber_ledger.runs.run import find_root
+from faber_ledger.runs.run import find_root, find_run, run_ids
 from faber_ledger.runs.text_cache import TEXT_CACHE, has_text_cache, remove_text_cache
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
 def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
     """Remove what `init` added; runs, ledgers and everything else in the files stay.
 
+    The locks and backups of runs that git would no longer ignore are removed too.
+
     \b
     Example: faber-ledger uninstall --scope local
     Exit codes: 0 done, or nothing to do; 1 a file cannot be used; 2 wrong usage.
@@ -47,6 +52,7 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
     kept_for = _hooks_elsewhere(scope, root)
     config: list[Setting] = []
     is_cached = False
+    local: list[str] = []
     if in_project(root, scope) and not kept_for:
         setting = summaries_removal(root)
         changes += [setting] if setting is not None else []
@@ -57,6 +63,7 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
             changes += [hook] if hook.action != "unchanged" else []
             config = settings_to_remove(root)
             is_cached = has_text_cache(root)
+            local = _local_files(root)
     if not dry_run:
         if not kept_for:
             remove_run_list(root, warn)
@@ -64,14 +71,18 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
         make_settings(root, config)
         if is_cached:
             remove_text_cache(root)
+        for path in local:
+            whole_file.remove(path)
         _remove_empty_folders(changes, root)
     data = report(changes, root, dry_run=dry_run) | {
         "scope": scope,
         "git_config": [setting._asdict() for setting in config],
         "text_cache_removed": is_cached,
+        "local_files": [display_path(path, root) for path in local],
         "hooks_remain_in": kept_for,
     }
-    show(data, _lines(changes, config, root, kept_for, is_cached=is_cached, dry_run=dry_run), as_json=as_json)
+    lines = _lines(changes, config, root, kept_for, is_cached=is_cached, local=local, dry_run=dry_run)
+    show(data, lines, as_json=as_json)
 
 
 def _settings_change(scope: str, root: str) -> FileChange:
@@ -93,6 +104,24 @@ def _hooks_elsewhere(scope: str, root: str) -> list[str]:
     ]
 
 
+def _local_files(root: str) -> list[str]:
+    """Return the locks and the backups of runs that git does not track: it would add them once nothing ignores them.
+
+    The backup of a state that cannot be read stays.
+    """
+    listed = run_git("ls-files", "--others", "-z", "--", ".fractary", at=root).stdout.split(b"\0")
+    untracked = {os.path.join(root, os.fsdecode(name)) for name in listed}
+    found = []
+    for run in [find_run(root, run_id) for run_id in run_ids(root)]:
+        try:
+            state_file.read_state(run)
+        except LedgerError:
+            found += [run.lock_path]
+        else:
+            found += [run.lock_path, run.backup_path]
+    return [path for path in found if path in untracked]
+
+
 def _remove_empty_folders(changes: list[FileChange], root: str) -> None:
     for change in changes:
         folder = os.path.dirname(change.path)
@@ -110,15 +139,17 @@ def _lines(
     kept_for: list[str],
     *,
     is_cached: bool,
+    local: list[str],
     dry_run: bool,
 ) -> Iterator[str]:
-    if not config and not is_cached and all([change.action == "unchanged" for change in changes]):
+    if not (config or is_cached or local) and all([change.action == "unchanged" for change in changes]):
         yield f"nothing to remove from {display_path(changes[0].path, root)}"
     elif dry_run:
         yield from diff_lines(changes, root)
         yield from [setting.command for setting in config]
         if is_cached:
             yield f"git update-ref -d {TEXT_CACHE}"
+        yield from [f"would be removed, since git would add it: {display_path(path, root)}" for path in local]
     else:
         for change in changes:
             yield describe(change, root)
@@ -126,5 +157,6 @@ def _lines(
             yield f"{'removed':<9}  from this clone's git config: {', '.join([setting.key for setting in config])}"
         if is_cached:
             yield f"{'removed':<9}  {TEXT_CACHE}: git's cache of ledgers as text"
+        yield from [f"{'removed':<9}  {display_path(path, root)}" for path in local]
     if kept_for:
         yield f"git's settings stay: {', '.join(kept_for)} still has the hooks"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone
 from support.command import COMMAND
+from support.project import Project
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "set-up-by-0.1.1" / "project.tar.gz"
 ATTRIBUTES = ".fractary/.gitattributes"
@@ -282,3 +283,27 @@ def test_a_value_of_the_user_stays_whatever_init_is_told(tmp_path: Path) -> None
     for choice in ("--autostash", "--no-autostash", "--autostash"):
         clone.faber("init", "--git-only", choice)
         assert stashes(clone) == ["false", "true"]
+
+
+def test_uninstall_leaves_no_lock_and_no_backup_for_git_to_add(tmp_path: Path) -> None:
+    """A backup is never in git : it may have words that were redacted since."""
+    project = Project.made(tmp_path / "project")
+    project.faber("init", "--git-only")
+    project.deliver("SessionStart.startup.print")
+    project.deliver("SessionEnd.other.print")
+    local = {project.run / "ledger.lock", project.run / "state.json.backup"}
+    assert all([path.exists() for path in local])
+    shown = project.faber("uninstall", "--dry-run").stdout
+    assert all([f"{path.relative_to(project.root)}\n" in shown and path.exists() for path in local])
+    told = project.faber("uninstall").stdout
+    assert all([f"removed    {path.relative_to(project.root)}\n" in told for path in local])
+    assert {path.name for path in project.run.iterdir()} == {"ledger.db", "state.json"}
+
+
+def test_uninstall_keeps_the_only_good_copy_of_a_state(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.faber("init", "--git-only")
+    project.deliver("SessionStart.startup.print")
+    project.state_path.write_text("{ no JSON")
+    project.faber("uninstall")
+    assert {path.name for path in project.run.iterdir()} == {"ledger.db", "state.json", "state.json.backup"}
