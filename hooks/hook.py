@@ -65,7 +65,7 @@ class Hook:
         self._folder = folder
         self._was_there = run.has_files()
         self._earlier: JsonText | None = None  # the state as it was read before the lock
-        self._elsewhere: str | None = None  # what the agent is told of other clones
+        self._elsewhere: str | None = None  # the packet's sentence about other clones
         self._incoming = IncomingCall(call, run, at, warn, seen)
 
     def answer(self) -> Answer | None:
@@ -116,7 +116,7 @@ class Hook:
                 state_write.refresh_copy(self.run, self._earlier, self.warn)
             self._leave_run()
             return None
-        if was_elsewhere(state, self.run.root):
+        if has_sessions_elsewhere(state, self.run.root):
             self._elsewhere = self._describe_elsewhere()
         gathered = self._gather(state, is_state_read=problem is None)
         if self._follow_rename():
@@ -362,7 +362,7 @@ class Hook:
         return True
 
 
-def was_elsewhere(state: dict[str, Any], root: str) -> bool:
+def has_sessions_elsewhere(state: dict[str, Any], root: str) -> bool:
     """Return whether one of the newest sessions ran on another machine, or outside this clone's work trees.
 
     It looks at the state alone, since every start asks.

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 ENDS = ("PreCompact", "SessionEnd")
-CLOCK = 10  # the characters of an event's id that tell when it was made
+TIMESTAMP = 10  # characters, with which an event's id begins
 NO_SESSION = "this client has no session on"
 
 
@@ -187,8 +187,8 @@ class IncomingCall:
     def changes_nothing(self, state: dict[str, Any], known: Blocks) -> bool:
         """Return whether the run is finished and the call ends no session of it: neither one that is open nor its own.
 
-        A client that was at work when the run was finished may have a session that nothing was heard of yet; one whose
-        compaction has not come may go on with the session that its PreCompact ended.
+        A client that was at work when the run was finished may have a session of which no delivery has come yet; one
+        whose compaction has not come may go on with the session that its PreCompact ended.
         """
         if not self._is_finished(state):
             return False
@@ -275,7 +275,7 @@ class IncomingCall:
         end = sessions.uncompacted_end(view.log, caller["client"], caller["writer"], caller["pid"])
         if end is None or self.seen is None or end["event"].get("session_id") != session_id:
             return False
-        return end["id"][:CLOCK] == clock.event_id(self.seen.last_at, bytes(10))[:CLOCK]
+        return end["id"][:TIMESTAMP] == clock.event_id(self.seen.last_at, bytes(10))[:TIMESTAMP]
 
     def _pass_over(self) -> list[Draft]:
         """Warn that a call changes nothing, as a client sends one that only lists its plugins; return no fact."""

@@ -34,7 +34,7 @@ LARGEST = 32 * 1024 * 1024  # bytes of what git prints at once
 LONGEST_FILE = 1024 * 1024  # bytes of a file of a rebase
 NAMED = "GITHEAD_"
 REVISIONS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REBASE_HEAD", "REVERT_HEAD^", "refs/stash")
-# Files in the work tree's git directory, the line in which a commit is, and the word of it.
+# Files in the work tree's git directory that name a commit: in which line, and as which word of it.
 FILES = (
     ("rebase-merge/done", -1, 1),
     ("rebase-merge/autostash", 0, 0),

@@ -96,7 +96,7 @@ def name_active_run(root: str, run_id: str) -> None:
         write_active_file(root, run_id)
     except LedgerError:
         for path, (content, times) in before:
-            _put_back(path, content, times)
+            _restore(path, content, times)
         raise
 
 
@@ -110,8 +110,8 @@ def _content_of(path: str) -> tuple[bytes | None, tuple[int, int]]:
         return None, (0, 0)
 
 
-def _put_back(path: str, content: bytes | None, times: tuple[int, int]) -> None:
-    """Put back what a file said, if that is possible; a name is as old as its file (`active.py`)."""
+def _restore(path: str, content: bytes | None, times: tuple[int, int]) -> None:
+    """Restore what a file said, if that is possible; a name is as old as its file (`active.py`)."""
     if _content_of(path)[0] == content:
         return
     try:

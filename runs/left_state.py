@@ -64,11 +64,8 @@ def kept_run_ids(root: str) -> Iterator[str]:
             yield run_id
 
 
-def runs_in_clone(root: str) -> list[Run]:
-    """Return the runs that this clone has, as `runs_here` does.
-
-    Of those that the work tree lacks and that are at work, the copy of the state is brought up to date first.
-    """
+def refresh_runs_here(root: str) -> list[Run]:
+    """Bring the states of kept runs at work up to date, and return the runs as `runs_here` does."""
     runs = runs_here(root)
     for run in runs:
         if run.is_kept and _is_at_work(run):

@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 
 LARGEST = 64 * 1024  # bytes of an active file
 REGULAR = ("100644", "100755")  # git's modes of files that are no links
-LEFT_OUT = "S"  # how `git ls-files -t` marks a file that git leaves out of the work tree
+SKIPPED = "S"  # how `git ls-files -t` marks a file whose skip-worktree bit is set
 
 
 class Entry(NamedTuple):
     """A file in git's index or in a commit: its mode, its blob's hash, and its content; None of a link or a large file.
 
-    `is_left_out`: the index has it, and git leaves it out of the work tree (`git sparse-checkout`).
+    `is_skipped`: its skip-worktree bit is set in the index, as in a sparse checkout.
     """
 
     mode: str
     blob: str
     content: bytes | None
-    is_left_out: bool = False
+    is_skipped: bool = False
 
 
 def put_back(run: Run, warn: Callable[[str], None]) -> list[str]:
@@ -62,9 +62,9 @@ def put_back(run: Run, warn: Callable[[str], None]) -> list[str]:
     files = [file for file in ACTIVE_FILES if _is_inside(run.root, file)]
     paths = {os.path.normpath(os.path.join(inside, file)).replace(os.sep, "/"): file for file in files}
     index = _read_entries(top, "ls-files", "-t", "--stage", "-z", "--", *paths)
-    staged = [path for path in paths if path in index and _means(run, index[path].content)]
+    staged = [path for path in paths if path in index and _names(run, index[path].content)]
     named = [path for path, file in paths.items() if path in staged or names_run(run, file)]
-    again = [*paths] if is_put_back(run.root, run.run_id) else named  # a rebase leaves what was put back before
+    again = [*paths] if is_put_back(run.root, run.run_id) else named  # after a rebase the base is another one
     base = _find_base(run.root, tree.own) if again else None
     if named and base is None:
         warn(_why_left(run, [paths[path] for path in named]))
@@ -72,10 +72,10 @@ def put_back(run: Run, warn: Callable[[str], None]) -> list[str]:
         return []
     there = _read_entries(top, "ls-tree", "-z", "--full-tree", base, "--", *again)
     carried = [path for path in again if path in index or path in there or not _is_ignored(top, path)]
-    changed = [path for path in carried if _is_free(run, paths[path], index.get(path), there.get(path))]
+    changed = [path for path in carried if _may_replace(run, paths[path], index.get(path), there.get(path))]
     if changed:
         _claim(run, top, {paths[path]: there.get(path) for path in changed})
-        written = {path: paths[path] for path in changed if not _is_left_out(top, path, index)}
+        written = {path: paths[path] for path in changed if not _is_absent(top, path, index)}
         _write_index(top, changed, index, there, len(base))
         _write_files(run.root, top, written, there)
     return [paths[path] for path in changed]
@@ -92,7 +92,7 @@ def _claim(run: Run, top: str, wanted: dict[str, Entry | None]) -> None:
 
 def names_run(run: Run, file: str) -> bool:
     """Return whether an active file in the work tree names a run; a link is not followed."""
-    return _is_inside(run.root, file) and _means(run, _read_here(run.root, file))
+    return _is_inside(run.root, file) and _names(run, _read_here(run.root, file))
 
 
 def _is_inside(root: str, file: str) -> bool:
@@ -100,20 +100,23 @@ def _is_inside(root: str, file: str) -> bool:
     return folder_around(os.path.dirname(os.path.join(root, *file.split("/"))), [root]) is not None
 
 
-def _is_free(run: Run, file: str, staged: Entry | None, wanted: Entry | None) -> bool:
-    """Return whether a file is to become the `wanted` one: it is not, nobody else wrote it, and it is no link."""
+def _may_replace(run: Run, file: str, staged: Entry | None, wanted: Entry | None) -> bool:
+    """Return whether to replace an active file: it differs from `wanted`, is a regular file, and nobody else wrote it.
+
+    Ours are the run's name, and the names that put-backs wrote.
+    """
     path = os.path.join(run.root, *file.split("/"))
-    if wanted is not None and (wanted.content is None or _means(run, wanted.content)):
+    if wanted is not None and (wanted.content is None or _names(run, wanted.content)):
         return False
     here = _read_here(run.root, file)
     if here is None and os.path.lexists(path):
         return False
     content = wanted.content if wanted is not None else None
-    if here == content or (here is None and staged is not None and staged.is_left_out):
+    if here == content or (here is None and staged is not None and staged.is_skipped):
         return (staged.content if staged is not None else None) != content
     note = read_put_back(run.root)
     own = [name for _, where, name in note.names if where == file] if note is not None else []
-    return here is None or _means(run, here) or _name_in(here) in own
+    return here is None or _names(run, here) or _name_in(here) in own
 
 
 def _read_here(root: str, file: str) -> bytes | None:
@@ -130,7 +133,7 @@ def _name_in(content: bytes | None) -> str:
         return ""
 
 
-def _means(run: Run, content: bytes | None) -> bool:
+def _names(run: Run, content: bytes | None) -> bool:
     """Return whether an active file's content names a run, by its id or its path."""
     name = _name_in(content)
     try:
@@ -182,24 +185,25 @@ def _read_entries(top: str, *question: str) -> dict[str, Entry]:
             flag, (mode, _, blob) = "", words.split(" ")
         content = git("cat-file", "blob", blob, at=top) if mode in REGULAR else None
         is_short = content is not None and len(content) <= LARGEST
-        entries[path] = Entry(mode, blob, content if is_short else None, flag == LEFT_OUT)
+        entries[path] = Entry(mode, blob, content if is_short else None, flag == SKIPPED)
     return entries
 
 
-def _is_left_out(top: str, path: str, index: dict[str, Entry]) -> bool:
-    return path in index and index[path].is_left_out and not os.path.lexists(os.path.join(top, path))
+def _is_absent(top: str, path: str, index: dict[str, Entry]) -> bool:
+    """Return whether a sparse checkout keeps a file out of the work tree."""
+    return path in index and index[path].is_skipped and not os.path.lexists(os.path.join(top, path))
 
 
 def _write_index(top: str, paths: list[str], index: dict[str, Entry], there: dict[str, Entry], length: int) -> None:
     """Put files into the index as a commit has them; those that it lacks are removed."""
-    left_out = [path for path in paths if path in there and _is_left_out(top, path, index)]
+    absent = [path for path in paths if path in there and _is_absent(top, path, index)]
     lines = [
         f"{there[path].mode} {there[path].blob}\t{path}\0" if path in there else f"0 {'0' * length}\t{path}\0"
         for path in paths
     ]
     git("update-index", "-z", "--index-info", at=top, content=os.fsencode("".join(lines)))
-    if left_out:
-        git("update-index", "--skip-worktree", "--", *left_out, at=top)
+    if absent:
+        git("update-index", "--skip-worktree", "--", *absent, at=top)
 
 
 def _write_files(root: str, top: str, paths: dict[str, str], there: dict[str, Entry]) -> None:

@@ -173,7 +173,9 @@ def stopped_merge(run: Run) -> StateInvalid:
 
 def _is_unmerged(run: Run, content: bytes) -> bool:
     """Return whether a merge stopped at the file: it has conflict markers, or the index has an unmerged entry."""
-    if b"\n<<<<<<<" in b"\n" + content:
+    from faber_ledger.files.conflict_markers import has_markers  # only for a broken state
+
+    if has_markers(content):
         return True
     from faber_ledger.runs.git import GitQuery  # only for a file that cannot be read
 

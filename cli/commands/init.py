@@ -179,7 +179,7 @@ def _lines(
     if config:
         stashes = [setting.key for setting in config if setting.key in STASHES and setting.after]
         switched = f", {' and '.join(stashes)} switched on" if stashes else ""
-        if config[-1].after == REFUSED:
+        if any([setting.after == REFUSED for setting in config]):
             switched = ", autoStash left off: git refuses to pull over a changed ledger"
         yield f"{'changed' if due else 'unchanged':<9}  this clone's git config: merge and diff drivers{switched}"
     yield ""

@@ -208,7 +208,8 @@ def _stage(run: Run, *, is_ready: bool) -> tuple[list[str], list[str]]:
     if os.path.basename(os.environ.get("GIT_INDEX_FILE", "")).startswith("next-index-"):
         warn(f"note: this commit has only the named paths: {run.run_id} is left for the next one")
         return [], []
-    paths, back = [path for path in run.tracked_paths if os.path.isfile(path)], list[str]()
+    paths = [path for path in run.tracked_paths if os.path.isfile(path)]
+    back: list[str] = []
     active = active_run(run.root)
     if active.run_id == run.run_id:
         if is_ready or is_put_back(run.root, run.run_id) or active.status in progress.FINISHED:

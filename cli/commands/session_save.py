@@ -72,7 +72,7 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
         check_not_claimed_elsewhere(root, run.run_id, f"session-save --run-id {run.run_id}")
         remember_use(root, run.run_id)
     warn_if_kept(run)
-    writer, checkout, is_written = writer_of(root), checkout_at_end(run) if _may_end_one(run) else None, False
+    writer, checkout, is_written = writer_of(root), checkout_at_end(run) if _has_session_to_end(run) else None, False
     try:
         with Recording(run, at=at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
             state_file.check_required(run, recording.state)
@@ -108,8 +108,8 @@ def _run(root: str, named: str) -> Run:
         return find_run(root, named)
 
 
-def _may_end_one(run: Run) -> bool:
-    """Return whether the run's state tells of a session that can be ended: only then git is asked, before the lock."""
+def _has_session_to_end(run: Run) -> bool:
+    """Return whether the run's state has a session that can be ended; else git need not be asked."""
     try:
         known = blocks.blocks_of(state_file.read_state(run).value)
     except LedgerError:

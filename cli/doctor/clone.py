@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding
-from faber_ledger.cli.setup.tracking import is_left_out
+from faber_ledger.cli.setup.tracking import is_not_checked_out
 from faber_ledger.cli.ui.git_words import not_in_git
 from faber_ledger.cli.worktrees.git import list_trees, run_git
 from faber_ledger.cli.worktrees.places import gone_runs, what_forget_would_lose
@@ -45,7 +45,7 @@ def mirrors_have_their_runs(patient: Patient) -> Iterator[Finding]:
     if not patient.has_git:
         return
     for run, path in gone_runs(patient.root):
-        if is_left_out(patient.root, run.shown(run.ledger_path)):
+        if is_not_checked_out(patient.root, run.shown(run.ledger_path)):
             continue  # a sparse checkout: it is in HEAD
         what = f"the run {run.run_id} is in no worktree any more, but this clone's mirror still has its events"
         hint = f"run `faber-ledger project {run.run_id}` to restore it"

@@ -20,7 +20,7 @@ from faber_ledger.cli.setup.git_config import (
 )
 from faber_ledger.cli.setup.git_files import IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import check_not_ignored, files_that_travel, rules_against
-from faber_ledger.cli.setup.tracking import is_left_out, list_altered, list_unseen
+from faber_ledger.cli.setup.tracking import is_not_checked_out, list_altered, list_unseen
 from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git
 from faber_ledger.files.change import FileChange, without_block
 from faber_ledger.ledger import JOURNAL_ENDING, RECOVERED_ENDING
@@ -113,7 +113,7 @@ def pulls_go_over_changes(patient: Patient) -> Iterator[Finding]:
     if not patient.has_git:
         return
     if is_autostash_refused(patient.root):
-        yield Finding("ok", "merge.autoStash and rebase.autoStash are left off, as the user has told `init`")
+        yield Finding("ok", "merge.autoStash and rebase.autoStash are left off, as chosen in `init`")
     for key in list_switched_off(patient.root):
         what = f"{key} is switched off: git refuses to pull over a changed ledger"
         hint = (
@@ -218,7 +218,7 @@ def _block(patient: Patient, name: str, otherwise: str) -> Iterator[Finding]:
     except LedgerError as error:
         yield Finding("error", error.message, error.hint)
         return
-    if change.action == "unchanged" or is_left_out(patient.root, name):
+    if change.action == "unchanged" or is_not_checked_out(patient.root, name):
         return  # `git.seen` reports what is left out; git reads it from its index
     what = f"{name} does not exist" if change.before is None else f"our lines in {name} are missing"
     what += f": {otherwise}"

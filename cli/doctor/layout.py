@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
 from faber_ledger.cli.doctor.patient import has_false_journal
 from faber_ledger.cli.reports.project import project_run
-from faber_ledger.cli.setup.tracking import is_left_out
+from faber_ledger.cli.setup.tracking import is_not_checked_out
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.ledger import BACKUP_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
@@ -151,7 +151,7 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
         if run.is_kept:
             hint = f"run `faber-ledger run resume {run.run_id}`, or check its branch out"
             place = find_run(patient.root, run.run_id)
-            if is_left_out(patient.root, place.shown(place.ledger_path)):
+            if is_not_checked_out(patient.root, place.shown(place.ledger_path)):
                 hint = "run `git sparse-checkout add .fractary`"
             yield Finding("note", not_in_tree(run), hint)
     names = ", ".join([f"{name} names {run_id}" for name, run_id in named])

@@ -136,8 +136,10 @@ def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
         count = len(finished_elsewhere)
         named = "; ".join([*finished_elsewhere[:5], *([f"and {count - 5} more"] if count > 5 else [])])
         what = f"{plural(count, 'finished run')} with a session that is open in another clone: {named}"
-        hint = "you need not run anything here; where it has ended, `faber-ledger seal RUN` in that clone, and a commit"
-        yield Finding("note", what, f"{hint}, bring its end here")
+        hint = (
+            "nothing here: once the session has ended, run `faber-ledger seal RUN` in that clone, and commit and push"
+        )
+        yield Finding("note", what, hint)
 
 
 def _faults(patient: Patient) -> Iterator[tuple[Run, LogProblem]]:

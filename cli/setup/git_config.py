@@ -21,8 +21,8 @@ DRIVER = {
 }
 OLDER = {"merge.faber-ledger.driver": "faber-ledger merge-driver %O %A %B %P"}  # set by 0.1.0; it still merges
 STASHES = ("merge.autoStash", "rebase.autoStash")  # a log changes all the time, and git refuses to pull over a change
-MARK = "faber-ledger.autoStash"  # names those of STASHES that we have set, so that only these are removed; or:
-REFUSED = "no"  # the user wants none of them
+MARK = "faber-ledger.autoStash"  # names those of STASHES that we have set, so that only these are removed
+REFUSED = "no"  # its value if the user wants none of them
 
 
 class Setting(NamedTuple):
@@ -51,7 +51,8 @@ def settings_to_make(root: str, *, autostash: bool | None = None) -> list[Settin
         due = "true" if _can_commit(root) else None
         planned += [Setting(CACHE, cached, due)] if cached or due else []
     ours = _read_marked(root)
-    if not (not is_autostash_refused(root) if autostash is None else autostash):
+    is_wanted = not is_autostash_refused(root) if autostash is None else autostash
+    if not is_wanted:
         planned += [Setting(key, "true", None) for key in STASHES if key in ours and _local(root, key) == "true"]
         return [*planned, Setting(MARK, _local(root, MARK), REFUSED)]
     mine = [key for key in STASHES if key in ours or _effective(root, key) is None]
@@ -83,12 +84,12 @@ def make_settings(root: str, settings: list[Setting]) -> None:
 
 
 def list_switched_off(root: str) -> list[str]:
-    """Return those of STASHES that the user has switched off in git; none if `init` was told to leave them off."""
+    """Return those of STASHES that the user has switched off in git; none after `init --no-autostash`."""
     return [key for key in STASHES if _effective(root, key) == "false" and not is_autostash_refused(root)]
 
 
 def is_autostash_refused(root: str) -> bool:
-    """Return whether the user has told `init` to leave STASHES off."""
+    """Return whether the user has chosen to leave STASHES off (`init --no-autostash`)."""
     return _local(root, MARK) == REFUSED
 
 

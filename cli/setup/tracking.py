@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 from faber_ledger.cli.setup.git_files import IGNORE_FILE, git_file_change
@@ -58,7 +59,7 @@ def list_unseen(root: str) -> Iterator[Obstacle]:
         yield _flag_obstacle(name, letter)
 
 
-def is_left_out(root: str, name: str) -> bool:
+def is_not_checked_out(root: str, name: str) -> bool:
     """Return whether a sparse checkout leaves a tracked file, named from the project, out of the work tree."""
     return not os.path.lexists(os.path.join(root, name)) and name in _read_flags(root)
 
@@ -98,7 +99,7 @@ def _read_flags(root: str) -> dict[str, str]:
 def _flag_obstacle(name: str, letter: str) -> Obstacle:
     return Obstacle(
         f"git does not look at {name}, which is marked {FLAGS[letter]}: its changes are never committed",
-        f"run `git update-index --no-{FLAGS[letter]} {name}`",
+        f"run `git update-index --no-{FLAGS[letter]} {shlex.quote(name)}`",
     )
 
 

@@ -23,7 +23,7 @@ from faber_ledger.runs.active_file import remember_use
 from faber_ledger.runs.belonging import belongs_here
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.kept import not_in_tree, run_here
-from faber_ledger.runs.left_state import bring_copy_up_to_date, run_ids_here, runs_here, runs_in_clone
+from faber_ledger.runs.left_state import bring_copy_up_to_date, refresh_runs_here, run_ids_here, runs_here
 from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.run import Run, find_root, find_run, path_form, run_ids
@@ -220,7 +220,7 @@ def named_run(root: str, text: str | None, work_id: str | None, example: str) ->
     if text is not None:
         warn(f"note: --work-id {work_id} is not used, since the run is named: {text}")
         return text
-    runs = [(run, state) for run, state in _with_states(runs_in_clone(root)) if _is_of_work(state, work_id)]
+    runs = [(run, state) for run, state in _with_states(refresh_runs_here(root)) if _is_of_work(state, work_id)]
     if not runs:
         hint = "run `faber-ledger run list` to see the runs of this project"
         raise RunNotFound(f"no run here has the work item {work_id}", hint=hint)

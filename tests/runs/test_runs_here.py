@@ -171,9 +171,9 @@ def test_the_hint_for_a_run_without_a_ledger_names_the_run(project: Project) -> 
 
 
 def test_a_resumed_run_that_a_branch_has_says_what_to_do_before_the_switch(project: Project) -> None:
-    told = project.faber("run", "resume", OTHER).stderr
-    assert "first remove" in told
-    assert told.index("first remove") < told.index("then run `git switch`")
+    message = project.faber("run", "resume", OTHER).stderr
+    assert "first remove" in message
+    assert message.index("first remove") < message.index("then run `git switch`")
 
 
 def test_session_save_asks_git_only_if_a_session_may_end(project: Project, tmp_path: Path) -> None:
