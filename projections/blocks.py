@@ -74,9 +74,8 @@ def newest_open(blocks: Blocks) -> str | None:
 
 
 def has_ended_for_compaction(blocks: Blocks) -> bool:
-    """Return whether the newest session ended for a compaction."""
-    entry = (session_history(blocks) or [None])[-1]
-    return isinstance(entry, dict) and entry.get("end_reason") == "compaction"
+    """Return whether a session ended for a compaction, and no later end has replaced that one."""
+    return any(is_named(entry) and entry.get("end_reason") == "compaction" for entry in session_history(blocks))
 
 
 def has_environment(entry: Entry) -> bool:

@@ -196,7 +196,7 @@ class IncomingCall:
             return True
         if blocks.open_sessions(known) or subject.was_seen_at_work(self.seen, state):
             return False
-        return not blocks.has_ended_for_compaction(known)
+        return self.seen is None or not blocks.has_ended_for_compaction(known)
 
     def _is_finished(self, state: dict[str, Any]) -> bool:
         return (self.status or state.get("status")) in progress.FINISHED

@@ -116,6 +116,21 @@ def test_an_end_after_a_compaction_that_failed_on_a_finished_run_replaces_the_co
     project.assert_projected()
 
 
+def test_an_end_replaces_the_compactions_on_a_finished_run_that_another_client_worked_on_since(
+    project: Project,
+) -> None:
+    project.deliver(STARTUP, **me())
+    project.deliver(PRE, **me())
+    project.deliver(STARTUP, client=OTHER, pid="2")
+    project.deliver(END, client=OTHER, pid="2")
+    project.put_state({name: value for name, value in project.state.items() if name != "updated_at"})
+    project.put_state(project.state | {"status": "completed"})
+    assert reasons(project) == ["compaction", "normal"]
+    project.deliver(END, **me(reason="logout"))
+    assert reasons(project) == ["normal", "normal"]
+    project.assert_projected()
+
+
 @pytest.mark.parametrize("followed_by", [[POST], [COMPACT], [POST, COMPACT]])
 def test_the_end_of_a_compaction_that_came_stays_on_a_finished_run(project: Project, followed_by: list[str]) -> None:
     project.deliver(STARTUP, **me())
