@@ -10,6 +10,7 @@ Times are whole seconds, and no two of them are equal.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 AT_WORK = ("in_progress", "paused", "awaiting_feedback")
 FINISHED = ("completed", "cancelled")
@@ -415,7 +416,9 @@ def is_repeated(log: list[Event], call: Delivery) -> bool:
 def outcome_of(clone: Clone, call: Delivery) -> Outcome:
     """Return what a delivery leads to, and remember what was seen."""
     subject = subject_of(clone, call)
+    over = _end_adopted(subject)
     done = _outcome(clone, call, subject)
+    done.events += over
     done.tree = subject.tree.root
     done.why = f"37 ({subject.part}): {subject.run} in {subject.tree.root}; {done.why}"
     # "a client of which a start or another delivery was seen": an end alone makes no client known, even if it comes
@@ -549,6 +552,18 @@ def _outcome(clone: Clone, call: Delivery, subject: Subject) -> Outcome:
         )
     # "Anything else (a stray end) is one line in the hook log, and no tracked file changes."
     return Outcome(run, events=left, printed=hint, why="stray")
+
+
+def _end_adopted(subject: Subject) -> list[Fact]:
+    # Row 10: "The next session's start ends it: `ended_at` = that start, `end_reason` `abandoned`". So does that of the
+    # next one that a tool wrote, as soon as it is adopted (rows 35 and 49).
+    log = subject.tree.logs.get(subject.run or "", [])
+    written = [start for start in open_sessions(log) if start.source == ADOPTED]
+    over: list[Fact] = []
+    for start, following in pairwise(written):
+        log.append(Event("session_ended", following.at, session=start.session))
+        over.append(("session_ended", subject.run or "", start.session, ("abandoned", following.at)))
+    return over
 
 
 def _goes_on(clone: Clone, call: Delivery, session: str, log: list[Event]) -> bool:

@@ -321,9 +321,14 @@ class World:
                 if not facts.logs.get(run):
                     facts.logs[run] = sessions_of_tool(path)
             for run, start in clone.unadopted.items():
-                # Row 49: "One that began while a session of this machine was open is that session: it adds nothing."
+                # Row 49: "One that began while a session of this machine was open is that session: it adds nothing." Of
+                # another that a tool wrote no machine is known before a load goes on with it.
                 log = facts.logs[run]
-                if start.session not in {event.session for event in log} and not model.open_sessions(log):
+                loaded = {event.session for event in log if event.type == "context_reloaded" and event.is_ours}
+                opened = [
+                    one for one in model.open_sessions(log) if one.source != model.ADOPTED or one.session in loaded
+                ]
+                if start.session not in {event.session for event in log} and not opened:
                     log.append(start)
 
     def logs(self, clone: CloneOnDisk, paths: list[Path] | None = None) -> dict[str, list[dict[str, Any]]]:
