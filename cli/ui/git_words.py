@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.texts import duration
 from faber_ledger.ledger.clock import utc_text
+from faber_ledger.runs.git import GitQuery
 from faber_ledger.runs.in_git import GitSurvey, is_plain
 from faber_ledger.runs.left_state import kept_run_ids
-from faber_ledger.runs.run import run_ids
+from faber_ledger.runs.run import LAYOUTS, is_state_file, run_ids
 
 if TYPE_CHECKING:
     from faber_ledger.runs.in_git import InGit
@@ -54,6 +55,15 @@ def not_in_git(survey: GitSurvey, found: InGit, at: float, seal: str, *, is_shar
     return NotInGit(", ".join(_counts(survey, found, age)), "" if found.is_kept else " && ".join(steps))
 
 
+def hint_if_left_out(root: str) -> str | None:
+    """Return what brings runs into the work tree that its sparse checkout leaves out; None if it leaves out none."""
+    folders = sorted({folder for folder, _ in LAYOUTS})
+    listed = GitQuery(["--literal-pathspecs", "ls-files", "-t", "-z", "--", *folders], root).answer() or ""
+    if not any([entry.startswith("S ") and is_state_file(entry[2:]) for entry in listed.split("\0")]):
+        return None
+    return "the sparse checkout of this work tree leaves runs out: run `git sparse-checkout add .fractary`"
+
+
 def hint_without_runs(root: str) -> str | None:
     """Return what to do where the checked out branch has no run; None if work tree or clone has one.
 
@@ -61,6 +71,9 @@ def hint_without_runs(root: str) -> str | None:
     """
     if run_ids(root) or any(kept_run_ids(root)):
         return None
+    left_out = hint_if_left_out(root)
+    if left_out is not None:
+        return left_out
     survey = GitSurvey(root, [])
     if not (survey.is_known and survey.remotes):
         return None

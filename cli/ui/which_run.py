@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from faber_ledger.cli.ui import texts
-from faber_ledger.cli.ui.git_words import hint_without_runs
+from faber_ledger.cli.ui.git_words import hint_if_left_out, hint_without_runs
 from faber_ledger.cli.ui.output import ask_number, tell, warn
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import NoActiveRun, RunShown, SeveralActiveRuns
@@ -293,9 +293,8 @@ def match_run(root: str, text: str) -> Run:
 
     close = get_close_matches(text, known, n=4, cutoff=0.4)
     similar = f"; near it are: {', '.join(close)}" if close else ""
-    raise RunNotFound(
-        f"there is no run {text}{similar}", hint="run `faber-ledger run list` to see the runs of this project"
-    )
+    hint = hint_if_left_out(root) or "run `faber-ledger run list` to see the runs of this project"
+    raise RunNotFound(f"there is no run {text}{similar}", hint=hint)
 
 
 def _run_here(root: str, text: str) -> Run:

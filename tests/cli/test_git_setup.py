@@ -185,6 +185,18 @@ def test_a_sparse_checkout_without_fractary_is_named_by_doctor_init_and_seal(one
     assert "git.seen:" not in doctor(one)
 
 
+def test_a_sparse_clone_names_what_brings_its_runs(one: Clone) -> None:
+    one.git("clone", "-q", "--sparse", ".", "../sparse")
+    sparse = Clone(one.root.parent / "sparse")
+    assert not sparse.state_path.exists()
+    hint = "run `git sparse-checkout add .fractary`"
+    for command in (("run", "resume", RUN), ("status", RUN), ("status", RUN[:9])):
+        assert hint in sparse.call(str(COMMAND), *command).stderr
+    assert hint in sparse.faber("run", "list").stdout
+    sparse.git("sparse-checkout", "add", ".fractary")
+    sparse.faber("run", "resume", RUN)
+
+
 # --- autoStash
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.reports.run_list import list_runs
+from faber_ledger.cli.ui.git_words import hint_if_left_out
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.table import plural, table
 from faber_ledger.runs import progress
@@ -41,7 +42,9 @@ def run_list(status: str | None, work_id: str | None, limit: int | None, as_json
     rows = [row for row in rows if work_id is None or row["work_id"] == work_id]
     left_out = len(rows[limit:]) if limit is not None else 0
     rows = rows[:limit]
-    lines = [*_table(rows, is_filtered=bool(status or work_id))]
+    is_filtered = bool(status or work_id)
+    left_out_by_git = None if rows or is_filtered else hint_if_left_out(root)
+    lines = [left_out_by_git] if left_out_by_git else [*_table(rows, is_filtered=is_filtered)]
     if left_out:
         lines.append(f"{plural(left_out, 'older run')} not shown")
     lines += _lines_about_kept(rows)
