@@ -96,13 +96,20 @@ def _align_blocks(base: bytes, ours: bytes, theirs: bytes, blocks: Blocks | None
     mine, other = _document_of(ours), _document_of(theirs)
     if mine.value.get("run_id") != other.value.get("run_id"):
         raise ValueError("the two sides are the states of two runs")
-    members = blocks_of(other.value) | blocks_of(mine.value) if blocks is None else blocks
+    members = _newer_blocks(_document_of(base or b"{}"), mine, other) if blocks is None else blocks
     time = {"updated_at": _later(mine.value, other.value)}
 
     def align(document: JsonText) -> bytes:
         return document.with_members(members | (time if "updated_at" in document.value else {})).encode()
 
     return align(_document_of(base)) if base else b"", align(mine), align(other)
+
+
+def _newer_blocks(before: JsonText, mine: JsonText, other: JsonText) -> Blocks:
+    """Return each block from the side that changed it; ours if both did, until a projection writes it from the log."""
+    old, ours, theirs = blocks_of(before.value), blocks_of(mine.value), blocks_of(other.value)
+    unchanged = {name for name in ours if name in old and name in theirs and _same(ours[name], old[name])}
+    return theirs | {name: block for name, block in ours.items() if name not in unchanged}
 
 
 def merge_by_key(base: bytes, ours: bytes, theirs: bytes, *, takes_theirs: bool = False) -> tuple[bytes, list[Left]]:

@@ -21,8 +21,11 @@ from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import FORGED
 from faber_ledger.ledger.verify import find_problems
+from faber_ledger.projections.blocks import blocks_of
+from faber_ledger.projections.fold import fold
+from faber_ledger.recording.adoption import list_unknown
 from faber_ledger.recording.recording import record_before_projecting
-from faber_ledger.runs import progress
+from faber_ledger.runs import progress, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.active_file import is_put_back
 from faber_ledger.runs.clone import is_recovery_due
@@ -34,7 +37,6 @@ from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.run import ACTIVE_FILES, Run, find_root, find_run, run_ids
 from faber_ledger.runs.run_log import open_log
 from faber_ledger.runs.state_file import read_state
-from faber_ledger.runs.state_write import refresh_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,7 +138,7 @@ def _seal(run: Run, *, is_named: bool, is_ready: bool) -> dict[str, Any]:
     finished = None if is_named else _finished_and_committed(run)
     if finished is not None:
         _check(run)
-        refresh_copy(run, finished, warn)
+        _project_committed(run, finished)
     else:
         with RunLock(run.lock_path), open_log(run, warn) as opened:
             opened.commit()
@@ -160,6 +162,21 @@ def _finished_and_committed(run: Run) -> JsonText | None:
     except LedgerError:
         return None
     return state if is_finished_and_committed(run, state) else None
+
+
+def _project_committed(run: Run, state: JsonText) -> None:
+    """Write the blocks that the ledger file of a finished, committed run has; the ledger stays as it is.
+
+    A merge may have brought others. No hook writes this run again. Sessions that the ledger does not know stay.
+    """
+    with RunLock(run.lock_path):
+        known = state_write.read_known(run, state)
+        with Log.read(run.ledger_path) as log:
+            blocks = None if known.shows(log) else fold(log.stream())
+        if blocks is None or list_unknown(blocks, blocks_of(known.value)):
+            state_write.refresh_copy(run, known.document, warn)
+        elif state_write.write_blocks(run, blocks, state_write.texts_of(blocks), warn=warn, known=known):
+            state_write.remove_backup(run)
 
 
 def _check(run: Run) -> None:

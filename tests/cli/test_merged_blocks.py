@@ -141,3 +141,45 @@ def test_a_variable_that_names_another_commit_is_not_believed(tmp_path: Path, na
     merged = json.loads((one.root / "A").read_text())
     assert merged["run_id"] == RUN
     assert len(merged["sessions"]["session_history"]) == (3 if names_commit else 2)
+
+
+@pytest.mark.parametrize("verb", [["pull", "-q", "--rebase"], ["pull", "-q", "--no-rebase"]])
+@pytest.mark.parametrize("driver", [True, False])
+def test_a_finished_run_stays_right_where_a_colleague_without_the_program_edited_its_state(
+    tmp_path: Path, verb: list[str], driver: bool
+) -> None:
+    """Only one side changed the ledger, so git calls no driver for it."""
+    bob = Clone.first(tmp_path / "bob", driver=driver)
+    eve = bob.clone("eve", driver=False)
+    eve.change(reviewers=["eve"])
+    eve.commit("an edit")
+    bob.record("last")
+    bob.end("last")
+    bob.change(status="completed")
+    bob.faber("seal")
+    bob.commit("finished")
+    bob.git(*verb, "../eve", "main")
+    bob.assert_sound()
+    assert [bob.state[name] for name in ("status", "reviewers")] == ["completed", ["eve"]]
+    bob.git("checkout", "-q", ".")
+    bob.assert_sound()
+
+
+@pytest.mark.parametrize("changed_here", [True, False])
+def test_blocks_that_one_side_changed_come_from_it_where_no_ledger_is_found(tmp_path: Path, changed_here: bool) -> None:
+    one = Clone.first(tmp_path / "one")
+    base = one.state_path.read_text()
+    one.record("second")
+    newer = one.state_path.read_text()
+    older = json.dumps({**json.loads(base), "reviewers": ["eve"]}, indent=2)
+    one.git("checkout", "-q", ".")
+    one.git("rm", "-q", "--cached", STATE)  # nothing in git says which commits these are
+    one.git("commit", "-qm", "none")
+    sides = [newer, older] if changed_here else [older, newer]
+    names = [str(tmp_path / name) for name in ("base", "ours", "theirs")]
+    for name, text in zip(names, [base, *sides], strict=True):
+        Path(name).write_text(text)
+    one.faber("merge-driver", *names, "--", STATE)
+    merged = json.loads(Path(names[1]).read_text())
+    assert merged["sessions"] == json.loads(newer)["sessions"] != json.loads(base)["sessions"]
+    assert merged["reviewers"] == ["eve"]
