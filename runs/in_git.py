@@ -28,6 +28,7 @@ SECONDS = 2.0  # for all that git is asked about a work tree
 LARGEST = 64 * 1024 * 1024  # bytes of the ledgers that git prints at once
 MOST_BRANCHES = 20  # the newest, where another branch than the one that is checked out may have the run
 CLEAN, UNTRACKED, UNMERGED = "", "?", "u"  # or git's two letters for another change
+INTERRUPTED = ("rebase-merge", "rebase-apply", "BISECT_LOG")  # in the work tree's own git directory
 FIELDS = "%(refname)%00%(objectname)%00%(upstream)%00%(upstream:remotename)%00%(push)"
 
 
@@ -150,7 +151,9 @@ class GitSurvey:
     def _read_branches(self) -> bool:
         """Read which branch is pulled, and where the remotes may have what this branch has."""
         if self.branch is None:
-            self._near = self._read_far()
+            containing = ("for-each-ref", "--contains=HEAD", "--count=1", f"--format={FIELDS}", "refs/remotes")
+            pushed = [Branch(row[0], row[1]) for row in _rows(self._ask(*containing).answer_bytes())]
+            self._near = [*self._read_far(), *pushed]  # which may be older than the newest
             return True
         own = f"refs/heads/{self.branch}"
         same = [f"refs/remotes/{remote}/{self.branch}" for remote in self.remotes]
@@ -195,6 +198,12 @@ class GitSurvey:
         admin = os.path.join(tree.common, "worktrees")
         linked = [os.path.join(admin, name) for name in os.listdir(admin)] if os.path.isdir(admin) else []
         return max([at for folder in (tree.common, *linked) if (at := _time_of_fetch(folder))], default=None)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Return whether no branch is checked out because git rebases or bisects, and would refuse another branch."""
+        tree = work_tree_of(self.root) if self.branch is None else None
+        return tree is not None and any([os.path.lexists(os.path.join(tree.own, name)) for name in INTERRUPTED])
 
     def find_runs_on_remotes(self) -> Branch | None:
         """Return the branch with runs that `git pull` would bring, else the newest remote-tracking branch with runs."""

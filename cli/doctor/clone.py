@@ -107,7 +107,8 @@ def runs_are_in_git(patient: Patient) -> Iterator[Finding]:
         is_shared = is_active and _is_shared(patient, run)
         missing = not_in_git(survey, found, patient.at, seal, is_shared=is_shared) if found is not None else None
         if missing is not None:
-            hint = f"run `{missing.command}`" if missing.command else not_in_tree(run)
+            later = not_in_tree(run) if run.is_kept else "end that first, as `git status` says"
+            hint = f"run `{missing.command}`" if missing.command else later
             yield Finding("note", f"{run.run_id}: {missing.what}", hint)
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 OLD_FETCH = 24 * 3600.0  # seconds
+INTERRUPTED = " as long as git rebases or bisects"
+NEW_BRANCH = "BRANCH"  # in a command: the user chooses a name
 
 
 class NotInGit(NamedTuple):
@@ -38,21 +40,24 @@ def not_in_git(survey: GitSurvey, found: InGit, at: float, seal: str, *, is_shar
     """
     if found.is_unmerged:
         return None  # a merge has stopped: that is said elsewhere, with the command for it
-    is_pushed = found.is_pushed or survey.branch is None
+    is_pushed = found.is_pushed or survey.is_interrupted
     age = at - survey.fetched_at if survey.fetched_at is not None else None
     is_old = is_shared and bool(survey.remotes) and age is not None and age > OLD_FETCH
     if found.is_committed and is_pushed and found.newer is None and not is_old:
         return None
     steps = []
     if not found.is_committed:
-        steps += [*(["git switch BRANCH"] if survey.branch is None else []), seal, "git commit"]
+        steps += [seal, "git commit"]
     if found.newer is not None:
         steps.append(survey.pull_command(found.newer))
     elif is_old:
         steps.append("git fetch")
     if survey.remotes and not (found.is_committed and is_pushed):
         steps.append(_push_command(survey))
-    return NotInGit(", ".join(_counts(survey, found, age)), "" if found.is_kept else " && ".join(steps))
+    if survey.branch is None and not (found.is_committed and is_pushed):
+        steps.insert(0, f"git switch -c {NEW_BRANCH}")  # an existing one is refused over a changed ledger
+    is_for_later = found.is_kept or survey.is_interrupted
+    return NotInGit(", ".join(_counts(survey, found, age)), "" if is_for_later else " && ".join(steps))
 
 
 def hint_if_left_out(root: str) -> str | None:
@@ -124,14 +129,13 @@ def _counts(survey: GitSurvey, found: InGit, age: float | None) -> list[str]:
         fetched = "no fetch since the clone" if age is None else f"last fetch {duration(max(age, 0.0))} ago"
         parts.append(f"none to pull ({fetched})")
     if survey.branch is None and not found.is_kept:
-        parts.append("no branch is checked out")
+        parts.append("no branch is checked out" + (INTERRUPTED if survey.is_interrupted else ""))
     return parts
 
 
 def _push_command(survey: GitSurvey) -> str:
-    if survey.branch is None:
-        return "git push"
     if survey.upstream is not None and survey.split(survey.upstream)[1] == survey.branch:
         return "git push"
     remote = "origin" if "origin" in survey.remotes else survey.remotes[0]
-    return f"git push -u {remote} {survey.branch if is_plain(survey.branch) else 'HEAD'}"
+    branch = NEW_BRANCH if survey.branch is None else survey.branch
+    return f"git push -u {remote} {branch if is_plain(branch) else 'HEAD'}"

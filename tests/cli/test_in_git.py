@@ -251,9 +251,55 @@ def test_a_detached_head(clone: Clone) -> None:
     before = len(clone.ids())
     clone.record("second")
     said = f"{before} of {len(clone.ids())} events committed, {before} pushed"
-    commands = "`git switch BRANCH && faber-ledger seal && git commit && git push`"
+    commands = f"`git switch -c BRANCH && {SEAL[1:]} && git push -u origin BRANCH`"
     assert line_of(clone) == f"{said}, no branch is checked out: {commands}"
     assert data_of(clone)["branch"] is None
+
+
+def test_commits_on_no_branch_are_not_pushed(clone: Clone) -> None:
+    before = len(clone.ids())
+    clone.git("checkout", "-q", "--detach")
+    clone.advance("second")
+    count = len(clone.ids())
+    said = f"{count} of {count} events committed, {before} pushed, no branch is checked out"
+    assert line_of(clone) == f"{said}: `git switch -c BRANCH && git push -u origin BRANCH`"
+    clone.git("checkout", "-q", "main")
+    clone.advance("third")
+    clone.git("checkout", "-q", "--detach", "HEAD~1")
+    clone.record("fourth")
+    assert clone.call("git", "switch", "main").returncode  # git refuses it over the changed ledger
+    command = (line_of(clone) or "").partition("`")[2].removesuffix("`")
+    command = command.replace("git commit", "git commit -qm x").replace("BRANCH", "found")
+    done = clone.call("sh", "-c", command)
+    assert done.returncode == 0, done.stderr
+    assert (line_of(clone), data_of(clone)["branch"]) == (None, "found")
+
+
+def test_a_pushed_commit_is_found_however_many_branches_are_newer(clone: Clone) -> None:
+    clone.git("checkout", "-q", "-b", "older")
+    clone.advance("second")
+    clone.git("push", "-q", "origin", "older")
+    clone.git("checkout", "-q", "main")
+    for number in range(25):
+        date = f"{2_000_000_000 + number} +0000"
+        clone.git("checkout", "-q", "-b", f"newer-{number}")
+        done = clone.call("git", "commit", "-q", "--allow-empty", "-m", "x", GIT_COMMITTER_DATE=date)
+        assert done.returncode == 0, done.stderr
+    clone.git("push", "-q", "origin", "--all")
+    clone.git("checkout", "-q", "--detach", "older")
+    assert line_of(clone) is None
+
+
+def test_no_branch_is_named_as_long_as_git_bisects(clone: Clone) -> None:
+    clone.advance("second")
+    clone.git("push", "-q")
+    clone.git("bisect", "start", "-q", "HEAD", "HEAD~1")
+    clone.git("checkout", "-q", "--detach")
+    clone.advance("third")
+    assert line_of(clone) is None
+    clone.record("fourth")
+    assert (line_of(clone) or "").endswith(", no branch is checked out as long as git rebases or bisects")
+    assert "end that first, as `git status` says" in clone.call(str(COMMAND), "doctor").stdout
 
 
 def test_a_shallow_clone(clone: Clone) -> None:
