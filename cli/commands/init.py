@@ -26,6 +26,7 @@ from faber_ledger.cli.setup.summaries import project_settings, summaries_change
 from faber_ledger.cli.setup.tracking import list_altered, list_filters, list_unseen
 from faber_ledger.cli.ui.options import dry_run_option, scope_option
 from faber_ledger.cli.ui.output import json_option, say, show
+from faber_ledger.cli.ui.which_run import runs_in_tree
 from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.files.change import FileChange, make_changes
 from faber_ledger.files.json_text import JsonText
@@ -34,7 +35,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.git_command import top_of
-from faber_ledger.runs.run import ATTRIBUTES_FILE, find_root, find_run, run_ids
+from faber_ledger.runs.run import ATTRIBUTES_FILE, find_root
 from faber_ledger.runs.settings import PATH
 
 if TYPE_CHECKING:
@@ -119,7 +120,10 @@ def init(
         make_changes(changes)
         make_settings(root, config)
     if config:
-        found = [*list_unseen(root), *(() if dry_run else list_altered(root))]  # the lines of a dry run are not there
+        found = [
+            *list_unseen(root),
+            *(() if dry_run else list_altered(root, [*runs_in_tree(root)])),
+        ]  # the lines of a dry run are not there
         notes += [f"{obstacle.what}; {obstacle.hint}" for obstacle in found]
     notes += [git_says] if git_says else []
     if setting is not None and is_ignored(root, PATH):
@@ -152,7 +156,7 @@ def _filter_notes(root: str, changes: list[FileChange]) -> list[str]:
     """Say which filters end with our lines: a filter may have kept the runs from being readable in git."""
     if all([change.action == "unchanged" for change in changes if display_path(change.path, root) == ATTRIBUTES_FILE]):
         return []
-    filters = list_filters(root, [find_run(root, run_id) for run_id in run_ids(root)])
+    filters = list_filters(root, [*runs_in_tree(root)])
     return [
         f"the filter {name} no longer applies to {path} and the like: git stores them as they are, so that it can merge"
         for name, path in filters.items()

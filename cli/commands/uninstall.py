@@ -14,6 +14,7 @@ from faber_ledger.cli.setup.pre_commit import pre_commit_change
 from faber_ledger.cli.setup.summaries import summaries_removal
 from faber_ledger.cli.ui.options import dry_run_option, scope_option
 from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.which_run import runs_in_tree
 from faber_ledger.files.change import FileChange, make_changes, read_file
 from faber_ledger.hooks.client_settings import (
     decode_settings,
@@ -27,7 +28,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
 from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.old_copies import remove_run_list
-from faber_ledger.runs.run import find_root, find_run, run_ids
+from faber_ledger.runs.run import find_root
 from faber_ledger.runs.text_cache import TEXT_CACHE, has_text_cache, remove_text_cache
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def _local_files(root: str) -> list[str]:
     listed = run_git("ls-files", "--others", "-z", "--", ".fractary", at=root).stdout.split(b"\0")
     untracked = {os.path.join(root, os.fsdecode(name)) for name in listed}
     found = []
-    for run in [find_run(root, run_id) for run_id in run_ids(root)]:
+    for run in runs_in_tree(root):
         try:
             state_file.read_state(run)
         except LedgerError:

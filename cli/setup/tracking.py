@@ -10,7 +10,7 @@ from faber_ledger.cli.setup.git_files import IGNORE_FILE, git_file_change
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.runs.git_command import complaint, run_git
-from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, find_run, run_ids
+from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,10 +64,8 @@ def is_not_checked_out(root: str, name: str) -> bool:
     return not os.path.lexists(os.path.join(root, name)) and name in _read_flags(root)
 
 
-def list_altered(root: str, runs: list[Run] | None = None) -> Iterator[Obstacle]:
-    """Return which files of runs, by default of all, git does not store as they are: filtered, or kept by Git LFS."""
-    if runs is None:
-        runs = [find_run(root, run_id) for run_id in run_ids(root)]
+def list_altered(root: str, runs: list[Run]) -> Iterator[Obstacle]:
+    """Return which files of runs git does not store as they are: filtered, or kept by Git LFS."""
     for name, path in list_filters(root, runs).items():
         what = f"git puts {path} through the filter {name}: what it stores cannot be merged"
         yield Obstacle(what, _way_past_filter(root, path, name))

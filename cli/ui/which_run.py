@@ -241,12 +241,12 @@ def _unfinished_runs(root: str) -> list[tuple[Run, dict[str, Any]]]:
     """List the unfinished runs with their states, without those claimed in other work trees."""
     return [
         (run, state)
-        for run, state in _with_states(_runs_in_tree(root))
+        for run, state in _with_states(runs_in_tree(root))
         if state.get("status") in progress.ACTIVE and claimed_in_worktree(root, run.run_id) is None
     ]
 
 
-def _runs_in_tree(root: str) -> Iterator[Run]:
+def runs_in_tree(root: str) -> Iterator[Run]:
     """Yield the work tree's runs, without those behind a link that leads out of it."""
     for run_id in run_ids(root):
         with suppress(InvalidRunId):

@@ -138,6 +138,17 @@ def test_a_filter_that_comes_before_ours_is_named_with_its_file(one: Clone, plac
     assert "remove the rule with `filter=lfs`" in one.faber("init", "--git-only").stderr
 
 
+@pytest.mark.parametrize("command", [["init", "--git-only"], ["uninstall"]], ids=["init", "uninstall"])
+def test_a_folder_of_runs_that_leads_out_of_the_project_stops_neither(one: Clone, command: list[str]) -> None:
+    outside = one.root.parent / "outside" / "a-run"
+    outside.mkdir(parents=True)
+    (outside / "state.json").write_text('{"run_id": "a-run"}')
+    (one.root / ".fractary/faber/runs").symlink_to(outside.parent)
+    (one.root / ATTRIBUTES).write_text("")
+    one.faber(*command)
+    assert [path.name for path in outside.iterdir()] == ["state.json"]
+
+
 # --- what git does not look at
 
 

@@ -103,8 +103,6 @@ def make_ready(desk: Desk, run: str, one: PullRequest | None, branch: str, clien
     team, chance = desk.team, desk.team.chance
     kind = kind_of(desk.machine, "one run")
     how = chance.choice(("run finish", "run finish", "FABER", "FABER", "FABER, not sealed", "seal --ready", "later"))
-    if how == "seal --ready" and not team.has_ready:
-        how = "run finish"
     if how == "later":  # a draft is opened first
         desk.push(branch)
         one = one or team.site.open(branch, kind, is_ready=False)

@@ -9,8 +9,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from support.command import run_command
-
 from team.machine import BEGIN, Answer, Clock, Machine
 from team.programs import OLD
 from team.site import Site
@@ -89,15 +87,10 @@ class Team:
     def new_run(self, who: str) -> str:
         return f"p-{self.new_name('')}-run-{who}"
 
-    def help(self, program: Program) -> str:
-        done = run_command([program.command, "seal", "--help"], capture_output=True, text=True, check=True)
-        return str(done.stdout)
-
     # The beginning
 
     def _begin(self, programs: dict[str, Program], *, has_old: bool) -> None:
         this = programs["this"]
-        self.has_ready = "--ready" in self.help(this)
         first = self._add("laptop", this, seals_by="hook")
         root = first.main
         root.mkdir(parents=True)
