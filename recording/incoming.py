@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 
 ENDS = ("PreCompact", "SessionEnd")
-TIMESTAMP = 10  # characters, with which an event's id begins
 NO_SESSION = "this client has no session on"
 
 
@@ -273,9 +272,9 @@ class IncomingCall:
         No start is recorded on such a run, so the PreCompact must be the last delivery of it that was seen here.
         """
         end = sessions.uncompacted_end(view.log, caller["client"], caller["writer"], caller["pid"])
-        if end is None or self.seen is None or end["event"].get("session_id") != session_id:
+        if end is None or end["event"].get("session_id") != session_id:
             return False
-        return end["id"][:TIMESTAMP] == clock.event_id(self.seen.last_at, bytes(10))[:TIMESTAMP]
+        return subject.is_last_heard(end, self.seen)
 
     def _pass_over(self) -> list[Draft]:
         """Warn that a call changes nothing, as a client sends one that only lists its plugins; return no fact."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.clock import event_id, seconds_of
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.runs.active import active_run
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.active import ActiveRun
     from faber_ledger.runs.clients import SeenClient
 
+TIMESTAMP = 10  # characters, with which an event's id begins
 # Hooks that are installed twice start at the same time. A client that is killed and resumed within seconds sends the
 # same bytes again: only its process tells the two apart. A compaction that failed can be asked for again at once.
 REPEAT_SECONDS = 2
@@ -198,6 +199,11 @@ def was_seen_at_work(seen: SeenClient | None, state: dict[str, Any]) -> bool:
     """Return whether a client was seen in this clone before a finished run was finished; not, if that is unknown."""
     finished_at = seconds_of(state.get("completed_at") or state.get("updated_at"))
     return seen is not None and finished_at is not None and seen.first_at < finished_at
+
+
+def is_last_heard(recorded: Recorded, seen: SeenClient | None) -> bool:
+    """Return whether a recorded delivery of a client is the last that was seen of it in this clone."""
+    return seen is not None and recorded["id"][:TIMESTAMP] == event_id(seen.last_at, bytes(10))[:TIMESTAMP]
 
 
 def open_sessions_of(view: View, client: str | None, writer: str) -> list[str]:

@@ -17,9 +17,11 @@ from faber_ledger.recording import sessions
 from faber_ledger.recording.checkout import checkout_after, checkout_at_end
 from faber_ledger.recording.environment import EnvironmentQuery
 from faber_ledger.recording.recording import Recording
+from faber_ledger.recording.subject import is_last_heard
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, check_not_claimed_elsewhere
 from faber_ledger.runs.active_file import remember_use
+from faber_ledger.runs.clients import seen_client
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import FINISHED, phase_statuses
 from faber_ledger.runs.run import Run, find_root, find_run
@@ -120,12 +122,18 @@ def _has_session_to_end(run: Run) -> bool:
 def _session_to_end(recording: Recording, caller: Caller, reason: Reason) -> str | None:
     """Return the open session, else the one of this client that ended for a compaction which has not come.
 
-    On a finished run no start is recorded, so that a compaction may have come.
+    On a finished run no start is recorded, so that a compaction has come if anything else was seen of the client since.
     """
     current = blocks.newest_open(recording.blocks)
-    if current is not None or reason == "compaction" or recording.state.get("status") in FINISHED:
+    if current is not None or reason == "compaction" or caller["client"] is None:
         return current
-    return sessions.uncompacted_session(recording.view, caller)
+    end = sessions.uncompacted_end(recording.view.log, caller["client"], caller["writer"], caller["pid"])
+    if end is None:
+        return None
+    is_finished = recording.state.get("status") in FINISHED
+    if is_finished and not is_last_heard(end, seen_client(recording.run.root, caller["client"])):
+        return None
+    return sessions.session_ended_by(end)
 
 
 def _show_nothing_to_end(run: Run, recording: Recording, is_written: bool, as_json: bool) -> None:

@@ -131,6 +131,19 @@ def test_an_end_replaces_the_compactions_on_a_finished_run_that_another_client_w
     project.assert_projected()
 
 
+@pytest.mark.parametrize("followed_by", [[], [COMPACT]])
+def test_session_save_on_a_finished_run_ends_the_session_whose_compaction_has_not_come(
+    project: Project, followed_by: list[str]
+) -> None:
+    project.deliver(STARTUP, **me())
+    project.put_state(project.state | {"status": "completed", "completed_at": "2030-01-01T00:00:00Z"})
+    for recorded in [PRE, *followed_by]:
+        project.deliver(recorded, **me())
+    project.faber("session-save", env=IN_CLIENT)
+    assert reasons(project) == ["compaction" if followed_by else "manual"]
+    project.assert_projected()
+
+
 @pytest.mark.parametrize("followed_by", [[POST], [COMPACT], [POST, COMPACT]])
 def test_the_end_of_a_compaction_that_came_stays_on_a_finished_run(project: Project, followed_by: list[str]) -> None:
     project.deliver(STARTUP, **me())
