@@ -568,11 +568,16 @@ def _end_adopted(subject: Subject) -> list[Fact]:
 
 def _goes_on(clone: Clone, call: Delivery, session: str, log: list[Event]) -> bool:
     # Row 12: "The end it recorded stands until the client is heard of again without a new start; a later end of the
-    # same session then replaces it". A start on a finished run is not in the log: only what was seen of the client.
-    seen = clone.clients.get(call.client)
+    # same session then replaces it".
     ends = [event for event in log if event.type == "session_ended" and event.client == call.client and event.is_ours]
-    is_last = bool(ends) and ends[-1].session == session and seen is not None and seen.last_at == ends[-1].at
+    is_last = bool(ends) and ends[-1].session == session and _is_last_heard(clone, call.client, ends[-1])
     return is_last and _uncompacted(log, call.client, call.pid)
+
+
+def _is_last_heard(clone: Clone, client: str | None, event: Event) -> bool:
+    # A start on a finished run is not in the log: only what was seen of the client tells that one came.
+    seen = clone.clients.get(client or "")
+    return seen is not None and seen.last_at == event.at
 
 
 def _session_of(clone: Clone, call: Delivery, run: str, log: list[Event]) -> str | None:
@@ -712,10 +717,11 @@ def save(clone: Clone, root: str, client: str | None, pid: str | None, at: int) 
     log = tree.logs.get(active.run, [])
     session = open_sessions(log)[-1].session if open_sessions(log) else None
     # Row 12: "The end it recorded stands until the client is heard of again without a new start; a later end of the
-    # same session then replaces it in the projection." A start on a finished run is not in the log: there the end that
-    # stands may be the last word.
-    if session is None and _uncompacted(log, client, pid) and _status(clone, tree, active.run) not in FINISHED:
-        session = [event for event in log if event.type == "session_ended" and event.client == client][-1].session
+    # same session then replaces it in the projection."
+    if session is None and _uncompacted(log, client, pid):
+        own = [event for event in log if event.type == "session_ended" and event.client == client and event.is_ours]
+        is_last = _is_last_heard(clone, client, own[-1])
+        session = own[-1].session if is_last or _status(clone, tree, active.run) not in FINISHED else None
     ended = ("session_ended", active.run, session, ("manual", at))
     done = Outcome(active.run, root, events=[ended] if session is not None else [])
     note(clone, None, at, done)
