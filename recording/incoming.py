@@ -259,7 +259,7 @@ class IncomingCall:
         return [*opening, end, *checkout_after(end, self.checkout)]
 
     def _has_begun(self, caller: Caller, state: dict[str, Any]) -> bool:
-        """Return whether the client must have a session on this run, though no start told us of it."""
+        """Return whether the client must have a session on this run, though no start of it came."""
         if caller["client"] is None:
             return False
         if self._is_finished(state):

@@ -70,7 +70,7 @@ def start_run(
         _fill_folder(run, plan, at, warn, worktree)
         left = _name_run(run)
     except BaseException:
-        # They did not exist before, and half a run, or one that nobody was told of, is useless.
+        # They did not exist before, and half a run, or one that was not reported, is useless.
         for folder in filter(None, (run.directory, kept_folder(root, run.run_id))):
             shutil.rmtree(folder, ignore_errors=True)
         raise

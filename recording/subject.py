@@ -182,7 +182,7 @@ def find_session(view: View, caller: Caller, seen: SeenClient | None) -> str | N
 
 
 def infer_start(view: View, caller: Caller, seen: SeenClient | None, state: dict[str, Any]) -> float:
-    """Return when a client's session on this run must have begun that no start of it told us of.
+    """Return when a client's session on this run must have begun, if no start of it came.
 
     The latest of: the client's first delivery here, the run's start, the end of the run's previous session. One that is
     still open has lasted at least until its own start.

@@ -143,7 +143,7 @@ class ActiveRun:
 
     @property
     def shown_line(self) -> str:
-        """What user and agent are told of a run that is shown, not used."""
+        """The line for user and agent about a run that is shown, not used."""
         return shown_line(self.run_id or "")
 
     def why(self) -> str:
@@ -274,7 +274,7 @@ def _is_in_conflict(run: Run) -> bool:
 
 
 def shown_line(run_id: str) -> str:
-    """Return what user and agent are told of a run that is shown, not used."""
+    """Return the line for user and agent about a run that is shown, not used."""
     return (
         f"the FABER run {run_id} came with git and was never used in this clone, so nothing is recorded on it;"
         f" `faber-ledger run resume {run_id}` makes it active here"

@@ -39,7 +39,7 @@ def is_finished_and_committed(run: Run, state: JsonText) -> bool:
 
 
 def bring_up_to_date(kept: Run, run: Run, state: JsonText, warn: Callable[[str], None]) -> None:
-    """Give a kept run the events of the run's ledger that it lacks, and the other tools' keys of the run's state.
+    """Copy to a kept run the events of the run's ledger that it lacks, and the other tools' keys of the run's state.
 
     The run's backup of its state is removed if the state shows what its log says: no event comes that would do it. The
     caller holds the locks of both. Raises as `open_log`, and LedgerError and sqlite3.Error if the two logs cannot be

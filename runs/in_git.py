@@ -201,7 +201,7 @@ class GitSurvey:
 
     @property
     def is_interrupted(self) -> bool:
-        """Return whether no branch is checked out because git rebases or bisects, and would refuse another branch."""
+        """Whether no branch is checked out because git rebases or bisects, and would refuse another branch."""
         tree = work_tree_of(self.root) if self.branch is None else None
         return tree is not None and any([os.path.lexists(os.path.join(tree.own, name)) for name in INTERRUPTED])
 

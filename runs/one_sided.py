@@ -50,7 +50,7 @@ def find_left_out(conflicts: list[Conflict], operation: Operation, *, keep: bool
 
 
 def _is_gone(run: Run, conflicts: list[Conflict]) -> bool:
-    """Return whether both sides have deleted all files in conflict of a run, and HEAD has no other."""
+    """Return whether both sides have deleted a run's files in conflict, and HEAD has no other of its files."""
     own = [one for one in conflicts if one.run is not None and one.run.run_id == run.run_id]
     return all([one.is_gone for one in own]) and not any([_is_in_head(run, path) for path in run.required_paths])
 

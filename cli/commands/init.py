@@ -120,10 +120,9 @@ def init(
         make_changes(changes)
         make_settings(root, config)
     if config:
-        found = [
-            *list_unseen(root),
-            *(() if dry_run else list_altered(root, [*runs_in_tree(root)])),
-        ]  # the lines of a dry run are not there
+        found = [*list_unseen(root)]
+        if not dry_run:  # else our attributes are not written yet
+            found += list_altered(root, [*runs_in_tree(root)])
         notes += [f"{obstacle.what}; {obstacle.hint}" for obstacle in found]
     notes += [git_says] if git_says else []
     if setting is not None and is_ignored(root, PATH):

@@ -26,7 +26,7 @@ DAYS = 7
 LARGEST = 1024 * 1024
 NEWEST = 200
 SHOWN = 3
-# Reported elsewhere; or nothing to mend, as the end that a client sends after it has listed its plugins.
+# Reported elsewhere; or nothing to fix, as the end that a client sends after it has listed its plugins.
 QUIET = ("No active workflow found", "❌ ERROR: Required artifact", "⚠️ WARNING:", NO_SESSION)
 WRITTEN_OVER = "state.json differed from the ledger"
 SLOW = ("more than", "longer than", "took too long")

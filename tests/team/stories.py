@@ -140,7 +140,8 @@ def get_merged(desk: Desk, one: PullRequest) -> Iterator[None]:
     way = chance.choice(WAYS)
     for _ in range(5):
         found = team.site.merge(one, way)
-        team.say(f"the site merges #{one.number} by {way}{f': in conflict: {chr(44).join(found)}' if found else ''}")
+        outcome = f": in conflict: {', '.join(found)}" if found else ""
+        team.say(f"the site merges #{one.number} by {way}{outcome}")
         if not found:
             team.counts[f"merged by {way}"] += 1
             team.counts[f"merged, {one.kind}"] += 1
