@@ -245,10 +245,11 @@ def _choose(words: list[Word]) -> Word | None:
 
 
 def _decide_without_file(root: str, claim: Name | None, reason: str) -> ActiveRun:
-    """Return the claimed run if our put-back removed the active file, or if git took it away together with the run.
+    """Return the claimed run if a put-back removed the active file, or if git took it away together with the run.
 
-    After the latter, the index lacks the file, or a sparse checkout leaves it out. The run's own files may be there in
-    conflict, as where its change is picked to a branch that lacks it.
+    A put-back of another clone comes with a pull or a merge. Where git took the file, the index lacks it, or a sparse
+    checkout leaves it out. The run's own files may be there in conflict, as where its change is picked to a branch that
+    lacks it.
     """
     none = ActiveRun(root, [], None, reason_none=reason)
     if claim is None:
@@ -260,12 +261,17 @@ def _decide_without_file(root: str, claim: Name | None, reason: str) -> ActiveRu
     if not is_run_id(word.run_id):
         return none
     run = find_run(root, word.run_id)
-    if not (_is_in_conflict(run) if run.is_recorded() else kept_run(root, word.run_id)):
+    if not run.is_recorded() and not kept_run(root, word.run_id):
         return none
     listed = GitQuery(["ls-files", "-t", "--", *ACTIVE_FILES], root).answer()
     if listed is None or any([not line.startswith("S ") for line in listed.splitlines()]):
         return none
-    return ActiveRun(root, [word], word)
+    if not run.is_recorded() or _is_in_conflict(run):
+        return ActiveRun(root, [word], word)
+    from faber_ledger.runs import reflog  # asks git; rarely needed
+
+    is_put_back = any([reflog.was_taken_away(root, file, claim.run_id) for file in ACTIVE_FILES])
+    return ActiveRun(root, [word], word, is_put_back=True) if is_put_back else none
 
 
 def _is_in_conflict(run: Run) -> bool:

@@ -73,6 +73,8 @@ def put_back(run: Run, warn: Callable[[str], None]) -> list[str]:
     there = _read_entries(top, "ls-tree", "-z", "--full-tree", base, "--", *again)
     carried = [path for path in again if path in index or path in there or not _is_ignored(top, path)]
     changed = [path for path in carried if _may_replace(run, paths[path], index.get(path), there.get(path))]
+    for path in [path for path in carried if path in named and path in there and there[path].content is None]:
+        warn(f"note: {paths[path]} still names {run.run_id}: what the branch started from has no regular file there")
     if changed:
         _claim(run, top, {paths[path]: there.get(path) for path in changed})
         written = {path: paths[path] for path in changed if not _is_absent(top, path, index)}

@@ -91,6 +91,22 @@ def find_origin(root: str, file: str, name: str) -> tuple[str, float]:
     return BROUGHT, inf  # by something that the reflog does not reach
 
 
+def was_taken_away(root: str, file: str, name: str) -> bool:
+    """Return whether git took away an active file that named a run, as by a pull of another clone's put-back.
+
+    An ordinary commit made here, or a tool that removed the file, did not.
+    """
+    tree = work_tree_of(root)
+    moves = _join_rebases(read_moves(os.path.join(tree.own, "logs", "HEAD"))) if tree is not None else []
+    names = _names_in(root, file, ["", "HEAD", *_commits_of(moves)], _read_active_file)
+    if names is None or names[""] or names["HEAD"]:
+        return False
+    for move in moves:
+        if not move.is_first and name in names[move.old] and name not in names[move.new]:
+            return _origin_of(move.message) != WRITTEN
+    return False
+
+
 def _is_put_back(
     root: str, file: str, name: str, move: Move | None, moves: list[Move], names: dict[str, Collection[str]]
 ) -> bool:

@@ -209,6 +209,19 @@ def brought_by(tree: Tree, number: int) -> Head | None:
     return came if came is not None and came.verb in GIT_VERBS else None
 
 
+def is_taken_away(tree: Tree, run: str) -> bool:
+    """Return whether the last step of HEAD that took an active file's name of a run away was no ordinary commit."""
+    for number in range(len(tree.files)):
+        if tree.heads and tree.heads[-1].names[number] is not None:
+            continue
+        for before, after in zip(tree.heads[-2::-1], tree.heads[:0:-1], strict=True):
+            if before.names[number] == run != after.names[number]:
+                if after.verb in GIT_VERBS:
+                    return True
+                break
+    return False
+
+
 def step_of(tree: Tree, number: int) -> Head | None:
     """Return the step of HEAD since which each commit has what an active file names; None if it is not committed."""
     file = tree.files[number]
@@ -266,8 +279,11 @@ def active_run(clone: Clone, tree: Tree, *, is_alone: bool = False) -> Active:
             return Active(claimed, True, tree.claim[1])
     if all(file.name is None for file in tree.files):
         # "No file at all: no run is active (SPEC, Hook Access), unless git took it away: our put-back removed it, or
-        # the index lacks it and the run's folder is gone as well; then the claim stands."
-        if tree.claim is None or any(file.in_index is not None for file in tree.files) or tree.claim[0] in tree.states:
+        # the index lacks it and the run's folder is gone as well; then the claim stands." The put-back of another clone
+        # comes with a commit that git brings.
+        if tree.claim is None or any(file.in_index is not None for file in tree.files):
+            return Active(None)
+        if tree.claim[0] in tree.states and not is_taken_away(tree, tree.claim[0]):
             return Active(None)
         claimed, at = tree.claim
         return Active(claimed if state_of(clone, tree, claimed) else None, True, at)

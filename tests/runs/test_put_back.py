@@ -640,3 +640,54 @@ def test_a_project_in_a_folder_of_the_repository_has_its_own_file(ann: Developer
     one.git("commit", "-qm", "ready")
     assert one.git("ls-tree", "--name-only", "HEAD", ACTIVE) == ""
     assert (one.git("status", "--porcelain"), one.active) == ("", "mine")
+
+
+@pytest.mark.parametrize("how", ["pull", "merge", "rebase", "checkout"])
+def test_another_clones_put_back_leaves_this_work_tree_on_its_run(site: Site, ann: Developer, how: str) -> None:
+    ann.start("mine")
+    ann.git("push", "-q", "-u", "origin", "mine")
+    bob = Developer.of(site, "bob")
+    bob.git("checkout", "-q", "mine")
+    bob.faber("run", "resume", "mine")
+    assert f"put back {ACTIVE}" in bob.faber("seal", "--ready").stdout
+    bob.commit("ready")
+    bob.git("push", "-q", "origin", "HEAD:mine")
+    if how == "checkout":
+        ann.git("fetch", "-q")
+        ann.git("checkout", "-q", "-b", "next", "origin/mine")
+    else:
+        if how != "pull":
+            (ann.root / "code").write_text("more")
+            ann.commit("code")
+        ann.git("pull", "-q", {"pull": "--ff-only", "merge": "--no-rebase", "rebase": "--rebase"}[how])
+    assert not (ann.root / ACTIVE).exists()
+    assert ann.active == "mine"
+    printed, _ = ann.hook("SessionStart", "another", source="startup")
+    assert "additionalContext" in printed
+    assert "mine" in printed
+    # An active file that somebody removes here by an ordinary commit makes no run active.
+    ann.faber("run", "resume", "mine")
+    ann.commit("named again")
+    ann.git("rm", "-q", ACTIVE)
+    ann.git("commit", "-qm", "removed")
+    assert ann.active is None
+
+
+@pytest.mark.parametrize("kind", ["link", "directory"])
+def test_what_is_no_file_in_the_merge_base_is_left_and_said(site: Site, kind: str) -> None:
+    ann = Developer.of(site, "ann")
+    path = ann.root / ACTIVE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "link":
+        path.symlink_to("elsewhere")
+    else:
+        path.mkdir()
+        (path / "file").write_text("")
+    ann.git("add", "-A")
+    ann.git("commit", "-qm", "odd")
+    ann.git("push", "-q", "origin", "HEAD:main")
+    ann.git("rm", "-qr", ACTIVE)
+    ann.faber("run", "start", "--work-id", "1", "--run-id", "mine", "--yes")
+    ann.commit("mine")
+    assert f"{ACTIVE} still names mine" in ann.faber("seal", "--ready").stderr
+    assert path.read_text() == "mine\n"
