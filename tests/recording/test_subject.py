@@ -453,12 +453,6 @@ def test_a_start_says_why_an_active_file_is_not_used(project: Project) -> None:
     assert project.deliver(END).output == b""
 
 
-def test_a_clone_that_was_never_set_up_is_told_once(project: Project) -> None:
-    project.active_path.unlink()
-    assert "`faber-ledger init --git-only`" in (project.deliver(START).message or "")
-    assert project.deliver(START).output == b""
-
-
 def test_a_clone_that_is_set_up_is_told_nothing(project: Project) -> None:
     assert project.faber("init", "--git-only").returncode == 0
     project.active_path.unlink()
