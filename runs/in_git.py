@@ -48,7 +48,7 @@ class InGit:
     `events` are those that the run's log has here. Of them `committed` are in the last commit, and `pushed` in a
     remote-tracking branch (None also without a remote). `to_pull` are others, which only the branch `newer` has; None
     with a branch are some, without one it is unknown. If `is_kept`, the work tree lacks the run, and `committed` counts
-    the commits of all branches.
+    the commits of all branches; it `is_left_out` if the branch has the run, and a sparse checkout does not.
     """
 
     def __init__(self, events: int) -> None:
@@ -58,6 +58,7 @@ class InGit:
         self.to_pull: int | None = None
         self.newer: Branch | None = None
         self.is_kept = False
+        self.is_left_out = False
         self.is_untracked = False
         self.is_unmerged = False
         self.is_state_committed = True
@@ -244,6 +245,7 @@ class GitSurvey:
         own, branches = in_file | alone, self._read_far() if alone else self._near
         found = InGit(len(own))
         found.is_kept = run.is_kept
+        found.is_left_out = run.is_kept and head is not None and change == CLEAN
         found.is_untracked = change == UNTRACKED
         found.is_unmerged = UNMERGED in (change, self._changes.get(state))
         found.is_state_committed = run.is_kept or state not in self._changes

@@ -10,6 +10,7 @@ import click
 from faber_ledger.cli.setup.ignored import files_that_travel, is_left_out
 from faber_ledger.cli.setup.tracking import stage
 from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.git_words import hint_if_left_out
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import check_in_tree, project_again, runs_with_ledgers
@@ -119,7 +120,9 @@ def _nothing_to_seal(root: str, active: ActiveRun) -> str | None:
         run = find_run(root, active.run_id)
     except InvalidRunId as error:
         return error.message
-    return None if os.path.lexists(run.ledger_path) else f"the active run {active.run_id} has no ledger here"
+    if os.path.lexists(run.ledger_path):
+        return None
+    return hint_if_left_out(root, run) or f"the active run {active.run_id} has no ledger here"
 
 
 def _check_settled(root: str, top: str) -> None:

@@ -12,6 +12,7 @@ from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
 from faber_ledger.cli.doctor.patient import has_false_journal
 from faber_ledger.cli.reports.project import project_run
 from faber_ledger.cli.setup.tracking import is_not_checked_out
+from faber_ledger.cli.ui.git_words import hint_if_left_out
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.ledger import BACKUP_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
@@ -47,7 +48,7 @@ MOST_ENTRIES = 20_000
 
 def runs_folder_is_one(patient: Patient) -> Iterator[Finding]:
     """Check that the folders of runs are folders in the project, and that no run has several places."""
-    if not os.path.isdir(os.path.join(patient.root, ".fractary")):
+    if not os.path.isdir(os.path.join(patient.root, ".fractary")) and hint_if_left_out(patient.root) is None:
         yield Finding("note", "there is no .fractary yet: no run has been started here", "run `faber-ledger run start`")
     for runs in RUNS:
         path = os.path.join(patient.root, *runs.split("/"))

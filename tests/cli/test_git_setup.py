@@ -208,6 +208,31 @@ def test_a_sparse_clone_names_what_brings_its_runs(one: Clone) -> None:
     sparse.faber("run", "resume", RUN)
 
 
+def test_a_run_that_a_sparse_checkout_takes_away_is_brought_back_by_the_command_that_is_named(one: Clone) -> None:
+    (one.root / "src").mkdir()
+    (one.root / "src" / "a.py").write_text("")
+    one.commit("code")
+    committed = len(one.ids())
+    one.git("sparse-checkout", "set", "src")
+    one.deliver("session-start", "second", hook_event_name="SessionStart", source="startup")
+    add = "git sparse-checkout add .fractary"
+    done = one.faber("seal")  # a pre-commit hook calls it, and must not stop a commit of code
+    assert (done.stdout.startswith("nothing to seal"), f"run `{add}`" in done.stdout) == (True, True)
+    for command in (("seal", RUN), ("run", "finish")):
+        error = one.faber(*command, code=10).stderr
+        assert (f"run `{add}`" in error, "run resume" in error) == (True, False)
+    text = doctor(one)
+    for other in ("there is no .fractary yet", "on branches that are not checked out"):
+        assert other not in text
+    line = next(line for line in one.faber("status").stdout.splitlines() if line.startswith("In git: "))
+    assert line.startswith(f"In git: {committed} of {len(one.kept_ids())} events committed, the sparse checkout of")
+    assert line.endswith(f": `{add} && faber-ledger seal && git commit`")
+    one.git(*add.split()[1:])
+    one.faber("seal")
+    one.git("commit", "-qm", "sealed")
+    assert "In git" not in one.faber("status").stdout
+
+
 # --- autoStash
 
 
