@@ -124,12 +124,12 @@ def block_lines(purpose: str, *lines: str) -> tuple[str, ...]:
 
 
 def with_block(content: bytes, block: tuple[str, ...], *, after_first_line: bool = False) -> bytes:
-    """Return a file's content with the block, which replaces an older one; else at the end or after the first line."""
+    """Return a file's content with the block, in place of older ones; else at the end or after the first line."""
     newline = b"\r\n" if b"\r\n" in content else b"\n"
     text = newline.join([line.encode() for line in block])
-    span = _block(content)
+    span = _block(content, block)
     if span:
-        return content[: span[0]] + text + content[span[1] :]
+        return content[: span[0]] + text + without_block(content[span[1] :], block)
     if after_first_line:
         first, end, rest = content.partition(b"\n")
         return first + (end or b"\n") + text + newline + rest
@@ -138,12 +138,12 @@ def with_block(content: bytes, block: tuple[str, ...], *, after_first_line: bool
     return content + text + newline
 
 
-def without_block(content: bytes) -> bytes:
-    """Return a file's content as it was before `with_block`."""
-    span = _block(content)
+def without_block(content: bytes, block: tuple[str, ...] = ()) -> bytes:
+    """Return a file's content as it was before `with_block`; where the end of a block is missing, `block` tells it."""
+    span = _block(content, block)
     if not span:
         return content
-    before, after = content[: span[0]], content[span[1] :]
+    before, after = content[: span[0]], without_block(content[span[1] :], block)
     if after:
         return before + after.removeprefix(b"\r").removeprefix(b"\n")
     return before.removesuffix(b"\n").removesuffix(b"\r")
@@ -154,8 +154,22 @@ def has_block(content: bytes) -> bool:
     return _block(content) is not None
 
 
-def _block(content: bytes) -> tuple[int, int] | None:
-    """Find our block: from the start of its first marker to the end of its last one."""
+def _block(content: bytes, block: tuple[str, ...] = ()) -> tuple[int, int] | None:
+    """Find our block: from the start of its first marker to the end of its last one.
+
+    Without its end line it ends before the first line that is not of `block`, and does not name faber-ledger.
+    """
     start = content.find(START)
-    end = content.find(LAST.encode(), max(start, 0))
-    return (start, end + len(LAST)) if 0 <= start < end else None
+    if start < 0:
+        return None
+    end = content.find(LAST.encode(), start)
+    if end >= 0 and content.find(START, start + 1, end) < 0:
+        return start, end + len(LAST)
+    first, *others = content[start:].splitlines(keepends=True)
+    end = start + len(first)
+    for line in others:
+        is_ours = line.strip().decode(errors="replace") in [ours.strip() for ours in block] or b"faber-ledger" in line
+        if line.startswith(START) or not is_ours:
+            break
+        end += len(line)
+    return start, start + len(content[start:end].rstrip(b"\r\n"))

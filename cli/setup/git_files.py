@@ -65,5 +65,5 @@ def git_file_change(root: str, name: str, *, remove: bool = False) -> FileChange
         raise LedgerError(message, hint="replace the link with the folder itself")
     before = read_file(path)
     if remove:
-        return FileChange(path, before, without_block(before or b"") or None if before else before)
+        return FileChange(path, before, without_block(before or b"", FILES[name]) or None if before else before)
     return FileChange(path, before, with_block(before or b"", FILES[name]))

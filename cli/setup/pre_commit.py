@@ -28,7 +28,7 @@ def pre_commit_change(root: str, top: str, *, remove: bool = False) -> FileChang
     path = _hook_path(root)
     before = read_file(path)
     if remove:
-        after = without_block(before) if before is not None else None
+        after = without_block(before, BLOCK) if before is not None else None
         return FileChange(path, before, None if after == ALONE and before != ALONE else after)
     _check_own_folder(path, root, top)
     if before is not None and not has_block(before):

@@ -93,6 +93,26 @@ def test_older_lines_are_named_by_doctor_and_renewed_by_init(one: Clone, older: 
     assert "git.attributes:" not in doctor(one)
 
 
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("name", [ATTRIBUTES, ".fractary/.gitignore"])
+def test_lines_without_their_end_line_are_renewed_at_once(one: Clone, name: str, ending: str) -> None:
+    path = one.root / name
+    whole = path.read_bytes().replace(b"\n", ending.encode())
+    cut = whole.removesuffix((LAST.strip() + ending).encode())
+    mine = f"/mine -text{ending}".encode()
+    renewed = mine + whole + mine
+    path.write_bytes(mine + cut + mine)
+    assert f"our lines in {name} are older" in doctor(one)
+    one.faber("init", "--git-only")
+    assert path.read_bytes() == renewed
+    path.write_bytes(mine + cut + mine + whole)  # as an older version wrote them below
+    one.faber("init", "--git-only")
+    assert path.read_bytes() == renewed
+    path.write_bytes(mine + cut + mine)
+    one.faber("uninstall")
+    assert path.read_bytes() == mine + mine
+
+
 def test_the_lines_that_0_1_1_wrote_are_renewed(tmp_path: Path) -> None:
     with tarfile.open(FIXTURE) as packed:
         packed.extractall(tmp_path, filter="data")
