@@ -13,13 +13,15 @@ from faber_ledger.runs.run import ACTIVE_FILES, LARGEST_STATE, LEDGER, STATE, Ru
 from faber_ledger.runs.state_file import stopped_merge
 
 BASE, OURS, THEIRS = "1", "2", "3"  # git's stages of a file in conflict
+LINK = b"120000"  # git's mode of a link
 
 
 class Conflict(NamedTuple):
     """A file in conflict: its path from the project's root, its run (None: the active file), its blobs by stage.
 
     `kind` is one of `RUN_FILES`, whatever the file's name is; empty for the active file. A file that has conflict
-    markers, and is not in conflict in the index, has no blobs; `marked` is its content.
+    markers, and is not in conflict in the index, has no blobs; `marked` is its content. Nor has a side that is a link,
+    whose stages are `links`: we write none, and follow none.
     """
 
     path: str
@@ -27,6 +29,7 @@ class Conflict(NamedTuple):
     kind: str
     blobs: dict[str, str]
     marked: bytes | None = None
+    links: frozenset[str] = frozenset()
 
     @property
     def is_ledger(self) -> bool:
@@ -64,11 +67,17 @@ def find_conflicts(root: str, top: str) -> list[Conflict]:
     prefix = os.path.relpath(os.path.realpath(root), os.path.realpath(top)).replace(os.sep, "/") + "/"
     prefix = prefix.removeprefix("./")
     blobs: dict[str, dict[str, str]] = {}
+    links: dict[str, set[str]] = {}
     for entry in git("ls-files", "-u", "-z", at=top).split(b"\0"):
         described, tab, name = entry.partition(b"\t")
-        if tab and described.startswith(b"100"):  # we write no links, so a link is not ours
-            _, blob, stage = described.decode().split(" ")
-            blobs.setdefault(os.fsdecode(name), {})[stage] = blob
+        if not tab or not described.startswith((b"100", LINK)):  # nor is a submodule ours
+            continue
+        _, blob, stage = described.decode().split(" ")
+        sides = blobs.setdefault(os.fsdecode(name), {})
+        if described.startswith(LINK):
+            links.setdefault(os.fsdecode(name), set()).add(stage)
+        else:
+            sides[stage] = blob
     found = []
     for path, sides in blobs.items():
         inside = path.removeprefix(prefix)
@@ -76,8 +85,15 @@ def find_conflicts(root: str, top: str) -> list[Conflict]:
             continue
         run, kind = run_at(root, inside) or (None, "")
         if run is not None or inside in ACTIVE_FILES:
-            found.append(Conflict(inside, run, kind, sides))
+            found.append(Conflict(inside, run, kind, sides, links=frozenset(links.get(path, ()))))
     return found
+
+
+def names_set_aside(root: str, conflict: Conflict) -> list[str]:
+    """Return the other names, from the project's root, that git gave a side's file where the other side has a link."""
+    listed = git("ls-files", "-u", "-z", "--", os.path.dirname(conflict.path), at=root).split(b"\0")
+    names = [os.fsdecode(entry.partition(b"\t")[2]) for entry in listed]
+    return [*dict.fromkeys([name for name in names if name.startswith(f"{conflict.path}~")])]
 
 
 def paths_in_conflict(root: str) -> dict[str | None, list[str]]:

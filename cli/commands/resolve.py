@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sqlite3
 import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,7 +27,16 @@ from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import state_write
 from faber_ledger.runs.active import theirs_is_claimed_here
 from faber_ledger.runs.clone import is_recovery_due
-from faber_ledger.runs.conflicts import OURS, THEIRS, Conflict, base_of_markers, find_conflicts, find_marked, read_here
+from faber_ledger.runs.conflicts import (
+    OURS,
+    THEIRS,
+    Conflict,
+    base_of_markers,
+    find_conflicts,
+    find_marked,
+    names_set_aside,
+    read_here,
+)
 from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.git_operation import Operation, stopped_operation
 from faber_ledger.runs.one_sided import find_left_out, leave_out
@@ -109,6 +119,7 @@ def resolve(dry_run: bool, keep: bool | None, takes_newer: bool, as_json: bool) 
     found = find_conflicts(root, top)
     known = {conflict.path for conflict in found}
     found += [conflict for conflict in find_marked(root) if conflict.path not in known]
+    links, found = [one for one in found if one.links], [one for one in found if not one.links]
     operation = stopped_operation(root)
     left_out = find_left_out(found, operation, keep=keep)
     ends = {
@@ -122,6 +133,7 @@ def resolve(dry_run: bool, keep: bool | None, takes_newer: bool, as_json: bool) 
         else _resolve(root, conflict, operation, dry_run=dry_run, takes_newer=takes_newer)
         for conflict in found
     ]
+    results += [_describe_link(root, conflict, operation) for conflict in links]
     if not dry_run:
         _project(rest, results)
     show({"dry_run": dry_run, "files": results}, _lines(results, dry_run), as_json=as_json)
@@ -178,6 +190,20 @@ def _resolve(root: str, conflict: Conflict, operation: Operation, *, dry_run: bo
     except (LedgerError, sqlite3.Error) as error:
         result |= {"mended": False, "how": str(error)}
     return result
+
+
+def _describe_link(root: str, conflict: Conflict, operation: Operation) -> Result:
+    """Return the result of a file that is a link on one side: it is left, with the commands that take the file."""
+    how = "a link is in its place, which is not followed: "
+    revision = "HEAD" if OURS not in conflict.links else operation.other
+    if (THEIRS in conflict.links and OURS in conflict.links) or revision is None:
+        how += "end the merge with `git merge --abort`, or put a file there and stage it with `git add`"
+    else:
+        commands = [f"git checkout {revision[:12]} -- {shlex.quote(conflict.path)}"]
+        aside = names_set_aside(root, conflict)
+        commands += [f"git rm --quiet -- {' '.join([shlex.quote(name) for name in aside])}"] if aside else []
+        how += f"`{' && '.join(commands)}` takes the side with a file; then `faber-ledger resolve` again"
+    return {"path": conflict.path, "mended": False, "how": how, "keys": [], "is_link": True}
 
 
 def _unite(run: Run, conflict: Conflict, dry_run: bool) -> str:
@@ -368,7 +394,7 @@ def _lines(results: list[Result], dry_run: bool) -> Iterator[str]:
     if any(not result["mended"] for result in results):
         if any(result["keys"] and not result["mended"] for result in results):
             yield "the file has our value: edit it as you need, then stage it with `git add`"
-        if any(not result["mended"] and not result["keys"] for result in results):
+        if any(not (result["mended"] or result["keys"] or result.get("is_link")) for result in results):
             yield f"files that cannot be read are left: {UNREADABLE}"
 
 

@@ -211,3 +211,33 @@ def test_markers_behind_a_link_are_nobodys(tmp_path: Path, path: str) -> None:
     assert one.faber("resolve").stdout == "no files of runs are in conflict\n"
     assert here.is_symlink()
     assert (outside / Path(ACTIVE).name).read_text() == content
+
+
+@pytest.mark.parametrize("is_ours", [False, True], ids=["their link", "our link"])
+def test_a_side_that_is_a_link_is_left_with_the_commands_that_take_the_file(tmp_path: Path, is_ours: bool) -> None:
+    one = Clone.first(tmp_path / "one")
+    outside = tmp_path / "outside"
+    outside.write_text("{}")
+    one.git("checkout", "-qb", "linked")
+    one.state_path.unlink()
+    one.state_path.symlink_to(outside)
+    one.commit("a link")
+    one.git("checkout", "-q", "main")
+    one.advance("second")
+    state = one.state
+    if is_ours:
+        one.git("checkout", "-q", "linked")
+    one.git("merge", "-q", "main" if is_ours else "linked", code=1)
+    assert "faber-ledger resolve" in one.call(str(COMMAND), "project").stderr
+    for options in (["--dry-run"], []):
+        said = one.faber("resolve", *options, code=1).stdout
+        assert f"left      {STATE}: a link is in its place, which is not followed: `git checkout " in said
+        assert "git checkout --ours" not in said
+    assert outside.read_text() == "{}"
+    done = one.call("sh", "-c", said.split("`")[1])
+    assert done.returncode == 0, done.stderr
+    one.faber("resolve")
+    one.git("commit", "-qm", "merged")
+    assert (one.state, one.state_path.is_symlink()) == (state, False)
+    assert (outside.read_text(), one.git("status", "--porcelain")) == ("{}", "")
+    one.assert_sound()
