@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 
 from faber_ledger.files.change import FileChange, block_lines, has_block, read_file, with_block, without_block
 from faber_ledger.ledger.errors import LedgerError
@@ -11,24 +12,40 @@ from faber_ledger.runs.git_command import git
 
 ALONE = b"#!/bin/sh\n"
 SHELL = re.compile(rb"#! ?(/usr)?(/local)?/bin/(env (-S )?)?(ba|da|k|z)?sh\b")
-LINE = "faber-ledger seal </dev/null || exit $?"
-BLOCK = block_lines(
-    "prepares the active run for the commit",
-    "if command -v faber-ledger >/dev/null 2>&1; then",
-    f"  {LINE}",
-    "fi",
-)
+SEAL = "faber-ledger seal </dev/null"
+LINE = f"{SEAL} || exit $?"
+OURS = re.compile(rf"  ({re.escape(LINE)}|\[ ! -d .+ \|\| \(cd .+ && {re.escape(SEAL)}\) \|\| exit \$\?)")
+
+
+def _block(lines: list[str]) -> tuple[str, ...]:
+    start = "if command -v faber-ledger >/dev/null 2>&1; then"
+    return block_lines("prepares the active run for the commit", start, *lines, "fi")
+
+
+def _line_for(root: str, top: str) -> str:
+    """Return the line that seals a project's run; git runs the hook at the top of the repository."""
+    inside = os.path.relpath(os.path.realpath(root), os.path.realpath(top))
+    if inside == os.curdir:
+        return f"  {LINE}"
+    folder = shlex.quote(inside)
+    return f"  [ ! -d {folder}/.fractary ] || (cd ./{folder} && {SEAL}) || exit $?"
 
 
 def pre_commit_change(root: str, top: str, *, remove: bool = False) -> FileChange:
     """Return the change that puts our block at the beginning of the hook, or removes it, and the hook if it was ours.
 
+    Each project of the repository has a line in the block.
+
     Raises LedgerError for a hook that is not a shell script or not executable, and for a folder outside the repository.
     """
     path = _hook_path(root)
     before = read_file(path)
+    line = _line_for(root, top)
+    others = [one for one in os.fsdecode(before or b"").splitlines() if OURS.fullmatch(one) and one != line]
+    if remove and others and before is not None:
+        return FileChange(path, before, with_block(before, _block(others), after_first_line=True), executable=True)
     if remove:
-        after = without_block(before, BLOCK) if before is not None else None
+        after = without_block(before, _block([line])) if before is not None else None
         return FileChange(path, before, None if after == ALONE and before != ALONE else after)
     _check_own_folder(path, root, top)
     if before is not None and not has_block(before):
@@ -41,7 +58,12 @@ def pre_commit_change(root: str, top: str, *, remove: bool = False) -> FileChang
             raise LedgerError(
                 f"the hook {path} is switched off: it is not executable", hint="move it aside, or make it executable"
             )
-    return FileChange(path, before, with_block(before or ALONE, BLOCK, after_first_line=True), executable=True)
+    return FileChange(
+        path,
+        before,
+        with_block(before or ALONE, _block(sorted({*others, line})), after_first_line=True),
+        executable=True,
+    )
 
 
 def _hook_path(root: str) -> str:

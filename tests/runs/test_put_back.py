@@ -691,3 +691,33 @@ def test_what_is_no_file_in_the_merge_base_is_left_and_said(site: Site, kind: st
     ann.commit("mine")
     assert f"{ACTIVE} still names mine" in ann.faber("seal", "--ready").stderr
     assert path.read_text() == "mine\n"
+
+
+def test_the_pre_commit_hook_seals_each_project_of_a_repository(ann: Developer) -> None:
+    names = ("a", "b's $(touch x)")
+    for name in names:
+        (ann.root / name / ".fractary").mkdir(parents=True)
+        Developer(ann.root / name).faber("init", "--git-only", "--pre-commit")
+    ann.git("add", "-A")
+    ann.git("commit", "-qm", "projects")
+    ann.git("push", "-q", "origin", "HEAD:main")
+    ann.git("fetch", "-q")
+    ann.git("checkout", "-q", "-b", "mine")
+    projects = [Developer(ann.root / name) for name in names]
+    for project in projects:
+        project.faber("run", "start", "--work-id", "1", "--run-id", project.root.name[0], "--yes")
+    ann.commit("work")
+    for project in projects:
+        run = project.root.name[0]
+        assert project.git("ls-tree", "--name-only", "HEAD", ACTIVE) == f"{ACTIVE}\n"
+        state = project.root / f".fractary/runs/{run}/state.json"
+        state.write_text(json.dumps(json.loads(state.read_text()) | {"status": "completed"}, indent=2) + "\n")
+    ann.git("commit", "-qam", "complete")
+    for project in projects:
+        assert project.git("ls-tree", "--name-only", "HEAD", ACTIVE) == ""
+    assert not (ann.root / "x").exists()
+    hook = ann.root / ".git/hooks/pre-commit"
+    assert projects[0].faber("uninstall").returncode == 0
+    assert hook.read_text().count("faber-ledger seal") == 1
+    assert projects[1].faber("uninstall").returncode == 0
+    assert not hook.exists()
