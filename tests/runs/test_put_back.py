@@ -448,7 +448,10 @@ def test_without_a_merge_base_the_file_stays_and_a_line_says_so(site: Site, ann:
     ann.git("checkout", "-q", "--orphan", "mine")
     ann.faber("run", "start", "--work-id", "1", "--run-id", "mine", "--yes")
     ann.commit("alone")
-    assert "the remote's default branch is not known here: run `git fetch`, then" in ann.faber("seal", "--ready").stderr
+    assert (
+        "the remote's default branch is not known here: run `git remote set-branches origin '*' && git fetch`, then"
+        in ann.faber("seal", "--ready").stderr
+    )
     ann.git("fetch", "-q")
     assert "git knows no common commit of HEAD and refs/remotes/origin/main" in ann.faber("seal", "--ready").stderr
     assert ann.staged() == {ACTIVE: "mine\n"}
