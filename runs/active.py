@@ -248,8 +248,8 @@ def _decide_without_file(root: str, claim: Name | None, reason: str) -> ActiveRu
     """Return the claimed run if a put-back removed the active file, or if git took it away together with the run.
 
     A put-back of another clone comes with a pull or a merge. Where git took the file, the index lacks it, or a sparse
-    checkout leaves it out. The run's own files may be there in conflict, as where its change is picked to a branch that
-    lacks it.
+    checkout leaves it out. The run's own files may be there nevertheless: those with changes, which a sparse checkout
+    leaves, or those in conflict, as where its change is picked to a branch that lacks it.
     """
     none = ActiveRun(root, [], None, reason_none=reason)
     if claim is None:
@@ -266,7 +266,7 @@ def _decide_without_file(root: str, claim: Name | None, reason: str) -> ActiveRu
     listed = GitQuery(["ls-files", "-t", "--", *ACTIVE_FILES], root).answer()
     if listed is None or any([not line.startswith("S ") for line in listed.splitlines()]):
         return none
-    if not run.is_recorded() or _is_in_conflict(run):
+    if listed or not run.is_recorded() or _is_in_conflict(run):
         return ActiveRun(root, [word], word)
     from faber_ledger.runs import reflog  # asks git; rarely needed
 

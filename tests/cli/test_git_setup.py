@@ -253,6 +253,26 @@ def test_a_run_that_a_sparse_checkout_takes_away_is_brought_back_by_the_command_
     assert "In git" not in one.faber("status").stdout
 
 
+def test_a_run_whose_changed_files_a_sparse_checkout_leaves_stays_active(one: Clone) -> None:
+    (one.root / "src").mkdir()
+    (one.root / "src" / "a.py").write_text("")
+    one.commit("code")
+    one.deliver("session-start", "first", hook_event_name="SessionStart", source="startup")
+    one.git("sparse-checkout", "set", "src")
+    assert (one.state_path.exists(), (one.root / ACTIVE).exists()) == (True, False)
+    known = len(one.ids())
+    start = one.deliver("session-start", "second", hook_event_name="SessionStart", source="startup")
+    assert RUN in start.stdout.decode()
+    assert len(one.ids()) > known
+    assert one.faber("status").stdout.startswith(f"Run: {RUN}\n")
+    add = "git sparse-checkout add .fractary"
+    assert f"hint: run `{add}`\n" in one.faber("seal", code=1).stderr
+    one.git(*add.split()[1:])
+    one.faber("seal")
+    one.git("commit", "-qm", "sealed")
+    assert "In git" not in one.faber("status").stdout
+
+
 # --- autoStash
 
 
