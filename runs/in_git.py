@@ -215,6 +215,12 @@ class GitSurvey:
 
     # What is known of a run
 
+    def events_on_branches(self, run: Run) -> set[str] | None:
+        """Return the ids of a run's events that the last commit or a newer branch has; None if not known."""
+        place = self._places[run.run_id]
+        commits = [self.commit, *[one.commit for one in self._read_far()]]
+        return self._events_in(commits, place.shown(place.ledger_path)) if self.is_known else None
+
     def is_all_in(self, run: Run) -> bool:
         """Return whether git shows without a look into ledgers that nothing is missing; not if git ignores the run."""
         ledger, state = run.shown(run.ledger_path), run.shown(run.state_path)
@@ -232,14 +238,14 @@ class GitSurvey:
         """
         place = self._places[run.run_id]
         ledger, state = place.shown(place.ledger_path), place.shown(place.state_path)
-        in_file = _events_of_file(run.ledger_path)
+        in_file = events_of_file(run.ledger_path)
         head, change = self._blob(self.commit, ledger), self._changes.get(ledger, CLEAN)
         if in_file is None or (not run.is_kept and head is None and change == CLEAN):
             return None
         alone = (in_file if run.is_kept else _events_of_mirror(run) - in_file) if with_mirror else set()
         if alone:
             files = [one.ledger_path for one in runs_in_other_work_trees(place)]
-            alone = alone.difference(*[_events_of_file(path) or set() for path in files])
+            alone = alone.difference(*[events_of_file(path) or set() for path in files])
         if run.is_kept:
             in_file = set()
         own, branches = in_file | alone, self._read_far() if alone else self._near
@@ -273,7 +279,7 @@ class GitSurvey:
         if all([one.commit == self.commit for one in self._pulled]):
             return None
         place = self._places[run.run_id]
-        own = (_events_of_file(run.ledger_path) or set()) | _events_of_mirror(run)
+        own = (events_of_file(run.ledger_path) or set()) | _events_of_mirror(run)
         newer = self._find_newer(own, place.shown(place.ledger_path))
         return newer[0] if newer is not None else None
 
@@ -363,7 +369,7 @@ def _time_of_fetch(folder: str) -> float | None:
     return found.st_mtime if found.st_size else None
 
 
-def _events_of_file(path: str) -> set[str] | None:
+def events_of_file(path: str) -> set[str] | None:
     """Return the ids of a log's events; None if it cannot be read."""
     try:
         with Log.read(path) as log:
@@ -374,7 +380,7 @@ def _events_of_file(path: str) -> set[str] | None:
 
 def _events_of_mirror(run: Run) -> set[str]:
     path = mirror_path(run)
-    return (_events_of_file(path) if path is not None and os.path.isfile(path) else None) or set()
+    return (events_of_file(path) if path is not None and os.path.isfile(path) else None) or set()
 
 
 def _events_of_content(content: bytes) -> set[str] | None:

@@ -44,8 +44,9 @@ def run_here(root: str, run_id: str) -> Run:
 def note_alone(run: Run, ids: list[str]) -> None:
     """Note which events were recorded on a kept run alone: no git command has taken them out of a ledger.
 
-    It stays when a ledger has got them, since the ledgers of other work trees may not. It may be lost: then they are
-    reported as rolled back.
+    Events that leaving the run out of a branch (`one_sided.py`) took out of the one ledger that had them count, too.
+    The note stays when a ledger has got them, since the ledgers of other work trees may not. It may be lost: then they
+    are reported as rolled back.
     """
     try:
         append_line(os.path.join(run.directory, ALONE), "\n".join(ids), mode=0o600)

@@ -22,6 +22,8 @@ from faber_ledger.runs.conflicts import BASE, OURS, THEIRS, Conflict, read_here
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git_command import git, run_git
 from faber_ledger.runs.git_operation import MERGE, REBASE, Operation
+from faber_ledger.runs.in_git import GitSurvey, events_of_file
+from faber_ledger.runs.kept import kept_run, note_alone
 from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.run import LEDGER, STATE
 from faber_ledger.runs.run_log import HINT, open_log
@@ -128,6 +130,7 @@ def _copy_to_mirror(run: Run, conflict: Conflict | None, check: Check, warn: Cal
         sources = _sources(run, conflict, folder)
         if not sources:
             return 0
+        alone = _events_of_file_alone(run, sources)
         events = write_union(sources, run.ledger_path, check)
     with open_log(run, warn, compare=True) as opened:
         opened.commit()
@@ -135,7 +138,21 @@ def _copy_to_mirror(run: Run, conflict: Conflict | None, check: Check, warn: Cal
     with Log.read(mirror_path(run) or "") as mirror:
         if mirror.heads() != heads:
             raise NotWritable(f"this clone's mirror lacks events of {run.run_id}, so its files stay", hint=HINT)
+    kept = kept_run(run.root, run.run_id)
+    if kept is not None and alone:
+        note_alone(kept, sorted(alone))
     return events
+
+
+def _events_of_file_alone(run: Run, sources: list[str]) -> set[str]:
+    """Return the ids of the events that only the run's file has: no side, and no branch.
+
+    They were recorded while git stood still. Leaving the run out takes them away, so git has not rolled them back.
+    """
+    sides = [path for path in sources if path != run.ledger_path]
+    alone = (events_of_file(run.ledger_path) or set()).difference(*[events_of_file(path) or set() for path in sides])
+    known = GitSurvey(run.root, [run]).events_on_branches(run) if alone else None
+    return alone - known if known is not None else set()
 
 
 def _sources(run: Run, conflict: Conflict | None, folder: str) -> list[str]:

@@ -88,6 +88,30 @@ def test_the_next_hook_records_below_the_git_directory_and_the_branch_gets_it_ba
     assert {"fix", "while it stood still", "next"} <= one.clients()
 
 
+def test_what_came_while_the_pick_stood_still_is_not_in_the_file_yet(tmp_path: Path) -> None:
+    one = begin_on_feature(tmp_path / "one")
+    picked = fix(one, "fix")
+    fix(one, "after the fix")
+    committed = one.ids()
+    one.git("checkout", "-q", "release")
+    one.git("cherry-pick", picked, code=1)
+    one.record("while it stood still")
+    one.faber("resolve")
+    one.git("commit", "-qm", "fixed")
+    one.git("checkout", "-q", "main")
+    waits = len(mirrored(one, HERE.run_id) - one.ids())
+    assert waits > 0
+    output = one.faber("verify").stdout
+    assert f"not in the file yet: {waits} events, " in output
+    assert "rolled_back" not in output
+    assert f"Not in the file yet: {waits} events" in one.faber("status", HERE.run_id).stdout
+    one.git("reset", "-q", "--hard", "HEAD~1")  # git does take these away: they were in the branch
+    lost = len(committed - one.ids())
+    output = one.faber("verify", code=20).stdout
+    assert f"not in the file yet: {waits} events, " in output
+    assert f"rolled_back: this clone's mirror has {lost} events" in output
+
+
 def test_what_is_not_committed_is_kept_where_checkout_m_brings_it(tmp_path: Path) -> None:
     one = begin_on_feature(tmp_path / "one")
     one.record("not committed")
