@@ -66,6 +66,32 @@ def find_conflicts(root: str, top: str) -> list[Conflict]:
     """Return the index's conflicts of runs' ledgers and states, and of the active file; other files are the user's."""
     prefix = os.path.relpath(os.path.realpath(root), os.path.realpath(top)).replace(os.sep, "/") + "/"
     prefix = prefix.removeprefix("./")
+    blobs, links = _read_unmerged(top)
+    found = []
+    for path, sides in blobs.items():
+        inside = path.removeprefix(prefix)
+        if not path.startswith(prefix):
+            continue
+        run, kind = run_at(root, inside) or (None, "")
+        if run is not None or inside in ACTIVE_FILES:
+            found.append(Conflict(inside, run, kind, sides, links=frozenset(links.get(path, ()))))
+    return found
+
+
+def find_other_projects_in_conflict(root: str, top: str) -> list[str]:
+    """Return the repository's other projects that have conflicts, by the same files in the index."""
+    found = set()
+    for path in _read_unmerged(top)[0]:
+        parts = path.split("/")
+        for number in [number for number, part in enumerate(parts) if part == ".fractary"]:
+            other, inside = os.path.join(top, *parts[:number]), "/".join(parts[number:])
+            if inside in ACTIVE_FILES or run_at(other, inside) is not None:
+                found.add(os.path.realpath(other))
+    return sorted(found - {os.path.realpath(root)})
+
+
+def _read_unmerged(top: str) -> tuple[dict[str, dict[str, str]], dict[str, set[str]]]:
+    """Return the files in conflict in the index, each with its blobs by stage, and with the stages that are links."""
     blobs: dict[str, dict[str, str]] = {}
     links: dict[str, set[str]] = {}
     for entry in git("ls-files", "-u", "-z", at=top).split(b"\0"):
@@ -78,15 +104,7 @@ def find_conflicts(root: str, top: str) -> list[Conflict]:
             links.setdefault(os.fsdecode(name), set()).add(stage)
         else:
             sides[stage] = blob
-    found = []
-    for path, sides in blobs.items():
-        inside = path.removeprefix(prefix)
-        if not path.startswith(prefix):
-            continue
-        run, kind = run_at(root, inside) or (None, "")
-        if run is not None or inside in ACTIVE_FILES:
-            found.append(Conflict(inside, run, kind, sides, links=frozenset(links.get(path, ()))))
-    return found
+    return blobs, links
 
 
 def names_set_aside(root: str, conflict: Conflict) -> list[str]:

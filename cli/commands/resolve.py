@@ -34,6 +34,7 @@ from faber_ledger.runs.conflicts import (
     base_of_markers,
     find_conflicts,
     find_marked,
+    find_other_projects_in_conflict,
     names_set_aside,
     read_here,
 )
@@ -136,10 +137,12 @@ def resolve(dry_run: bool, keep: bool | None, takes_newer: bool, as_json: bool) 
     results += [_describe_link(root, conflict, operation) for conflict in links]
     if not dry_run:
         _project(rest, results)
-    show({"dry_run": dry_run, "files": results}, _lines(results, dry_run), as_json=as_json)
+    others = find_other_projects_in_conflict(root, top)
+    data = {"dry_run": dry_run, "files": results, "other_projects": others}
+    show(data, _lines(results, others, dry_run), as_json=as_json)
     if lacks_driver(root):
         warn(f"note: git has no driver that merges these files in this clone: `{SET_UP}` sets it up")
-    return 1 if any(not result["mended"] for result in results) else 0
+    return 1 if others or any(not result["mended"] for result in results) else 0
 
 
 def _leave_out(run: Run, conflicts: list[Conflict], operation: Operation, dry_run: bool) -> Result:
@@ -379,8 +382,8 @@ def _project(found: list[Conflict], results: list[Result]) -> None:
             warn(f"note: {run.run_id}: {error.message}")
 
 
-def _lines(results: list[Result], dry_run: bool) -> Iterator[str]:
-    if not results:
+def _lines(results: list[Result], others: list[str], dry_run: bool) -> Iterator[str]:
+    if not results and not others:
         yield "no files of runs are in conflict"
     for result in results:
         done = ("would resolve" if dry_run else "resolved") if result["mended"] else "left"
@@ -396,6 +399,10 @@ def _lines(results: list[Result], dry_run: bool) -> Iterator[str]:
             yield "the file has our value: edit it as you need, then stage it with `git add`"
         if any(not (result["mended"] or result["keys"] or result.get("is_link")) for result in results):
             yield f"files that cannot be read are left: {UNREADABLE}"
+    for other in others:
+        folder = os.path.relpath(other, os.path.realpath(os.getcwd()))
+        way = f"`cd {shlex.quote(folder)} && faber-ledger resolve`"
+        yield f"left      files of runs of another project, {folder}, are in conflict: {way}"
 
 
 def _short(text: str) -> str:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.worktrees import git
+from faber_ledger.cli.worktrees.at_work import find_projects, list_other_projects, list_other_runs
 from faber_ledger.cli.worktrees.hand_back import HandBack, plan_hand_back
-from faber_ledger.cli.worktrees.survey import record_of, with_run
+from faber_ledger.cli.worktrees.survey import record_of
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import progress
-from faber_ledger.runs.active import claimed_in_worktree
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.run import LOCK, LOGS, STATE_BACKUP, find_run, run_ids, with_suffix
 
@@ -55,9 +55,16 @@ def list_blockers(site: Site, records: list[Record], here: str, *, named: bool) 
     if not named and record is not None and record.get("auto_cleanup") is False:
         found.append("its record says `auto_cleanup: false`, so it is removed only by name")
     try:
+        roots = find_projects(site.tree.path) if site.is_there else []
+        found += list_other_projects(site, roots, here)
         if not site.is_there:
             return found + _commits_left(site, here, named)
-        return [*found, *_work_left(site, named), *_other_runs(site, records, named=named), *_list_nested(site)]
+        return [
+            *found,
+            *_work_left(site, [site.root, *[root for root in roots if root != site.root]], named),
+            *list_other_runs(site, records, named=named),
+            *_list_nested(site),
+        ]
     except LedgerError as error:
         return [*found, error.message]
 
@@ -135,7 +142,7 @@ def _list_changed(site: Site) -> list[str]:
     return [name for name in git.list_changes(site.tree, git.find_last_commit(site.tree)) if name not in ours]
 
 
-def _work_left(site: Site, named: bool) -> list[str]:
+def _work_left(site: Site, roots: list[str], named: bool) -> list[str]:
     found, commit = [], git.find_last_commit(site.tree)
     merged = commit is not None and git.find_base_containing(commit, site.tree.path) is not None
     changed = _list_changed(site)
@@ -151,7 +158,7 @@ def _work_left(site: Site, named: bool) -> list[str]:
         found.append(
             f"a {operation} is in progress in it: finish it, or `git {operation} {ENDINGS.get(operation, '--abort')}`"
         )
-    paths = [path for run_id in run_ids(site.root) for path in find_run(site.root, run_id).required_paths]
+    paths = [path for root in roots for run_id in run_ids(root) for path in find_run(root, run_id).required_paths]
     if paths:
         files = [os.path.relpath(path, site.tree.path) for path in paths]
         ignored = git.filter_ignored(site.tree, files)
@@ -200,23 +207,3 @@ def _repositories(top: str, unread: list[str]) -> Iterator[str]:
         elif ".git" in names or names >= BARE:
             folders.clear()  # what is in it goes or stays with it
             yield at
-
-
-def _other_runs(site: Site, records: list[Record], *, named: bool) -> Iterator[str]:
-    """Return which other runs of a worktree are unfinished: those recorded in it that no other worktree has claimed.
-
-    A run that merely came with a commit has no lock file. The run of an orphan does not count if it is `named`.
-    """
-    record = record_of(site, records)
-    given_up = record["workflow_run_id"] if record and named and site.orphan else None
-    for run_id in run_ids(site.root):
-        is_ours = run_id != site.run_id and os.path.exists(find_run(site.root, run_id).lock_path)
-        if not is_ours or claimed_in_worktree(site.root, run_id) is not None:
-            continue
-        other = with_run(site._replace(session=None, problem=None), run_id)
-        if other.session is not None and other.session != site.session:
-            yield f"the session {other.session} is open on another run in it, {run_id}"
-        if other.problem is not None:
-            yield f"another run in it, {run_id}: {other.problem}"
-        elif other.status not in progress.FINISHED and run_id != given_up:
-            yield f"another run in it, {run_id}, is {other.status}"

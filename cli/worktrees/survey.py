@@ -140,8 +140,16 @@ def _remembered_session(here: WorkTree | None, inside: str, run_id: str | None) 
         return None
     try:
         path = mirror_path(find_run(os.path.normpath(os.path.join(here.top, inside)), run_id))
-        if path is None or not os.path.lexists(path):
-            return None
+    except LedgerError:
+        return None
+    return open_session_in(path) if path is not None else None
+
+
+def open_session_in(path: str) -> str | None:
+    """Return the open session of a mirror; None if there is none, or no mirror that can be read."""
+    if not os.path.lexists(path):
+        return None
+    try:
         with Log.read(path) as log:
             return current_session(fold(log.stream()))
     except (LedgerError, sqlite3.DatabaseError):

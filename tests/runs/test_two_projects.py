@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +193,105 @@ def test_a_redaction_reaches_the_copies_of_its_own_project(pair: tuple[Project, 
     assert left
     assert all([two.run_id in str(path) for path in left]), left
     assert is_sound(one)
+
+
+# A work tree of both
+
+
+def links(tmp_path: Path, *folders: str) -> tuple[Project, Project, Project]:
+    """Return two projects in a linked work tree, each with a run that was started there, and the second one in main.
+
+    Both have recorded, the second has a finished run, and main has all of it.
+    """
+    mains = repository(tmp_path / "repository", *folders)
+    top = mains[0].root if folders[0] == "." else top_of(mains[0])
+    Project(top).git("worktree", "add", "-q", "-b", "side", str(tmp_path / "linked"))
+    first, second = [Project(tmp_path / "linked" / folder, f"run-{number}") for number, folder in enumerate(folders)]
+    for number, project in enumerate((first, second)):
+        assert project.faber("run", "start", "--work-id", "1", "--run-id", project.run_id).returncode == 0
+        project.deliver(START, client=f"c{number}", pid=str(number))
+    second.deliver(END, client="c1", pid="1")
+    second.change_state(status="completed")
+    merge_into_main(first, top)
+    return first, second, mains[1]
+
+
+def merge_into_main(linked: Project, top: Path) -> None:
+    assert linked.faber("seal").returncode == 0
+    commit(top_of(linked))
+    Project(top).git("checkout", "-q", "main")
+    Project(top).git("merge", "-q", "side")
+
+
+def cleaned(main: Project, *names: str) -> str:
+    return main.faber("worktree", "cleanup", *names).stdout
+
+
+@pytest.mark.parametrize("folders", FOLDERS, ids=NAMES)
+def test_a_work_tree_in_which_the_other_project_is_at_work_is_kept(tmp_path: Path, folders: tuple[str, str]) -> None:
+    first, second, main = links(tmp_path, *folders)
+    name = "the project at the top" if folders[0] == "." else f"the project {folders[0]}"
+    session = first.history[-1]["session_id"]
+    for names in ((), ("linked",)):
+        output = cleaned(main, *names)
+        assert "kept: " in output
+        assert f"  the session {session} of {name} is open\n  the run run-0 of {name} is in_progress\n" in output
+    finished = json.loads(second.faber("run", "finish", "run-1", "--json").stdout or "{}").get("data", {})
+    assert f"the session {session} of {name} is open" in finished.get("worktree_stays", [])
+    first.deliver(END, client="c0", pid="0")
+    first.change_state(status="completed")
+    merge_into_main(first, top_of(main))
+    assert "removed: " in cleaned(main)
+
+
+def test_a_session_is_open_where_git_took_its_project_away(tmp_path: Path) -> None:
+    first, _, main = links(tmp_path, "a", "b")
+    first.change_state(status="completed")
+    shutil.rmtree(first.root)
+    commit(tmp_path / "linked")
+    Project(top_of(main)).git("merge", "-q", "side")
+    output = cleaned(main)
+    assert "is open, on its run run-0\n" in output
+    assert (tmp_path / "linked").is_dir()
+    shutil.rmtree(tmp_path / "linked")
+    assert "is open, on its run run-0\n" in cleaned(main, "linked")
+
+
+def test_ignored_files_of_the_other_project_keep_the_work_tree(tmp_path: Path) -> None:
+    first, _, main = links(tmp_path, "a", "b")
+    first.deliver(END, client="c0", pid="0")
+    first.change_state(status="completed")
+    first.git("rm", "-rq", "--cached", ".fractary/runs")
+    (first.root / ".gitignore").write_text(".fractary/runs/\n")
+    commit(tmp_path / "linked")
+    Project(top_of(main)).git("reset", "-q", "--hard", "side")
+    assert "git ignores a/.fractary/runs/run-0/ledger.db, " in cleaned(main)
+
+
+@pytest.mark.parametrize("folders", FOLDERS, ids=NAMES)
+def test_resolve_names_the_other_project_that_is_in_conflict(tmp_path: Path, folders: tuple[str, str]) -> None:
+    one, two = repository(tmp_path / "repository", *folders)
+    top = Project(top_of(one))
+    write_run(two)
+    commit(top.root)
+    for branch in ("left", "right"):
+        top.git("checkout", "-q", "-b", branch, "feature")
+        two.change_state(work_id=branch)
+        commit(top.root)
+    subprocess.run(["git", "merge", "-q", "left"], cwd=top.root, check=False, capture_output=True)
+    assert top.git("diff", "--name-only", "--diff-filter=U")
+    for place in {one.root, top.root} - {two.root}:
+        folder = os.path.relpath(two.root, place)
+        for options in ((), ("--dry-run",)):
+            done = Project(place).faber("resolve", *options)
+            assert done.returncode == 1
+            assert done.stdout.endswith(f": `cd {shlex.quote(folder)} && faber-ledger resolve`\n")
+            assert "no files" not in done.stdout
+        data = json.loads(Project(place).faber("resolve", "--json").stdout)["data"]
+        assert (data["files"], data["other_projects"]) == ([], [str(two.root)])
+    two.git("checkout", "--ours", ".")
+    top.git("add", "-A")
+    assert one.faber("resolve").stdout == "no files of runs are in conflict\n"
 
 
 # A clone that an earlier version has kept all of together
