@@ -73,6 +73,11 @@ def newest_open(blocks: Blocks) -> str | None:
     return current_session(blocks) or next(reversed(open_sessions(blocks)), None)
 
 
+def has_inferred_end(blocks: Blocks) -> bool:
+    """Return whether the end of a session was only inferred from what came next."""
+    return any(is_named(entry) and entry.get("end_reason") == "abandoned" for entry in session_history(blocks))
+
+
 def has_ended_for_compaction(blocks: Blocks) -> bool:
     """Return whether a session ended for a compaction, and no later end has replaced that one."""
     return any(is_named(entry) and entry.get("end_reason") == "compaction" for entry in session_history(blocks))

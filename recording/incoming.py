@@ -186,8 +186,9 @@ class IncomingCall:
     def changes_nothing(self, state: dict[str, Any], known: Blocks) -> bool:
         """Return whether the run is finished and the call ends no session of it: neither one that is open nor its own.
 
-        A client that was at work when the run was finished may have a session of which no delivery has come yet; one
-        whose compaction has not come may go on with the session that its PreCompact ended.
+        A client that was at work when the run was finished may have a session of which no delivery has come yet, or
+        one whose end was only inferred; one whose compaction has not come may go on with the session that its
+        PreCompact ended.
         """
         if not self._is_finished(state):
             return False
@@ -195,7 +196,7 @@ class IncomingCall:
             return True
         if blocks.open_sessions(known) or subject.was_seen_at_work(self.seen, state):
             return False
-        return self.seen is None or not blocks.has_ended_for_compaction(known)
+        return self.seen is None or not (blocks.has_ended_for_compaction(known) or blocks.has_inferred_end(known))
 
     def _is_finished(self, state: dict[str, Any]) -> bool:
         return (self.status or state.get("status")) in progress.FINISHED
@@ -241,7 +242,7 @@ class IncomingCall:
         if session_id is None and not self._has_begun(caller, state):
             return self._pass_over()
         has_ended = session_id is not None and session_id not in blocks.open_sessions(view.blocks)
-        if has_ended and self._is_finished(state) and not self._goes_on(view, caller, session_id):
+        if has_ended and self._is_finished(state) and not self._may_replace_end(view, caller, session_id):
             return []
         if session_id is None or sessions.lacks_environment(view, session_id):
             from faber_ledger.recording.environment import EnvironmentQuery  # the session's start recorded one
@@ -266,11 +267,14 @@ class IncomingCall:
             return subject.was_seen_at_work(self.seen, state)
         return self.call.hook == "PreCompact" or self.seen is not None
 
-    def _goes_on(self, view: View, caller: Caller, session_id: str | None) -> bool:
-        """Return whether a client on a finished run went on with a session after its PreCompact ended it.
+    def _may_replace_end(self, view: View, caller: Caller, session_id: str | None) -> bool:
+        """Return whether a session's end on a finished run was only inferred, or its client went on after a PreCompact.
 
         No start is recorded on such a run, so the PreCompact must be the last delivery of it that was seen here.
         """
+        entry = blocks.entry_of(view.blocks, session_id or "")
+        if entry is not None and entry.get("end_reason") == "abandoned":
+            return True
         end = sessions.uncompacted_end(view.log, caller["client"], caller["writer"], caller["pid"])
         if end is None or end["event"].get("session_id") != session_id:
             return False

@@ -107,6 +107,7 @@ class Client:
 
     first_at: int
     last_at: int
+    heard_at: int = 0  # the last time that a hook, not a command, was heard of it
     pid: str | None = None
     run: str | None = None
     session_at: int = 0
@@ -441,6 +442,7 @@ def outcome_of(clone: Clone, call: Delivery) -> Outcome:
     # twice.
     if call.hook != "SessionEnd" or call.client in clone.clients:
         see(clone, call.client, call.pid, call.at)
+        clone.clients[call.client].heard_at = call.at
     active = active_run(clone, subject.tree)
     if note(clone, call.client, call.at, done) and active.run == subject.run:
         claim(subject.tree, subject.run, call.at)
@@ -535,7 +537,12 @@ def _outcome(clone: Clone, call: Delivery, subject: Subject) -> Outcome:
     reason = "compaction" if call.hook == "PreCompact" else "normal"
     if session is not None:
         has_ended = session not in [one.session for one in open_sessions(log)]
-        if is_finished and has_ended and not _goes_on(clone, call, session, log):
+        # Row 10: "If its own end arrives after all (another client was still at work), that one replaces the inferred
+        # one".
+        is_inferred = {event.reason for event in log if event.type == "session_ended" and event.session == session} == {
+            "abandoned"
+        }
+        if is_finished and has_ended and not is_inferred and not _goes_on(clone, call, session, log):
             return Outcome(
                 run,
                 events=left,
@@ -591,9 +598,10 @@ def _goes_on(clone: Clone, call: Delivery, session: str, log: list[Event]) -> bo
 
 
 def _is_last_heard(clone: Clone, client: str | None, event: Event) -> bool:
-    # A start on a finished run is not in the log: only what was seen of the client tells that one came.
+    # A start on a finished run is not in the log: only what was seen of the client tells that one came. A command of
+    # the client is no start.
     seen = clone.clients.get(client or "")
-    return seen is not None and seen.last_at == event.at
+    return seen is not None and seen.heard_at == event.at
 
 
 def _session_of(clone: Clone, call: Delivery, run: str, log: list[Event]) -> str | None:

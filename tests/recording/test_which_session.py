@@ -116,6 +116,19 @@ def test_an_end_after_a_compaction_that_failed_on_a_finished_run_replaces_the_co
     project.assert_projected()
 
 
+def test_an_end_replaces_one_on_a_finished_run_that_was_only_inferred(project: Project) -> None:
+    project.deliver(STARTUP, **me())
+    project.deliver(STARTUP, client=OTHER, pid="2")
+    assert reasons(project) == ["abandoned", None]
+    project.put_state(project.state | {"status": "completed", "completed_at": utc_text(now())})
+    project.deliver(END, client=OTHER, pid="2")
+    project.deliver(END, **me())
+    assert reasons(project) == ["normal", "normal"]
+    project.deliver(END, **me(reason="logout"))
+    assert project.types.count("session_ended") == 3
+    project.assert_projected()
+
+
 def test_an_end_replaces_the_compactions_on_a_finished_run_that_another_client_worked_on_since(
     project: Project,
 ) -> None:
