@@ -61,18 +61,21 @@ def check_out_main(project: Project) -> None:
 
 
 def check_out_main_with_a_finished_run(project: Project) -> None:
-    """Merge a colleague's finished run into main, and check main out."""
+    """Check main out, which has a colleague's finished run that was not committed in this work tree."""
     commit(project)
-    project.git("checkout", "-q", "main")
-    other = project.root / ".fractary" / "runs" / "bob-300"
-    other.mkdir(parents=True)
-    state = {"run_id": "bob-300", "workflow_id": "default", "work_id": "300", "status": "completed"}
-    (other / "state.json").write_text(json.dumps(state))
-    project.active_path.parent.mkdir(parents=True, exist_ok=True)
-    project.active_path.write_text("bob-300\n")
-    project.git("add", "-A")
-    project.git("commit", "-qm", "bob's run")
-    project.git("checkout", "-q", "feature")
+    colleagues = project.root.parent / "colleague"
+    project.git("worktree", "add", "-q", str(colleagues), "main")
+    for path, content in {
+        ".fractary/runs/bob-300/state.json": json.dumps(
+            {"run_id": "bob-300", "workflow_id": "default", "work_id": "300", "status": "completed"}
+        ),
+        str(project.active_path.relative_to(project.root)): "bob-300\n",
+    }.items():
+        (colleagues / path).parent.mkdir(parents=True, exist_ok=True)
+        (colleagues / path).write_text(content)
+    project.git("-C", str(colleagues), "add", "-A")
+    project.git("-C", str(colleagues), "commit", "-qm", "bob's run")
+    project.git("worktree", "remove", "--force", str(colleagues))
     project.git("checkout", "-q", "main")
 
 

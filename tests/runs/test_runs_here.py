@@ -171,7 +171,7 @@ def test_the_hint_for_a_run_without_a_ledger_names_the_run(project: Project) -> 
 
 
 def test_a_resumed_run_that_a_branch_has_says_what_to_do_before_the_switch(project: Project) -> None:
-    message = project.faber("run", "resume", OTHER).stderr
+    message = project.faber("run", "resume", OTHER, "--yes").stderr
     assert "first remove" in message
     assert message.index("first remove") < message.index("then run `git switch`")
 
