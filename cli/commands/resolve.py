@@ -105,8 +105,8 @@ def resolve(dry_run: bool, keep: bool | None, takes_newer: bool, as_json: bool) 
     Ledgers are united, our blocks of state.json are written again, the active file stays
     ours, and all of them are staged. Where both sides changed the same key of another tool,
     both values are shown and the conflict is left; --newer takes all such keys from the side
-    whose updated_at is later, and says which side that is. A side or a file that is no state is
-    replaced by the newest commit with a valid one.
+    whose updated_at is later, and says which side that is. A side that cannot be read as a state
+    is replaced by the newest valid state in git.
     A run that this branch lacks is left out where a single change is brought to it (cherry-pick,
     revert, stash pop, checkout -m, a rebase onto it): its events stay in this clone. A merge
     keeps a run that one side has deleted.
@@ -311,7 +311,8 @@ def _merge(
 ) -> Resolved:
     """Resolve a state in conflict; `here` is the file, which a person may have edited meanwhile.
 
-    A side that is no state is the newest valid one of its commits; if it has none, the other side is used alone.
+    A side that cannot be read as a state is replaced by the newest valid one of its commits; without any, the other
+    side is used alone.
     """
     base, ours, theirs = sides
     mine, about_mine = _read_side(run, ours, "HEAD", "our side")
