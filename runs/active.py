@@ -35,7 +35,7 @@ class Word:
     """A name that may say which run is active. `file` is the active file; None for the claim.
 
     `run_id` is the run's id, which a name need not be: it may be the run's path. `at` is the word's age: its file's, or
-    that of the checkout that brought it, which `is_own` finds out.
+    that of the checkout that brought it or of the commit that a rebase has written again, which `is_own` finds out.
     """
 
     def __init__(self, root: str, name: Name) -> None:
@@ -58,7 +58,7 @@ class Word:
 
             origin, latest = reflog.find_origin(self._root, self.file or "", self._name)
             is_checkout = origin in (reflog.RETURNED, reflog.CHECKED_OUT)
-            if is_checkout:
+            if is_checkout or origin == reflog.WRITTEN:
                 self.at = min(self.at, latest)
             was_started_here = origin == reflog.RETURNED
             self._is_own = origin == reflog.WRITTEN or (is_checkout and self._is_back_on_its_branch(was_started_here))
@@ -241,7 +241,10 @@ def _choose(words: list[Word]) -> Word | None:
         return next((word for word in group if word.file is None), group[0])
     if not there:  # the claim names no file that could be corrected
         return next((word for word in words if word.file is not None), group[0])
-    return max([word for word in group if word.is_own()], key=lambda word: word.at, default=group[0])
+    # One commit may carry two names, which a rebase writes again: then the claim says which is the newer.
+    claimed = {word.run_id for word in words if word.file is None}
+    own = [word for word in group if word.is_own()]
+    return max(own, key=lambda word: (word.at, word.run_id in claimed), default=group[0])
 
 
 def _decide_without_file(root: str, claim: Name | None, reason: str) -> ActiveRun:

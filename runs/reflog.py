@@ -58,9 +58,9 @@ def find_origin(root: str, file: str, name: str) -> tuple[str, float]:
     """Return how an active file came to name a run, and the latest time at which it did if git moved HEAD then.
 
     The first is `WRITTEN`, `RETURNED`, `CHECKED_OUT` or `BROUGHT`. A name that our put-back wrote is `BROUGHT`,
-    although an ordinary commit carries it, and so is one that was on another branch before (`_is_from_branch`). A later
-    `git reset --hard` writes the file again, and it names the run no later for that. Without a move of HEAD the time is
-    infinite.
+    although an ordinary commit carries it, and so is one that was on another branch before (`Branches.had`). A later
+    `git reset --hard` or rebase writes the file again, and it names the run no later for that. Where git has not
+    written it, the time is infinite.
     """
     tree = work_tree_of(root)
     if tree is None:
@@ -84,11 +84,23 @@ def find_origin(root: str, file: str, name: str) -> tuple[str, float]:
             origin = _origin_of(move.message)
             if origin == WRITTEN and (_is_put_back(root, file, name, move, steps, names) or branches.had(name, move)):
                 origin = BROUGHT
+            if origin == WRITTEN:
+                return WRITTEN, move.at if _is_written_again(root, file, steps, move) else inf
             if origin == CHECKED_OUT:
                 first = _first_commit(name, moves, names)
                 origin = RETURNED if first is not None and not branches.had(name, first) else CHECKED_OUT
             return origin, move.at + 1
     return BROUGHT, inf  # by something that the reflog does not reach
+
+
+def _is_written_again(root: str, file: str, steps: list[Move], since: Move) -> bool:
+    """Return whether a file was written as git moved HEAD, after a commit of it: by a rebase, and not by a tool."""
+    try:
+        at = os.stat(os.path.join(root, file)).st_mtime
+    except OSError:
+        return False
+    later = steps[: steps.index(since)]
+    return any([_origin_of(step.message) != WRITTEN and abs(step.at - at) < 1 for step in later])
 
 
 def was_taken_away(root: str, file: str, name: str) -> bool:

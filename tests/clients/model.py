@@ -238,6 +238,17 @@ def step_of(tree: Tree, number: int) -> Head | None:
     return came
 
 
+def named_at(tree: Tree, number: int) -> int:
+    """Return since when an active file names what a tool wrote here."""
+    # As "(never a pull, merge, rebase or stash)": what git wrote again is named no later than the commit that has it.
+    file, came = tree.files[number], step_of(tree, number)
+    if came is None:
+        return file.at
+    later = tree.heads[tree.heads.index(came) + 1 :]
+    is_gits = [head for head in later if head.verb in GIT_VERBS and head.at == file.at]
+    return came.at if is_gits else file.at
+
+
 def is_committed_here(tree: Tree, number: int, name: str) -> bool:
     """Return whether the first step of HEAD to what an active file names was an ordinary commit."""
     return next((head.verb == "commit" for head in tree.heads if head.names[number] == name), False)
@@ -251,7 +262,7 @@ def words_of(clone: Clone, tree: Tree) -> list[tuple[str, bool, int]]:
             continue
         came = brought_by(tree, number)
         if came is None:
-            words.append((file.name, True, file.at))
+            words.append((file.name, True, named_at(tree, number)))
         # "A checkout or switch (never a pull, merge, rebase or stash) that brings the name of a run which was started,
         # resumed or recorded on in this clone, and whose own branch (row 37 c) is now checked out, makes that name a
         # word of this work tree, as old as the checkout." What an ordinary commit here has first was started here.
@@ -306,7 +317,9 @@ def active_run(clone: Clone, tree: Tree, *, is_alone: bool = False) -> Active:
         there,
     ):
         if choice:
-            return Active(*max(choice, key=lambda word: word[2]))
+            # Of two that one commit carries, and that a rebase wrote again, the one that is claimed was named later.
+            last = tree.claim[0] if tree.claim is not None else None
+            return Active(*max(choice, key=lambda word: (word[2], word[0] == last)))
     raise AssertionError
 
 

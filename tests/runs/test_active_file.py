@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
 from support.clones import ACTIVE, RUN, Clone
 from support.command import COMMAND
-from support.project import Project
+from support.project import Project, usual_state
 
+from faber_ledger.projections.blocks import text_of
 from faber_ledger.runs import active_file
 from faber_ledger.runs.active import active_run
+from faber_ledger.runs.run import ACTIVE_FILES
 
 
 @pytest.fixture
@@ -35,6 +38,18 @@ def start(clone: Clone, run_id: str) -> str:
 def start_and_commit(clone: Clone, run_id: str) -> None:
     start(clone, run_id)
     clone.commit(run_id)
+
+
+def write_run(clone: Clone, run_id: str, file: str) -> None:
+    """Write a run's state and name it in one active file, as FABER's tools do."""
+    for path, content in ((f".fractary/runs/{run_id}/state.json", text_of(usual_state(run_id))), (file, f"{run_id}\n")):
+        (clone.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (clone.root / path).write_text(content)
+
+
+def commit_at(clone: Clone, seconds: int) -> None:
+    clone.git("add", "-A")
+    assert clone.call("git", "commit", "-qm", "Work", GIT_COMMITTER_DATE=f"{seconds} +0000").returncode == 0
 
 
 def in_file(clone: Clone) -> str:
@@ -120,6 +135,27 @@ def test_a_session_on_a_run_that_a_tool_made_active_claims_it(one: Clone) -> Non
     assert active(one) == RUN
     one.record("back")
     assert (one.root / ".git/faber-ledger-run").read_text().split() == [RUN]
+
+
+@pytest.mark.parametrize("is_one_commit", [True, False])
+def test_a_rebase_names_no_run_again(one: Clone, is_one_commit: bool) -> None:
+    """FABER names a run in its own file only; then a rebase writes both files, within one tick of the clock."""
+    began = int(time.time())
+    one.git("checkout", "-q", "-b", "feat")
+    write_run(one, "older", ACTIVE_FILES[0])
+    if not is_one_commit:
+        commit_at(one, began + 100)
+    write_run(one, "newer", ACTIVE_FILES[1])
+    if is_one_commit:
+        assert "newer" in one.compact("client")
+    commit_at(one, began + 200)
+    one.git("update-ref", "refs/heads/main", one.git("commit-tree", "main^{tree}", "-p", "main", "-m", "More").strip())
+    one.call("git", "rebase", "-q", "main", GIT_COMMITTER_DATE=f"{began + 300} +0000")
+    for file in ACTIVE_FILES:
+        os.utime(one.root / file, (began + 300, began + 300))
+    assert [(one.root / file).read_text() for file in ACTIVE_FILES] == ["older\n", "newer\n"]
+    assert active(one) == "newer"
+    assert "newer" in one.compact("next")
 
 
 def test_status_says_which_run_git_brought(one: Clone, other: Clone) -> None:
