@@ -60,12 +60,14 @@ class Head:
 class ActiveFile:
     """An active file in a work tree: what it names (None: nothing), since when, and what git's index has there.
 
-    `in_index` is None if the index lacks the file, and empty if the file is empty there.
+    `in_index` is None if the index lacks the file, and empty if the file is empty there. `sides`: what the index has of
+    a file that is in conflict.
     """
 
     name: str | None
     at: int
     in_index: str | None
+    sides: tuple[str | None, ...] = ()
 
 
 @dataclass
@@ -228,7 +230,8 @@ def step_of(tree: Tree, number: int) -> Head | None:
     file = tree.files[number]
     # "A name is git's word if the file is as the index has it and this work tree's reflog got that blob by a pull,
     # ...; else it is a word of this work tree (a tool wrote it, or it was committed here by an ordinary commit)."
-    if file.name != file.in_index or not tree.heads or tree.heads[-1].names[number] != file.name:
+    # Of a file in conflict the index has both sides.
+    if file.name not in (file.in_index, *file.sides) or not tree.heads or tree.heads[-1].names[number] != file.name:
         return None
     came = tree.heads[-1]
     for head in reversed(tree.heads):
@@ -293,7 +296,7 @@ def active_run(clone: Clone, tree: Tree, *, is_alone: bool = False) -> Active:
         # "No file at all: no run is active (SPEC, Hook Access), unless git took it away: our put-back removed it, or
         # the index lacks it and the run's folder is gone as well; then the claim stands." The put-back of another clone
         # comes with a commit that git brings.
-        if tree.claim is None or any(file.in_index is not None for file in tree.files):
+        if tree.claim is None or any(side is not None for file in tree.files for side in (file.in_index, *file.sides)):
             return Active(None)
         if tree.claim[0] in tree.states and not is_taken_away(tree, tree.claim[0]):
             return Active(None)

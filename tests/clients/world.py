@@ -266,14 +266,17 @@ class World:
         # One command is one step: nobody has worked with what a rebase checks out on its way.
         steps = [(new[-1].split()[1], verb_of(new[0].partition("\t")[2]))] if new else []
         asked = [(sha, name) for sha, _ in steps if sha not in clone.names for name in ACTIVE]
-        wanted = [f":{name}" for name in ACTIVE] + [f"{sha}:{name}" for sha, name in asked]
-        found = self._blobs(clone, root, wanted)
-        for (sha, _), name in zip(asked, found[2:], strict=True):
+        staged = [f":{stage}:{name}" for stage in (0, 2, 3) for name in ACTIVE]
+        found = self._blobs(clone, root, [*staged, *(f"{sha}:{name}" for sha, name in asked)])
+        for (sha, _), name in zip(asked, found[6:], strict=True):
             known = clone.names.get(sha, ())
             if len(known) < len(ACTIVE):
                 clone.names[sha] = (*known, name)
         facts.heads += [model.Head(verb, self.now, clone.names[sha]) for sha, verb in steps]
-        facts.files = [model.ActiveFile(None, 0, name) for name in found[:2]]
+        facts.files = [
+            model.ActiveFile(None, 0, name, tuple(sides))
+            for name, *sides in zip(found[:2], found[2:4], found[4:6], strict=True)
+        ]
         self.look(clone)
 
     def _blobs(self, clone: CloneOnDisk, root: Path, wanted: list[str]) -> list[str | None]:
@@ -499,7 +502,7 @@ class World:
         for name, facts in clone.facts.trees.items():
             heads = [(head.verb, head.at - BEGIN, *head.names) for head in facts.heads[-6:]]
             claim = facts.claim and (facts.claim[0], facts.claim[1] - BEGIN)
-            files = [(file.name, file.at - BEGIN, f"index {file.in_index}") for file in facts.files]
+            files = [(file.name, file.at - BEGIN, f"index {file.in_index}", *file.sides) for file in facts.files]
             states = {run: state.status for run, state in facts.states.items()}
             lines.append(
                 f"  {name}: branch {facts.branch} files {files} claim {claim} states {states}\n    heads {heads}"
