@@ -614,8 +614,8 @@ def _goes_on(clone: Clone, call: Delivery, session: str, log: list[Event]) -> bo
 
 
 def _is_last_heard(clone: Clone, client: str | None, event: Event) -> bool:
-    # A start on a finished run is not in the log: only what was seen of the client tells that one came. A command of
-    # the client is no start.
+    # A start on a finished run is not in the log: only what was seen of the client tells that one came. Commands that
+    # the client runs do not count.
     seen = clone.clients.get(client or "")
     return seen is not None and seen.heard_at == event.at
 
