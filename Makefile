@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 # Settings of the caller's shell for another virtualenv, for Python or for pip do not apply in ours.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help demo test test-long test-browser lint format generate generated-check bench bench-quick faults soak walk team fuzz lock
+.PHONY: help demo test test-long test-browser secrets lint format generate generated-check bench bench-quick faults soak walk team fuzz lock release
 .NOTPARALLEL: # two pips in one .venv would disturb each other
 
 help:
@@ -15,9 +15,10 @@ help:
 	@echo 'make test          run the tests'
 	@echo 'make test-long     run the tests that `make test` makes smaller at their full size'
 	@echo 'make test-browser  test the timeline in Chromium, which has to be installed'
+	@echo 'make secrets       say which kinds of secrets are found, of those made up from SEED=20'
 	@echo 'make lint          check style, types, import contracts and generated files'
 	@echo 'make format        format the code'
-	@echo 'make generate      write the schemas, the rules for secrets and the command reference'
+	@echo 'make generate      write the schemas and the command reference'
 	@echo 'make bench         measure, and write bench/RESULTS.md'
 	@echo 'make bench-quick   measure a little, and print it'
 	@echo 'make faults        break every write of a hook and of three commands; the outcome goes into docs/internals/RELIABILITY.md'
@@ -26,6 +27,7 @@ help:
 	@echo 'make team          let a team work with git for WEEKS=2, from SEED=1 on, in SEEDS=1 repositories'
 	@echo 'make fuzz          mutate all input from outside, SECONDS=60 each, guided by coverage (Linux)'
 	@echo 'make lock          renew requirements.lock'
+	@echo 'make release       build the sdist and the wheel of the commit, try both, and put them into dist/'
 
 demo: .venv/installed
 	$(BIN)/faber-ledger demo
@@ -38,6 +40,9 @@ test-long: .venv/test
 
 test-browser: .venv/test
 	$(BIN)/pytest -m browser
+
+secrets: .venv/test
+	cd tests && ../$(BIN)/python -m support.secret_kinds $(SEED)
 
 lint: .venv/test .venv/lint # the tests are type-checked too
 	$(BIN)/ruff check
@@ -52,12 +57,10 @@ format: .venv/lint
 
 generate: .venv/lint
 	$(BIN)/python -m faber_ledger.schemas.generate
-	$(BIN)/python tools/generate_secret_rules.py
 	$(BIN)/python docs/generate_reference.py
 
 generated-check: .venv/lint
 	$(BIN)/python -m faber_ledger.schemas.generate --check
-	$(BIN)/python tools/generate_secret_rules.py --check
 	$(BIN)/python docs/generate_reference.py --check
 
 bench: .venv/test
@@ -88,6 +91,9 @@ lock:
 	build/lock/bin/python -m pip --disable-pip-version-check install --quiet '.[test,lint,bench,fuzz]'
 	{ grep '^#' requirements.lock; build/lock/bin/python -m pip freeze --exclude faber-ledger | LC_ALL=C sort -f; } > build/lock/new
 	mv build/lock/new requirements.lock
+
+release: .venv/installed
+	$(BIN)/python tools/release.py
 
 # The build backend is in .venv too, so that the lock also applies to it.
 .venv/installed: pyproject.toml requirements.lock

@@ -21,7 +21,6 @@ from faber_ledger.ledger.importing import Staged, raise_problems
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import INSERT
 from faber_ledger.ledger.union import insert_rows
-from faber_ledger.schemas.events import are_events, check_event
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
 
 def import_lines(lines: Path, path: Path) -> None:
     """Import the lines as the command does."""
-    with lines.open("rb") as file, closing(Staged(file, check_event, are_events)) as staged:
+    with lines.open("rb") as file, closing(Staged(file)) as staged:
         raise_problems(staged.problems, str(lines))
-        raise_problems(staged.problems_with(None), str(lines))
+        raise_problems(staged.judge(None), str(lines))
         with Log.open(str(path)) as log:
             insert_rows(log, staged.missing_in(log))
             log.commit()

@@ -14,6 +14,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+# A hook that computes for longer than it may, as under valgrind, spools its delivery.
+UNHURRIED = """\
+import sys
+if "hook" in sys.orig_argv:
+    from faber_ledger.hooks import watch
+    watch.SECONDS = watch.SECONDS_AT_THE_END = 1000.0
+"""
 COLLECTED = re.compile(r"Collected : (\d+)")
 
 
@@ -26,11 +33,12 @@ class Process:
         self.environment = environment
         self.stdin = stdin or Path("/dev/null")
 
-    def output(self, before: Sequence[str] = ()) -> bytes:
-        """Run the command, with `before` in front of it, and return what it printed."""
+    def output(self, before: Sequence[str] = (), more: dict[str, str] | None = None) -> bytes:
+        """Run the command, with `before` in front of it and `more` variables, and return what it printed."""
         command = [*before, *self.command]
         with self.stdin.open("rb") as stdin:
-            return subprocess.check_output(command, cwd=self.cwd, env=self.environment, stdin=stdin, stderr=DEVNULL)
+            environment = self.environment | (more or {})
+            return subprocess.check_output(command, cwd=self.cwd, env=environment, stdin=stdin, stderr=DEVNULL)
 
     def seconds(self) -> tuple[float, float]:
         """Run the command; return its time and its processor time, both in seconds and with its children's."""
@@ -52,7 +60,8 @@ class Process:
             return None
         log = out / "callgrind.log"
         file = f"--callgrind-out-file={out / 'callgrind.out'}"
-        self.output(["valgrind", "--tool=callgrind", file, f"--log-file={log}"])
+        (out / "sitecustomize.py").write_text(UNHURRIED)
+        self.output(["valgrind", "--tool=callgrind", file, f"--log-file={log}"], {"PYTHONPATH": str(out)})
         found = COLLECTED.search(log.read_text())
         return int(found[1]) if found else None
 

@@ -18,7 +18,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import insert_rows, write_union
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.fold import fold
-from faber_ledger.schemas.events import are_events, check_event
+from faber_ledger.schemas.events import check_event
 
 OPERATIONS = ("rebuild", "verify", "union", "export", "import")
 
@@ -40,8 +40,8 @@ def main() -> None:
         with Log.read(ledger) as log, lines.open("wb") as file:
             file.writelines(lines_of(log))
     else:  # import what `export` wrote
-        with lines.open("rb") as file, closing(Staged(file, check_event, are_events)) as staged:
-            raise_problems([*staged.problems, *staged.problems_with(None)], str(lines))
+        with lines.open("rb") as file, closing(Staged(file)) as staged:
+            raise_problems([*staged.problems, *staged.judge(None)], str(lines))
             with Log.open(str(out)) as log:
                 insert_rows(log, staged.missing_in(log))
                 log.commit()

@@ -14,12 +14,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import packet
 from growth import RELOADS, list_long_runs, measure_growth
 from many_runs import measure_many_runs
 from measure import Process, Row, count_instructions, measure
 from memory import OPERATIONS
 from report import list_missed, write_instructions, write_table
 from stage import DELIVERIES, Stage
+from worst import measure_worst
 
 from faber_ledger.hooks.client_settings import hook_command
 
@@ -166,6 +168,67 @@ call with `--no-textconv`, the median of seven rounds, of one for git alone:
 So `-G` would still miss its goal with the fill included. Git has no hook before `git log`: a command has to fill the
 cache beforehand, `init` in a new clone and `seal` or a command of its own for what is new.
 """
+PACKET = """
+## The packet
+
+What a session is given at its start, in fourteen scenarios. Each is a real checkout, made with the installed command,
+recorded deliveries and real commits, and has a list of 18 to 34 facts that the next action depends on, 399 in all
+(`bench/packet_scenes.py`). 235 are essential: without one, the agent does something wrong or has to ask. The others are
+wanted: each saves it a look. A fact counts if a reader finds it in the text, in whatever words. The facts were written
+down before the packet was changed to hold them, and are not changed to fit it. "In 2,000" is the essential share
+of the packet's beginning, which a client shows of a text that is too long. Two other texts stand beside the packet: the
+files one after the other, cut at its size, and a pointer, "read state.json". `python bench/packet.py` measures this
+alone, in seconds; `--faber PATH` measures another version, and `--facts` lists what is missing.
+
+Before, at commit 23a21ac, 181 of the 235 essential facts were in the packet, and 76 of the 164 wanted ones:
+
+| scenario | units | essential | wanted | in 2,000 | files: essential | wanted | pointer: essential | wanted |
+|---|---|---|---|---|---|---|---|---|
+| fresh run | 2,569 | 82% | 43% | 82% | 73% | 43% | 27% | 0% |
+| after a compaction | 4,229 | 80% | 54% | 60% | 67% | 31% | 13% | 0% |
+| after a kill | 4,132 | 73% | 45% | 53% | 60% | 36% | 13% | 0% |
+| on another machine | 9,484 | 72% | 42% | 61% | 56% | 33% | 11% | 0% |
+| failed step | 8,370 | 82% | 54% | 59% | 76% | 38% | 12% | 0% |
+| awaiting feedback | 4,777 | 82% | 57% | 65% | 71% | 43% | 12% | 0% |
+| 35 KB protocol | 9,446 | 63% | 50% | 42% | 42% | 21% | 11% | 0% |
+| 240 KB state | 9,381 | 83% | 54% | 39% | 28% | 15% | 11% | 0% |
+| 80 artifacts | 9,462 | 70% | 29% | 50% | 70% | 43% | 10% | 0% |
+| notes | 9,492 | 76% | 50% | 59% | 59% | 25% | 12% | 0% |
+| redacted | 4,366 | 81% | 45% | 62% | 62% | 27% | 19% | 0% |
+| FABER's own layout | 4,498 | 81% | 45% | 62% | 62% | 27% | 12% | 0% |
+| evaluate | 9,483 | 72% | 36% | 44% | 44% | 18% | 11% | 0% |
+| release | 5,306 | 83% | 38% | 61% | 78% | 38% | 11% | 0% |
+| **median** | 6,838 | 81% | 45% | 59% | 62% | 32% | 12% | 0% |
+"""
+RESUMED = """
+### A conversation that is resumed
+
+The client adds a hook's text unless the same bytes of that hook are in the conversation already. So each resume with a
+changed state adds a whole packet. `python bench/packet_growth.py` resumes a conversation three times, with work in
+between, and counts the units that are then in it; protocol and specification have 2 or 24 KB each. "Two handlers": one
+gives the files, one the rest. "By step": what is shown of the files depends on phase and step, as it should. "Short at
+a resume": one handler, which then leaves out the files that this conversation was given for this step. At commit
+063086b:
+
+| between the starts | packet | one handler | two handlers | two, by step | short at a resume |
+|---|---|---|---|---|---|
+| nothing was done, 2 KB each | 4,146 | 4,146 | 4,296 | 4,296 | 5,866 |
+| a step failed again, 2 KB each | 4,452 | 17,808 | 10,680 | 10,680 | 10,530 |
+| a step ended, 2 KB each | 4,142 | 16,455 | 9,327 | 17,055 | 16,455 |
+| a phase ended, 2 KB each | 3,840 | 16,321 | 9,193 | 16,921 | 16,321 |
+| a criterion was ticked, 2 KB each | 4,201 | 16,804 | 17,404 | 17,404 | 16,804 |
+| nothing was done, 24 KB each | 8,964 | 8,964 | 9,114 | 9,114 | 11,543 |
+| a step failed again, 24 KB each | 8,989 | 35,956 | 18,019 | 18,019 | 17,869 |
+| a step ended, 24 KB each | 8,978 | 35,783 | 16,816 | 36,383 | 35,783 |
+| a phase ended, 24 KB each | 8,956 | 35,724 | 16,401 | 36,324 | 35,724 |
+| a criterion was ticked, 24 KB each | 9,078 | 36,312 | 36,912 | 36,912 | 36,312 |
+
+A second handler was tried as a script that finds the run, loads the artifacts and packs them, and opens no log. At each
+start it took 0.8 of the processor time of `hook session-start`, 1.5 (2 KB) and 1.7 (24 KB) × REF, and 129 and 145
+million instructions, where `hook session-start` took 142 and 158. The first handler would save little: it
+reads the same files, to record what was given. What speaks for and against is in
+[the packet](../docs/internals/PACKET.md#why-one-handler-and-not-two).
+"""
 RESULTS = Path(__file__).with_name("RESULTS.md")
 SCRIPTS = RESULTS.parent
 REF = "import sqlite3, json"
@@ -219,10 +282,15 @@ def main() -> None:
         rows += measure_import(stage, events, few)
         print("measuring many runs …", file=sys.stderr)
         rows += measure_many_runs(stage, quick=quick)
+        print("measuring what a hostile repository may bring …", file=sys.stderr)
+        rows += measure_worst(stage, quick=quick)
+        print("measuring what the packet says …", file=sys.stderr)
+        given = packet.write_table(packet.measure_all(stage.command))
         print("measuring memory and growth …", file=sys.stderr)
         used = measure_memory(stage, (events // 10, events) if quick else (EVENTS, MANY))
         grown = measure_growth(stage, quick=quick)
         text = f"{write_table(rows)}\n{list_missed(rows)}\n{write_instructions(rows)}\n{used}"
+        text += f"{PACKET}\nNow:\n\n{given}{RESUMED}"
         text += f"{LONG_RUNS}{TESTS}{MANY_RUNS}{GROWTH}\n{grown}\n{describe_machine(stage, load)}"
     print(text, end="")
     if not quick:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger import __version__
-from faber_ledger.cli.ui.output import json_text, say
+from faber_ledger.cli.ui.output import json_text, say, say_lines
 from faber_ledger.cli.ui.pager import no_pager_option
 from faber_ledger.ledger.command_errors import UsageFailed
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
@@ -67,6 +67,10 @@ SECTIONS = {
         "redact": (
             "faber_ledger.cli.commands.redact:redact",
             "Remove an event's payload, or some of its fields, from the log.",
+        ),
+        "quarantine": (
+            "faber_ledger.cli.commands.quarantine:quarantine",
+            "Take refused events out of a run's ledger.",
         ),
         "migrate": ("faber_ledger.cli.commands.migrate:migrate", "Upgrade a ledger to the newest format."),
     },
@@ -145,6 +149,23 @@ def app() -> None:
 
 
 def run(arguments: list[str]) -> int:
+    """Run one command and return its exit code; say which repository above the project was not used."""
+    code = _run(arguments)
+    if "--json" not in arguments:
+        _say_unused()
+    return code
+
+
+def _say_unused() -> None:
+    from faber_ledger.runs.git import unused_tops
+
+    if unused_tops:
+        from faber_ledger.runs.ownership import describe_unused  # only below a repository of another user
+
+        say(" - ".join(describe_unused()))
+
+
+def _run(arguments: list[str]) -> int:
     """Run one command and return its exit code; the one place where an error becomes an exit code."""
     pending_warnings: list[str] = []  # click's context carries them to where a command's JSON object is printed
     output = sys.stdout
@@ -220,9 +241,11 @@ def _report(error: LedgerError, pending_warnings: list[str], *, as_json: bool) -
             data["warnings"] = pending_warnings
         click.echo(json_text({"error": data}, indent=None), err=True)
     elif error.block:
-        say(error.block)
+        say_lines(error.block)
     else:
-        say(f"error: {error.message}")
+        first, *others = error.lines
+        for line in (f"error: {first}", *others):
+            say(line)
         if error.hint:
             say("")
             say(f"hint: {error.hint}")

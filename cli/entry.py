@@ -12,12 +12,17 @@ ASKING = {"--help", "-h", "--version"}
 def main() -> None:
     """Run `faber-ledger` with the process's arguments and exit with its code."""
     arguments = sys.argv[1:]
-    name = _hook_in(arguments)
-    if name is not None:
+    words = _hook_in(arguments)
+    if words is not None:
         gc.disable()  # the process ends before there is anything to collect
         from faber_ledger.hooks.main import run_hook
 
-        os._exit(run_hook(name))  # all is written and closed; finalizing the interpreter takes a tenth of a hook
+        if len(words) > 1:
+            from faber_ledger.hooks.agents import agent_in
+
+            agent, name = agent_in(words)
+            os._exit(run_hook(name, agent))
+        os._exit(run_hook(words[0]))  # all is written and closed; finalizing the interpreter takes a tenth of a hook
     if _is_call_of_git(arguments):
         gc.disable()
         from faber_ledger.cli.ui.ledger_text import print_ledger
@@ -32,12 +37,12 @@ def main() -> None:
     sys.exit(run(arguments))
 
 
-def _hook_in(arguments: list[str]) -> str | None:
-    """Return the hook that is called, whatever options precede it; None for another command, and for its help."""
+def _hook_in(arguments: list[str]) -> list[str] | None:
+    """Return the words after `hook`, whatever options precede it; None for another command, and for its help."""
     at = next((at for at, word in enumerate(arguments) if not word.startswith("-")), len(arguments))
     if arguments[at : at + 1] != ["hook"] or ASKING & set(arguments[: at + 2]):
         return None
-    return next(iter(arguments[at + 1 :]), None)
+    return arguments[at + 1 :] or None
 
 
 def _is_call_of_git(arguments: list[str]) -> bool:

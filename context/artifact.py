@@ -37,9 +37,11 @@ if TYPE_CHECKING:
     class Loaded(TypedDict):
         """An artifact with its content.
 
-        `size_bytes` is the file's size; `sha256` (hex) is the content's digest, for the run's own state without the
-        ledger's blocks. `source` is what a load records, `resolved` the absolute path or command that a report shows.
-        If `is_deferred`, the content is a slash command that the agent is asked to run. `notes` are for the user.
+        `size_bytes` is the file's size; `sha256` (hex) is the content's digest; for the run's own state both are
+        without the ledger's blocks. One that `is_outlined` is given as an outline, however much room there is. `source`
+        is what a load records, `resolved` the absolute path or command that a report shows.
+        If `is_deferred`, the content is what the agent is asked to do: a slash command, or an instruction in words.
+        `notes` are for the user.
         """
 
         artifact: Artifact
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
         resolved: str
         is_large: bool
         is_state: bool
+        is_outlined: bool
         is_deferred: bool
         notes: list[str]
 
@@ -83,13 +86,25 @@ class ArtifactError(Exception):
     """An artifact cannot be loaded: the reason, and the path that was tried, if it is known.
 
     `is_missing` means that the file does not exist, which is expected for artifacts that a later phase creates.
+    `is_state` means that it is the run's own state, of which whoever reads it first says what is wrong. `has_room_in`
+    names the load strategies with which one that is too large can be loaded.
     """
 
-    def __init__(self, message: str, resolved: str | None = None, *, is_missing: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        resolved: str | None = None,
+        *,
+        is_missing: bool = False,
+        is_state: bool = False,
+        has_room_in: tuple[str, ...] = (),
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.resolved = resolved
         self.is_missing = is_missing
+        self.is_state = is_state
+        self.has_room_in = has_room_in
 
 
 def parse_artifact(raw: object, place: str) -> Artifact:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 
 from faber_ledger.context.artifact import MAX_BYTES, ArtifactError
 from faber_ledger.context.artifact_source import NO_SOURCE, fill_command, unknown_placeholders
 from faber_ledger.context.program import UNATTENDED, ProgramFailed, decode_output, find_program, run_program
-from faber_ledger.runs.settings import SLASH_COMMAND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +20,7 @@ def read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
     """Run the program that the user mapped to a slash command (AGENT, Step 6); raises ArtifactError.
 
     Only the client can run a slash command. Without a mapping the text is the command itself, for the agent to run,
-    and its size is 0.
+    and its size is 0; so is the text of an instruction in words.
     """
     command = artifact["command"]
     if not command:
@@ -36,6 +34,8 @@ def read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
         text = decode_output(printed)
     except ProgramFailed as error:
         raise ArtifactError(f"`{program[0]}` failed: {error}", resolved) from error
+    if not printed.strip():
+        raise ArtifactError(f"`{program[0]}` failed: it printed nothing", resolved)
     return {
         "text": text,
         "source": command,
@@ -46,14 +46,17 @@ def read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
 
 
 def slash_command(command: str, surroundings: Surroundings) -> str:
-    """Return a slash command in one line, with its placeholders filled; raises ArtifactError for anything else."""
+    """Return a slash command, or an instruction in words, in one line, with its placeholders filled.
+
+    FABER's newer workflows say in words which skill to use. Raises ArtifactError for an unknown placeholder.
+    """
     unknown = unknown_placeholders(command)
     if unknown:
         raise ArtifactError(f"unknown placeholder: {', '.join(unknown)}")
-    words = fill_command(command, surroundings).split()
-    if not words or not re.fullmatch(SLASH_COMMAND, words[0]):
-        raise ArtifactError(f"Command is not a slash command: {command:.200}")
-    return " ".join(words)
+    filled = " ".join(fill_command(command, surroundings).split())
+    if not filled:
+        raise ArtifactError(NO_SOURCE)
+    return filled
 
 
 def fill_program(program: list[str], surroundings: Surroundings) -> list[str]:

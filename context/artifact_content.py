@@ -5,9 +5,10 @@ from __future__ import annotations
 from faber_ledger.context.artifact import COMMAND_TYPES, MAX_BYTES, STRATEGIES, ArtifactError
 from faber_ledger.context.artifact_source import empty_placeholders, find_file, is_own_state, no_value_for
 from faber_ledger.files.json_text import on_lines
-from faber_ledger.files.untrusted import FileRefused, FileTooLarge, check_size, read_text
+from faber_ledger.files.untrusted import FileRefused, FileTooLarge, read_text
 from faber_ledger.ledger.canonical import sha256, without_surrogates
 from faber_ledger.ledger.plain_json import dumps, loads
+from faber_ledger.runs.private_files import keyed_digest
 from faber_ledger.runs.progress import value_at
 from faber_ledger.runs.run import LARGEST_STATE
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 LARGE_BYTES = 100 * 1024
 MAX_INDENTED = 25_000  # characters of a state that is written with an indent
+SUMMARY = "summary"  # the load strategy
+KEYED = "keyed:"  # before a digest that was made with the key of the clone that recorded it
 CHANGED_BY_EVENTS = {"sessions", "context_metadata", "updated_at"}
 
 
@@ -41,11 +44,12 @@ def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
             reason = f"{error.message} ({no_value_for(empty)})"
             raise ArtifactError(reason, error.resolved, is_missing=error.is_missing) from error
         raise
+    is_state = artifact["type"] in FILES and _is_state(content["resolved"], surroundings)
+    is_outlined = artifact["type"] in FILES and artifact["load_strategy"] == SUMMARY
     notes = [no_value_for(empty)] if empty else []
     if artifact["load_strategy"] not in STRATEGIES:
         unknown = f"{artifact['load_strategy']!r:.80} is not a load_strategy ({', '.join(STRATEGIES)})"
         notes.append(f'{unknown}: "all" is used')
-    kind = artifact["type"]
     return {
         "artifact": artifact,
         "content": content["text"],
@@ -53,8 +57,9 @@ def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
         "sha256": content_digest(content["text"], is_state=False),
         "source": content["source"],
         "resolved": content["resolved"],
-        "is_large": content["size_bytes"] > LARGE_BYTES,
-        "is_state": kind in FILES and _is_state(content["resolved"], surroundings),
+        "is_large": content["size_bytes"] > LARGE_BYTES and not (is_state or is_outlined),
+        "is_state": is_state,
+        "is_outlined": is_outlined,
         "is_deferred": content["is_deferred"],
         "notes": [f"{artifact['id']}: {note}" for note in notes],
     }
@@ -63,6 +68,17 @@ def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
 def content_digest(text: str, is_state: bool) -> str:
     """Return the SHA-256 (hex) of a file's text as the agent gets it; of a state, without what every append changes."""
     return sha256(given_text(text, is_state).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def keyed(root: str, digest: str) -> str:
+    """Return what is recorded of a SHA-256 in its place, where the content must not be guessed; empty without a key."""
+    found = keyed_digest(root, digest)
+    return f"{KEYED}{found}" if found else ""
+
+
+def in_form_of(recorded: str | None, root: str, digest: str) -> str:
+    """Return a SHA-256 as this clone records it, keyed or plain, to compare it with a recorded one."""
+    return keyed(root, digest) if recorded and recorded.startswith(KEYED) else digest
 
 
 def state_for_packet(state: dict[str, Any]) -> str:
@@ -86,6 +102,17 @@ def given_text(text: str, is_state: bool) -> str:
         return state_for_packet(state) if isinstance(state, dict) else text
     except (ValueError, RecursionError):
         return text
+
+
+def _given_state(text: str) -> str:
+    """Return the run's state as the agent is given it; empty for what is not a JSON object."""
+    try:
+        is_object = isinstance(loads(text), dict)
+    except ValueError:
+        return ""
+    except RecursionError:
+        return text
+    return given_text(text, is_state=True) if is_object else ""
 
 
 def _source_text(artifact: Artifact, surroundings: Surroundings) -> str:
@@ -114,25 +141,28 @@ def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
     found = find_file(artifact, surroundings)
     place = found["resolved"]
     is_state = _is_state(place, surroundings)
+    is_outlined = artifact["load_strategy"] == SUMMARY
+    limit = LARGEST_STATE if is_state or is_outlined else MAX_BYTES
     try:
-        # Our own blocks grow with each session and are not given to the agent: they do not count towards the limit.
         text = _known_state_text(surroundings) if is_state else None
         if text is None:
-            text = read_text(place, LARGEST_STATE if is_state else MAX_BYTES)
-            text = None if text is None else given_text(text, is_state)
-        if text is not None and is_state:
-            check_size(min(found["size_bytes"], len(text.encode())), MAX_BYTES)
+            text = read_text(place, limit)
+            text = _given_state(text) if text is not None and is_state else text
     except FileTooLarge as error:
-        raise ArtifactError(f"Artifact is larger than 1 MB: {error}", place) from error
+        reason = f"Artifact is larger than {limit // 1048576} MB: {error}"
+        raise ArtifactError(reason, place, is_state=is_state, has_room_in=() if is_outlined else (SUMMARY,)) from error
     except FileRefused as error:
-        raise ArtifactError(f"Cannot read {place}: {error}", place) from error
+        raise ArtifactError(f"Cannot read {place}: {error}", place, is_state=is_state) from error
     if text is None:
-        raise ArtifactError(f"File not found: {place}", place, is_missing=True)
+        raise ArtifactError(f"File not found: {place}", place, is_missing=True, is_state=is_state)
+    if is_state and text == "":
+        raise ArtifactError(f"Cannot read {place}: it is not a JSON object", place, is_state=True)
     return {
         "text": text,
         "source": found["source"],
         "resolved": place,
-        "size_bytes": found["size_bytes"],
+        # Our own blocks grow with each session and are not given to the agent: they count nowhere.
+        "size_bytes": len(text.encode()) if is_state else found["size_bytes"],
         "is_deferred": False,
     }
 

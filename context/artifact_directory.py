@@ -7,8 +7,10 @@ import stat
 
 from faber_ledger.context.artifact import MAX_BYTES, ArtifactError
 from faber_ledger.context.artifact_source import find_directory
+from faber_ledger.files.text import escape
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, folder_around, read_text
 from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.deadline import check_time
 from faber_ledger.runs.run import Run
 
 TYPE_CHECKING = False
@@ -34,7 +36,7 @@ def read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
     found = find_directory(artifact, surroundings)
     strategy = artifact["load_strategy"]
     if strategy == "latest_only":
-        latest = max(_entries(found["resolved"], surroundings, {}), default=None)
+        latest = max(_entries(found, surroundings, {}), default=None)
         if latest is not None:
             return _file(found, latest)
     text = _all(found, surroundings) if strategy not in ("latest_only", "summary") else _summary(found, surroundings)
@@ -50,7 +52,7 @@ def read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
 def _all(found: Found, surroundings: Surroundings) -> str:
     entries, size = [], 0
     passed_over: dict[str, int] = {}
-    for entry in _entries(found["resolved"], surroundings, passed_over):
+    for entry in _entries(found, surroundings, passed_over):
         entries.append(entry)
         size += entry[2] + len(_heading(entry[1])) + 2
         if size > MAX_BYTES:
@@ -58,6 +60,7 @@ def _all(found: Found, surroundings: Surroundings) -> str:
                 f"Artifact is larger than 1 MB: all files of the directory together; "
                 f'use load_strategy "latest_only" or "summary" for {found["source"]}',
                 found["resolved"],
+                has_room_in=("latest_only", "summary"),
             )
     texts = []
     for _, name, _ in sorted(entries, key=lambda entry: entry[1]):
@@ -69,9 +72,10 @@ def _file(found: Found, entry: Entry) -> Content:
     _, name, size = entry
     path = os.path.join(found["resolved"], name)
     if size > MAX_BYTES:
-        raise ArtifactError(f"Artifact is larger than 1 MB: {size:,} bytes, and at most {MAX_BYTES:,} are read", path)
+        reason = f"Artifact is larger than 1 MB: {size:,} bytes, and at most {MAX_BYTES:,} are read"
+        raise ArtifactError(reason, path, has_room_in=("summary",))
     return {
-        "text": _text(path),
+        "text": _only_text(path),
         "source": f"{found['source']}/{name}",
         "resolved": path,
         "size_bytes": size,
@@ -82,10 +86,10 @@ def _file(found: Found, entry: Entry) -> Content:
 def _summary(found: Found, surroundings: Surroundings) -> str:
     count, latest = 0, None
     passed_over: dict[str, int] = {}
-    for entry in _entries(found["resolved"], surroundings, passed_over):
+    for entry in _entries(found, surroundings, passed_over):
         count += 1
         latest = entry if latest is None or entry > latest else latest
-    last = f"{_shown(latest[1])} ({utc_text(min(max(latest[0] // 10**9, 0), LAST_SECOND))})" if latest else "none"
+    last = f"{escape(latest[1])} ({utc_text(min(max(latest[0] // 10**9, 0), LAST_SECOND))})" if latest else "none"
     return f"Directory: {found['source']}\nFiles: {count}\nLatest: {last}\n{_omissions(passed_over)}"
 
 
@@ -95,18 +99,20 @@ def _omissions(passed_over: dict[str, int]) -> str:
     return f"Not read: {', '.join(counts)}\n" if counts else ""
 
 
-def _entries(directory: str, surroundings: Surroundings, passed_over: dict[str, int]) -> Iterator[Entry]:
+def _entries(found: Found, surroundings: Surroundings, passed_over: dict[str, int]) -> Iterator[Entry]:
     """Yield a directory's files one at a time, since there may be any number of them.
 
     Everything else, except hidden files and the ledger's own, is counted in `passed_over` by its kind.
     """
+    directory = found["resolved"]
     # These files in the run's own folder change with every append; the state has its own artifact.
     is_run = directory == surroundings["run_dir"]
     run = Run(surroundings["root"], "", directory, surroundings.get("suffix", ""))
-    folders = [surroundings["root"], *surroundings["plugin_roots"]]
+    folders = [surroundings["root"], *surroundings["plugin_roots"], found["folder"]]
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
+                check_time()
                 if entry.name.startswith(".") or (is_run and (run.owns(entry.name) or run.is_beside(entry.name))):
                     continue
                 status = _status(entry, folders)
@@ -134,17 +140,26 @@ def _status(entry: os.DirEntry[str], folders: list[str]) -> os.stat_result | str
 def _text(path: str) -> str:
     """Return a file's text, or the reason why it is not shown; raises ArtifactError if it has just become too large."""
     try:
+        return _only_text(path)
+    except ArtifactError as error:
+        if error.has_room_in:
+            raise
+        return f"(not shown: {error.message.removeprefix(f'Cannot read {path}: ')})"
+
+
+def _only_text(path: str) -> str:
+    """Return the text of the one file that is read; raises ArtifactError if it has none."""
+    check_time()
+    try:
         text = read_text(path, MAX_BYTES)
     except FileTooLarge as error:
-        raise ArtifactError(f"Artifact is larger than 1 MB: {error}", path) from error
+        raise ArtifactError(f"Artifact is larger than 1 MB: {error}", path, has_room_in=("summary",)) from error
     except FileRefused as error:
-        return f"(not shown: {error})"
-    return "(not shown: it is gone)" if text is None else text
+        raise ArtifactError(f"Cannot read {path}: {error}", path) from error
+    if text is None:
+        raise ArtifactError(f"File not found: {path}", path, is_missing=True)
+    return text
 
 
 def _heading(name: str) -> str:
-    return f"=== {_shown(name)} ===\n"
-
-
-def _shown(name: str) -> str:
-    return name if name.isprintable() else ascii(name)[1:-1]
+    return f"=== {escape(name)} ===\n"

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
     class Found(TypedDict):
-        """A file or directory: `source` is relative to the project, else to its plugin root; `resolved` is absolute."""
+        """A file or directory: `source` is relative to `folder`, the project or a plugin root; the rest is absolute."""
 
         source: str
         resolved: str
+        folder: str
         size_bytes: int
 
 
@@ -76,29 +77,63 @@ def find_directory(artifact: Artifact, surroundings: Surroundings) -> Found:
 
 def _find(artifact: Artifact, surroundings: Surroundings, size_at: Callable[[str], int | None], kind: str) -> Found:
     folders = [surroundings["root"], *map(os.path.realpath, surroundings["plugin_roots"])]
+    path = path_of(artifact, surroundings)
     missing, outside = [], []
-    for place in _places(path_of(artifact, surroundings), surroundings):
-        try:
-            resolved = real_path(place)
-            is_state = resolved == surroundings["state_path"]  # that of a kept run is below the git directory
-            folder = surroundings["root"] if is_state else around(resolved, folders)
-            size = size_at(resolved) if folder is not None else None
-        except FileRefused as error:
-            raise ArtifactError(f"Cannot read {place}: {error}", place) from error
-        if folder is not None and not is_state and ".git" in os.path.relpath(resolved, folder).lower().split(os.sep):
-            raise ArtifactError(f"Path is in git's own folder, which may hold a token: {place}")
+    for place in _places(path, surroundings):
+        resolved = _real_path(place)
+        is_state = resolved == surroundings["state_path"]  # that of a kept run is below the git directory
+        folder = surroundings["root"] if is_state else around(resolved, folders)
+        size = _size_at(place, resolved, folder, size_at, is_state=is_state) if folder is not None else None
         if folder is None:
             outside.append(place)
         elif size is None:
             missing.append(place)
         else:
-            source = os.path.relpath(resolved, folder).replace(os.sep, "/")
-            return {"source": source, "resolved": resolved, "size_bytes": size}
+            return _found(resolved, folder, size)
+    from faber_ledger.context.plugins import folder_installed, places_installed  # only for what is not in the project
+
+    for place in outside:
+        resolved = _real_path(place)
+        folder = folder_installed(resolved, surroundings["root"])
+        size = _size_at(place, resolved, folder, size_at) if folder is not None else None
+        if folder is not None and size is not None:
+            return _found(resolved, folder, size)
     existing = [place for place in outside if os.path.lexists(place)]
     if existing or not missing:
         # The error has no `resolved`: nothing may look at a path outside, not even for its size.
         raise ArtifactError(f"Path is outside the project and the plugin roots: {(existing or outside)[0]}")
+    relative = os.path.relpath(missing[0], surroundings["root"])
+    for place, folder in places_installed(relative, surroundings["root"]):
+        resolved = _real_path(place)
+        size = _size_at(place, resolved, folder, size_at) if around(resolved, [folder]) is not None else None
+        if size is not None:
+            return _found(resolved, folder, size)
     raise ArtifactError(f"{kind} not found: {missing[0]}", missing[0], is_missing=True)
+
+
+def _real_path(place: str) -> str:
+    try:
+        return real_path(place)
+    except FileRefused as error:
+        raise ArtifactError(f"Cannot read {place}: {error}", place) from error
+
+
+def _size_at(
+    place: str, resolved: str, folder: str, size_at: Callable[[str], int | None], *, is_state: bool = False
+) -> int | None:
+    """Return the size of what is at a place inside `folder`, or None; raises ArtifactError."""
+    try:
+        size = size_at(resolved)
+    except FileRefused as error:
+        raise ArtifactError(f"Cannot read {place}: {error}", place) from error
+    if not is_state and ".git" in os.path.relpath(resolved, folder).lower().split(os.sep):
+        raise ArtifactError(f"Path is in git's own folder, which may hold a token: {place}")
+    return size
+
+
+def _found(resolved: str, folder: str, size: int) -> Found:
+    source = os.path.relpath(resolved, folder).replace(os.sep, "/")
+    return {"source": source, "resolved": resolved, "folder": folder, "size_bytes": size}
 
 
 def _directory_size(path: str) -> int | None:

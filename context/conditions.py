@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_QUOTED = 200  # characters of a condition in a message
-MAX_CHARACTERS = 2000  # of a condition, and of a text that is compared as a number: a hook must not be noticed
+MAX_CHARACTERS = 2000  # of a condition: a hook must not be noticed
 MAX_DEPTH = 50  # of parentheses: each level takes a few frames of the interpreter's stack
 WORDS = {"null": None, "true": True, "false": False}
 SIGNS = ("===", "!==", "==", "!=", "<=", ">=", "<", ">", "||", "&&", "!", "(", ")")
@@ -111,8 +111,7 @@ class _Reader:
             sign = self.token
             self._next()
             other = self._order()
-            equal = _is_same(value, other) if len(sign) == 3 else _is_equal(value, other)
-            value = equal is sign.startswith("=")
+            value = _is_same(value, other) is sign.startswith("=")
         return value
 
     def _order(self) -> Any:
@@ -179,8 +178,8 @@ def _past_path(text: str, at: int) -> int:
             return at
 
 
-# Truth and equality are as in JavaScript, since the workflow format calls a condition a JavaScript expression. Order is
-# stricter: a number and its text are not compared.
+# Truth is as in JavaScript, since the workflow format calls a condition a JavaScript expression. Comparisons are
+# stricter: a number and its text are neither equal nor in an order.
 
 
 def _is_true(value: Any) -> bool:
@@ -207,32 +206,8 @@ def _is_ordered(one: Any, sign: str, other: Any) -> bool:
     return bool(is_less or (sign[1:] and one == other))
 
 
-def _is_equal(one: Any, other: Any) -> bool:
-    """Compare as JavaScript's `==`: a number equals its text, true equals 1; null equals only null."""
-    if type(one) is type(other) or not (_is_plain(one) and _is_plain(other)):
-        return _is_same(one, other)
-    first, second = _as_number(one), _as_number(other)
-    return first is not None and first == second
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, (str, int, float))
-
-
-def _as_number(value: Any) -> float | None:
-    if not isinstance(value, str):
-        return _double(value)
-    if len(value) > MAX_CHARACTERS:
-        return None
-    import re
-
-    if re.fullmatch(rf"\s*(?:\+(?!-))?{NUMBER}\s*", value):
-        return float(value)
-    return None if value.strip() else 0.0
 
 
 def _double(value: float) -> float:

@@ -24,20 +24,28 @@ if TYPE_CHECKING:
 WANTED = {
     "summary": ("summary", "overview", "goal", "goals", "objective", "objectives", "purpose"),
     "requirements": ("requirement", "requirements"),
-    "acceptance_criteria": ("acceptance criteria", "success criteria", "definition of done"),
+    "acceptance_criteria": (
+        "acceptance criteria",
+        "acceptance tests",
+        "^acceptance",
+        "success criteria",
+        "definition of done",
+    ),
     "technical_approach": ("approach", "design", "architecture", "solution"),
     "files": ("files", "file changes"),
     "phases": ("phases", "tasks", "^phase", "^task", "implementation plan", "implementation steps"),
 }
 BELOW_HEADINGS = 7  # a bold line of its own is a heading inside its section, as in FABER's own template
 LONGEST_BOLD = 80  # characters of such a line
-MARKS = ("#", "`", "~", "*", "<")  # first characters of headings, code fences and comments
+MARKS = ("#", "`", "~", "*", "<", "=", "-")  # first characters of headings, code fences, comments and underlines
+MIN_UNDERLINE = 3
+NOT_UNDERLINED = ("#", ">", "|", "-", "*", "+", "=", "`", "~", "<")  # first characters of lines that are no title
 FRONT_MATTER_LINES = 200
 BLOCK_SCALAR = r"[|>][-+0-9]*(?:[ \t]+#.*)?"
 
 
 def sections_of(lines: list[str]) -> list[Section]:
-    """Return a text's headings (`#` to `######`, bold lines below them), except in front matter, code and comments."""
+    """Return a text's headings (`#` to `######`, underlined ones, bold lines below them), none of code or comments."""
     found: list[Section] = []
     fence, in_comment = "", False
     for number, line in _body_lines(lines):
@@ -47,6 +55,11 @@ def sections_of(lines: list[str]) -> list[Section]:
         stripped = line.strip()
         first = stripped[:1]
         if first not in MARKS or (fence and first != fence[0]):
+            continue
+        if first in "=-":
+            title = _underlined(lines, number) if len(stripped) >= MIN_UNDERLINE and not stripped.strip(first) else ""
+            if title:
+                found.append({"level": 1 + (first == "-"), "title": title, "start": number - 1, "own_end": 0, "end": 0})
             continue
         run = len(stripped) - len(stripped.lstrip(first))
         if fence:
@@ -72,6 +85,13 @@ def sections_of(lines: list[str]) -> list[Section]:
     return found
 
 
+def _underlined(lines: list[str], number: int) -> str:
+    """Return the title above a line of `=` or `-`; an empty one if that is no paragraph of one line."""
+    title = lines[number - 1].strip() if number else ""
+    is_alone = number < 2 or not lines[number - 2].strip()
+    return title if is_alone and not title.startswith(NOT_UNDERLINED) else ""
+
+
 def _heading(stripped: str, run: int) -> tuple[int, str]:
     """Return the level and title of a line that begins with `run` marks; an empty title if it is not a heading."""
     if stripped[0] == "#":
@@ -85,10 +105,15 @@ def _heading(stripped: str, run: int) -> tuple[int, str]:
 
 
 def _body_lines(lines: list[str]) -> Iterator[tuple[int, str]]:
-    start = 0
-    if lines[0].strip() == "---":
-        start = next((at + 1 for at, line in enumerate(lines[1:FRONT_MATTER_LINES], 1) if line.strip() == "---"), 0)
+    start = body_start(lines)
     return enumerate(lines[start:], start)
+
+
+def body_start(lines: list[str]) -> int:
+    """Return the first line after a text's front matter."""
+    if lines[0].strip() != "---":
+        return 0
+    return next((at + 1 for at, line in enumerate(lines[1:FRONT_MATTER_LINES], 1) if line.strip() == "---"), 0)
 
 
 def wanted_in(sections: list[Section]) -> dict[str, list[Section]]:
@@ -107,6 +132,28 @@ def wanted_in(sections: list[Section]) -> dict[str, list[Section]]:
     return found
 
 
+def sections_naming(sections: list[Section], phrase: str) -> list[Section]:
+    """Return the sections whose headings name a phase or a step, whose words may be joined by dashes.
+
+    The last word may go on: "generate-spec" is named by "Generate specification", if no heading has the word itself, or
+    its plural. Neither the text's title nor a bold line names any.
+    """
+    wanted = f" {' '.join(_words(phrase, ''))}"
+    if not wanted.strip():
+        return []
+    last = wanted.rsplit(maxsplit=1)[-1]
+    headings = [section for section in sections if 1 < section["level"] < BELOW_HEADINGS]
+    named = [section for section in headings if last in section["title"].lower()]
+    titles = [f" {' '.join(_words(section['title'], ''))} " for section in named]
+    exact = [one for one, title in zip(named, titles, strict=True) if f"{wanted} " in title or f"{wanted}s " in title]
+    return exact or [section for section, title in zip(named, titles, strict=True) if wanted in title]
+
+
+def _words(text: str, joining: str) -> list[str]:
+    """Return the words of a text in lower case, where the `joining` characters are letters."""
+    return "".join([letter if letter.isalnum() or letter in joining else " " for letter in text.lower()]).split()
+
+
 def _wanted_by(section: Section) -> list[str]:
     """Return which wanted things a section's heading names; a heading of the first level is the text's title.
 
@@ -114,8 +161,7 @@ def _wanted_by(section: Section) -> list[str]:
     """
     if section["level"] == 1:
         return []
-    letters = [letter if letter.isalnum() or letter in "-_" else " " for letter in section["title"].lower()]
-    words = "".join(letters).split()
+    words = _words(section["title"], "-_")
     while words and words[0].isdecimal():
         del words[0]
     title = f"^{' '.join(words)} "
@@ -140,6 +186,20 @@ def front_matter(text: str) -> dict[str, str | None]:
         if colon and key and not key[0].isspace() and not key.startswith(("#", "-")):
             found.setdefault(key.strip(), _scalar(value))
     return {}  # it never ends: this is a horizontal rule, not front matter
+
+
+def bold_lines(text: str) -> dict[str, str]:
+    """Return the lines `**Key**: value` before a text's second heading; keys in lower case."""
+    found: dict[str, str] = {}
+    headings = 0
+    for line in text.split("\n", FRONT_MATTER_LINES)[:FRONT_MATTER_LINES]:
+        headings += line.startswith("#")
+        if headings > 1:
+            break
+        key, bold, value = line.strip().removeprefix("- ").removeprefix("**").partition("**")
+        if line.strip().removeprefix("- ").startswith("**") and bold and (key.endswith(":") or value.startswith(":")):
+            found.setdefault(key.removesuffix(":").strip().lower(), value.removeprefix(":").strip())
+    return found
 
 
 def title_of(text: str) -> str | None:

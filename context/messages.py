@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 
 from faber_ledger.context.artifact import COMMAND_TYPES, REFUSED
-from faber_ledger.files.text import LONGEST_ID, LONGEST_QUOTE, one_line, quoted
+from faber_ledger.files.text import LONGEST_ID, LONGEST_QUOTE, escape, one_line, quoted
 from faber_ledger.ledger.errors import StateInvalid, StateRefused
+from faber_ledger.runs.run import is_name
+from faber_ledger.runs.settings import is_slash_command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,16 +33,37 @@ Recovery:
 2. Run the command yourself to see what it says"""
     return f"""\
 ❌ ERROR: Required artifact {_failed_file(error)}
-Artifact: {artifact["id"]}
-Path: {error.resolved or source_of(artifact)}
-Source: {error.resolved or source_of(artifact)}
-Error: {error.message}
+Artifact: {escape(artifact["id"])}
+Path: {escape(error.resolved or source_of(artifact))}
+Source: {escape(error.resolved or source_of(artifact))}
+Error: {escape(error.message)}
 
 Recovery:
+{_recovery(error)}"""
+
+
+def _recovery(error: ArtifactError) -> str:
+    """Return the steps that help with a file: the documents' are for one that is missing."""
+    if error.is_missing:
+        steps = """\
 1. Check if path is correct in workflow config
 2. Check if artifact was created in earlier phase
-3. Run the phase that creates this artifact
+3. Run the phase that creates this artifact"""
+        if error.resolved is None:  # the state does not name it
+            return steps
+        return f"""\
+{steps}
 4. If a plugin brings it, name the plugin's folder in plugin_roots of ~/.config/faber-ledger/config.json"""
+    if error.has_room_in:
+        strategies = " or ".join([f'"{name}"' for name in error.has_room_in])
+        return f"""\
+1. Give it load_strategy {strategies} in the workflow config, or name a shorter file there
+2. Until then, read the parts that you need where it stands"""
+    if error.resolved is not None:
+        return """\
+1. Correct what the error says about the file
+2. Check if path is correct in workflow config"""
+    return "1. Correct what the error says, in the workflow config or in the run's state"
 
 
 def optional_failed(artifact: Artifact, error: ArtifactError) -> str:
@@ -52,10 +75,10 @@ def optional_failed(artifact: Artifact, error: ArtifactError) -> str:
 Workflow will continue without this artifact."""
     return f"""\
 ⚠️ WARNING: Optional artifact {_failed_file(error)}
-Artifact: {artifact["id"]}
-Path: {error.resolved or source_of(artifact)}
-Source: {error.resolved or source_of(artifact)}
-Error: {error.message}
+Artifact: {escape(artifact["id"])}
+Path: {escape(error.resolved or source_of(artifact))}
+Source: {escape(error.resolved or source_of(artifact))}
+Error: {escape(error.message)}
 
 Workflow will continue without this artifact."""
 
@@ -71,7 +94,8 @@ def not_loaded(artifact: Artifact, error: ArtifactError, root: str) -> str:
     place = one_line((error.resolved or source_of(artifact)).replace(inside, ""), LONGEST_QUOTE)
     reason = error.message.replace(f"Cannot read {error.resolved}: ", "").replace(f": {error.resolved}", "")
     reason = reason.replace(inside, "")
-    return f"{one_line(artifact['id'], LONGEST_ID)} (optional): not loaded, {place}: {one_line(reason, LONGEST_QUOTE)}"
+    where = f", {place}" if place else ""
+    return f"{one_line(artifact['id'], LONGEST_ID)} (optional): not loaded{where}: {one_line(reason, LONGEST_QUOTE)}"
 
 
 def _failed_command(artifact: Artifact, error: ArtifactError) -> str:
@@ -79,16 +103,16 @@ def _failed_command(artifact: Artifact, error: ArtifactError) -> str:
     refused = error.message.startswith(REFUSED)
     return f"""\
 {"refused: its command may not be run" if refused else "not loaded: its command failed"}
-Artifact: {artifact["id"]}
+Artifact: {escape(artifact["id"])}
 Command: {one_line(artifact["command"] or "-")}
-Error: {error.message}"""
+Error: {escape(error.message)}"""
 
 
 def large_artifact(loaded: Loaded) -> str:
     """Return the warning about an artifact of over 100 KB (AGENT, Session Load, Error Handling)."""
     return f"""\
 ⚠️ WARNING: Large artifact detected
-Artifact: {loaded["artifact"]["id"]}
+Artifact: {escape(loaded["artifact"]["id"])}
 Size: {loaded["size_bytes"] / 1048576:.1f} MB
 
 Consider using load_strategy: "summary" for large files."""
@@ -106,20 +130,23 @@ def to_run(loaded: Loaded, *, is_mapped: bool, problem: str | None = None) -> st
             f" correct commands in ~/.config/faber-ledger/config.json, or run {command} yourself"
         )
     if is_mapped:
-        load = quoted(f"faber-ledger session-load --artifacts {loaded['artifact']['id']}")
+        name = loaded["artifact"]["id"]
+        load = f"`faber-ledger session-load --artifacts {name if is_name(name) else 'ID'}`"  # an agent may well run it
         return f"No hook runs the program that is mapped to {quoted(loaded['content'])}. To load it, run {load}"
-    return (
-        f"Not fetched here, since only the client can run a slash command. To load it, run {quoted(loaded['content'])}"
-    )
+    if not is_slash_command(loaded["content"]):
+        return f"The workflow's instruction for it is {quoted(loaded['content'])}"
+    return f"Only a client can run a slash command. To load it, run {quoted(loaded['content'])}"
 
 
 def state_broken(run: Run, error: LedgerError, backup: str) -> str:
     """Return the message for a state that a load cannot read (RELOAD, Step 2; AGENT, Session Load, Error Handling)."""
     is_json = isinstance(error, StateRefused) or not isinstance(error, StateInvalid)
-    reason = error.reason if isinstance(error, StateInvalid) else error.message
+    reason = escape(error.reason if isinstance(error, StateInvalid) else error.message)
     path = run.shown(run.state_path)
     if "faber-ledger resolve" in error.hint:  # a backup has only one side
         return f"❌ ERROR: Cannot read state file\nPath: {path}\nError: {reason}\n\nRecovery:\n1. {error.hint}"
+    has_backup = os.path.exists(backup)
+    back = "" if has_backup else f"\n3. There is no backup: {escape(error.hint)}"
     return f"""\
 ❌ ERROR: Cannot read state file{"" if is_json else " - invalid JSON"}
 Path: {path}
@@ -129,9 +156,19 @@ Restore from backup if available
 
 Recovery:
 1. Check if backup exists: {run.shown(backup)}
-2. Restore from backup if available [faber-ledger project {run.run_id} --restore]"""
+2. Restore from backup if available [faber-ledger project {run.run_id} --restore]{back}"""
+
+
+def described(description: str) -> str:
+    """Return a description as it follows an artifact's id; nothing if it has none."""
+    return f" - {description}" if description else ""
 
 
 def kilobytes(size: int) -> str:
-    """Return a size in bytes as the documents write it, in KB of 1,024 bytes."""
-    return f"{size / 1024:.1f} KB"
+    """Return a size in bytes as the documents write it, in KB of 1,024 bytes; what is not empty has at least 0.1 KB."""
+    return f"{max(size / 1024, 0.1) if size else 0:.1f} KB"
+
+
+def size_words(size: int) -> str:
+    """Return a size in bytes in words: in KB, from 1 MB on in MB."""
+    return kilobytes(size) if size < 1048576 else f"{size / 1048576:,.1f} MB"

@@ -1,14 +1,15 @@
-"""An outline of a long text: headings with line numbers and sizes, then as much text as fits, important parts first.
+"""An outline of a long text: the parts that matter most, in the order of their lines, and a mark for each cut.
 
-In a specification these are the summary, requirements, acceptance criteria, files and phases (RECON, 0.2).
+The mark names the lines that are left out and the headings in them, so the reader can look up any of them. What matters
+most is decided by the caller: the part about the current step, or in a specification its summary, criteria,
+requirements, files and phases (RECON, 0.2).
 """
 
 from __future__ import annotations
 
 import json
 
-from faber_ledger.context.markdown import BELOW_HEADINGS, sections_of, wanted_in
-from faber_ledger.context.messages import kilobytes
+from faber_ledger.context.markdown import BELOW_HEADINGS, body_start, sections_naming, sections_of, wanted_in
 from faber_ledger.files.text import clip, one_line, shares, units
 
 TYPE_CHECKING = False
@@ -17,153 +18,260 @@ if TYPE_CHECKING:
 
     from faber_ledger.context.markdown import Section
 
-IMPORTANT = ("summary", "acceptance_criteria", "requirements", "files", "phases")
-HEADINGS_SHARE, DEEP_SHARE = 0.5, 0.3  # of the room: for the headings of the first levels, for all headings
+    Span = tuple[int, int]  # lines, counted from 0; the second is not in it
+    Heading = tuple[Section, str]  # and how it is named
+    Piece = tuple[int, int, str]  # a span of whole lines, and their text with the beginning of the next one
+
+MARK = "====="
+IMPORTANT = ("summary", "acceptance_criteria", "requirements", "files", "phases")  # of WANTED, or words of headings
+HEADINGS_SHARE = 0.3  # of the room, for the headings of what is left out
 MAX_TITLE = 90
-MIN_TEXT = 80
-ROOM_FOR_MORE = 20
+MIN_TEXT = 160  # units: fewer of a part say nothing
 MIN_MEMBER = 20  # units: less of a JSON object's member says nothing
-MIN_SHARE = 0.5  # of an equal share, however long the more important parts are
+ITS_REST = " (its rest); "
+KEPT = 0.75  # of the room that is left, for all that comes after a part
+KEPT_OF_SPECIFICATION = 0.1  # for all that comes after its most important part
 
 
-def outline(text: str, room: int, look: int) -> str:
-    """Return a text's outline in at most `room` UTF-16 units; it may be empty.
+def outline(
+    text: str,
+    room: int,
+    look: int,
+    *,
+    mark: str = MARK,
+    named: tuple[str, ...] = (),
+    important: tuple[str, ...] = IMPORTANT,
+    always: tuple[str, ...] = (),
+) -> tuple[str, list[Span]]:
+    """Return a text's outline in at most `room` UTF-16 units, and the lines to read besides; it may be empty.
 
-    Only the first `look` characters are read, up to the end of a line; the outline says so if the text is longer.
+    Sections whose headings have one of the `named` words come first, without any those that are `important`; then those
+    with one of the words that count `always`, what is below all these, and the rest from the top. Each cut is a line
+    that begins with `mark`. Only the first `look` characters are read, up to the end of a line. The lines to read are
+    those that are left out of all sections but the rest; of the whole text if no section has a word that it should.
     """
+    text = text.rstrip()
+    total = text.count("\n") + 1
     members = _json_members(text)
     if members is not None:
-        return clip(_members_text(members, room), max(room, 0))
-    scope = ""
+        return clip(_members_text(members, room), max(room, 0)), [(0, total)]
+    look = max(look, room + 1)  # so that a line of which only a part is read does not fit
     if len(text) > look:
-        text = text[: text.rfind("\n", 0, look) + 1 or look]
-        scope = f"(of the first {kilobytes(len(text.encode('utf-8', 'replace')))})\n\n"
+        end = text.rfind("\n", 0, look)
+        text = text[: end if end > 0 else look]
     lines = text.split("\n")
     sections = sections_of(lines)
-    headings = scope + _headings(lines, sections, room - units(scope))
-    excerpts = _excerpts(lines, sections, room - units(headings))
-    return clip(headings + excerpts, max(room, 0))
+    heads = [found for word in named if (found := sections_naming(sections, word))]
+    is_known = bool(heads) or not named
+    general = [sections_naming(sections, word) for word in always]
+    groups = _groups(lines, sections, [*(heads or _important(sections, important)), *general])
+    outlined = _Outline(lines, sections, total, mark)
+    for_headings = min(outlined.size_of_headings, int(room * HEADINGS_SHARE))
+    kept = KEPT if heads else KEPT_OF_SPECIFICATION
+    pieces = outlined.choose(groups, room - for_headings, kept)
+    shown, needed = outlined.render(pieces, room)
+    if for_headings - needed > MIN_TEXT:  # of the room for headings: most are shown
+        pieces = outlined.choose(groups, room - needed, kept)
+        shown, _ = outlined.render(pieces, room)
+    if not pieces:
+        return "", [(0, total)]
+    matter = sorted(span for group in groups[:-1] for span in group) if is_known else []
+    return shown, outlined.missing(pieces, [*matter, (len(lines), total)] if matter else [(0, total)])
 
 
-def _headings(lines: list[str], sections: list[Section], room: int) -> str:
-    """Return the headings with lines and sizes, as deep as a share of the room allows; left-out ones are counted."""
-    listed = [section for section in sections if section["level"] < BELOW_HEADINGS]
-    if not listed:
-        return ""
-    sizes = [0]
-    for line in lines:
-        sizes.append(sizes[-1] + (len(line) if line.isascii() else len(line.encode("utf-8", "replace"))) + 1)
-    texts = [(section["level"], _heading(section, sizes)) for section in listed]
-    kept = [text for _, text in texts]
-    top = max(listed[0]["level"], 2)
-    for depth in range(5, top - 1, -1):
-        if sum(map(units, kept)) <= room * DEEP_SHARE:
-            break
-        kept = [text for level, text in texts if level <= depth] or kept
-    left = room * HEADINGS_SHARE - ROOM_FOR_MORE
-    for count, text in enumerate(kept):
-        left -= units(text)
-        if left < 0:
-            del kept[count:]
-            break
-    if len(kept) < len(texts):
-        kept.append(f"(and {len(texts) - len(kept)} {'more' if kept else 'headings'})\n")
-    return "".join(kept) + "\n"
+class _Outline:
+    """What an outline of some lines shows; `total` counts those that are not looked at, too."""
+
+    def __init__(self, lines: list[str], sections: list[Section], total: int, mark: str) -> None:
+        self.lines = lines
+        self.total = total
+        self.mark = mark
+        self.cost_of_cut = units(mark) + len(" lines - are left out: \n") + 2 * len(str(total))
+        titles = [one for one in sections if one["level"] < BELOW_HEADINGS]
+        is_title = len(titles) > 1 and titles[0]["end"] >= titles[-1]["end"]  # of all of it: it names no part
+        self.headings = [(one, _heading(one)) for one in titles[is_title:]]
+        self.size_of_headings = sum([units(text) + len(ITS_REST) for _, text in self.headings])
+
+    def choose(self, groups: list[list[Span]], room: int, kept: float) -> list[Piece]:
+        """Return the pieces to show, in the order of their lines.
+
+        Each group is as long as the later ones keep their part, `kept` beside the first; the last takes what is left.
+        """
+        room -= self.cost_of_cut
+        wanted = [sum([units(self._text(*span)) + self.cost_of_cut for span in group]) for group in groups[:-1]]
+        pieces = []
+        for at, group in enumerate(groups):
+            of_others = shares(wanted[at + 1 :], int(room * (KEPT if at else kept)))
+            for piece in self._pieces(group, room - sum(of_others)):
+                pieces.append(piece)
+                room -= units(piece[2]) + self.cost_of_cut
+        return sorted(pieces)
+
+    def _pieces(self, spans: list[Span], room: int) -> list[Piece]:
+        """Return the lines of spans in order, as many as fit."""
+        pieces = []
+        for start, end in _join(spans):
+            text = self._text(start, end)
+            left = room - self.cost_of_cut
+            if units(text) > left:
+                if left < MIN_TEXT:
+                    break
+                piece = self._beginning(start, end, left)
+            else:
+                piece = (start, end, text)
+            if piece[2]:
+                pieces.append(piece)
+            room = left - units(piece[2])
+        return pieces
+
+    def _text(self, start: int, end: int) -> str:
+        body = "\n".join(self.lines[start:end]).rstrip()
+        return f"{body}\n" if body else ""
+
+    def _beginning(self, start: int, end: int, room: int) -> Piece:
+        """Return the first lines that fit, or the beginning of the first; a block of code in it is closed."""
+        left = room - len("```\n")
+        at = start
+        while at < end and units(self.lines[at]) + 1 <= left:
+            left -= units(self.lines[at]) + 1
+            at += 1
+        kept = self.lines[start:at]
+        if left > MIN_TEXT and at < end:
+            kept = [*kept, clip(self.lines[at], left - 1)]
+        while at > start and len(kept) == at - start and not kept[-1].strip():
+            kept.pop()
+            at -= 1
+        fences = sum([line.lstrip().startswith("```") for line in kept])
+        if fences % 2 and kept[-1].lstrip().startswith("```"):
+            kept.pop()
+            at = min(at, start + len(kept))
+            fences -= 1
+        text = "\n".join(kept).rstrip()
+        closed = "\n```" if fences % 2 else ""
+        return start, at, f"{text}{closed}\n" if text else ""
+
+    def render(self, pieces: list[Piece], room: int) -> tuple[str, int]:
+        """Return the pieces with a mark for each cut, which names headings as there is room, and the units of these."""
+        bare = units(self._join_pieces(pieces, []))
+        text = self._join_pieces(pieces, self._list_headings(pieces, room - bare))
+        return text, units(text) - bare
+
+    def _list_headings(self, pieces: list[Piece], room: int) -> list[Heading]:
+        """Return the headings of sections that are not shown whole; without room only the first levels."""
+        cut = []
+        at = 0
+        for section, text in self.headings:
+            while at < len(pieces) and pieces[at][1] < section["own_end"]:
+                at += 1
+            if at == len(pieces) or section["start"] < pieces[at][0]:
+                cut.append((section["level"], section, text))
+        deepest = BELOW_HEADINGS
+        top = min([level for level, _, _ in cut if level > 1], default=1)
+        while deepest > top and sum([units(text) + len(ITS_REST) for level, _, text in cut if level <= deepest]) > room:
+            deepest -= 1
+        listed = []
+        for level, section, text in cut:
+            if level <= deepest:
+                room -= units(text) + len(ITS_REST)
+                if room < 0:
+                    break
+                listed.append((section, text))
+        return listed
+
+    def _join_pieces(self, pieces: list[Piece], listed: list[Heading]) -> str:
+        gaps = {end: start for start, end in self.gaps(pieces)}
+        texts = []
+        for start, _, text in pieces:
+            if start in gaps:
+                texts.append(self._cut(gaps[start], start, listed))
+            elif texts and not self.lines[start - 1].strip():
+                texts.append("\n")
+            texts.append(text)
+        if self.total in gaps:
+            texts.append(self._cut(gaps[self.total], self.total, listed))
+        return "".join(texts)
+
+    def gaps(self, pieces: list[Piece]) -> list[Span]:
+        """Return the lines that no piece shows, with the empty ones before them; none where all are empty."""
+        gaps = []
+        at = 0
+        for start, end in [*[(start, end) for start, end, _ in pieces], (self.total, self.total)]:
+            if start > at and (start > len(self.lines) or any([line.strip() for line in self.lines[at:start]])):
+                while at and not self.lines[at - 1].strip():
+                    at -= 1
+                gaps.append((at, start))
+            at = end
+        return gaps
+
+    def missing(self, pieces: list[Piece], spans: list[Span]) -> list[Span]:
+        """Return the lines of spans that no piece shows, but for empty ones; the spans are in order."""
+        gaps = self.gaps(pieces)
+        missing = []
+        for start, end in _join(spans):
+            while gaps and gaps[0][1] <= start:
+                del gaps[0]
+            for first, last in gaps:
+                if first >= end:
+                    break
+                span = max(first, start), min(last, end)
+                if span[1] > len(self.lines) or any([line.strip() for line in self.lines[slice(*span)]]):
+                    missing.append(span)
+        return missing
+
+    def _cut(self, start: int, end: int, listed: list[Heading]) -> str:
+        """Return the mark of a cut: its lines, the section that it begins in, and the headings in it."""
+        where = f"line {end} is" if end == start + 1 else f"lines {start + 1}-{end} are"
+        named = [f"{text}{ITS_REST[:-2]}" for one, text in listed if one["start"] < start < one["own_end"]]
+        named += [text for one, text in listed if start <= one["start"] < end]
+        return f"{self.mark} {where} left out{': ' if named else ''}{'; '.join(named)}\n"
 
 
-def _heading(section: Section, sizes: list[int]) -> str:
-    size = (sizes[section["end"]] - sizes[section["start"]]) / 1024
+def _heading(section: Section) -> str:
     title = f"{'#' * section['level']} {one_line(section['title'], MAX_TITLE)}"
-    return f"{section['start'] + 1}-{section['end']} {title} ({size:.1f} KB)\n"
+    return f"{section['start'] + 1}-{section['end']} {title}"
 
 
-def _excerpts(lines: list[str], sections: list[Section], room: int) -> str:
-    """Return the text of the important sections, each as long as the others keep a part of an equal share.
-
-    The rest of the text follows from its top; no line appears twice.
-    """
-    groups = _groups(sections)
-    wanted = [sum([units(_lines_text(lines, *span)) for span in group]) for group in groups]
-    least = shares(wanted, int(room * MIN_SHARE))
-    pieces, taken = [], set()
-    for at, group in enumerate(groups):
-        piece = _spans_text(lines, group, room - sum(least[at + 1 :]))
-        pieces.append(piece)
-        room -= units(piece)
-        taken.update([start for start, _ in group])
-    starts = [(0, sections[0]["start"] if sections else len(lines))]
-    starts += [(section["start"], section["own_end"]) for section in sections]
-    rest = [span for span in starts if span[0] not in taken and span[1] > span[0]]
-    return "".join([*pieces, _spans_text(lines, rest, room)])
-
-
-def _groups(sections: list[Section]) -> list[list[tuple[int, int]]]:
-    """Return the line spans of the important sections, the most important group first, no line twice."""
-    groups, taken = [], set()
+def _important(sections: list[Section], important: tuple[str, ...]) -> list[list[Section]]:
+    """Return the sections of each kind, which is one of WANTED or a word of headings."""
     wanted = wanted_in(sections)
-    for name in IMPORTANT:
-        group = []
+    return [wanted[name] if name in wanted else sections_naming(sections, name) for name in important]
+
+
+def _groups(lines: list[str], sections: list[Section], heads: list[list[Section]]) -> list[list[Span]]:
+    """Return the line spans in groups, the most important sections first and the rest last, no line twice.
+
+    What is below a section comes after all of them.
+    """
+    groups: list[list[Span]] = []
+    below: list[list[Span]] = []
+    taken = {section["start"] for found in heads for section in found}
+    seen: set[int] = set()
+    for found in heads:
+        groups.append([(one["start"], one["own_end"]) for one in found if one["start"] not in seen])
+        seen.update([one["start"] for one in found])
+        inside = []
+        ends = {one["start"]: one["end"] for one in found}
         end = 0
-        heads = {section["start"] for section in wanted[name]}
         for section in sections:
-            if section["start"] in heads:
-                end = max(end, section["end"])
             if section["start"] < end and section["start"] not in taken:
                 taken.add(section["start"])
-                group.append((section["start"], section["own_end"]))
-        if group:
-            groups.append(group)
-    return groups
+                inside.append((section["start"], section["own_end"]))
+            end = max(end, ends.get(section["start"], 0))
+        below.append(inside)
+    rest = [(body_start(lines), sections[0]["start"] if sections else len(lines))]
+    rest += [(section["start"], section["own_end"]) for section in sections]
+    return [
+        *[group for group in [*groups, *below] if group],
+        [span for span in rest if span[0] not in taken and span[1] > span[0]],
+    ]
 
 
-def _spans_text(lines: list[str], spans: list[tuple[int, int]], room: int) -> str:
-    """Return the lines of spans in order, as many as fit; adjoining spans are joined."""
-    pieces = []
-    for start, end in _join(spans):
-        piece = _lines_text(lines, start, end)
-        fits = units(piece) <= room
-        if not fits and room < MIN_TEXT:
-            break
-        pieces.append(piece if fits else _beginning(lines, start, end, room))
-        room -= units(pieces[-1])
-    return "".join(pieces)
-
-
-def _join(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    joined: list[tuple[int, int]] = []
+def _join(spans: list[Span]) -> list[Span]:
+    joined: list[Span] = []
     for start, end in spans:
         adjoins = joined and joined[-1][1] == start
         joined.append((joined.pop()[0] if adjoins else start, end))
     return joined
-
-
-def _lines_text(lines: list[str], start: int, end: int) -> str:
-    while end > start and not lines[end - 1].strip():
-        end -= 1
-    body = "\n".join(lines[start:end])
-    if not body.strip():
-        return ""
-    return f"[lines {start + 1}-{end}]\n{body}\n\n"
-
-
-def _beginning(lines: list[str], start: int, end: int, room: int) -> str:
-    """Return the first lines that fit, or the beginning of the first, with "…" if more follows."""
-    left = room - len(f"[lines {start + 1}-{end}]\n\n```\n…\n")
-    at = start
-    while at < end and units(lines[at]) + 1 <= left:
-        left -= units(lines[at]) + 1
-        at += 1
-    kept = lines[:at]
-    if left > MIN_TEXT and at < end:
-        kept = [*kept, clip(lines[at], left - 1)]
-    fences = sum([line.lstrip().startswith("```") for line in kept[start:]])
-    if fences % 2 and kept[-1].lstrip().startswith("```"):
-        kept.pop()
-        fences -= 1
-    text = _lines_text(kept, start, len(kept)).rstrip("\n")
-    closed = "\n```" if fences % 2 else ""
-    goes_on = "" if text.endswith("…") else "\n…"
-    return f"{text}{closed}{goes_on}\n\n" if text else ""
 
 
 def _json_members(text: str) -> dict[str, Any] | None:
@@ -180,7 +288,7 @@ def _members_text(members: dict[str, Any], room: int) -> str:
     """Return the members of a JSON object, one on each line: small ones whole, the others cut to a fair share."""
     kept = list(members.items())[: max(room, 0) // MIN_MEMBER]
     try:
-        texts = [one_line(f"{name}: {json.dumps(value, ensure_ascii=False)}", 4000) for name, value in kept]
+        texts = [one_line(f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}", 4000) for name, value in kept]
     except RecursionError:
         return ""
     more = f"(and {len(members) - len(kept)} more)\n" if len(kept) < len(members) else ""

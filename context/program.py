@@ -8,6 +8,8 @@ import select
 import signal
 import time
 
+from faber_ledger.ledger.deadline import check_time, time_left
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +36,8 @@ def run_program(
 ) -> bytes:
     """Run a program in a directory (None: in ours) and return what it printed, at most `limit` bytes.
 
-    Raises ProgramFailed if the program does not exist, ends with an error, prints more or takes longer. It is then
+    Raises ProgramFailed if the program does not exist, ends with an error, prints more or takes longer, and OutOfTime
+    at a hook's deadline. It is then
     killed together with everything it started that stayed in its process group. A daemon that left the group (setsid)
     cannot be found again with the standard library alone: it lives on, its output closed, and we do not wait for it.
     """
@@ -46,6 +49,7 @@ def run_program(
         status = _wait(pid, deadline)
         ended = True
     except TimeoutError as error:
+        check_time()
         raise ProgramFailed(f"it took longer than {seconds:g} seconds") from error
     finally:
         os.close(out)
@@ -110,7 +114,7 @@ def _read_output(out: int, err: int, deadline: float, limit: int) -> tuple[bytes
     read: dict[int, list[bytes]] = {out: [], err: []}
     size, still_open = 0, [out, err]
     while still_open:
-        left = deadline - time.monotonic()
+        left = time_left(deadline - time.monotonic())
         ready = select.select(still_open, [], [], left)[0] if left > 0 else []
         if not ready:
             raise TimeoutError
@@ -134,7 +138,7 @@ def _wait(pid: int, deadline: float) -> int:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
-        if time.monotonic() > deadline:
+        if time_left(deadline - time.monotonic()) <= 0:
             raise TimeoutError
         time.sleep(0.001)
 

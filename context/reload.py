@@ -6,25 +6,31 @@ import os
 
 from faber_ledger.context import messages, notes, packet, selection
 from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError, is_named_by_state
-from faber_ledger.context.artifact_content import load
-from faber_ledger.context.artifact_source import build_surroundings
+from faber_ledger.context.artifact_content import in_form_of, keyed, load
+from faber_ledger.context.artifact_source import build_surroundings, is_own_state
+from faber_ledger.context.position import render_position
 from faber_ledger.context.selection import HINT_LOAD_ALL, MAX_BYTES_READ, limit_for_hook
 from faber_ledger.context.workflow import artifacts_without_workflow, load_workflow
+from faber_ledger.files.text import escape
 from faber_ledger.files.untrusted import around
-from faber_ledger.ledger.errors import WorkflowNotFound
+from faber_ledger.ledger.deadline import OutOfTime, check_time
+from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
 from faber_ledger.projections.blocks import artifacts_in_context
 from faber_ledger.runs.settings import read_user_config
-from faber_ledger.runs.state_file import fields_missing, workflow_id_of
+from faber_ledger.runs.state_file import check_status, fields_missing, workflow_id_of
+from faber_ledger.runs.tracked import TrackedQuery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any, TypedDict
+    from typing import Any, NotRequired, TypedDict
 
     from faber_ledger.context.artifact import Artifact, Loaded, Surroundings
-    from faber_ledger.context.packet import Given, Part
+    from faber_ledger.context.artifacts import Given
+    from faber_ledger.context.body import Part
+    from faber_ledger.context.elsewhere import Elsewhere
     from faber_ledger.context.workflow import Workflow
-    from faber_ledger.ledger.events import ArtifactLoaded, ContextReloaded, Draft, Environment
+    from faber_ledger.ledger.events import ContextReloaded, Draft, Environment
     from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.runs.run import Run
@@ -35,35 +41,56 @@ if TYPE_CHECKING:
         artifact: Artifact
         error: ArtifactError
 
+    class Held(TypedDict):
+        """A load that gave the agent an artifact whole; an older tool's has no `sha256`."""
+
+        loaded_at: object
+        sha256: NotRequired[str]
+
     class Skipped(TypedDict):
-        """An artifact that was loaded `minutes` ago, rounded down; `loaded` is its content now."""
+        """An artifact that was loaded some seconds ago; `loaded` is its content now."""
 
         artifact: Artifact
         loaded: Loaded
         loaded_at: str
-        minutes: int
+        age: float
 
 
 class Reload:
     """The result of one reload; `problems` are what the agent must read first."""
 
     def __init__(
-        self, root: str, triggers: list[str], state: dict[str, Any], problems: list[str], *, has_workflow: bool = True
+        self,
+        root: str,
+        triggers: list[str],
+        state: dict[str, Any],
+        problems: list[str],
+        workflow: Workflow | None,
     ) -> None:
         self.root = root
         self.triggers = triggers
         self.state = state
         self.attempts: list[tuple[Artifact, Loaded | ArtifactError]] = []
         self.skipped: list[Skipped] = []
+        self.given: dict[str, Given] = {}  # how each loaded artifact was given, once it is packed
+        self._unnamed: set[str] = set()  # what was loaded, and has no room even for its name
         self.other_problems = problems
-        self.has_workflow = has_workflow
+        self.workflow = workflow  # that the artifacts were selected from; None if it cannot be used
+        self._asked: TrackedQuery | None = None
+        self._tracked: set[str] | None = None
+        self.hint = ""  # what matters now, in the user's or FABER's words: the artifacts that it names come first
         self.mapped: dict[str, str | None] = {}  # commands with a program, each with the reason if it cannot be run
 
     @classmethod
-    def failed_to_gather(cls, root: str, state: dict[str, Any], error: Exception) -> Reload:
-        """Return a reload without artifacts, which reports the bug of ours that stopped it."""
-        warning = f"⚠️ WARNING: a bug in faber-ledger kept it from loading artifacts, please report it: {error!r:.300}"
-        return cls(root, ["session_start"], state, [warning], has_workflow=False)
+    def failed_to_gather(cls, root: str, state: dict[str, Any], error: BaseException) -> Reload:
+        """Return a reload without artifacts, which says what stopped it: no time, or a bug of ours."""
+        if isinstance(error, OutOfTime):
+            warning = f"⚠️ WARNING: no artifact was read, since {error}; {HINT_LOAD_ALL}"
+        else:
+            warning = (
+                f"⚠️ WARNING: a bug in faber-ledger kept it from loading artifacts, please report it: {error!r:.300}"
+            )
+        return cls(root, ["session_start"], state, [warning], None)
 
     @property
     def loaded(self) -> list[Loaded]:
@@ -80,28 +107,59 @@ class Reload:
         """The failures of required artifacts, without which the workflow cannot proceed."""
         return [failed for failed in self.failed if failed["artifact"]["required"]]
 
+    def in_context(self) -> list[Loaded]:
+        """Return what the agent was given, whole or as an outline; the rest was only named."""
+        return [one for one in self.loaded if self.given[one["artifact"]["id"]] in ("inline", "outline")]
+
+    def lacks_room(self) -> bool:
+        """Return whether the packet had no room for all that was loaded; False before it is packed."""
+        ways = [(self.given.get(one["artifact"]["id"]), one["is_outlined"]) for one in self.loaded]
+        return any([how == "pointer" or (how == "outline" and not is_wanted) for how, is_wanted in ways])
+
     def problems(self) -> list[str]:
         """Return what is missing and how to recover, most important first."""
-        return [*self.other_problems, *[messages.required_failed(**failed) for failed in self.required_failed]]
+        failures = [
+            messages.required_failed(**failed) for failed in self.required_failed if not failed["error"].is_state
+        ]
+        return [*self.other_problems, *failures]
 
     def parts(self) -> list[Part]:
-        """Return what was loaded as the packet takes it, required artifacts first.
-
-        The size of the run's own state is that of the part that is given: the file grows with every session.
-        """
-        ordered = sorted(self.loaded, key=lambda loaded: not loaded["artifact"]["required"])
+        """Return what was loaded as the packet takes it: artifacts that the hint names first, then required ones."""
+        named = self.named_in_hint() if self.hint else []
+        phases = self.workflow["critical_artifacts"]["phase_specific"] if self.workflow is not None else {}
+        of_phase = [artifact["id"] for artifact in phases.get(str(self.state.get("current_phase")), [])]
+        ordered = sorted(self.loaded, key=lambda one: (one not in named, not one["artifact"]["required"]))
         return [
             {
                 "artifact_id": loaded["artifact"]["id"],
                 "description": loaded["artifact"]["description"],
                 "source": self._place_of(loaded),
-                "size_bytes": len(loaded["content"].encode()) if loaded["is_state"] else loaded["size_bytes"],
+                "size_bytes": loaded["size_bytes"],
                 "content": loaded["content"],
                 "required": loaded["artifact"]["required"],
                 "deferred": self._to_run(loaded) if loaded["is_deferred"] else None,
+                "is_state": loaded["is_state"],
+                "is_outlined": loaded["is_outlined"],
+                "is_hinted": loaded in named,
+                "is_of_phase": loaded["artifact"]["id"] in of_phase,
+                "is_file": _file_of(loaded) is not None,
             }
             for loaded in ordered
         ]
+
+    def named_in_hint(self) -> list[Loaded]:
+        """Return what was loaded that the hint names by its id, if there is any.
+
+        Else what has a word in its id that begins with one of the hint's, as with "spec"; words of less than four
+        letters are not looked at.
+        """
+        ids = "".join([letter if letter.isalnum() or letter in "_-" else " " for letter in self.hint]).split()
+        named = [one for one in self.loaded if one["artifact"]["id"] in ids]
+        if named:
+            return named
+        letters = "".join([letter if letter.isalnum() else " " for letter in self.hint.lower()])
+        words = tuple([word for word in letters.split() if len(word) > 3])
+        return [one for one in self.loaded if any([name.startswith(words) for name in _words(one["artifact"]["id"])])]
 
     def _place_of(self, loaded: Loaded) -> str:
         """Return a source that the agent can read: as recorded, or the absolute path of a file in a plugin root."""
@@ -118,6 +176,22 @@ class Reload:
         from faber_ledger.context.artifact_command import mapped_programs  # most projects map no program
 
         self.mapped = mapped_programs(self.loaded, commands, surroundings)
+
+    def ask_git(self) -> None:
+        """Ask git which of the files that were loaded it tracks: of these the plain digest is recorded."""
+        paths = [path for loaded in self.loaded if (path := _file_of(loaded)) is not None]
+        self._asked = TrackedQuery(self.root, paths)
+
+    def read_tracked(self) -> set[str]:
+        """Return git's answer, which is waited for once: a hook does so before the lock."""
+        if self._tracked is None:
+            self._tracked = self._asked.answer() if self._asked is not None else set()
+        return self._tracked
+
+    def _digest_of(self, loaded: Loaded) -> str:
+        """Return the digest that a load records: a keyed one unless everybody with the repository has the content."""
+        is_tracked = _file_of(loaded) in self.read_tracked()
+        return loaded["sha256"] if is_tracked else keyed(self.root, loaded["sha256"])
 
     def not_loaded(self) -> list[str]:
         """Return a line for each optional artifact that is there, or named by the state, but could not be loaded."""
@@ -139,36 +213,83 @@ class Reload:
         budget: int,
         has_summaries_in_git: bool,
         environment: Environment | None = None,
-        elsewhere: str | None = None,
+        elsewhere: Elsewhere | None = None,
+        last_line: str = "",
     ) -> tuple[str, list[Draft]]:
         """Return the packet of a session that starts, or loads again, and the facts of what is in it.
 
         Notes and another conversation's summary come from `log`, where it can be read. `client` and `source` are the
-        session's. `environment` as in `drafts`. `elsewhere` is a sentence about other clones.
+        session's. `environment` as in `drafts`. `elsewhere` is about other clones; `last_line` is the last before the
+        end.
         """
-        text, given = packet.pack(
-            run.run_id,
+        text = self.fit(
+            run,
+            log,
+            problems,
+            client,
+            source,
+            budget,
+            has_summaries_in_git=has_summaries_in_git,
+            elsewhere=elsewhere,
+            last_line=last_line,
+        )
+        return text, self.drafts(session_id, client, environment)
+
+    def fit(
+        self,
+        run: Run,
+        log: Log | None,
+        problems: list[str],
+        client: str | None,
+        source: str,
+        budget: int,
+        *,
+        has_summaries_in_git: bool,
+        elsewhere: Elsewhere | None,
+        last_line: str = "",
+    ) -> str:
+        """Return the packet alone; `given` says how each artifact stands in it."""
+        parts = self.parts()
+        position = render_position(
+            run,
             self.state,
-            self.parts(),
+            workflow=self.workflow,
+            notes=notes.newest_notes(log) if log else [],
+            before=self._describe_before(log, client, elsewhere),
+        )
+        text, given = packet.pack(
+            position,
+            parts,
             problems,
             budget=budget,
-            notes=notes.newest_notes(log) if log else [],
+            state=self.state,
+            notes=position["other_notes"],
             summary=notes.summary_for(log, client, source, None if has_summaries_in_git else run) if log else None,
             not_loaded=self.not_loaded(),
-            elsewhere=elsewhere,
+            also=packet.list_more(run, self.state, parts, budget),
+            last_line=last_line,
         )
-        return text, self.drafts(session_id, client, given, environment)
+        names = [loaded["artifact"]["id"] for loaded in self.loaded]
+        self.given = {name: given.get(name, "pointer") for name in names}
+        self._unnamed = {name for name in names if name not in given}
+        return text
 
-    def drafts(
-        self, session_id: str, client: str | None, given: dict[str, Given], environment: Environment | None = None
-    ) -> list[Draft]:
+    def _describe_before(self, log: Log | None, client: str | None, elsewhere: Elsewhere | None) -> list[str]:
+        """Return sentences about the session before this conversation, and about other clones."""
+        broken = notes.describe_break(log, client) if log else None
+        return [*([broken] if broken else []), *(elsewhere.describe(log, client) if elsewhere is not None else [])]
+
+    def drafts(self, session_id: str, client: str | None, environment: Environment | None = None) -> list[Draft]:
         """Return the events of this reload; without a workflow or a required artifact it does not count as a reload.
 
+        There is none for an artifact that the packet does not name.
         `environment` is given if the session lacks one, as a session of an older tool may (RELOAD, Validation 4).
         """
         facts: list[Draft] = []
         for loaded in self.loaded:
             name = loaded["artifact"]["id"]
+            if name in self._unnamed:
+                continue
             facts.append(
                 {
                     "event": {
@@ -178,8 +299,8 @@ class Reload:
                         "trigger": self._trigger_of(loaded["artifact"]),
                         "source": loaded["source"],
                         "size_bytes": loaded["size_bytes"],
-                        "sha256": loaded["sha256"],
-                        "given": "deferred" if loaded["is_deferred"] else given[name],
+                        "sha256": self._digest_of(loaded),
+                        "given": self.given[name],
                     }
                 }
             )
@@ -211,12 +332,12 @@ class Reload:
                     }
                 }
             )
-        if self.has_workflow and not self.required_failed:
+        if self.workflow is not None and not self.required_failed:
             reloaded: ContextReloaded = {
                 "type": "context_reloaded",
                 "session_id": session_id,
                 "trigger": selection.recorded_trigger(self.triggers[0]),
-                "loaded": len(self.loaded),
+                "loaded": len(self.in_context()),
                 "failed": len(self.failed),
                 "skipped": len(self.skipped),
             }
@@ -234,76 +355,97 @@ class Reload:
         return selection.recorded_trigger((matching or self.triggers)[0])
 
 
+def _words(artifact_id: str) -> list[str]:
+    return artifact_id.lower().replace("_", "-").split("-")
+
+
+def only_state(workflow: Workflow) -> list[Artifact]:
+    """Return the workflow's artifact that is the run's own state; one of ours if it has none."""
+    own = [artifact for artifact in selection.every_artifact(workflow) if is_own_state(artifact)]
+    return own[:1] or artifacts_without_workflow()
+
+
+def _file_of(loaded: Loaded) -> str | None:
+    """Return the file that was loaded, without links: one of a folder may be a link to any other; else None."""
+    path = loaded["resolved"] if loaded["artifact"]["type"] not in COMMAND_TYPES else ""
+    if loaded["artifact"]["type"] == "directory":
+        path = os.path.realpath(path)
+    return path if os.path.isfile(path) else None
+
+
 def gather(
     selected: Iterable[Artifact],
     surroundings: Surroundings,
     *,
     triggers: list[str],
     at: float,
-    in_context: dict[str, dict[str, Any]],
-    last_loads: dict[str, ArtifactLoaded],
-    force: bool,
+    held: dict[str, Held],
     dry_run: bool,
-    stop_at_failure: bool,
     max_bytes: float = float("inf"),
+    workflow: Workflow | None,
     problems: list[str] | None = None,
-    has_workflow: bool = True,
 ) -> Reload:
-    """Load artifacts; one loaded in the last five minutes is skipped, unless `force` or its content has changed.
+    """Load artifacts; one that the agent was given whole in the last five minutes is skipped if it has not changed.
 
-    `in_context` has the loads that count, by artifact id; `last_loads` the last recorded load of each artifact. The
-    answer of a user's program can only be known by running it: such an artifact is skipped if the program answered in
-    the last five minutes, so that a `dry_run`, which starts no program, shows what the load would do. With
-    `stop_at_failure`, nothing is loaded after a required artifact that failed (RELOAD, Step 5). After `max_bytes` of
-    required artifacts no more of these are read, and likewise for optional ones. `problems` and
-    `has_workflow` are the result's.
+    `held` has those loads, by artifact id. The answer of a user's program can only be known by running it: such an
+    artifact is skipped if the program answered in the last five minutes, so that a `dry_run`, which starts no program,
+    shows what the load would do. After `max_bytes` of required artifacts no more of these are read, and likewise for
+    optional ones, the run's state aside; after a hook's deadline none is. `problems` and `workflow` are the
+    result's.
     """
-    result = Reload(surroundings["root"], triggers, surroundings["state"], problems or [], has_workflow=has_workflow)
+    result = Reload(surroundings["root"], triggers, surroundings["state"], problems or [], workflow)
     without_programs: Surroundings = {**surroundings, "commands": {}}
     left = {True: max_bytes, False: max_bytes}
     for artifact in selected:
-        entry, last = in_context.get(artifact["id"]), last_loads.get(artifact["id"])
+        known = held.get(artifact["id"])
         try:
+            check_time()
             if left[artifact["required"]] <= 0:
                 raise ArtifactError(
                     f"Not read, since a hook has read {max_bytes / 1048576:.0f} MB of artifacts; {HINT_LOAD_ALL}"
                 )
             loaded = load(artifact, without_programs)
-            left[artifact["required"]] -= loaded["size_bytes"]
+            left[artifact["required"]] -= 0 if loaded["is_state"] else loaded["size_bytes"]
             is_mapped = loaded["is_deferred"] and loaded["content"].split()[0] in surroundings["commands"]
             if is_mapped:
-                is_current = last is not None and last.get("given") != "deferred" and selection.is_recent(entry, at)
+                is_current = selection.is_recent(known, at)
             else:
-                is_current = selection.is_current(entry, at, loaded["sha256"], last.get("sha256") if last else None)
-            if is_mapped and (force or not is_current):
+                before = known.get("sha256") if known is not None else None
+                digest = in_form_of(before, result.root, loaded["sha256"])
+                is_current = selection.is_current(known, at, digest or None, before or None)
+            if is_mapped and not is_current:
                 if dry_run:
                     from faber_ledger.context.artifact_command import check_mapped  # most projects map no program
 
                     check_mapped(surroundings["commands"][loaded["content"].split()[0]], surroundings)
                 else:
                     loaded = load(artifact, surroundings)
+        except OutOfTime as error:
+            result.attempts.append((artifact, ArtifactError(f"Not read, since {error}; {HINT_LOAD_ALL}")))
+            continue
         except ArtifactError as error:
             result.attempts.append((artifact, error))
-            if artifact["required"] and stop_at_failure:
-                break
             continue
-        if is_current and not force:
-            minutes = selection.minutes_since(entry, at) or 0
+        if known is not None and is_current:
+            age = selection.age_of(known, at) or 0.0
             result.skipped.append(
-                {
-                    "artifact": artifact,
-                    "loaded": loaded,
-                    "loaded_at": str((entry or {}).get("loaded_at")),
-                    "minutes": minutes,
-                }
+                {"artifact": artifact, "loaded": loaded, "loaded_at": str(known["loaded_at"]), "age": age}
             )
             continue
         result.attempts.append((artifact, loaded))
+    if not dry_run:
+        result.ask_git()
     return result
 
 
 def gather_for_hook(
-    run: Run, state: dict[str, Any], *, compacted: bool, at: float, is_state_read: bool = False
+    run: Run,
+    state: dict[str, Any],
+    *,
+    compacted: bool,
+    at: float,
+    is_state_read: bool = False,
+    dry_run: bool = False,
 ) -> Reload:
     """Load what a session start in the client needs; whatever goes wrong is a problem in the result, never an error.
 
@@ -312,15 +454,18 @@ def gather_for_hook(
     triggers = ["session_start", "compaction_detected"] if compacted else ["session_start"]
     config = read_user_config()
     problems = [f"⚠️ WARNING: {config['problem']}"] if config["problem"] else []
-    has_workflow = True
+    workflow: Workflow | None = None
+    try:
+        check_status(run, state)
+    except LedgerError as error:
+        problems.append(error.block)
     try:
         workflow = limit_for_hook(workflow_of(run, state, config["plugin_roots"]), state, problems.append)
         problems += workflow["warnings"]
         selected = selection.select(workflow, state, triggers, None, problems.append)
     except WorkflowNotFound as error:
-        has_workflow = False
-        selected = artifacts_without_workflow() if state else []
-        problems.append(error.block or f"❌ ERROR: {error.message}\n\nRecovery: {error.hint}")
+        workflow, selected = None, artifacts_without_workflow() if state else []
+        problems.append(error.block or f"❌ ERROR: {escape(error.message)}\n\nRecovery: {escape(error.hint)}")
     surroundings = build_surroundings(run, state, config["plugin_roots"])
     surroundings["is_state_read"] = is_state_read
     result = gather(
@@ -328,14 +473,11 @@ def gather_for_hook(
         surroundings,
         triggers=triggers,
         at=at,
-        in_context={},  # a new session has nothing in context yet
-        last_loads={},
-        force=True,
-        dry_run=False,
-        stop_at_failure=False,
+        held={},  # a new session has nothing in context yet
+        dry_run=dry_run,
         max_bytes=MAX_BYTES_READ,
         problems=problems,
-        has_workflow=has_workflow,
+        workflow=workflow,
     )
     if config["commands"]:
         result.find_programs(config["commands"], surroundings)
@@ -351,6 +493,18 @@ def workflow_of(run: Run, state: dict[str, Any], plugin_roots: list[str]) -> Wor
     return load_workflow(run.root, workflow_id, plugin_roots)
 
 
-def loads_in_context(blocks: Blocks) -> dict[str, dict[str, Any]]:
-    """Return the loads that are in context, by artifact id."""
-    return {str(entry.get("artifact_id")): entry for entry in artifacts_in_context(blocks)}
+def loads_held(log: Log, session_id: str) -> dict[str, Held]:
+    """Return the newest load of each artifact that gave it whole in a session, by artifact id."""
+    held: dict[str, Held] = {}
+    for recorded in log.newest_loads(session_id):
+        event: dict[str, Any] = {**recorded["event"]}
+        name, sha256 = event.get("artifact_id"), event.get("sha256")
+        if event.get("given") == "inline" and isinstance(name, str) and name not in held:
+            held[name] = {"loaded_at": recorded["at"], "sha256": sha256 if isinstance(sha256, str) else ""}
+    return held
+
+
+def loads_noted(blocks: Blocks) -> dict[str, Held]:
+    """Return the loads that the blocks have as in context, by artifact id: all that is known of a run without a log."""
+    entries = artifacts_in_context(blocks)
+    return {str(entry.get("artifact_id")): {"loaded_at": entry.get("loaded_at")} for entry in entries}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import seconds_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Any
 
     from faber_ledger.context.artifact import Artifact
@@ -35,15 +36,25 @@ def select(
     selected: dict[str, Artifact] = {}
     for artifact in _applicable(workflow, state, warn):
         wanted = _is_triggered(artifact, full) if requested_ids is None else artifact["id"] in requested_ids
-        if wanted:
-            selected.setdefault(artifact["id"], artifact)
-    configured = {artifact["id"] for artifact in every_artifact(workflow)}
-    for name in dict.fromkeys(requested_ids or ()):
+        known = selected.get(artifact["id"]) if wanted else None
+        if known is not None:
+            warn(f"Artifact named twice: {escape(artifact['id'])} - one is loaded, a required one if there is one")
+        if wanted and (known is None or (artifact["required"] and not known["required"])):
+            selected[artifact["id"]] = artifact
+    if requested_ids:
+        _warn_of_others(requested_ids, selected, workflow, warn)
+    return list(selected.values())
+
+
+def _warn_of_others(
+    requested_ids: Collection[str], selected: dict[str, Artifact], workflow: Workflow, warn: Callable[[str], None]
+) -> None:
+    configured = list(dict.fromkeys([artifact["id"] for artifact in every_artifact(workflow)]))
+    for name in dict.fromkeys(requested_ids):
         if name not in configured:
-            warn(f"Artifact not configured: {name}")
+            warn(escape(f"Artifact not configured: {name} - the workflow has {', '.join(configured) or 'none'}"))
         elif name not in selected:
             warn(f"Artifact not selected: {name} - its condition does not hold, or it belongs to another phase")
-    return list(selected.values())
 
 
 def every_artifact(workflow: Workflow) -> list[Artifact]:
@@ -63,23 +74,23 @@ def recorded_trigger(trigger: str) -> str:
     return trigger.partition(":")[0]
 
 
-def is_recent(load_entry: dict[str, Any] | None, now_seconds: float) -> bool:
-    """Return whether an entry of `artifacts_in_context` is less than five minutes old (RELOAD, Step 3).
+def is_recent(load_entry: Mapping[str, object] | None, now_seconds: float) -> bool:
+    """Return whether a load is less than five minutes old (RELOAD, Step 3).
 
-    An entry from the future, or without a readable time, is not recent.
+    One from the future, or without a readable time, is not recent.
     """
-    age = _age(load_entry, now_seconds)
+    age = age_of(load_entry, now_seconds)
     return age is not None and 0 <= age < RECENT_SECONDS
 
 
-def minutes_since(load_entry: dict[str, Any] | None, now_seconds: float) -> int | None:
-    """Return the full minutes since an entry was loaded; None if its time is unreadable or in the future."""
-    age = _age(load_entry, now_seconds)
-    return None if age is None or age < 0 else int(age // 60)
+def age_of(load_entry: Mapping[str, object] | None, now_seconds: float) -> float | None:
+    """Return the seconds since an entry was loaded; negative if that is to come, None if its time is unreadable."""
+    loaded_at = seconds_of(load_entry.get("loaded_at")) if load_entry is not None else None
+    return None if loaded_at is None else now_seconds - loaded_at
 
 
 def is_current(
-    load_entry: dict[str, Any] | None, now_seconds: float, sha256: str | None, last_sha256: str | None
+    load_entry: Mapping[str, object] | None, now_seconds: float, sha256: str | None, last_sha256: str | None
 ) -> bool:
     """Return whether a load need not be repeated: it is recent, and its content is not known to have changed since."""
     changed = sha256 is not None and last_sha256 is not None and sha256 != last_sha256
@@ -106,7 +117,7 @@ def _holds(artifact: Artifact, state: dict[str, Any], warn: Callable[[str], None
         return evaluate(condition, state)
     except ConditionError as error:
         part = f"\n   Not understood: {error.part}" if error.part else ""
-        warn(f"{error}\n   Artifact: {artifact['id']}{part}")
+        warn(f"{escape(str(error))}\n   Artifact: {escape(artifact['id'])}{part}")
         return False
 
 
@@ -114,11 +125,6 @@ def _is_triggered(artifact: Artifact, triggers: set[str]) -> bool:
     """Return whether an artifact lists one of the triggers; without a list, every trigger loads it (AGENT, Step 4)."""
     listed = artifact["reload_triggers"]
     return listed is None or "manual" in triggers or not triggers.isdisjoint(listed)
-
-
-def _age(load_entry: dict[str, Any] | None, now_seconds: float) -> float | None:
-    loaded_at = seconds_of(load_entry.get("loaded_at")) if load_entry is not None else None
-    return None if loaded_at is None else now_seconds - loaded_at
 
 
 def limit_for_hook(workflow: Workflow, state: dict[str, Any], warn: Callable[[str], None]) -> Workflow:
@@ -131,8 +137,8 @@ def limit_for_hook(workflow: Workflow, state: dict[str, Any], warn: Callable[[st
         if len(artifacts) <= MAX_PER_LIST:
             return artifacts
         warn(
-            f"⚠️ WARNING: {place} names {len(artifacts):,} artifacts, and a hook loads at most {MAX_PER_LIST} of them,"
-            f" required ones first; {HINT_LOAD_ALL}"
+            f"⚠️ WARNING: {escape(place)} names {len(artifacts):,} artifacts, and a hook loads at most {MAX_PER_LIST} of"
+            f" them, required ones first; {HINT_LOAD_ALL}"
         )
         return sorted(artifacts, key=lambda artifact: not artifact["required"])[:MAX_PER_LIST]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.context.artifact import parse_artifact
+from faber_ledger.files.text import escape
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 from faber_ledger.ledger.errors import WorkflowNotFound
 from faber_ledger.ledger.plain_json import loads
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
         """A workflow; `path` is relative to the project if the file is in it.
 
         `artifacts_path` is the nearest file with critical artifacts: its own, an ancestor's or the defaults. `warnings`
-        are about ancestors whose artifacts are missing.
+        are about ancestors whose artifacts are missing. `lineage` has the path and the object of the workflow, then of
+        each one that it extends.
         """
 
         id: str
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
         artifacts_path: str
         critical_artifacts: CriticalArtifacts
         warnings: list[str]
+        lineage: list[tuple[str, dict[str, Any]]]
 
     # A workflow's id, its path as shown, and the object in its file.
     Step = tuple[str, str, dict[str, Any]]
@@ -57,13 +60,13 @@ def load_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> Workf
     them has any, they are the defaults. Raises WorkflowNotFound if the workflow is missing, malformed, or extends
     itself; an ancestor like that is a warning where the workflow, or one between them, has artifacts.
     """
-    paths: list[str] = []
+    read: list[tuple[str, dict[str, Any]]] = []
     owners: list[str] = []
     artifacts: CriticalArtifacts | None = None
     warnings: list[str] = []
     try:
         for _, owner, config in lineage(root, workflow_id, plugin_roots):
-            paths.append(owner)
+            read.append((owner, config))
             critical = config.get("critical_artifacts")
             if critical is not None:
                 own = _critical_artifacts(critical, owner)
@@ -72,15 +75,16 @@ def load_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> Workf
     except WorkflowNotFound as error:
         if artifacts is None:
             raise
-        warnings.append(f"⚠️ WARNING: {error.message}: the artifacts that it inherits from there are not loaded")
+        warnings.append(f"⚠️ WARNING: {escape(error.message)}: the artifacts that it inherits from there are not loaded")
     if artifacts is None:
         owners, artifacts = [os.path.join(SHIPPED, "default.json")], _defaults()
     return {
         "id": workflow_id,
-        "path": paths[0],
+        "path": read[0][0],
         "artifacts_path": owners[0],
         "critical_artifacts": artifacts,
         "warnings": warnings,
+        "lineage": read,
     }
 
 
@@ -143,11 +147,61 @@ def _read_step(root: str, workflow_id: str, plugin_roots: list[str], owner: str)
 
 def read_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> tuple[str, dict[str, Any]]:
     """Read one workflow's file; returns its path as shown and the object in it. Raises WorkflowNotFound."""
-    places = _places(root, workflow_id, plugin_roots)
-    for place in places:
+    try:
+        places = _places(root, workflow_id, plugin_roots)
+    except WorkflowNotFound as error:
+        meant = _meant_by(root, workflow_id, plugin_roots)
+        error.hint = f"did you mean {meant}? {error.hint}" if meant else error.hint
+        raise
+    found = _read_first([(place, [root, *plugin_roots]) for place in places], root)
+    if found is None and not workflow_id.startswith("project:"):
+        from faber_ledger.context.plugins import places_installed  # only for what is not in the project
+
+        plugin, marketplace, name = _names_in(workflow_id)
+        plugin = plugin or "faber"
+        shipped = [(os.path.join(SHIPPED, f"{name}.json"), [SHIPPED])] if plugin == "faber" else []
+        installed = [
+            (place, [folder])
+            for path in _in_plugin(plugin, name)
+            for place, folder in places_installed(path, root, marketplace)
+        ]
+        found = _read_first([*installed, *shipped], root)
+    if found is not None:
+        return found
+    shown = os.path.relpath(places[0], root)
+    meant = _meant_by(root, workflow_id, plugin_roots)
+    other = f"Did you mean {meant}?" if meant else f"Create {shown}"
+    raise WorkflowNotFound(
+        f"Workflow configuration not found: {workflow_id}",
+        hint=f"{other[0].lower()}{other[1:]}{'' if meant else ','} or correct workflow_id in state.json",
+        block=f"❌ ERROR: Workflow configuration not found: {workflow_id}\nPath: {shown}\n\nRecovery:\n"
+        f"1. {other}\n2. Correct workflow_id in state.json; fractary-faber:default is always there",
+    )
+
+
+def _meant_by(root: str, workflow_id: str, plugin_roots: list[str]) -> str | None:
+    """Return the id of the workflow that an older form means, as `fractary-faber-default` in FABER's plans, or None."""
+    plugin, *rest = workflow_id.rpartition("@")[2].removeprefix("fractary-").split("-")
+    while rest and "fractary-" in workflow_id and ":" not in workflow_id:
+        meant = f"fractary-{plugin}:{'-'.join(rest)}"
+        try:
+            read_workflow(root, meant, plugin_roots)
+        except WorkflowNotFound:
+            plugin, rest = f"{plugin}-{rest[0]}", rest[1:]
+        else:
+            return meant
+    return None
+
+
+def _read_first(places: list[tuple[str, list[str]]], root: str) -> tuple[str, dict[str, Any]] | None:
+    """Return the path and the object of the first workflow that exists, each in one of its folders; or None.
+
+    Raises WorkflowNotFound for one that cannot be used.
+    """
+    for place, folders in places:
         shown = os.path.relpath(place, root) if place.startswith(os.path.join(root, "")) else place
         try:
-            if os.path.lexists(place) and folder_around(place, [root, *plugin_roots, SHIPPED]) is None:
+            if os.path.lexists(place) and folder_around(place, folders) is None:
                 raise FileRefused("it is a link that leaves the project and the plugin roots")
             text = read_text(place, MAX_BYTES)
             config = None if text is None else loads(text)
@@ -158,30 +212,27 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> tuple
         if not isinstance(config, dict):
             raise _unusable(shown, "it is not a JSON object")
         return shown, config
-    shown = os.path.relpath(places[0], root)
-    raise WorkflowNotFound(
-        f"Workflow configuration not found: {workflow_id}",
-        hint=f"create {shown}, or correct workflow_id in state.json",
-        block=f"❌ ERROR: Workflow configuration not found: {workflow_id}\nPath: {shown}\n\nRecovery:\n"
-        f"1. Create {shown}\n2. Correct workflow_id in state.json; fractary-faber:default is always there",
-    )
+    return None
 
 
 def _places(root: str, workflow_id: str, plugin_roots: list[str]) -> list[str]:
-    """Return where a workflow may be, in the order of search; raises WorkflowNotFound if this is not an id."""
+    """Return where project and user's plugin roots may have a workflow, in order; raises WorkflowNotFound."""
     plugin, marketplace, name = _names_in(workflow_id)
     file = f"{name}.json"
     of_project = [] if plugin else [os.path.join(root, folder, file) for folder in OF_PROJECT]
     if workflow_id.startswith("project:"):
         return of_project
-    plugin = plugin or "faber"
-    relative = [f"plugins/{plugin}/{folder}/{file}" for folder in OF_PLUGIN]
+    relative = _in_plugin(plugin or "faber", name)
     roots = list(plugin_roots)
     if marketplace:  # a root may be the folder that contains all marketplaces
         roots += [os.path.join(one, marketplace) for one in plugin_roots]
     of_plugin = [os.path.join(root, path) for path in relative]
     of_plugin += [place for path in relative for place in places_in_plugins(path, roots)]
-    return [*of_project, *of_plugin, *([os.path.join(SHIPPED, file)] if plugin == "faber" else [])]
+    return [*of_project, *of_plugin]
+
+
+def _in_plugin(plugin: str, name: str) -> list[str]:
+    return [f"plugins/{plugin}/{folder}/{name}.json" for folder in OF_PLUGIN]
 
 
 def _names_in(workflow_id: str) -> tuple[str, str, str]:
@@ -206,13 +257,9 @@ def _names_in(workflow_id: str) -> tuple[str, str, str]:
 
 
 def _defaults() -> CriticalArtifacts:
-    """Return what is loaded for a workflow without critical artifacts; its protocol is optional."""
+    """Return what is loaded for a workflow without critical artifacts."""
     with open(os.path.join(SHIPPED, "default.json"), encoding="utf-8") as file:
-        defaults = _critical_artifacts(loads(file.read())["critical_artifacts"], SHIPPED)
-    for artifact in defaults["always_load"]:
-        if artifact["id"] == "orchestration-protocol":
-            artifact["required"] = False
-    return defaults
+        return _critical_artifacts(loads(file.read())["critical_artifacts"], SHIPPED)
 
 
 def _critical_artifacts(critical: object, path: str) -> CriticalArtifacts:

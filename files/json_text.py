@@ -31,7 +31,9 @@ def _no_constant(name: str) -> Any:
 
 def _finite(text: str) -> float:
     value = float(text)
-    return value if abs(value) != float("inf") else _no_constant(text)
+    if abs(value) == float("inf"):
+        raise ValueError(f"the number {text[:40]} is too large")
+    return value
 
 
 _encode = encoder()
@@ -51,7 +53,9 @@ class JsonText:
         self._places: dict[str, tuple[int, int]] = {}
         start = after_space(text, 1 if text.startswith(BOM) else 0)
         try:
-            value, end = self._read_apart(start, apart) or _raw_decode(text, start)
+            value, end = self._read_apart(start, apart) or (None, start)
+            if value is None and not any([f'"{name}"' in text for name in apart]):
+                value, end = _raw_decode(text, start)
         except (ValueError, RecursionError):
             value, end = None, start
         if not isinstance(value, dict) or after_space(text, end) != len(text):
@@ -95,6 +99,10 @@ class JsonText:
         """Return a member's value as it stands in the text, if it was read apart."""
         place = self._places.get(name)
         return self.text[place[0] : place[1]] if place else None
+
+    def has_place(self, name: str) -> bool:
+        """Return whether it is known, from reading the whole text, where a member's value stands."""
+        return name in self._places or (self._spans is not None and name in self._spans)
 
     @property
     def spans(self) -> dict[str, tuple[int, int]]:

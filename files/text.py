@@ -1,8 +1,6 @@
-"""Measure texts as the client does, and cut them between characters and lines."""
+"""Measure texts as the client does, cut them between characters and lines, and show the characters that hide."""
 
 from __future__ import annotations
-
-from faber_ledger.ledger.canonical import without_surrogates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,20 +8,97 @@ if TYPE_CHECKING:
 
 
 MAX_MARKS = 32  # more marks than any real text has on one character: they may be cut
-CONTROLS = {code: "\ufffd" for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
+TAGS = 0xE  # the plane of Unicode that has only characters without a glyph
 LEAST_END, LONGEST_STEP = 100, 200  # units of a useful end; letters that may be dropped to end with a full line
 ZERO_WIDTH_JOINER = "\u200d"
 VIRAMA = 9  # the combining class of the signs that join two consonants
 
 
-def plain(text: str) -> str:
-    """Replace control characters and lone surrogates by U+FFFD; tabs stay, and CRLF becomes LF.
+class _Shown(dict[int, str]):
+    """What is shown for each character: itself, or if it hides, what stands for it; found out at its first use."""
 
-    A text from a repository reaches a model and a terminal, and must control neither. No text becomes longer.
+    def __init__(self, kept: str, sign: str = "") -> None:
+        """Show hidden characters as `sign`, or as escapes; those in `kept` as they are."""
+        super().__init__({ord(letter): letter for letter in kept})
+        self._sign = sign
+
+    def __missing__(self, code: int) -> str:
+        letter = chr(code)
+        shown = self._sign or ascii(letter)[1:-1] if is_hidden(letter) else letter
+        self[code] = shown
+        return shown
+
+
+SIGNS, ESCAPES, LINES = _Shown("\n\t", "\ufffd"), _Shown(""), _Shown("\n\t")
+
+
+_known_blanks: set[str] = set()
+
+
+def _blanks() -> set[str]:
+    """Return the letters and marks without a glyph that Python counts as printable, made at the first use.
+
+    With them is what Unicode keeps free for more.
     """
-    if text.replace("\n", "").replace("\t", "").isprintable():
-        return text  # much faster than looking at each character
-    return without_surrogates(text.replace("\r\n", "\n").translate(CONTROLS))
+    if not _known_blanks:
+        _known_blanks.update("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2065\u2800\u3164\uffa0")
+        _known_blanks.update(map(chr, (*range(0xFE00, 0xFE0E), *range(0xFFF0, 0xFFF9), *range(0xE0100, 0xE01F0))))
+    return _known_blanks
+
+
+def is_hidden(letter: str) -> bool:
+    """Return whether a reader does not see a character, or it steers what is around it.
+
+    True for controls (newline and tab, too), format characters (zero width, directions, tags), line separators, lone
+    surrogates, and letters and marks without a glyph.
+    """
+    if not letter.isascii() and (letter in _blanks() or ord(letter) >> 16 == TAGS):
+        return True
+    if letter.isprintable():
+        return False
+    import unicodedata  # rarely needed
+
+    return unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def plain(text: str) -> str:
+    """Replace hidden characters by U+FFFD; newlines and tabs stay, and CRLF becomes LF.
+
+    For a text from a repository that a model reads. No text becomes longer.
+    """
+    return text if _hides_nothing(text) else text.replace("\r\n", "\n").translate(SIGNS)
+
+
+def escape(text: str) -> str:
+    """Return a text as one line in which no character hides: newlines, tabs and all others that do become escapes."""
+    return text.translate(ESCAPES)
+
+
+def escape_lines(text: str) -> str:
+    """Return a text of several lines with escapes for what hides; newlines and tabs stay, and must be meant."""
+    return text if _hides_nothing(text) else text.translate(LINES)
+
+
+def quote_word(text: str) -> str:
+    """Return a text as one word for a shell, in which no character hides: for a command that somebody may paste."""
+    from shlex import quote  # only for hints
+
+    if not any(map(is_hidden, text)):
+        return quote(text)
+    return "$'" + "".join([_in_dollar_quotes(letter) for letter in text]) + "'"
+
+
+def _in_dollar_quotes(letter: str) -> str:
+    if not is_hidden(letter) and letter not in "\\'":
+        return letter
+    errors = "surrogateescape" if "\udc80" <= letter <= "\udcff" else "surrogatepass"  # the first: a byte of a name
+    return "".join([f"\\x{byte:02x}" for byte in letter.encode("utf-8", errors)])
+
+
+def _hides_nothing(text: str) -> bool:
+    """Return whether a text surely has no hidden character but newlines and tabs; faster than looking at each."""
+    rest = text.replace("\n", "").replace("\t", "")
+    return rest.isprintable() and (rest.isascii() or _blanks().isdisjoint(rest))
 
 
 def units(text: str) -> int:
@@ -118,6 +193,11 @@ def _joins(text: str, at: int) -> bool:
 
 def _is_of_flag(letter: str) -> bool:
     return "\U0001f1e6" <= letter <= "\U0001f1ff"
+
+
+def quote_lines(text: str) -> str:
+    """Quote a text of several lines, so that no line of it, nor a heading, is taken for one of ours."""
+    return "> " + "\n> ".join(text.splitlines())
 
 
 LONGEST_QUOTE, LONGEST_ID = 200, 80

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import stat
 
+from faber_ledger.ledger.whole_file import make_private
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,13 +89,14 @@ def read_regular(path: str, limit: int, *, follow: bool = False) -> bytes:
     return content
 
 
-def append_line(path: str, line: str, *, mode: int) -> None:
-    """Append a line to a file, which is made with a `mode` if there is none; raises OSError.
+def append_line(path: str, line: str) -> None:
+    """Append a line to a file that only its owner may read, and make it if there is none; raises OSError.
 
     No link is followed and no pipe waited for. Two processes that append at once both succeed.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    with open(os.open(path, flags, mode), "a", encoding="utf-8", newline="\n") as file:
+    with open(os.open(path, flags, 0o600), "a", encoding="utf-8", newline="\n") as file:
+        make_private(file.fileno(), path)
         file.write(f"{line}\n")
 
 

@@ -6,12 +6,13 @@ import json
 import os
 import re
 
-from faber_ledger.files.change import read_file
-from faber_ledger.files.json_edit import line_of, with_child, without
+from faber_ledger.files.json_edit import line_of, with_child, with_value, without
 from faber_ledger.files.json_text import JsonText
+from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS, event_of
+from faber_ledger.runs.settings import client_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,11 +22,21 @@ if TYPE_CHECKING:
 
 SCOPES = ("project", "local", "user")
 PROGRAM = "faber-ledger"
+MAX_BYTES = 1_048_576
+
+# Without the program a start tells the user so, if a run is active here and this clone has used the program before.
+MISSING = '{"systemMessage":"faber-ledger is not on PATH: this session of the active FABER run is not recorded"}'
+TELL_USER = (
+    """{ cd "$CLAUDE_PROJECT_DIR" 2>/dev/null"""
+    """ && { test -s .fractary/faber/.active-run-id || test -s .fractary/faber/runs/.active-run-id; }"""
+    """ && git=$(git rev-parse --git-common-dir 2>/dev/null) && test -d "$git/faber-ledger\""""
+    f" && echo '{MISSING}'; exit 0; }};"
+)
 
 _NAMES = "|".join([name for event, (hook, _) in HOOKS.items() for name in (event, hook)])
 _PROGRAM = rf"""(?:[\w.~${{}}"'+@/-]*/)?["']?{PROGRAM}["']?"""
 _OURS = re.compile(
-    rf"\s*(?:command -v {_PROGRAM} *>\s*/dev/null(?: 2>&1)? *(?:\|\| *exit 0 *;|&&) *)?"
+    rf"\s*(?:command -v {_PROGRAM} *>\s*/dev/null(?: 2>&1)? *(?:\|\| *(?:exit 0 *;|{re.escape(TELL_USER)})|&&) *)?"
     rf"(?:exec +)?{_PROGRAM} +hook +(?P<hook>{_NAMES})(?: *\|\| *true)?\s*"
 )
 
@@ -33,8 +44,7 @@ _OURS = re.compile(
 def settings_path(scope: str, root: str) -> str:
     """Return the settings file of a scope: the project's, the project's on this machine, or the user's."""
     if scope == "user":
-        home = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), ".claude")
-        return os.path.join(home, "settings.json")
+        return os.path.join(client_folder(), "settings.json")
     return os.path.join(root, ".claude", "settings.json" if scope == "project" else "settings.local.json")
 
 
@@ -61,9 +71,16 @@ def decode_settings(content: bytes, shown: str) -> str:
 
 
 def add_hooks(text: str) -> str:
-    """Add our hook to the settings under each event for which no handler runs it, in any form."""
+    """Add our hook to the settings under each event for which no handler runs it, in any form.
+
+    The command that an earlier version wrote becomes this version's.
+    """
     for event in HOOKS:
-        if not _is_answered(text, event):
+        for group, handler in _find_ours(text, event):
+            path = ("hooks", event, group, "hooks", handler, "command")
+            if _events(text)[event][group]["hooks"][handler]["command"] != hook_command(event):
+                text = with_value(text, path, hook_command(event))
+        if not is_answered(text, event):
             text = _add_group(text, event)
     return text
 
@@ -85,31 +102,57 @@ def has_hooks(text: str) -> bool:
     return any([_find_ours(text, event) for event in HOOKS])
 
 
-def unanswered(root: str) -> list[str]:
-    """Return the events for which a client started in `root` runs no hook of ours; unreadable settings run none."""
-    texts = [text for _, _, text in readable_settings(root)]
-    return [event for event in HOOKS if not any([_is_answered(text, event) for text in texts])]
-
-
 def readable_settings(root: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the scope, path and text of each settings file that the client can read."""
+    """Yield the scope, path and text of each settings file that the client can read, at most 1 MB of each.
+
+    None is from outside the project, except the user's.
+    """
+    for scope in SCOPES:
+        try:
+            yield scope, settings_path(scope, root), _read_text(scope, root)
+        except (FileRefused, OSError, LedgerError):
+            continue
+
+
+def unreadable_settings(root: str) -> Iterator[tuple[str, str]]:
+    """Yield the path of each settings file of which nothing is read here, though the client may read it; and why."""
     for scope in SCOPES:
         path = settings_path(scope, root)
         try:
-            content = read_file(path)
-            text = None if content is None else decode_settings(content, path)
-        except LedgerError:
+            _read_text(scope, root)
+        except (FileNotFoundError, NotADirectoryError):
             continue
-        if text is not None:
-            yield scope, path, text
+        except OSError as error:
+            yield path, error.strerror or ""
+        except (FileRefused, LedgerError) as error:
+            yield path, str(error)
+
+
+def leads_out(scope: str, root: str) -> bool:
+    """Return whether a project's settings file is, or is behind, a link that leads out of the project."""
+    path = settings_path(scope, root)
+    return scope != "user" and os.path.exists(path) and folder_around(path, [root]) is None
+
+
+def _read_text(scope: str, root: str) -> str:
+    if leads_out(scope, root):
+        raise FileRefused("a link leads out of the project")
+    return decode_settings(read_regular(settings_path(scope, root), MAX_BYTES, follow=True), "its text")
 
 
 def hook_command(event: str) -> str:
     """Return the shell command of an event's hook.
 
-    Where the program is not installed, it succeeds silently. `exec` leaves no shell between the client's signals and
-    the hook.
+    Where the program is not installed, it succeeds silently; a start tells the user where it was used before. `exec`
+    leaves no shell between the client's signals and the hook.
     """
+    if event != "SessionStart":
+        return earlier_command(event)
+    return f"command -v {PROGRAM} >/dev/null 2>&1 || {TELL_USER} exec {PROGRAM} hook {HOOKS[event][0]}"
+
+
+def earlier_command(event: str) -> str:
+    """Return the command that `init` wrote before a start told the user that the program is missing."""
     return f"command -v {PROGRAM} >/dev/null 2>&1 || exit 0; exec {PROGRAM} hook {HOOKS[event][0]}"
 
 
@@ -123,11 +166,11 @@ def _add_group(text: str, event: str) -> str:
     return with_child(text, ("hooks", event), group)
 
 
-def _is_answered(text: str, event: str) -> bool:
+def is_answered(text: str, event: str) -> bool:
     """Return whether a handler for every source runs the hook already: ours, an edited one, or the user's own form."""
     return any(
         [
-            held.get("matcher") in (None, "", "*") and _OURS.fullmatch(handler["command"]) is not None
+            held.get("matcher") in (None, "", "*") and runs_hook(handler) is not None
             for held, handler in handlers(text, event)
         ]
     )
@@ -141,19 +184,26 @@ def remove_handler(text: str, event: str, group: int, handler: int) -> str:
 
 
 def _find_ours(text: str, event: str) -> list[tuple[int, int]]:
-    """Return where an event has exactly the command that `init` writes, as indexes of group and handler."""
+    """Return where an event has exactly a command that `init` writes or wrote, as indexes of group and handler."""
     groups = _events(text).get(event, [])
     return [
         (groups.index(held), held["hooks"].index(handler))
         for held, handler in handlers(text, event)
-        if handler["command"] == hook_command(event)
+        if command_line(handler) in (hook_command(event), earlier_command(event))
     ]
 
 
-def runs_hook(command: str) -> str | None:
-    """Return the event whose hook a command runs, in any form we know; None for any other command."""
-    found = _OURS.fullmatch(command)
+def runs_hook(handler: dict[str, Any]) -> str | None:
+    """Return the event whose hook a handler runs, in any form we know; None for any other handler."""
+    found = _OURS.fullmatch(command_line(handler))
     return event_of(found["hook"]) if found else None
+
+
+def command_line(handler: dict[str, Any]) -> str:
+    """Return a handler's command with its arguments, which it has where the client runs no shell for it."""
+    arguments = handler.get("args")
+    words = [handler["command"], *(arguments if isinstance(arguments, list) else [])]
+    return " ".join([str(word) for word in words])
 
 
 def handlers(text: str, event: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:

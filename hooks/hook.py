@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.ledger.deadline import OutOfTime, reserve_time
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.recording.call import Answer
 from faber_ledger.recording.incoming import IncomingCall
 from faber_ledger.recording.recording import Recording
+from faber_ledger.recording.subject import is_first_answer
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active import claim_if_active
+from faber_ledger.runs.clients import note_session
 from faber_ledger.runs.clone import is_empty
-from faber_ledger.runs.git import other_roots
 from faber_ledger.runs.progress import current_phase, current_step
 from faber_ledger.runs.run import find_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
+    from faber_ledger.context.elsewhere import Elsewhere
     from faber_ledger.context.reload import Reload
     from faber_ledger.files.folders import TrackedFolder
     from faber_ledger.files.json_text import JsonText
+    from faber_ledger.hooks.watch import Watch
     from faber_ledger.ledger.events import Draft
     from faber_ledger.ledger.log import Log
     from faber_ledger.recording.call import Call
@@ -37,14 +41,16 @@ if TYPE_CHECKING:
 # A hook must not be noticed, and the client kills SessionEnd after 1.5 seconds: a hook that waits longer is spooled.
 WAIT_SECONDS = 3.0
 WAIT_SECONDS_AT_THE_END = 1.0
-NEWEST_SESSIONS = 8  # of a run, that are asked where they ran
-REFUSALS = (LedgerError, OSError, sqlite3.Error)
+SECONDS_TO_RECORD = 2.0  # of a start's time, which its artifacts leave
+NOT_LEFT = "what the client has left open on another run was not ended"
+LONGEST_WARNING = 240  # of a start's line, in which the id of a run may be long
+REFUSALS = (LedgerError, OSError, sqlite3.Error, OutOfTime)
 
 
 class Hook:
     """One hook call about `run`, the active one of the project in `folder`; `warn` prints a message and logs it.
 
-    `seen` is what this clone knew of the client before this call.
+    Whatever may take long runs in the context of `watch`. `seen` is what this clone knew of the client before.
     """
 
     def __init__(
@@ -55,18 +61,27 @@ class Hook:
         at: float,
         warn: Callable[[str], None],
         folder: TrackedFolder,
+        watch: Watch,
         seen: SeenClient | None = None,
     ) -> None:
         self.call = call
         self.run = run
         self.at = at
-        self.warn = warn
+        self._log = warn
+        self._warnings: list[str] = []  # what a start tells the user is wrong
         self._active = active
         self._folder = folder
+        self._watch = watch
+        self._spooled: str | None = None  # the file of a delivery that was spooled before it is recorded
         self._was_there = run.has_files()
         self._earlier: JsonText | None = None  # the state as it was read before the lock
-        self._elsewhere: str | None = None  # the packet's sentence about other clones
-        self._incoming = IncomingCall(call, run, at, warn, seen)
+        self._elsewhere: Elsewhere | None = None  # what the packet says about other clones
+        self._incoming = IncomingCall(call, run, at, self.warn, seen)
+
+    def warn(self, message: str) -> None:
+        """Print and log a message."""
+        self._warnings.append(message)
+        self._log(message)
 
     def answer(self) -> Answer | None:
         """Record the call and return what to print: a start's packet, or what a compaction's summary should keep.
@@ -77,24 +92,31 @@ class Hook:
         try:
             if self.call.hook == "SessionStart" and not self._incoming.is_subagents:
                 return self._start()
-            if is_empty(self.run.ledger_path) and self._incoming.came_after_the_end():
-                self._leave_run()
-                return None
-            self._incoming.summary()  # masking takes its time: before the lock
-            self._incoming.remember_end()
-            if self._is_on_network():
-                self._spool_first([])
-            with self._recording(may_stay_in_mirror=True) as recording:
-                is_repeated = self._append(recording, [])
-                state = recording.state
+            if self.call.hook == "SessionEnd":
+                self._watch.keep = self._spool_first
+            with self._watch:
+                if is_empty(self.run.ledger_path) and self._incoming.came_after_the_end():
+                    self._leave_run()
+                    return None
+                self._incoming.summary()  # masking takes its time: before the lock
+                self._incoming.remember_end()
+                if self._is_on_network():
+                    self._spool_first()
+                with self._recording(may_stay_in_mirror=True) as recording:
+                    state = recording.state
+                    is_repeated = self._append(recording, [])
+                self._watch.keep = None
+                self._remove_spooled()
             if self._incoming.has_moved:
                 claim_if_active(self.run.root, self._active, self.run.run_id, self.warn)
-                self._follow_client()
+                self._leave_run(is_followed=True)
             elif not self._incoming.is_subagents:
                 self._leave_run()
-        except Exception as error:  # noqa: BLE001 -- a bug of ours must not lose a delivery
+        except (Exception, OutOfTime) as error:  # noqa: BLE001 -- a bug of ours must not lose a delivery
             self._spool(error, [])
-            is_repeated = False
+            is_late = isinstance(error, OutOfTime) and state is None  # a hint would have to read it now
+            may_hint = not is_late and self.call.hook == "PreCompact"
+            is_repeated = not (may_hint and is_first_answer(self.call, self.run.root, self.at))
         if self.call.hook == "PreCompact" and not is_repeated and not self._incoming.is_subagents:
             return self._hint(state)
         return None
@@ -103,21 +125,28 @@ class Hook:
 
     def _start(self) -> Answer | None:
         """Gather the run's context, record the session's start with it, and return the packet."""
-        from faber_ledger.recording.environment import EnvironmentQuery  # other hooks rarely need it
+        from faber_ledger.recording.environment import (  # other hooks rarely need it
+            EnvironmentQuery,
+            sessions_elsewhere,
+        )
 
         environment = EnvironmentQuery(self.run.root, self.call.text("cwd"))
         try:
-            state, problem = self._read_state()
+            with self._watch:
+                state, problem = self._read_state()
         except ForeignState as error:
-            return Answer(self._packet_without_state(error))
+            return Answer(self._packet_without_state(error), self._line({}))
+        except OutOfTime as error:
+            state, problem = {}, f"⚠️ WARNING: state.json, and what it names, was not read, since {error}"
         if state.get("status") in progress.FINISHED:
             self.warn(f"No active workflow found, skipping prime-context: {self.run.run_id} is {state['status']}")
             if self._earlier is not None:
                 state_write.refresh_copy(self.run, self._earlier, self.warn)
             self._leave_run()
             return None
-        if has_sessions_elsewhere(state, self.run.root):
-            self._elsewhere = self._describe_elsewhere()
+        elsewhere = sessions_elsewhere(state, self.run.root)
+        if any(elsewhere):
+            self._elsewhere = self._look_elsewhere(is_last_there=elsewhere[0])
         gathered = self._gather(state, is_state_read=problem is None)
         if self._follow_rename():
             gathered = self._gather(state, is_state_read=problem is None)
@@ -128,80 +157,108 @@ class Hook:
             self.warn(" / ".join([line for line in text.split("\n")[:5] if line]))
         settings = self._incoming.settings()
         self._incoming.remember_start(environment.read(), state)
+        gathered.read_tracked()
 
         packet: str | None = None
         loads: list[Draft] = []
         try:
-            if self._is_on_network():
-                packet, loads = self._pack(gathered, problems, settings, None)
-                self._spool_first(loads)
-            with self._recording() as recording:
-                packet, loads = self._pack(gathered, problems, settings, recording.view.log)
-                is_repeated = self._append(recording, loads)
-        except Exception as error:  # noqa: BLE001 -- the agent gets its context all the same
+            with self._watch:
+                if self._is_on_network():
+                    packet, loads = self._pack(gathered, problems, settings, None)
+                    self._spool_first(loads)
+                with self._recording() as recording:
+                    packet, loads = self._pack(gathered, problems, settings, recording.view.log)
+                    is_repeated = self._append(recording, loads)
+        except (Exception, OutOfTime) as error:  # noqa: BLE001 -- the agent gets its context all the same
             if packet is None:
+                if isinstance(error, OutOfTime):
+                    problems.append(f"⚠️ WARNING: notes and summaries were not read, since {error}")
                 packet, loads = self._pack(gathered, problems, settings, None)
             is_kept = self._spool(error, loads)
+            if is_kept and not is_first_answer(self.call, self.run.root, self.at):
+                return None
         else:
             is_kept = True
             if is_repeated:
                 return None
             claim_if_active(self.run.root, self._active, self.run.run_id, self.warn)
-        self._follow_client()
+        self._leave_run(is_followed=True)
         self._export_variables(state)
+        line = self._line(state)
         if not self.run.is_kept:
-            return Answer(packet)
+            return Answer(packet, line)
         if not is_kept:
-            return Answer(packet.removesuffix(self._last_line()))  # which would say where it is recorded
+            before, _, end = packet.rpartition(self._last_line())  # which would say where it is recorded
+            return Answer(before + end, line)
         from faber_ledger.runs.kept import not_in_tree
 
-        return Answer(packet, f"faber-ledger: {not_in_tree(self.run)}")
+        return Answer(packet, f"{line}; {not_in_tree(self.run)}")
+
+    def _line(self, state: dict[str, Any]) -> str:
+        """Return the line that tells the user which run it is, where it stands, and the worst of what is wrong."""
+        from faber_ledger.files.text import one_line
+
+        position = [("run", self.run.run_id), ("phase", current_phase(state)), ("step", current_step(state))]
+        line = f"faber-ledger: {', '.join([f'{name} {one_line(value, 80)}' for name, value in position if value])}"
+        if not self._warnings:
+            return line
+        worst = min(self._warnings, key=lambda text: text.startswith(("⚠️", "Cannot evaluate condition")))
+        more = len(self._warnings) - 1
+        others = f" (and {more} more)" if more else ""
+        worst = worst.replace(os.path.join(self.run.root, ""), "")
+        return f"{line}; {one_line(worst, LONGEST_WARNING)}{others}: run `faber-ledger doctor`"
 
     def _packet_without_state(self, error: ForeignState) -> str:
         """Return a packet that says only that `state.json` is another run's: none of it is shown or recorded."""
         from faber_ledger.context import messages
         from faber_ledger.context.packet import pack
+        from faber_ledger.context.position import render_position
 
         self.warn(f"{error.message} - {error.hint}")
         problem = messages.state_broken(self.run, error, state_file.choose_backup(self.run))
-        return pack(self.run.run_id, {}, [], [problem], budget=self._incoming.settings().packet_budget)[0]
+        budget = self._incoming.settings().packet_budget
+        return pack(render_position(self.run, {}), [], [problem], budget=budget)[0]
 
     def _gather(self, state: dict[str, Any], *, is_state_read: bool) -> Reload:
         """Load the run's artifacts; none if a bug of ours stops it, since the position can be shown all the same."""
         from faber_ledger.context import reload  # no other hook loads artifacts
 
         is_compacted = self.call.text("source") == "compact"
+        reserve_time(SECONDS_TO_RECORD)
         try:
-            return reload.gather_for_hook(
-                self.run, state, compacted=is_compacted, at=self.at, is_state_read=is_state_read
-            )
-        except Exception as error:  # noqa: BLE001 -- the agent gets its position all the same
+            with self._watch:
+                return reload.gather_for_hook(
+                    self.run, state, compacted=is_compacted, at=self.at, is_state_read=is_state_read
+                )
+        except (Exception, OutOfTime) as error:  # noqa: BLE001 -- the agent gets its position all the same
             return reload.Reload.failed_to_gather(self.run.root, state, error)
+        finally:
+            reserve_time(-SECONDS_TO_RECORD)
 
     def _pack(
         self, gathered: Reload, problems: list[str], settings: Settings, log: Log | None
     ) -> tuple[str, list[Draft]]:
         """Return the packet, with notes and a summary if there is a log, and the facts of what is in it."""
-        last_line = self._last_line()
-        packet, loads = gathered.pack(
+        return gathered.pack(
             self.run,
             log,
             problems,
             session_id=self._incoming.session_id,
             client=self.call.client,
             source=self.call.text("source") or "unknown",
-            budget=settings.packet_budget - len(last_line),
+            budget=settings.packet_budget,
             has_summaries_in_git=settings.summaries,
             elsewhere=self._elsewhere,
+            last_line=self._last_line(),
         )
-        return packet + last_line, loads
 
-    def _describe_elsewhere(self) -> str | None:
-        from faber_ledger.context.elsewhere import describe_elsewhere  # only where another clone has recorded
+    def _look_elsewhere(self, *, is_last_there: bool) -> Elsewhere | None:
+        from faber_ledger.context.elsewhere import Elsewhere  # only where another clone has recorded
 
         try:
-            return describe_elsewhere(self.run)
-        except (LedgerError, OSError, sqlite3.Error):
+            with self._watch:
+                return Elsewhere(self.run, is_last_there=is_last_there)
+        except REFUSALS:
             return None  # the start itself reports what is wrong with the run
 
     def _last_line(self) -> str:
@@ -227,7 +284,7 @@ class Hook:
         """Return the run's state and what is wrong with it; the newest backup replaces an unreadable one."""
         run = self.run
         try:
-            self._earlier = state_file.read_state(run)
+            self._earlier = state_file.look_at_state(run)
             return self._earlier.value, None
         except (StateInvalid, StateMissing) as error:
             if isinstance(error, ForeignState):
@@ -253,28 +310,26 @@ class Hook:
 
     # All four
 
-    def _follow_client(self) -> None:
-        """Note that the client's newest session is on this run, and end the one that it has left on another."""
-        from faber_ledger.recording.leaving import follow_client  # not where a client stays in its session
+    def _leave_run(self, *, is_followed: bool = False) -> None:
+        """End the session that the client has left on another run.
 
-        follow_client(
-            self.run,
-            self.call.client,
-            self.call.pid,
-            self._incoming.seen,
-            at=self.at,
-            warn=self.warn,
-            seconds=WAIT_SECONDS_AT_THE_END,
-            comes_again=True,
-        )
+        If its newest session `is_followed` to this run, that is noted, unless the other run is locked: then the
+        client's next delivery tries both again.
+        """
+        run, seen, client, pid = self.run, self._incoming.seen, self.call.client, self.call.pid
+        has_left = seen is not None and seen.run_id not in (None, run.run_id)
+        if client is None or not (has_left or is_followed):
+            return
+        try:
+            with self._watch:
+                if has_left and seen is not None:
+                    from faber_ledger.recording.leaving import leave_run  # only where a client has moved
 
-    def _leave_run(self) -> None:
-        """End the session that the client has left on another run, where this call opens and ends none on this one."""
-        seen = self._incoming.seen
-        if seen is not None and seen.run_id not in (None, self.run.run_id):
-            from faber_ledger.recording.leaving import leave_run  # only where a client has moved to another run
-
-            leave_run(self.run.root, seen, self.call.pid, self.at, self.warn, WAIT_SECONDS_AT_THE_END)
+                    is_followed &= leave_run(run.root, seen, pid, self.at, self.warn, WAIT_SECONDS_AT_THE_END)
+                if is_followed:
+                    note_session(run.root, client, pid, run.run_id, self.at)
+        except OutOfTime as error:
+            self.warn(f"{NOT_LEFT}: {error}")
 
     def _follow_rename(self) -> bool:
         """Switch to the project's new place if it was renamed under this hook; return whether it was."""
@@ -291,7 +346,7 @@ class Hook:
 
     def _recording(self, *, may_stay_in_mirror: bool = False) -> Recording:
         seconds = WAIT_SECONDS_AT_THE_END if self.call.hook == "SessionEnd" else WAIT_SECONDS
-        lock = RunLock(self.run.lock_path, seconds, gives_up=True)
+        lock = RunLock(self.run.lock_path, seconds)
         writer = self._incoming.writer
         return Recording(
             self.run,
@@ -300,7 +355,6 @@ class Hook:
             warn=self.warn,
             tolerant=True,
             lock=lock,
-            earlier=self._earlier,
             may_stay_in_mirror=may_stay_in_mirror,
         )
 
@@ -314,6 +368,10 @@ class Hook:
                 recording.commit()
             except StateNotWritten as error:
                 self.warn(f"{error} - what happened is in the ledger: {error.hint}")
+            except OutOfTime as error:
+                if not recording.is_durable:
+                    raise
+                self.warn(f"state.json was not written, since {error} - what happened is in the ledger")
         return is_repeated
 
     def _is_on_network(self) -> bool:
@@ -326,16 +384,23 @@ class Hook:
 
         return network_file_system(device) is not None
 
-    def _spool_first(self, loads: list[Draft]) -> None:
-        """Spool the call before asking for a lock that a network file system may never grant."""
+    def _spool_first(self, loads: Iterable[Draft] = ()) -> None:
+        """Spool the call before it is recorded: the lock of a network file system may never be granted."""
         from faber_ledger.recording import spool
 
         try:
-            spool.put(self.run, self._incoming.to_spooled(loads))
+            self._spooled = spool.put(self.run, self._incoming.to_spooled([*loads]))
         except (OSError, spool.Full) as refusal:
             self.warn(f"the delivery cannot be spooled: {refusal}")
 
-    def _spool(self, error: Exception, loads: list[Draft]) -> bool:
+    def _remove_spooled(self) -> None:
+        if self._spooled is not None:
+            from faber_ledger.recording import spool
+
+            spool.remove(self._spooled)
+            spool.tidy(self.run)
+
+    def _spool(self, error: Exception | OutOfTime, loads: list[Draft]) -> bool:
         """Keep a refused call until the next append; return whether it is kept.
 
         Raises `error` if there is no run to record it on.
@@ -350,44 +415,16 @@ class Hook:
         from faber_ledger.recording import spool
 
         try:
-            spooled = self._incoming.to_spooled(loads)
+            spooled = self._incoming.to_spooled(loads, is_late=isinstance(error, OutOfTime))
         except Exception:  # noqa: BLE001 -- the same bug, which is reported already
             spooled = self._incoming.to_spooled(loads, verbatim=True)
         try:
-            path = spool.put(self.run, spooled)
+            path = self._spooled if os.path.isfile(self._spooled or "") else spool.put(self.run, spooled)
         except (OSError, spool.Full) as refusal:
             self.warn(f"{reason}; and it cannot be spooled: {refusal}")
             return False
         self.warn(f"{reason}; it waits in {path}, and the next append records it")
         return True
-
-
-def has_sessions_elsewhere(state: dict[str, Any], root: str) -> bool:
-    """Return whether one of the newest sessions ran on another machine, or outside this clone's work trees.
-
-    It looks at the state alone, since every start asks.
-    """
-    sessions = state.get("sessions")
-    history = sessions.get("session_history") if isinstance(sessions, dict) else None
-    if not isinstance(history, list) or not history:
-        return False
-    from faber_ledger.recording.environment import hostname
-
-    here = hostname()
-    for entry in history[-NEWEST_SESSIONS:]:
-        environment = entry.get("environment") if isinstance(entry, dict) else None
-        if not isinstance(environment, dict):
-            continue
-        machine, cwd = environment.get("hostname"), environment.get("cwd")
-        if isinstance(machine, str) and machine != here:
-            return True
-        if isinstance(cwd, str) and not _is_in(cwd, root) and not any([_is_in(cwd, one) for one in other_roots(root)]):
-            return True
-    return False
-
-
-def _is_in(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(os.path.join(folder, ""))
 
 
 def what_to_keep(run: Run, state: dict[str, Any]) -> str:

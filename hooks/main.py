@@ -7,7 +7,7 @@ import sys
 
 from faber_ledger.files.folders import TrackedFolder
 from faber_ledger.files.untrusted import append_line
-from faber_ledger.ledger.canonical import without_surrogates
+from faber_ledger.hooks.watch import Watch
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.plain_json import encoder
@@ -15,23 +15,48 @@ from faber_ledger.recording.call import HOOKS, LIMIT, Answer, Call, event_of
 from faber_ledger.recording.subject import subject_of
 from faber_ledger.runs.clients import note_delivery
 from faber_ledger.runs.clone import is_set_up_unchecked
+from faber_ledger.runs.git import unused_tops
 from faber_ledger.runs.run import HOOK_LOG, find_root, find_run
 
 
-def run_hook(name: str) -> int:
-    """Run one hook: read the delivery, record it, print the answer. Return 0: exit code 2 would stop a compaction."""
+def run_hook(name: str, agent: str | None = None) -> int:
+    """Run one hook: read the delivery, record it, print the answer. Return 0: exit code 2 would stop a compaction.
+
+    `agent` names another agent than the client, which has its own forms of both.
+    """
     at, root = now(), os.curdir
     hook = event_of(name) or name
+    watch = Watch()
     try:
-        call = Call(hook, _input(), os.environ)
+        watch.begin(hook)
+        content = watch.read_input(LIMIT)
+        if agent is None:
+            call = Call(hook, content, os.environ)
+        else:
+            from faber_ledger.hooks.agents import read_call  # the client needs no translation
+
+            call = read_call(agent, hook, content)
+        watch.limit(call.hook)
         start = _start(call)
-        root = find_root(start)
+        try:
+            root = find_root(start)
+        except LedgerError as error:
+            from faber_ledger.hooks.unused import answer_foreign  # only in a folder of another user
+
+            _print(call, answer_foreign(call, error, _print_error))
+            return 0
         held = TrackedFolder(root)
 
         def warn(message: str) -> None:
             _print_error(message)
             log_line(held.current_path() or root, at, hook, message)
 
+        if agent is not None:
+            from faber_ledger.hooks.agents import admit_call
+
+            if not admit_call(call, agent, root, warn):
+                _print(call, None)
+                return 0
         if call.problem is not None:
             warn(call.problem)
         if call.directory is not None and start != call.directory:
@@ -44,8 +69,16 @@ def run_hook(name: str) -> int:
             warn(f"{call.directory} does not exist; looking for the run from {start} upwards")
         if call.hook not in HOOKS:
             warn(f"{call.hook} is not a hook of faber-ledger: {', '.join([name for name, _ in HOOKS.values()])}")
+            _print(call, None)
             return 0
-        seen = note_delivery(root, call.client, call.pid, at, is_end=call.hook == "SessionEnd")
+        is_from_plugin = "CLAUDE_PLUGIN_ROOT" in os.environ
+        seen = note_delivery(
+            root, call.client, call.pid, at, is_end=call.hook == "SessionEnd", is_from_plugin=is_from_plugin
+        )
+        if unused_tops and call.hook == "SessionStart":
+            from faber_ledger.runs.ownership import describe_unused  # only below a repository of another user
+
+            warn(" - ".join(describe_unused()))
         subject = subject_of(call, root, seen)
         if subject.run_id is None and (held.current_path() or root) != root:  # the project was renamed
             root = held.current_path() or root
@@ -53,7 +86,7 @@ def run_hook(name: str) -> int:
         if subject.run_id is None or subject.is_shown:
             from faber_ledger.hooks.unused import answer_unused  # only where nothing is recorded
 
-            _print(call.hook, _with_set_up_line(call, subject.root, answer_unused(call, subject, warn)))
+            _print(call, _with_set_up_line(call, subject.root, answer_unused(call, subject, at, warn)))
             return 0
         from faber_ledger.hooks.hook import Hook  # it loads SQLite, which calls outside a run need not wait for
 
@@ -68,12 +101,14 @@ def run_hook(name: str) -> int:
 
                 bring_copy_up_to_date(run)
             run = here
-        answer = Hook(call, run, subject.active, at, warn, held, seen).answer()
-        _print(call.hook, _with_set_up_line(call, root, answer))
+        answer = Hook(call, run, subject.active, at, warn, held, watch, seen).answer()
+        _print(call, _with_set_up_line(call, root, answer))
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on
         message = _message_of(error)
         _print_error(message)
         log_line(root, at, hook, message)
+    finally:
+        watch.end()
     return 0
 
 
@@ -101,13 +136,6 @@ def _message_of(error: BaseException) -> str:
     return f"a bug in faber-ledger, please report it: {error!r}"
 
 
-def _input() -> bytes:
-    try:
-        return sys.stdin.buffer.read(LIMIT + 1)
-    except (OSError, AttributeError):  # sys.stdin is None if standard input is closed
-        return b""
-
-
 def _start(call: Call) -> str:
     """Return where to look for the run: where the client was started or, if that is gone, the nearest folder above.
 
@@ -122,26 +150,32 @@ def _start(call: Call) -> str:
     return at
 
 
-def _print(hook: str, answer: Answer | None) -> None:
-    """Print an answer: a start's in the client's JSON form, any other hook's text unchanged."""
-    if answer is None or (answer.context is None and answer.message is None):
+def _print(call: Call, answer: Answer | None) -> None:
+    """Print an answer: a start's in the client's JSON form, any other hook's text unchanged; or as another agent's."""
+    if call.agent is not None:
+        from faber_ledger.hooks.agents import render
+
+        text = render(call, answer)
+    elif answer is None or (answer.context is None and answer.message is None):
         return
-    text = answer.context
-    if hook == "SessionStart":
+    elif call.hook == "SessionStart":
         found: dict[str, object] = {}
         if answer.message is not None:
-            found["systemMessage"] = answer.message
-        if text is not None:
-            found["hookSpecificOutput"] = {"hookEventName": hook, "additionalContext": text}
+            found["systemMessage"] = _escape(answer.message)
+        if answer.context is not None:
+            found["hookSpecificOutput"] = {"hookEventName": call.hook, "additionalContext": answer.context}
         text = encoder(separators=(",", ":"))(found)
+    else:
+        text = answer.context
+    if text is None:
+        return
     if sys.stdout is None:
         raise OSError("standard output is closed")
-    if text is not None:
-        _write(sys.stdout.fileno(), text.encode() + b"\n")
+    _write(sys.stdout.fileno(), text.encode() + b"\n")
 
 
 def _print_error(message: str) -> None:
-    line = "".join([letter if letter.isprintable() else "?" for letter in message]) + "\n"
+    line = _escape(message) + "\n"
     try:
         if sys.stderr is not None:
             _write(sys.stderr.fileno(), line.encode())
@@ -156,21 +190,36 @@ def _write(descriptor: int, content: bytes) -> None:
 
 
 LONGEST_LOG = 256 * 1024
+LONGEST_LINE = 2000
+
+
+def _escape(line: str) -> str:
+    """Return a message, which may hold text from a repository, as one line in which nothing hides."""
+    if line.isascii() and line.isprintable():
+        return line
+    from faber_ledger.files.text import escape  # rarely needed
+
+    return escape(line)
 
 
 def log_line(root: str, at: float, hook: str, message: str) -> None:
-    """Append one line (time, hook, message) to the hook log; a full log becomes `hooks.log.1`. Never raises."""
+    """Append one line (time, hook, message) to the hook log, with secrets masked; a full log becomes `hooks.log.1`.
+
+    Never raises.
+    """
     if not os.path.isdir(os.path.join(root, ".fractary")):
         return
     path = os.path.join(root, *HOOK_LOG.split("/"))
-    line = f"{utc_text(at)} {hook} {message}"
-    line = "".join([letter if letter.isprintable() else "\ufffd" for letter in without_surrogates(line)[:2000]])
+    from faber_ledger.recording.masking import mask_text  # most hooks have nothing to say
+
+    said = f"{hook[:LONGEST_LINE]} {message[: 4 * LONGEST_LINE]}"
+    line = _escape(f"{utc_text(at)} {mask_text(said)}")[:LONGEST_LINE]
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
         if not os.path.realpath(os.path.dirname(path)).startswith(os.path.join(os.path.realpath(root), "")):
-            return  # the folder is a link, which came with the repository and leads out of it
+            return  # behind a link, which came with the repository and leads out of it
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         if os.path.exists(path) and os.path.getsize(path) > LONGEST_LOG:
             os.replace(path, path + ".1")
-        append_line(path, line, mode=0o666)  # the file may have come with the repository
+        append_line(path, line)  # the file may have come with the repository
     except OSError:
         pass  # there is nowhere left to report it, and a hook exits 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from faber_ledger.ledger.plain_json import encoder
 
 TYPE_CHECKING = False
@@ -75,15 +77,22 @@ def event_hash(
     return sha256(HASH_DOMAIN + canonical(envelope).encode()).digest()
 
 
+def keyed_hash(key: bytes, content: bytes) -> bytes:
+    """Return the HMAC-SHA256 of a content (32 bytes), for a key of at most 64; the module `hmac` would load hashlib."""
+    block = int.from_bytes(key.ljust(64, b"\0"), "big")
+    inner, outer = [(block ^ int.from_bytes(pad * 64, "big")).to_bytes(64, "big") for pad in (b"\x36", b"\x5c")]
+    return sha256(outer + sha256(inner + content).digest()).digest()
+
+
 if TYPE_CHECKING:
     from hashlib import sha256
 else:
-    try:
-        from _sha2 import sha256  # Python 3.12 and later
-    except ImportError:
-        try:
+    try:  # to look for a module that is not there takes as long as to load one
+        if sys.version_info >= (3, 12):
+            from _sha2 import sha256
+        else:
             from _sha256 import sha256
-        except ImportError:
-            from hashlib import sha256
+    except ImportError:
+        from hashlib import sha256
 
 __all__ = ["sha256"]

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import time
 
+LATEST = 253_402_300_799.0  # 9999-12-31T23:59:59Z
+
 
 def now() -> float:
-    """Return the present moment, in seconds since 1970."""
-    return time.time()
+    """Return the present moment, in seconds since 1970; of a clock before 1970 or past 9999 the nearest that is in it.
+
+    No event could have the time that such a clock shows, and a clock is set right again.
+    """
+    return min(max(time.time(), 0.0), LATEST)
 
 
 def utc_text(seconds: float) -> str:

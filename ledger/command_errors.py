@@ -1,8 +1,8 @@
-"""What only a command can end with. Hooks do not load it: each class here would cost them 240,000 instructions."""
+"""What only a command can end with. Hooks do not load it: each class here would cost them 100,000 instructions."""
 
 from __future__ import annotations
 
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import LedgerError, RunNotFound
 
 # Choosing a run
 
@@ -11,6 +11,12 @@ class NoActiveRun(LedgerError):
     """No run is active here."""
 
     code, exit_code = "no_active_run", 10
+
+
+class AmbiguousRun(RunNotFound):
+    """The ids of several runs begin with the text."""
+
+    code = "ambiguous_run"
 
 
 class SeveralActiveRuns(LedgerError):
@@ -29,6 +35,21 @@ class NotReleased(LedgerError):
     """The run has not reached the end of its Release phase."""
 
     code = "not_released"
+
+
+# The log and the state
+
+
+class NotFound(LedgerError):
+    """Nothing in the log matches, or several things may be meant."""
+
+    code, exit_code = "not_found", 10
+
+
+class ProjectionDiffers(LedgerError):
+    """state.json does not show what the log says."""
+
+    code, exit_code = "projection_differs", 21
 
 
 # Context
@@ -71,6 +92,12 @@ class GitIgnores(LedgerError):
     """Git ignores a file that must travel with the project."""
 
     code = "git_ignores"
+
+
+class ForeignProject(LedgerError):
+    """The project, or a part of it, belongs to another user, and git would not use it either."""
+
+    code = "foreign_project"
 
 
 class NoWorkTree(LedgerError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 from faber_ledger.ledger.canonical import canonical, clean
+from faber_ledger.ledger.gate import examine, find_form_fault, find_payload_fault
 from faber_ledger.ledger.redaction import (
     WHOLE_BLOCKS,
     WORDS,
@@ -22,7 +23,19 @@ from faber_ledger.ledger.redaction import (
     with_least_words,
     without_envelope,
 )
-from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, TYPE, compute_hash, is_typed
+from faber_ledger.ledger.row import (
+    HASH,
+    ID,
+    PARENTS,
+    PAYLOAD,
+    PLACE,
+    ROW,
+    SEQ,
+    TYPE,
+    VERSION,
+    compute_hash,
+    is_typed,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +45,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.redaction import Payload, Redaction
 
+MOST_COMPARED = 256  # of those that a redaction replaces, the newest: nobody redacts one event more often
 REDACTIONS = f"{ROW} WHERE type = 'event_redacted' AND payload IS NOT NULL"
 
 
@@ -76,7 +90,7 @@ def effective_redactions(*copies: sqlite3.Connection) -> Effective:
         elif missing:
             found.missing[one.id] = missing
     applicable = [one for one in redactions if one.id not in found.forged and one.id not in found.missing]
-    made_from = {one.id: _predecessors(one, found.by_id, types[one.target]) for one in applicable}
+    made_from = _predecessors(applicable, found.by_id, types)
     for name, other in _settle(applicable, made_from, found).items():
         found.forged[name] = f"it says that it replaces {other}, which is of another event"
     candidates: dict[str, list[Redaction]] = {}
@@ -92,18 +106,29 @@ def effective_redactions(*copies: sqlite3.Connection) -> Effective:
     return found
 
 
-def _settle(applicable: list[Redaction], made_from: dict[str, list[str]], found: Effective) -> dict[str, str]:
+def _settle(applicable: list[Redaction], made_from: dict[str, frozenset[str]], found: Effective) -> dict[str, str]:
     """Fill `found.gone` with the redactions that later ones removed.
 
     Return the redactions that supersede one of another event, each with that one. A redaction that was removed no
-    longer disproves another, so all are looked at until no more are removed.
+    longer disproves another: each removal is looked at once, so that no chain of them costs more than the log is long.
     """
-    while True:
-        of_another_event = {one.id: name for one in applicable if (name := _of_another_event(one, found)) is not None}
-        removed = {name: one for one in applicable if one.id not in of_another_event for name in made_from[one.id]}
-        if removed.keys() <= found.gone.keys():
-            return of_another_event
-        found.gone = {**removed, **found.gone}
+    others = {one.id: _of_another_event(one, found.by_id) for one in applicable}
+    disproved_by: dict[str, list[str]] = {}
+    for one in applicable:
+        for name in others[one.id]:
+            disproved_by.setdefault(name, []).append(one.id)
+    left = {name: len(several) for name, several in others.items()}
+    removed: set[str] = set()
+    waiting = [name for name, count in left.items() if not count]
+    while waiting:
+        for name in made_from[waiting.pop()] - removed:
+            removed.add(name)
+            for later in disproved_by.get(name, ()):
+                left[later] -= 1
+                if not left[later]:
+                    waiting.append(later)
+    found.gone = {name: one for one in applicable if not left[one.id] for name in made_from[one.id]}
+    return {one.id: next(name for name in others[one.id] if name not in removed) for one in applicable if left[one.id]}
 
 
 def _redactions_in(copies: Iterable[sqlite3.Connection]) -> dict[str, Redaction]:
@@ -161,15 +186,33 @@ def _find_fault(one: Redaction, types: dict[str, str]) -> str | None:
     return None
 
 
-def _of_another_event(one: Redaction, found: Effective) -> str | None:
-    """Return a redaction of another event that this one says it supersedes, or None."""
-    others = [found.by_id[name] for name in one.supersedes if name in found.by_id and name not in found.gone]
-    return next((other.id for other in others if other.target != one.target), None)
+def _of_another_event(one: Redaction, by_id: dict[str, Redaction]) -> list[str]:
+    """Return the redactions of another event that this one says it supersedes."""
+    return [name for name in dict.fromkeys(one.supersedes) if name in by_id and by_id[name].target != one.target]
 
 
-def _predecessors(one: Redaction, by_id: dict[str, Redaction], kind: str) -> list[str]:
-    """Return the known redactions that this one was made from."""
-    return [name for name in one.supersedes if name in by_id and replaces(one, by_id[name], kind)]
+def _predecessors(
+    applicable: list[Redaction], by_id: dict[str, Redaction], types: dict[str, str]
+) -> dict[str, frozenset[str]]:
+    """Return, by id, the known redactions that each of these was made from.
+
+    What an earlier one was made from was removed by that one, and is not compared again. So a redaction after many
+    others is compared with its last; after many that were made apart, with so many that the work stays in proportion
+    to the log. Which these are depends on the redaction alone, since logs are united in any order.
+    """
+    made_from: dict[str, frozenset[str]] = {}
+    for one in sorted(applicable, key=_count_superseded):  # one that replaces another names more than that
+        newest = sorted(one.superseded)[-MOST_COMPARED:]
+        found: set[str] = set()
+        for other in sorted([by_id[name] for name in newest if name in by_id], key=_count_superseded, reverse=True):
+            if other.id not in found and replaces(one, other, types[one.target]):
+                found |= {other.id} | made_from.get(other.id, frozenset())
+        made_from[one.id] = frozenset(found)
+    return made_from
+
+
+def _count_superseded(one: Redaction) -> int:
+    return len(one.superseded)
 
 
 def replaces(one: Redaction, other: Redaction, kind: str) -> bool:
@@ -199,7 +242,9 @@ def _compare_with_payload(several: list[Redaction], row: tuple[Any, ...], found:
             found.gone.setdefault(name, one)
 
 
-def _compare_with_predecessors(several: list[Redaction], made_from: dict[str, list[str]], found: Effective) -> None:
+def _compare_with_predecessors(
+    several: list[Redaction], made_from: dict[str, frozenset[str]], found: Effective
+) -> None:
     """Reject the redactions of an event that were made from none of those that they name; no copy has its payload."""
     for one in several:
         if one.supersedes and not made_from.get(one.id) and all([name in found.by_id for name in one.supersedes]):
@@ -249,7 +294,28 @@ def _is_part(one: Any, whole: Any) -> bool:
 def lost_rows(
     connection: sqlite3.Connection, copies: Iterable[sqlite3.Connection], gone: Collection[str]
 ) -> list[tuple[Any, ...]]:
-    """Return the rows whose payload a log lost without an effective redaction, from the copies that still have it."""
-    bare = connection.execute("SELECT id, hash FROM event WHERE payload IS NULL").fetchall()
-    rows = [(digest, row_with_payload(copies, name)) for name, digest in bare if name not in gone]
-    return [row for digest, row in rows if row is not None and row[HASH] == digest]
+    """Return the rows that a log has lost to a place, or whose payload without an effective redaction.
+
+    They are from the copies that still have them.
+    """
+    bare = [row for row in connection.execute(f"{ROW} WHERE payload IS NULL") if type(row[ID]) is str]
+    rows = []
+    for row in bare:
+        whole = row_with_payload(copies, row[ID]) if row[ID] not in gone else None
+        if whole is not None and (find_payload_fault(whole) or find_form_fault(whole)) is not None:
+            whole = None
+        if whole is None and (row[TYPE], row[VERSION]) == (PLACE, 0):  # perhaps under the event's id
+            whole = _intact_row(copies, row[ID])
+        if whole is not None and all([whole[at] == row[at] for at in (SEQ, PARENTS, HASH)]):
+            rows.append(whole)
+    return rows
+
+
+def _intact_row(copies: Iterable[sqlite3.Connection], name: str) -> tuple[Any, ...] | None:
+    """Return the row of an event from a copy that has it, with or without its payload, or None."""
+    for copy in copies:
+        for row in map(tuple, copy.execute(f"{ROW} WHERE id = ?", (name,))):
+            found = examine(row)
+            if found.fault is None:
+                return found.row
+    return None

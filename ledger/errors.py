@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 class LedgerError(Exception):
@@ -17,15 +17,22 @@ class LedgerError(Exception):
     exit_code = 1
 
     def __init__(
-        self, message: str, *, hint: str = "", block: str = "", data: Mapping[str, object] | None = None
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        block: str = "",
+        data: Mapping[str, object] | None = None,
+        lines: Sequence[str] = (),
     ) -> None:
         """Keep what happened, what to run, and the requirement documents' own wording, which is printed instead.
 
-        `data` is what `--json` adds to the error.
+        `data` is what `--json` adds to the error. What is in `message` is one line, which `lines` follow.
         """
-        super().__init__(message)
+        self.lines = (message, *lines)
+        self.message = "\n".join(self.lines)
+        super().__init__(self.message)
         self.data = dict(data or {})
-        self.message = message
         self.hint = hint
         self.block = block
 
@@ -37,12 +44,6 @@ class RunNotFound(LedgerError):
     """No such run, or it has no ledger."""
 
     code, exit_code = "run_not_found", 10
-
-
-class NotFound(LedgerError):
-    """Nothing in the log matches, or several things may be meant."""
-
-    code, exit_code = "not_found", 10
 
 
 class Locked(LedgerError):
@@ -67,6 +68,10 @@ class NotALedger(IntegrityError):
     """The file is not a SQLite database, or belongs to another program."""
 
     code = "not_a_ledger"
+
+
+class IndexesLie(IntegrityError):
+    """The file can be read, but its indexes or its order do not fit its events, or its pages are damaged."""
 
 
 class EventConflict(IntegrityError):
@@ -106,12 +111,6 @@ class Replaced(NotWritable):
 
 
 # The run's state
-
-
-class ProjectionDiffers(LedgerError):
-    """state.json does not show what the log says."""
-
-    code, exit_code = "projection_differs", 21
 
 
 class StateMissing(LedgerError):

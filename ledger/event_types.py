@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 
 REDACTED = "[redacted]"
+NOT_CHECKABLE = "(redacted, not checkable)"  # of an event whose payload is gone: only a redaction says what remains
+ENVIRONMENT = ("hostname", "platform", "cwd", "git_commit")
+DELIVERY = ("hook", "digest", "pid")
 
 
 class EventType:
@@ -27,18 +30,20 @@ class EventType:
         *,
         version: int = 1,
         required: tuple[str, ...] = (),
+        optional: tuple[str, ...] = (),
         is_spoolable: bool = False,
     ) -> None:
         """Describe a type.
 
         `redacted` is shown in place of a payload that is gone: every field of the shape that is not optional, with a
-        value of its type. `required` are the fields that a fold relies on, each of the type it has in `redacted`
-        (`session_id` is text); without any, no fold reads the event. An event that `is_spoolable` may wait with a
-        hook's delivery.
+        value of its type; `optional` are the others, without the session's id. `required` are the fields that a fold
+        relies on, each of the type it has in `redacted` (`session_id` is text); without any, no fold reads the event.
+        An event that `is_spoolable` may wait with a hook's delivery.
         """
         self.version = version
         self.redacted = redacted
         self.required = {name: str if name == "session_id" else type(redacted[name]) for name in required}
+        self.members = frozenset([*redacted, *optional])
         self.is_spoolable = is_spoolable
 
 
@@ -48,7 +53,7 @@ EVENT_TYPES = {
     "session_started": EventType(
         {
             "source": REDACTED,
-            "environment": dict.fromkeys(("hostname", "platform", "cwd", "git_commit"), REDACTED),
+            "environment": dict.fromkeys(ENVIRONMENT, REDACTED),
             "phase": None,
             "step": None,
             "phases_completed": [],
@@ -56,6 +61,7 @@ EVENT_TYPES = {
             "pid": None,
         },
         required=("session_id", "source", "environment", "empties_context"),
+        optional=("delivery",),
     ),
     "session_ended": EventType(
         {
@@ -67,6 +73,7 @@ EVENT_TYPES = {
             "phases_completed": [],
         },
         required=("session_id", "reason", "inferred", "phases_completed"),
+        optional=("environment", "also_loaded", "delivery"),
     ),
     "checkout_recorded": EventType({"is_end": False, "has_run": False, "branch": None, "uncommitted": None}),
     "artifact_loaded": EventType(
@@ -87,9 +94,14 @@ EVENT_TYPES = {
     ),
     "artifact_skipped": EventType({"artifact_id": REDACTED, "trigger": REDACTED, "loaded_at": REDACTED}),
     "context_reloaded": EventType(
-        {"trigger": REDACTED, "loaded": 0, "failed": 0, "skipped": 0}, required=("session_id",), is_spoolable=True
+        {"trigger": REDACTED, "loaded": 0, "failed": 0, "skipped": 0},
+        required=("session_id",),
+        optional=("environment",),
+        is_spoolable=True,
     ),
-    "compaction_completed": EventType({"trigger": None, "agent_id": None, "phase": None, "step": None}),
+    "compaction_completed": EventType(
+        {"trigger": None, "agent_id": None, "phase": None, "step": None}, optional=("summary", "delivery")
+    ),
     "delivery_ignored": EventType(
         {"reason": "repeated", "delivery": {"hook": REDACTED, "digest": REDACTED, "pid": None}}
     ),
@@ -99,6 +111,8 @@ EVENT_TYPES = {
     "context_reconstituted": EventType({"status": REDACTED, "phase": None, "step": None, "mode": None, "findings": []}),
     "event_redacted": EventType({}),  # a redaction is never redacted itself
 }
+# What an event of several types may have besides, and the type of each as in `redacted`.
+OFTEN_OPTIONAL: dict[str, Any] = {"environment": {}, "delivery": {}, "also_loaded": [], "summary": REDACTED}
 FOLDABLE = {
     kind: (known.version, itemgetter("type", *known.required), [str, *known.required.values()])
     for kind, known in EVENT_TYPES.items()
@@ -119,13 +133,46 @@ def redacted_form(kind: str) -> dict[str, Any]:
 def is_foldable(recorded: Recorded) -> bool:
     """Return whether a fold may rely on an event: its type and version are known, and the fields it needs are there."""
     event = recorded["event"]
-    kind = event["type"]
-    if kind not in FOLDABLE or type(recorded["at"]) is not str or not recorded["at"]:
+    kind, version = event["type"], recorded["version"]
+    if kind not in FOLDABLE or FOLDABLE[kind][0] != version or type(recorded["at"]) is not str or not recorded["at"]:
         return False
-    version, values_of, types = FOLDABLE[kind]
-    if recorded["version"] != version:
-        return False
-    try:
-        return list(map(type, values_of(event))) == types
-    except KeyError:
-        return False
+    return has_required(kind, version, event)
+
+
+def has_required(kind: str, version: int, event: Any) -> bool:
+    """Return whether an event has the fields that readers need of its type and version, if they are known.
+
+    Fields that it may lack have the types of its shape if they are there.
+    """
+    if not is_known(kind, version):
+        return True
+    known = EVENT_TYPES[kind]
+    if kind in FOLDABLE:
+        _, values_of, types = FOLDABLE[kind]
+        try:
+            if list(map(type, values_of(event))) != types:
+                return False
+        except KeyError:
+            return False
+    if type(event.get("session_id", "")) is not str:
+        return False  # the payload's own, where the envelope has none
+    shape = {**OFTEN_OPTIONAL, **known.redacted}.items()
+    return all([name not in event or _fits(name, event[name], like) for name, like in shape])
+
+
+def _fits(name: str, value: Any, like: Any) -> bool:
+    """Return whether a field has the type of the value in its row, in place of null text."""
+    if name == "uncommitted":
+        return value is None or type(value) is bool
+    if name == "findings":
+        return type(value) is list and all(map(_holds_text, value))
+    if type(like) is list:
+        return type(value) is list and all([type(item) is str for item in value])
+    if type(like) is dict:
+        return _holds_text(value)
+    return type(value) is type(like) or (like is None and type(value) is str)
+
+
+def _holds_text(value: Any) -> bool:
+    """Return whether a value is an object whose members are text or null."""
+    return type(value) is dict and all([item is None or type(item) is str for item in value.values()])

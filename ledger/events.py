@@ -1,4 +1,7 @@
-"""The events of a run, one shape per type, from which mypy, the strict models and the docs take it."""
+"""The events of a run, one shape per type, from which mypy, the strict models and the docs take it.
+
+How each text is masked before it is appended is decided by its field's name in `recording.masked_events`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,11 @@ class Environment(TypedDict):
 
 
 class Delivery(TypedDict):
-    """The hook call that an event comes from; `digest` is the SHA-256 of its standard input, in hex."""
+    """The hook call that an event comes from.
+
+    `digest` is the HMAC-SHA256 of the SHA-256 of its standard input, with the clone's key, in hex; empty without a key.
+    Versions up to 0.1.1 recorded the SHA-256 itself.
+    """
 
     hook: str
     digest: str
@@ -90,7 +97,14 @@ class CheckoutRecorded(TypedDict):
 
 
 class ArtifactLoaded(TypedDict):
-    """The agent was given an artifact; `sha256` is the hash of its content, in hex."""
+    """An artifact was loaded, and `given` to the agent whole (`inline`) or as an `outline`.
+
+    A `pointer` only named it, and of a `deferred` one the agent was asked to run a command: neither is in context.
+    `sha256` is the hash of the content, in hex.
+
+    Of anything but a file that git tracks it is `keyed:` and the HMAC-SHA256 of that hash with the clone's key, in hex:
+    nobody else can guess a secret from it, or compare it. It is empty if the clone has no key.
+    """
 
     type: Literal["artifact_loaded"]
     session_id: str

@@ -72,8 +72,9 @@ def parse_line(line: bytes) -> dict[str, Any]:
     if len(event["hash"] or b"") != 32:
         raise ValueError("its hash is not 64 hexadecimal digits")
     for name in ("seq", "version"):
-        if type(event[name]) is not int or not 1 <= event[name] <= HIGHEST_SEQ:
-            raise ValueError(f"its {name} is not a number from 1 to {HIGHEST_SEQ}")
+        least = 0 if name == "version" else 1  # 0 keeps the place of a refused event
+        if type(event[name]) is not int or not least <= event[name] <= HIGHEST_SEQ:
+            raise ValueError(f"its {name} is not a number from {least} to {HIGHEST_SEQ}")
     if event["payload"] is not None:
         if not isinstance(event["payload"], dict):
             raise ValueError("its payload is neither an object nor null")

@@ -6,6 +6,7 @@ import os
 import stat
 
 from faber_ledger.ledger import JOURNAL_ENDING
+from faber_ledger.ledger.deadline import time_left
 from faber_ledger.ledger.errors import (
     IntegrityError,
     LedgerError,
@@ -109,12 +110,19 @@ BUSY_SECONDS = 5.0
 # EXTRA syncs the folder after the journal's unlink too: else a power cut could bring the journal back, and with it roll
 # back an event that was acknowledged.
 DURABLE = "EXTRA"
+# SQLite's steps between two looks at the time; and how many it may take to open a ledger, and for all that is asked of
+# it then, beside those for each byte of its file. A sound file needs a small part; in a forged one a few pages can name
+# each other so often that no question ends.
+STEPS_AT_ONCE = 10_000
+STEPS_TO_OPEN, STEPS_PER_BYTE_TO_OPEN = 50_000, 2
+STEPS_TO_USE, STEPS_PER_BYTE_TO_USE = 1_000_000_000, 200
 # For any file that is not the ledger it should be, be it a mirror or from elsewhere: nothing is projected from it. A
 # run's own log is restored only where no file is in its place.
 HINT_RESTORE = (
     "move it aside and restore it from git, or from another machine; a run's own log, once it is moved aside, comes"
     " back by `faber-ledger project` if this clone's mirror has it"
 )
+ENDLESS = "takes more steps to read than any ledger of its size"
 # SQLite quotes a broken schema's own bytes in its message, and they need not be text.
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
@@ -126,8 +134,10 @@ def connect(path: str, mode: str, synchronous: str = DURABLE, busy_seconds: floa
     """
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     try:
-        connection = sqlite3.connect(f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, timeout=busy_seconds)
+        name, seconds = f"file:{quoted}?mode={mode}", time_left(busy_seconds)
+        connection = sqlite3.connect(name, uri=True, isolation_level=None, timeout=seconds)
         try:
+            bound_steps(connection, path, STEPS_TO_OPEN, STEPS_PER_BYTE_TO_OPEN)
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
             connection.execute("PRAGMA trusted_schema = OFF")
             if mode.startswith("rw"):
@@ -138,11 +148,41 @@ def connect(path: str, mode: str, synchronous: str = DURABLE, busy_seconds: floa
     except sqlite3.OperationalError as error:
         if is_busy(error):
             raise locked_error(path) from error
+        if is_endless(error):
+            raise IntegrityError(f"{path} {ENDLESS}", hint=HINT_RESTORE) from error
         hint = "check the permissions of the file and its folder"
         raise LedgerError(f"cannot open {path}: {error}", hint=hint) from error
     except UNREADABLE as error:
         raise IntegrityError(f"{path} cannot be read: {error}", hint=HINT_RESTORE) from error
     return connection
+
+
+class _Steps:
+    """Count SQLite's steps, and stop it after too many, or when the time of a hook is over."""
+
+    def __init__(self, allowed: int) -> None:
+        self.left = allowed // STEPS_AT_ONCE
+
+    def __call__(self) -> bool:
+        """Return whether SQLite has to stop."""
+        self.left -= 1
+        return self.left < 0 or time_left(1.0) == 0.0
+
+
+def bound_steps(
+    connection: sqlite3.Connection, path: str, steps: int = STEPS_TO_USE, per_byte: int = STEPS_PER_BYTE_TO_USE
+) -> None:
+    """Bound the steps of all that is asked of a file from now on by its size."""
+    try:
+        size = os.stat(path).st_size
+    except OSError:
+        size = 0
+    connection.set_progress_handler(_Steps(steps + per_byte * size), STEPS_AT_ONCE)
+
+
+def is_endless(error: sqlite3.Error) -> bool:
+    """Return whether SQLite was stopped after too many steps, or after a hook's time."""
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -178,10 +218,19 @@ class Writing:
 
 
 SCHEMA = sorted(statements(FORMAT_1))
-# An event has a larger seq than its parents, so the newest is always a head.
-HEADS_FIT = """\
-SELECT (SELECT max(seq) FROM head) IS (SELECT max(seq) FROM event) AND NOT EXISTS (
-  SELECT 1 FROM head WHERE NOT EXISTS (SELECT 1 FROM event WHERE event.seq = head.seq AND event.hash = head.hash))"""
+# Nearly every ledger has one head. To find the last event, SQLite compares no key: for a comparison it reads a whole
+# row, with a payload that may have megabytes.
+NEWEST_IS_HEAD = """\
+SELECT (SELECT count(*) FROM (SELECT 1 FROM head LIMIT 2)) = 1
+  AND (SELECT seq, hash FROM event ORDER BY seq DESC, id DESC LIMIT 1) IS (SELECT seq, hash FROM head)"""
+# An event has a larger seq than its parents, so the newest is always a head. Each event that has the seq of a head is
+# looked at once: any number of heads may have one seq. All rows of a table are counted in one step, which nothing can
+# stop; those of a query with a limit are not.
+ALL_HEADS = "SELECT count(*) FROM (SELECT 1 FROM head LIMIT -1)"
+HEADS_FIT = f"""\
+SELECT (SELECT max(seq) FROM head) IS (SELECT max(seq) FROM event)
+  AND ({ALL_HEADS}) = (
+  SELECT count(*) FROM event CROSS JOIN head USING (seq, hash) WHERE event.seq IN (SELECT seq FROM head))"""
 
 
 def check_file(path: str) -> bool:
@@ -228,7 +277,7 @@ def check_schema(connection: sqlite3.Connection, path: str, schema: list[str] = 
     except UNREADABLE as error:
         if isinstance(error, sqlite3.DatabaseError) and is_busy(error):
             raise locked_error(path) from error
-        raise IntegrityError(f"{path} cannot be read: {error}", hint=HINT_RESTORE) from error
+        raise IntegrityError(f"{path} {_why_unreadable(error)}", hint=HINT_RESTORE) from error
     if sorted(found) != schema:
         raise IntegrityError(f"{path} does not have the schema of a ledger", hint=HINT_RESTORE)
 
@@ -243,15 +292,27 @@ def check_whole(connection: sqlite3.Connection, path: str | None) -> None:
     except UNREADABLE as error:
         if isinstance(error, sqlite3.DatabaseError) and is_busy(error):
             raise locked_error(path or "the ledger") from error
-        fault = f"cannot be read: {error}"
+        fault = _why_unreadable(error)
     if fault is not None:
         hint = "run `faber-ledger verify`, which names everything that is wrong, and what to run"
         raise IntegrityError(f"{path or 'the ledger'} {fault}", hint=hint)
 
 
+def check_heads_end(connection: sqlite3.Connection, path: str) -> None:
+    """Raise IntegrityError if to read the heads takes more steps than any ledger of a file's size."""
+    try:
+        connection.execute(ALL_HEADS).fetchone()
+    except UNREADABLE as error:
+        if isinstance(error, sqlite3.Error) and is_endless(error):
+            raise IntegrityError(f"{path} {ENDLESS}", hint=HINT_RESTORE) from error
+
+
+def _why_unreadable(error: Exception) -> str:
+    return ENDLESS if isinstance(error, sqlite3.Error) and is_endless(error) else f"cannot be read: {error}"
+
+
 def _first_fault(connection: sqlite3.Connection, path: str | None) -> str | None:
-    (fits,) = connection.execute(HEADS_FIT).fetchone()
-    if not fits:
+    if connection.execute(NEWEST_IS_HEAD).fetchone() != (1,) and connection.execute(HEADS_FIT).fetchone() != (1,):
         return "does not end with the events that its table of heads names"
     if connection.execute("SELECT version_num FROM alembic_version").fetchmany(2) != [(REVISION,)]:
         return "names another revision of its schema than it has"

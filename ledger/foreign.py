@@ -5,8 +5,10 @@ It is read and never written: no journal beside it is played, no file is made be
 
 from __future__ import annotations
 
+import os
+
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
-from faber_ledger.ledger.file import UNREADABLE, check_file, check_schema, connect
+from faber_ledger.ledger.file import UNREADABLE, bound_steps, check_file, check_schema, connect
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import COLUMNS, NULL
 
@@ -18,10 +20,11 @@ TYPES = " OR ".join(
 WRONG = f"{TYPES} OR seq < 1 OR length(parents) % 32 OR length(hash) != 32"
 
 
-def open_untrusted(path: str) -> Log:
+def open_untrusted(path: str, *, check_values: bool = True) -> Log:
     """Open a ledger from elsewhere for reading.
 
-    Raises what `check_file` raises, and IntegrityError for another schema, damage, or a value of the wrong type.
+    Raises what `check_file` raises, IntegrityError for another schema or damage, and, with `check_values`, for a value
+    of the wrong type: where events come in, the gate refuses the event instead.
     """
     if not check_file(path):
         raise LedgerError(f"there is no ledger at {path}", hint="name a ledger.db that is there")
@@ -32,7 +35,12 @@ def open_untrusted(path: str) -> Log:
         (found,) = log.connection.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
             raise IntegrityError(f"{path} is damaged: {found}", hint=HINT_GET_AGAIN)
-        check_types(log)
+        pages, size = [log.connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")]
+        if os.stat(path).st_size < pages * size:  # SQLite reads zeros instead
+            raise IntegrityError(f"{path} ends before its last page", hint=HINT_GET_AGAIN)
+        bound_steps(log.connection, path)
+        if check_values:
+            check_types(log)
     except UNREADABLE as error:
         log.close()
         raise IntegrityError(f"{path} cannot be read: {error}", hint=HINT_GET_AGAIN) from error

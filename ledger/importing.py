@@ -1,49 +1,54 @@
-"""Import events from JSON lines: staged in a table, checked in batches, then inserted."""
+"""Import events from JSON lines: staged in a table, examined line by line, judged by the gate, then inserted."""
 
 from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import Any, BinaryIO, NamedTuple
 
+from faber_ledger.ledger.canonical import without_surrogates
 from faber_ledger.ledger.checked import compute_hashes
-from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
-from faber_ledger.ledger.event_types import is_known
+from faber_ledger.ledger.event_types import has_required
 from faber_ledger.ledger.exchange import parse_line
 from faber_ledger.ledger.file import HIGHEST_SEQ, MAX_PAYLOAD_BYTES
+from faber_ledger.ledger.gate import Examined, Gate, examine, find_form_fault, is_typed_whole
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
-from faber_ledger.ledger.problems import NOTES, find_event_problems
 from faber_ledger.ledger.redaction import redaction_of
+from faber_ledger.ledger.roots import ADOPTED, check_one_start, roots_in
 from faber_ledger.ledger.row import (
     BATCH,
     COLUMNS,
     HASH,
     ID,
     PAYLOAD,
+    SEQ,
+    TYPE,
+    VERSION,
     are_canonical,
     decode_rows,
     parse_payload,
     parse_payloads,
-    split_hashes,
+    place_of,
 )
-from faber_ledger.ledger.union import NAMING, hash_in, positions_in
+from faber_ledger.ledger.union import NAMING, hash_in, places_in, position_in, positions_in
 
 Row = tuple[Any, ...]
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 PIECE = 64 * 1024  # some hundred lines
 MAX_SHOWN = 10
-STAGE = f"INSERT INTO staged VALUES ({', '.join('?' * (len(COLUMNS) + 1))})"
-KNOWN = "SELECT hash, line FROM staged WHERE seq = ? AND id = ?"
+STAGE = f"INSERT INTO staged VALUES ({', '.join('?' * (len(COLUMNS) + 3))})"
+KNOWN = "SELECT hash, line, fault FROM staged WHERE seq = ? AND id = ?"
 ELSEWHERE = """
-SELECT line, id, first FROM staged JOIN (SELECT id, min(line) AS first FROM staged GROUP BY id HAVING count(*) > 1)
-USING (id) WHERE line > first ORDER BY line
+SELECT line, id, first FROM staged JOIN (
+  SELECT id, min(line) AS first FROM staged WHERE fault IS NULL GROUP BY id HAVING count(*) > 1
+) USING (id) WHERE fault IS NULL AND line > first ORDER BY line
 """
-PLACES = "SELECT seq, id, parents, hash, line FROM staged ORDER BY seq, id"
+STAGED = f"SELECT {', '.join(COLUMNS)}, line, fault, dropped FROM staged ORDER BY seq, id"
 
 
 class LineProblem(NamedTuple):
@@ -55,85 +60,94 @@ class LineProblem(NamedTuple):
 
 
 class Staged:
-    """The events of a file, checked one by one and kept on disk, in a temporary database of SQLite.
+    """The events of a file, examined one by one and kept on disk, in a temporary database of SQLite.
 
-    `problems`: what is wrong with the lines; `runs`: the runs that they name; `lines`: the number of events read.
+    `problems`: the lines that hold no event, and those that contradict each other; `runs`: the runs that they name;
+    `lines`: the number of events read. `left_out`: the lines whose events do not enter a log, or not whole, and why;
+    `refused`: the number of those that do not enter.
     """
 
-    def __init__(
-        self, file: BinaryIO, check_event: Callable[[Any], list[str]], are_events: Callable[[list[Any]], bool]
-    ) -> None:
-        """Read the file; `check_event` returns what is wrong with one event, `are_events` whether all of many fit."""
+    def __init__(self, file: BinaryIO) -> None:
+        """Read the file."""
         self.problems: list[LineProblem] = []
+        self.left_out: list[LineProblem] = []
         self.runs: set[str] = set()
         self.lines = 0
+        self.refused = 0
+        self._has_unusual = False
         self._connection = sqlite3.connect("", isolation_level=None)
         self._connection.execute("PRAGMA page_size = 65536")  # long rows, written once and read in order
         columns = ", ".join(COLUMNS)
-        self._connection.execute(f"CREATE TABLE staged ({columns}, line, PRIMARY KEY (seq, id)) WITHOUT ROWID")
+        self._connection.execute(
+            f"CREATE TABLE staged ({columns}, line, fault, dropped, PRIMARY KEY (seq, id)) WITHOUT ROWID"
+        )
         self._connection.execute("BEGIN")
         number = 1
         for lines in _pieces(file):
             count = lines.count(b"\n") + (not lines.endswith(b"\n"))
-            if not self._read_at_once(number, lines, count, are_events):
+            if not self._read_at_once(number, lines, count):
                 for place, line in enumerate(lines.split(b"\n"), number):
-                    self.problems += [LineProblem(place, what) for what in self._read(line, place, check_event)]
+                    self._read(line, place)
             number += count
         self.problems += self._contradictions()
 
-    def _read_at_once(self, number: int, lines: bytes, count: int, are_events: Callable[[list[Any]], bool]) -> bool:
+    def _read_at_once(self, number: int, lines: bytes, count: int) -> bool:
         """Stage `count` lines that are as `export` writes them; return False, with nothing done, if one is not."""
         if len(lines) > MAX_PAYLOAD_BYTES:
             return False  # a payload may be longer than any log takes
-        found = parse_rows(lines, count, are_events)
+        found = parse_rows(lines, count)
         try:
-            self._connection.executemany(STAGE, [(*row, line) for line, (row, _) in enumerate(found, number)])
+            rows = [(*row, line, None, None) for line, (row, _) in enumerate(found, number)]
+            self._connection.executemany(STAGE, rows)
         except sqlite3.IntegrityError:
             return False  # those before the double are staged, and are recognized when they are read again
         self.lines += len(found)
-        self.runs |= {event["run_id"] for row, event in found if row[2] in NAMING}
+        self.runs |= {event["run_id"] for row, event in found if row[TYPE] in NAMING and _names(event)}
         return bool(found)
 
-    def _read(self, line: bytes, number: int, check_event: Callable[[Any], list[str]]) -> Iterator[str]:
-        """Stage one line, unless it is empty, and yield what is wrong with it."""
+    def _read(self, line: bytes, number: int) -> None:
+        """Stage one line, unless it is empty."""
         if not line.strip():
             return
         if len(line) >= MAX_LINE_BYTES:
-            yield f"it is longer than {MAX_LINE_BYTES // 1024 // 1024} MB"
+            self.problems.append(LineProblem(number, f"it is longer than {MAX_LINE_BYTES // 1024 // 1024} MB"))
             return
         try:
             event = parse_line(line)
         except ValueError as error:
-            yield str(error)
+            self.problems.append(LineProblem(number, str(error)))
             return
-        wrong = {kind: what for kind, what, _ in find_event_problems(event, check_event) if kind not in NOTES}
-        if "hash" in wrong:
-            wrong.pop("shape", None)  # it says nothing more about an event that was changed
-        yield from wrong.values()
-        if not wrong:
-            self._stage(number, event)
-
-    def _stage(self, number: int, event: dict[str, Any]) -> None:
         self.lines += 1
-        if event["type"] in NAMING and event["payload"] is not None:
-            self._name(parse_payload(event["payload"]) or {})
-        elif event["type"] == "event_redacted" and event["payload"] is not None:
-            redaction = redaction_of(event["id"], event["payload"])
+        self._stage(number, examine(tuple(event.values())))
+
+    def _stage(self, number: int, one: Examined) -> None:
+        if one.fault is not None and not is_typed_whole(one.row):
+            self._leave_out(number, one.fault)
+            return
+        self._has_unusual = self._has_unusual or (one.fault or one.dropped) is not None
+        row = one.row
+        if row[TYPE] in NAMING and row[PAYLOAD] is not None:
+            self._name(parse_payload(row[PAYLOAD]) or {})
+        elif row[TYPE] == "event_redacted" and row[PAYLOAD] is not None:
+            redaction = redaction_of(row[ID], row[PAYLOAD])
             self._name(redaction.remains if redaction else {})
-        row = (*event.values(), number)
+        values = (*_storable(row), number, one.fault, one.dropped)
         try:
-            self._connection.execute(STAGE, row)
+            self._connection.execute(STAGE, values)
         except sqlite3.IntegrityError:
-            known = self._connection.execute(KNOWN, (event["seq"], event["id"])).fetchone()
-            if known[0] != event["hash"]:
-                self.problems.append(_conflict(number, event["id"], known[1]))
-            elif event["payload"] is not None:  # a copy that has it wins, as in a union
-                self._connection.execute(STAGE.replace("INSERT", "INSERT OR REPLACE"), row)
+            known = self._connection.execute(KNOWN, (row[SEQ], row[ID])).fetchone()
+            if one.fault is not None and known[2] is None:
+                pass  # a copy that is intact was before it
+            elif known[2] is None and known[0] != row[HASH]:
+                self.problems.append(_conflict(number, row[ID], known[1]))
+            elif row[PAYLOAD] is not None or known[2] is not None:  # a copy that has it wins, as in a union
+                self._connection.execute(STAGE.replace("INSERT", "INSERT OR REPLACE"), values)
 
     def _contradictions(self) -> Iterator[LineProblem]:
         """Yield the lines whose event an earlier line has at another position."""
         # A unique index would find them at once, and make every line slower.
-        if self._connection.execute("SELECT 1 FROM staged GROUP BY id HAVING count(*) > 1").fetchone():
+        double = "SELECT 1 FROM staged WHERE fault IS NULL GROUP BY id HAVING count(*) > 1"
+        if self._connection.execute(double).fetchone():
             self._connection.execute("CREATE INDEX IF NOT EXISTS staged_id ON staged (id)")
             for line, name, first in self._connection.execute(ELSEWHERE):
                 yield _conflict(line, name, first)
@@ -148,16 +162,45 @@ class Staged:
         found: int = self._connection.execute("SELECT count(*) FROM staged").fetchone()[0]
         return found
 
-    def problems_with(self, log: Log | None) -> Iterator[LineProblem]:
-        """Yield what prevents the events from joining a log's (None: there is no log yet)."""
-        chained = self._count_chained() if log is None else 0
-        if log is None and chained == len(self):
-            return
+    def judge(self, log: Log | None) -> list[LineProblem]:
+        """Let the gate judge the events after a log's (None: there is no log yet), and forget those that it refuses.
+
+        `left_out` has them afterwards. Returns the lines whose event has another content in the log.
+        """
+        if log is None and not self._has_unusual and self._count_chained() == len(self):
+            return []
+        conflicts = []
         with closing(positions_in(log) if log is not None else Positions()) as seqs:
-            for seq, _, _, digest, _ in self._connection.execute(f"{PLACES} LIMIT ?", (chained,)):
-                seqs[digest] = seq
-            for row in self._connection.execute(f"{PLACES} LIMIT -1 OFFSET ?", (chained,)):
-                yield from _problems_at(row, seqs, log)
+            gate = Gate(seqs, places_in(log) if log is not None else ())
+            for *values, line, fault, dropped in self._connection.execute(STAGED):
+                row = tuple(values)
+                known = None if log is None else position_in(log, row[ID])
+                if known is None or (fault is not None and known != (row[SEQ], row[HASH])):
+                    gate.admit([Examined(row, row, fault, dropped)])
+                elif known != (row[SEQ], row[HASH]) and fault is None:
+                    conflicts.append(LineProblem(line, f"event {row[ID]} has another content in the log", True))
+            places = {row[ID]: row for row in gate.needed_places()}
+        lines = [self._line_of(one.id) for one in gate.refused]
+        for one in gate.refused:
+            self._connection.execute("DELETE FROM staged WHERE seq = ? AND id = ?", (one.seq, one.id))
+        for line, one in zip(lines, gate.refused, strict=True):
+            place = places.pop(place_of(one.row)[ID], None) if one.has_place else None
+            if place is not None:
+                self._connection.execute(STAGE, (*place, line, one.why, None))
+            if one.is_new:
+                self._leave_out(line, one.why)
+        for name, why in gate.dropped:
+            self.left_out.append(LineProblem(self._line_of(name), f"its event stays without its payload: {why}"))
+        self.left_out.sort()
+        return conflicts
+
+    def _leave_out(self, line: int, why: str) -> None:
+        self.refused += 1
+        self.left_out.append(LineProblem(line, f"it is left out: {why}"))
+
+    def _line_of(self, name: str) -> int:
+        line: int = self._connection.execute("SELECT line FROM staged WHERE id = ?", (name,)).fetchone()[0]
+        return line
 
     def _count_chained(self) -> int:
         """Count the first events that each follow the one before; all events that one clone recorded do."""
@@ -178,10 +221,11 @@ class Staged:
         return (row for row in rows if hash_in(log, row[ID]) is None)
 
     def count_missing_in(self, log: Log | None) -> int:
-        """Count the events that a log (None: no log yet) lacks."""
+        """Count the events that a log (None: no log yet) lacks, after `judge`; a refused one's place does not count."""
+        events = self._connection.execute("SELECT id FROM staged WHERE fault IS NULL")
         if log is None or not log.heads():
-            return len(self)
-        return sum(1 for (name,) in self._connection.execute("SELECT id FROM staged") if hash_in(log, name) is None)
+            return sum(1 for _ in events)
+        return sum(1 for (name,) in events if hash_in(log, name) is None)
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -190,9 +234,27 @@ class Staged:
         self._connection.execute(f"CREATE VIEW IF NOT EXISTS event AS SELECT {', '.join(COLUMNS)} FROM staged")
         return self._connection
 
-    def shares_with(self, log: Log) -> bool:
-        """Return whether the log has any of the events."""
-        return self.count_missing_in(log) < len(self)
+    def check_fits(self, log: Log | None, run_id: str, name: str) -> None:
+        """Raise UnionConflict if the file, called `name`, and the log (None: no log yet) are not both of run `run_id`.
+
+        They are if they share a first event, or if one of them begins with another tool's run that was adopted. A file
+        without a first event is of the run on whose events its own stand.
+        """
+        if log is None:
+            return check_one_start([(name, self.connection)])
+        first, known = [roots_in(connection) for connection in (self.connection, log.connection)]
+        if not first or not known or first.keys() & known.keys():
+            return check_one_start([(name, self.connection), (f"the log of {run_id}", log.connection)])
+        is_adopted = any([{row[TYPE] for row in roots.values()} == {ADOPTED} for roots in (first, known)])
+        if is_adopted and (not self.runs or run_id in self.runs):
+            return check_one_start([(name, self.connection), (f"the log of {run_id}", log.connection)])
+        named = ", ".join(sorted(self.runs - {run_id})[:3])
+        raise UnionConflict(
+            f"{name} has the events of {named}, but {run_id} has others"
+            if named
+            else f"{name} and the log of {run_id} share no first event: two runs were started under one id",
+            hint="leave out --run-id to import into the run that the events belong to",
+        )
 
     def close(self) -> None:
         """Remove what is kept on disk."""
@@ -209,34 +271,24 @@ def raise_problems(problems: Iterable[LineProblem], name: str) -> None:
         return
     shown = [f"  line {problem.line}: {problem.what:.500}" for problem in found]
     more = [f"  and {count - MAX_SHOWN} more"] if count > MAX_SHOWN else []
-    message = "\n".join([f"{name} is not imported, and nothing was changed:", *shown, *more])
+    message, lines = f"{name} is not imported, and nothing was changed:", [*shown, *more]
     if damaged:
-        raise IntegrityError(message, hint="export the log again where it is intact")
-    raise UnionConflict(
-        message, hint="one of the two was changed by hand: run `faber-ledger verify` where each is from"
-    )
+        raise IntegrityError(message, hint="export the log again where it is intact", lines=lines)
+    hint = "one of the two was changed by hand: run `faber-ledger verify` where each is from"
+    raise UnionConflict(message, hint=hint, lines=lines)
 
 
 def _conflict(line: int, name: str, first: int) -> LineProblem:
     return LineProblem(line, f"event {name} has another content than in line {first}", is_conflict=True)
 
 
-def _problems_at(row: tuple[int, str, bytes, bytes, int], seqs: Positions, log: Log | None) -> Iterator[LineProblem]:
-    """Yield what is wrong with one event's place after the events in `seqs`, and add it to them."""
-    seq, name, joined, digest, line = row
-    known = None if log is None else hash_in(log, name)
-    if known is not None:
-        if known != digest:
-            yield LineProblem(line, f"event {name} has another content in the log", is_conflict=True)
-        return
-    parents = split_hashes(joined)
-    missing = [parent.hex()[:12] for parent in parents if parent not in seqs]
-    due = 1 + max([seqs[parent] for parent in parents if parent in seqs], default=0)
-    if missing:
-        yield LineProblem(line, f"its parent {', '.join(missing)} is neither before it in the file nor in the log")
-    elif seq != due:
-        yield LineProblem(line, f"its seq is {seq}, and after its parents it must be {due}")
-    seqs[digest] = seq
+def _names(event: Any) -> bool:
+    return isinstance(event.get("run_id"), str)
+
+
+def _storable(row: Row) -> Row:
+    """Return a row that SQLite can store: lone surrogates, with which no hash holds, become U+FFFD."""
+    return tuple([without_surrogates(value) if isinstance(value, str) else value for value in row])
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
@@ -260,11 +312,10 @@ LINE = re.compile(
 )
 
 
-def parse_rows(lines: bytes, count: int, are_events: Callable[[list[Any]], bool]) -> list[tuple[Row, Any]]:
+def parse_rows(lines: bytes, count: int) -> list[tuple[Row, Any]]:
     """Return the rows in `count` lines, each with its event, or an empty list if one of them needs a closer look.
 
-    `are_events` returns whether all events fit their shapes. A merge, a redacted event and an event of an unknown
-    shape also need a closer look.
+    A merge, a redacted event and one that the gate would not let pass as it is also need a closer look.
     """
     try:
         rows = [_row(values) for values in LINE.findall(lines.decode())]
@@ -276,10 +327,10 @@ def parse_rows(lines: bytes, count: int, are_events: Callable[[list[Any]], bool]
             return []
     except (ValueError, RecursionError):
         return []
-    events = [one["event"] for one in decode_rows(rows, payloads)]
-    if not all([row[0] <= HIGHEST_SEQ and is_known(row[2], row[3]) for row in rows]) or not are_events(events):
+    if not all([row[SEQ] <= HIGHEST_SEQ and find_form_fault(row) is None for row in rows]):
         return []
-    if any(seconds_of(at) is None for at in {row[4] for row in rows}):
+    events = [one["event"] for one in decode_rows(rows, payloads)]
+    if not all([has_required(row[TYPE], row[VERSION], event) for row, event in zip(rows, events, strict=True)]):
         return []
     return list(zip(rows, events, strict=True))
 

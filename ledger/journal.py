@@ -1,7 +1,8 @@
 """The journal that a killed writer left beside a log: SQLite plays it, into the file itself or into a copy.
 
-SQLite trusts a journal. One that came with a repository could make it delete any of the user's files, or write a
-ledger of many gigabytes, so each is checked before SQLite sees it.
+SQLite trusts a journal. One that came with a repository could make it delete any of the user's files, write a ledger of
+many gigabytes, or take events back. So SQLite sees only the journal that a writer of this clone left: a private note is
+made before such a journal can exist, and removed when it is gone. Each is checked besides.
 """
 
 from __future__ import annotations
@@ -10,10 +11,17 @@ import os
 import stat
 
 from faber_ledger import ledger
-from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
+from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING, WRITING_ENDING
 from faber_ledger.ledger.aside import free_name
 from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError
-from faber_ledger.ledger.file import HINT_RESTORE, MAX_VALUE_BYTES, connect, no_ledger_error, sqlite3
+from faber_ledger.ledger.file import (
+    HINT_RESTORE,
+    MAX_VALUE_BYTES,
+    bound_steps,
+    connect,
+    no_ledger_error,
+    sqlite3,
+)
 
 MAX_COPY_BYTES = 1 << 32  # bytes
 MAGIC = bytes.fromhex("d9d505f920a163d7")
@@ -24,13 +32,14 @@ MAX_PAGE_BYTES = 65536
 def find_refusal(path: str) -> str | None:
     """Return why the journal beside the database at `path` must not be played, as the end of a sentence, else None."""
     fault = find_fault(path)
-    if (
-        fault is None
-        and os.path.lexists(path + JOURNAL_ENDING)
-        and ledger.tracking_query(path + JOURNAL_ENDING) is True
-    ):
+    if fault is not None or not os.path.lexists(path + JOURNAL_ENDING):
+        return fault
+    if ledger.tracking_query(path + JOURNAL_ENDING) is True:
         return "is tracked by git, or git cannot say"
-    return fault
+    stem = ledger.private_stem(path)
+    if stem is not None and not os.path.lexists(stem + WRITING_ENDING):
+        return "was not left by a writer of this clone"
+    return None
 
 
 def find_fault(path: str) -> str | None:
@@ -81,10 +90,10 @@ def _owners(path: str) -> list[int]:
 
 
 def check_journal(path: str) -> None:
-    """Raise JournalRefused if something is wrong with the journal beside the database at `path`."""
-    wrong = find_fault(path)
-    if wrong is not None:
-        raise refusal_error(path, wrong)
+    """Raise JournalRefused if the journal beside the database at `path` must not be played."""
+    why = find_refusal(path)
+    if why is not None:
+        raise refusal_error(path, why)
 
 
 def refusal_error(path: str, why: str) -> JournalRefused:
@@ -109,12 +118,16 @@ def copy_and_play(path: str, copy: str) -> None:
 
     Raises LedgerError and sqlite3.Error if the two do not belong together, and JournalRefused.
     """
+    check_journal(path)
     _check_size(path, path + JOURNAL_ENDING)
     for suffix in ("", JOURNAL_ENDING):
         with open(path + suffix, "rb") as source, open(copy + suffix, "wb") as target:
             while piece := source.read(1 << 20):
                 target.write(piece)
-    play_journal(copy)
+    fault = find_fault(copy)  # it may have been replaced meanwhile
+    if fault is not None:
+        raise refusal_error(path, fault)
+    _roll_back(copy)
 
 
 def _check_size(*paths: str) -> None:
@@ -125,9 +138,11 @@ def _check_size(*paths: str) -> None:
 
 def play_journal(path: str) -> None:
     """Let SQLite roll back what a killed writer left in its journal; raises JournalRefused and sqlite3.Error."""
-    why = find_refusal(path)
-    if why is not None:
-        raise refusal_error(path, why)
+    check_journal(path)
+    _roll_back(path)
+
+
+def _roll_back(path: str) -> None:
     connection = connect(path, "rw")
     try:
         connection.execute("BEGIN IMMEDIATE")
@@ -163,5 +178,6 @@ def open_with_journal(path: str) -> sqlite3.Connection:
         raise no_ledger_error(path)
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+    bound_steps(connection, path)
     connection.deserialize(content)
     return connection

@@ -1,6 +1,10 @@
 """One writer per run at a time: a blocking lock on a file beside the ledger, with a deadline.
 
 SQLite's own busy handler polls, and with 32 writers its slowest took 1 to 3 s; a blocking flock took 0.12 to 0.45 s.
+
+Whoever may open the file may hold the lock, so only its owner may; a file that 0.1 made gets these permissions. The
+file stays beside the ledger, where it may come with a commit, because 0.1 locks it there. Where a link is in its
+place, or a folder that git tracks, which 0.1 refuses, this version locks a private file.
 """
 
 from __future__ import annotations
@@ -8,7 +12,10 @@ from __future__ import annotations
 import os
 import time
 
+from faber_ledger import ledger
+from faber_ledger.ledger.deadline import time_left
 from faber_ledger.ledger.errors import Locked, NotWritable
+from faber_ledger.ledger.whole_file import make_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,21 +30,16 @@ LOCK_SECONDS = 10.0  # how long a command waits; hooks give up sooner
 
 
 class RunLock:
-    """Hold the lock file at `path`; raises Locked after `seconds`.
+    """Hold the lock file at `path`; raises Locked after `seconds`, or at a hook's deadline."""
 
-    With `gives_up`, also as soon as the process gets a signal to end, so that a hook can still spool its delivery.
-    """
-
-    def __init__(self, path: str, seconds: float = LOCK_SECONDS, *, gives_up: bool = False) -> None:
+    def __init__(self, path: str, seconds: float = LOCK_SECONDS) -> None:
         self.path = path
         self.seconds = seconds
-        self.gives_up = gives_up
         self._descriptor = -1
 
     def __enter__(self) -> RunLock:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         try:
-            self._descriptor = os.open(self.path, flags, 0o666)
+            self._descriptor = self._open()
         except OSError as error:
             raise NotWritable(
                 f"cannot open the lock file {self.path}: {error.strerror}",
@@ -55,6 +57,37 @@ class RunLock:
     ) -> None:
         os.close(self._descriptor)
 
+    def _open(self) -> int:
+        """Open the file and return its descriptor; raises OSError."""
+        flags = os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+        try:
+            descriptor = os.open(self.path, flags)
+            is_private = os.fstat(descriptor).st_mode & 0o177 == 0
+        except FileNotFoundError:
+            descriptor, is_private = os.open(self.path, flags | os.O_CREAT, 0o600), False
+        except OSError:
+            is_brought = os.path.isdir(self.path) and ledger.tracking_query(self.path) is True
+            if not (is_brought or os.path.islink(self.path)):
+                raise
+            return self._open_private(flags)
+        if not is_private:
+            make_private(descriptor, self.path)
+        return descriptor
+
+    def _open_private(self, flags: int) -> int:
+        """Open a private file instead, where a commit has put a link or a folder in the lock's place."""
+        stem = ledger.private_stem(self.path)
+        folder = os.path.dirname(stem or self.path)
+        if stem is None or os.path.islink(folder) or os.path.islink(os.path.dirname(folder)):
+            from errno import ELOOP  # only an attack needs it
+
+            raise OSError(ELOOP, os.strerror(ELOOP))
+        for one in (os.path.dirname(os.path.dirname(folder)), os.path.dirname(folder), folder):
+            os.makedirs(one, 0o700, exist_ok=True)  # the mode is the last folder's alone
+        descriptor = os.open(stem, flags | os.O_CREAT, 0o600)
+        make_private(descriptor, self.path)
+        return descriptor
+
     def _wait(self) -> None:
         if fcntl is None:
             return
@@ -62,7 +95,8 @@ class RunLock:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            pass
+            if not time_left(self.seconds):
+                raise self._locked_error() from None
         import threading  # expensive, and only needed to wait
 
         if threading.current_thread() is threading.main_thread():
@@ -76,20 +110,19 @@ class RunLock:
         def ring(number: int, frame: FrameType | None) -> None:
             raise self._locked_error()
 
-        ends = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP] if self.gives_up else []
-        ends = [number for number in ends if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores one
-        before = [(number, signal.signal(number, ring)) for number in (signal.SIGALRM, *ends)]
-        signal.setitimer(signal.ITIMER_REAL, self.seconds)
+        start, handler = time.monotonic(), signal.signal(signal.SIGALRM, ring)
+        due, _ = signal.setitimer(signal.ITIMER_REAL, max(time_left(self.seconds), 0.001))
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            for number, handler in before:
-                signal.signal(number, handler)
+            signal.signal(signal.SIGALRM, handler)
+            if due:  # a hook's own alarm
+                signal.setitimer(signal.ITIMER_REAL, max(due - (time.monotonic() - start), 0.001))
 
     def _wait_by_polling(self) -> None:
         """Poll, where no alarm is available: only the main thread gets signals."""
-        deadline = time.monotonic() + self.seconds
+        deadline = time.monotonic() + time_left(self.seconds)
         while time.monotonic() < deadline:
             try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

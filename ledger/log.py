@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from itertools import islice
 
+from faber_ledger import ledger
 from faber_ledger.ledger import JOURNAL_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.canonical import clean
 from faber_ledger.ledger.errors import EventConflict, LedgerError
@@ -16,8 +18,10 @@ from faber_ledger.ledger.file import (
     REVISION,
     UNREADABLE,
     Writing,
+    bound_steps,
     check_companions,
     check_file,
+    check_heads_end,
     check_schema,
     check_whole,
     connect,
@@ -33,6 +37,7 @@ from faber_ledger.ledger.row import (
     PARENTS,
     PAYLOAD,
     READ,
+    READ_START,
     ROW,
     SEQ,
     decode_row,
@@ -40,6 +45,7 @@ from faber_ledger.ledger.row import (
     is_typed,
     make_row,
     parse_payloads,
+    starts_of_payloads,
 )
 
 TYPE_CHECKING = False
@@ -47,19 +53,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from faber_ledger.ledger.events import ArtifactLoaded, Draft, Recorded
+    from faber_ledger.ledger.events import Draft, Recorded
     from faber_ledger.ledger.redaction import Redaction
 
     Head = tuple[int, bytes]
+    Row = tuple[Any, ...]
+
+
+MOST_CUT = 5  # events with a very long payload that are read for a packet
+LOOKED_AT = 256  # events, one after the other
+LARGE = 16 * 1024 * 1024  # bytes of a file that may have some very long rows
 
 
 class Log:
-    """A run's log, open. Whoever appends holds the run's lock."""
+    """A run's log, open. Whoever appends holds the run's lock. `is_new` means that opening it has made its file."""
+
+    is_new = False
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self.connection = connection
         self.path = path
+        self.has_own_checkpoint = True  # else another program wrote it, and it proves nothing
         self._redactions: dict[str, list[Redaction]] | None = None
+        self._is_large = False
 
     @classmethod
     def open(cls, path: str, synchronous: str = DURABLE, busy_seconds: float = BUSY_SECONDS) -> Log:
@@ -77,11 +93,14 @@ class Log:
         try:
             with log.writing():
                 log.connection.execute("BEGIN IMMEDIATE")
+                log._is_large = os.path.getsize(path) > LARGE
                 if new and not log.connection.execute("SELECT 1 FROM sqlite_master").fetchone():
                     log._create()
+                    log.is_new = True
             check_schema(log.connection, path)
             if not new:
                 check_whole(log.connection, path)
+            bound_steps(log.connection, path)
         except BaseException:
             log.close()
             raise
@@ -115,6 +134,9 @@ class Log:
             if not allow_incomplete:
                 check_whole(log.connection, None if in_memory else file)
             log.connection.execute("COMMIT")
+            if allow_incomplete:
+                check_heads_end(log.connection, path)
+            bound_steps(log.connection, path)
         except BaseException:
             log.close()
             raise
@@ -237,6 +259,12 @@ class Log:
             payloads = parse_payloads([row[8] for row in rows]) if all(map(is_typed, rows)) else None
             yield from map(self.decode, rows) if payloads is None else decode_rows(rows, payloads)
 
+    def newest_by(self, client: str | None, count: int) -> Iterator[Recorded]:
+        """Yield those of the newest `count` events that a client caused, newest first; no other payload is read."""
+        question = READ.replace("payload", "CASE WHEN client IS ? THEN payload END")
+        rows = self.connection.execute(f"{question} ORDER BY seq DESC, id DESC LIMIT ?", (client, count))
+        return (self.decode(row) for row in rows if row[7] == client)
+
     def newest(self, count: int = -1) -> Iterator[Recorded]:
         """Yield the newest `count` events, or all, newest first."""
         return map(self.decode, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC LIMIT ?", (count,)))
@@ -267,31 +295,68 @@ class Log:
         ).fetchone()
         return self.decode(row) if row else None
 
-    def compactions(self, *, not_by: str, before: Recorded | None) -> Iterator[Recorded]:
-        """Yield the compactions that other clients recorded before an event (None: before now), newest first."""
+    def last_start(self, *, before: Recorded | None) -> Recorded | None:
+        """Return the newest session start before an event (None: before now), or None."""
         seq, name = (before["seq"], before["id"]) if before else (1 << 62, "")
-        return map(
-            decode_row,
-            self.connection.execute(
-                f"{READ} WHERE type = 'compaction_completed' AND client <> ? AND (seq, id) < (?, ?)"
-                " ORDER BY seq DESC, id DESC",
-                (not_by, seq, name),
-            ),
-        )
+        row = self.connection.execute(
+            f"{READ} WHERE type = 'session_started' AND (seq, id) < (?, ?) ORDER BY seq DESC, id DESC LIMIT 1",
+            (seq, name),
+        ).fetchone()
+        return self.decode(row) if row else None
 
-    def last_loads(self, artifact_ids: Iterable[str]) -> dict[str, ArtifactLoaded]:
-        """Return the last event that loaded each of these artifacts, in one pass from the newest on."""
-        wanted = set(artifact_ids)
-        found: dict[str, ArtifactLoaded] = {}
-        rows = self.connection.execute(f"{READ} WHERE type = 'artifact_loaded' ORDER BY seq DESC, id DESC")
-        for one in map(self.decode, rows):
-            if not wanted:
-                break
-            event = one["event"]
-            if event["type"] == "artifact_loaded" and event["artifact_id"] in wanted:
-                wanted.remove(event["artifact_id"])
-                found[event["artifact_id"]] = event
-        return found
+    def end_after(self, start: Recorded, *, before: Recorded | None) -> Recorded | None:
+        """Return the newest end of a session, of this start, before an event (None: before now); None without one."""
+        highest = before["seq"] if before else 1 << 62
+        return next((one for one in self._of_session("session_ended", start) if one["seq"] < highest), None)
+
+    def checkout_after(self, start: Recorded) -> Recorded | None:
+        """Return what was checked out when a session, of this start, ended; None if it has not, or that is unknown."""
+        found = self._of_session("checkout_recorded", start)
+        return next((one for one in found if dict(one["event"]).get("is_end") is True), None)
+
+    def _of_session(self, kind: str, start: Recorded) -> Iterator[Recorded]:
+        """Yield the events of one type that a session has after its start, newest first."""
+        named = dict(start["event"]).get("session_id")
+        question = f"{READ} WHERE type = ? AND session_id = ? AND seq > ? ORDER BY seq DESC, id DESC"
+        return map(self.decode, self.connection.execute(question, (kind, named, start["seq"])))
+
+    def compactions(self, *, not_by: str, before: Recorded | None) -> Iterator[Recorded]:
+        """Yield the compactions that other clients recorded before an event (None: before now), newest first.
+
+        Of a very long payload only the start is read, and few of these.
+        """
+        seq, name = (before["seq"], before["id"]) if before else (1 << 62, "")
+        earlier = " AND client <> ? AND (+seq, +id) < (?, ?)"
+        rows = self._starts_of_type("compaction_completed", seq, earlier, (not_by, seq, name))
+        return map(decode_row, starts_of_payloads(rows, MOST_CUT))
+
+    def _starts_of_type(
+        self, kind: str, highest: int = 1 << 62, more: str = "", values: tuple[Any, ...] = ()
+    ) -> Iterator[Row]:
+        """Yield `READ_START`'s rows of one type that has an index, up to a seq, newest first.
+
+        To follow the index to a row, SQLite compares keys, and reads each row that it compares as a whole. So where
+        rows may be long, those near the end are found by looking at one after the other.
+        """
+        wanted = f"type = '{kind}'{more}"  # a literal, since a bound value would not match the partial index
+        border = highest
+        if self._is_large:
+            newest = "SELECT seq, id, type, client FROM event ORDER BY seq DESC, id DESC"
+            beyond = self.connection.execute(f"{newest} LIMIT 1 OFFSET ?", (LOOKED_AT,)).fetchone()
+            border = beyond[0] if beyond else 0
+            near = f"SELECT count(*) FROM ({newest} LIMIT ?) WHERE seq > ? AND {wanted}"
+            (count,) = self.connection.execute(near, (LOOKED_AT, border, *values)).fetchone()
+            # Python reads one row more than it gives: by pages, that is none of those that no reader asks for.
+            scan = f"{READ_START} NOT INDEXED WHERE +{wanted} ORDER BY seq DESC, id DESC LIMIT ? OFFSET ?"
+            for start in range(0, count, MOST_CUT):
+                yield from self.connection.execute(scan, (*values, min(MOST_CUT, count - start), start))
+        older = f"{READ_START} WHERE {wanted} AND seq <= min(?, ?) ORDER BY seq DESC, id DESC"
+        yield from self.connection.execute(older, (*values, highest, border))
+
+    def newest_loads(self, session_id: str) -> Iterator[Recorded]:
+        """Yield the loads of a session, newest first."""
+        question = f"{READ} WHERE type = 'artifact_loaded' AND session_id = ? ORDER BY seq DESC, id DESC"
+        return map(self.decode, self.connection.execute(question, (session_id,)))
 
     def has_writer(self, writer: str) -> bool:
         """Return whether a clone, named by its id, has written an event of the log."""
@@ -303,31 +368,43 @@ class Log:
         return self.connection.execute(question, (writer,)).fetchone() is not None
 
     def newest_branch(self) -> tuple[int, str, str] | None:
-        """Return seq, id and branch of the newest record of a branch that had the run's files; None without one."""
+        """Return seq, id and branch of the newest record of a branch that had the run's files; None without one.
+
+        None, too, if a secret in its name is masked: git's names have no brackets.
+        """
         rows = self.connection.execute(f"{READ} WHERE type = 'checkout_recorded' ORDER BY seq DESC, id DESC")
         for recorded in map(self.decode, rows):
             event: dict[str, object] = dict(recorded["event"])
             branch = event.get("branch")
             if event.get("has_run") is True and isinstance(branch, str):
-                return recorded["seq"], recorded["id"], branch
+                return (recorded["seq"], recorded["id"], branch) if "[" not in branch else None
         return None
 
-    def newest_notes(self, count: int) -> list[Recorded]:
-        """Return the newest notes, newest first."""
-        # A literal type, since a bound value would not match the partial index.
-        rows = self.connection.execute(
-            f"{READ} WHERE type = 'note_recorded' ORDER BY seq DESC, id DESC LIMIT ?", (count,)
-        )
-        return [self.decode(row) for row in rows]
+    def newest_notes(self, count: int) -> Iterator[Recorded]:
+        """Yield the newest notes, newest first; of a very long payload only the start is read, and few of these."""
+        notes = self._starts_of_type("note_recorded")
+        return map(self.decode, starts_of_payloads(islice(notes, count), MOST_CUT))
 
     def is_checkpoint(self, projector: int, digest: bytes) -> bool:
         """Return whether this version of the projector folded the log, as it is now, to blocks of this digest."""
+        return self.has_own_checkpoint and self._has_checkpoint(projector, digest)
+
+    def confirm_checkpoint(self, projector: int, digest: bytes) -> bool:
+        """Return whether the log has the checkpoint of blocks that were folded from it, which counts as ours then."""
+        found = self._has_checkpoint(projector, digest)
+        self.has_own_checkpoint |= found
+        return found
+
+    def _has_checkpoint(self, projector: int, digest: bytes) -> bool:
         question = "SELECT heads, digest FROM projection WHERE projector = ?"
         found: tuple[bytes, bytes] | None = self.connection.execute(question, (projector,)).fetchone()
         return found == (self._heads_text(), digest)
 
     def set_checkpoint(self, projector: int, digest: bytes) -> None:
         """Record which blocks the log projects to; the blocks themselves are in state.json."""
+        if not self.has_own_checkpoint and self.confirm_checkpoint(projector, digest):
+            return  # the file keeps its bytes
+        self.has_own_checkpoint = True
         self.connection.execute("DELETE FROM projection")
         self.connection.execute("INSERT INTO projection VALUES (?, ?, ?)", (projector, self._heads_text(), digest))
 
@@ -337,17 +414,13 @@ class Log:
 
 
 def _file_to_read(path: str) -> str:
-    """Return the file to read: the log, or during an unfinished recovery its result, since the log may be torn.
-
-    A file that git tracks, that is outside a work tree, or that has a journal beside it is not a recovery's.
-    """
-    done = path + RECOVERED_ENDING
-    if not os.path.isfile(done) or any([os.path.lexists(one + JOURNAL_ENDING) for one in (path, done)]):
+    """Return the file to read: the log, or during an unfinished recovery its result, since the log may be torn."""
+    stem = ledger.private_stem(path)
+    done = f"{stem}{RECOVERED_ENDING}"
+    if stem is None or not os.path.isfile(done):
         return path
-    from faber_ledger import ledger
-
-    if os.path.lexists(done + "-wal") or ledger.tracking_query(done) is not False:
-        return path
+    if any([os.path.lexists(one + JOURNAL_ENDING) for one in (path, done)]) or os.path.lexists(done + "-wal"):
+        return path  # killed while it was written
     try:
         return done if check_file(done) else path
     except LedgerError:

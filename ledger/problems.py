@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.event_types import is_known
+from faber_ledger.ledger.event_types import has_required, is_known
 from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES, REVISION, surplus_bytes
+from faber_ledger.ledger.gate import NO_ID, NO_TIME, find_form_fault
 from faber_ledger.ledger.row import COLUMNS, compute_hash, event_of, is_too_long, parse_payload, split_hashes
 
 if TYPE_CHECKING:
@@ -20,8 +19,12 @@ HINT_NEWEST = (
     "run `git log --oneline -- ledger.db` in the run's folder, keep this file aside,"
     " and restore the newest version that verifies, or another machine's"
 )
+REFUSED_PLACE = "refused"
 NOTES = (
+    REFUSED_PLACE,
     "unknown_shape",
+    "odd_payload",
+    "redaction_gone",
     "torn_version",
     "redacted_version",
     "state_ignored",
@@ -35,7 +38,10 @@ NOTES = (
     "empty",
 )
 FORGED = "forged_redaction"
+UNEXPLAINED = "unexplained_redaction"
+UNFIT = "shape"
 HINT_UPGRADE = "nothing is lost; upgrade faber-ledger on this machine to have it checked and shown"
+HINT_ODD = "you need not run anything; `faber-ledger show EVENT` shows who wrote it"
 HINT_REWRITE = (
     "run `faber-ledger union ledger.db -o ledger.db` in the run's folder: it writes the file from its events again"
 )
@@ -57,8 +63,11 @@ class LogProblem(NamedTuple):
 
     @property
     def is_damage(self) -> bool:
-        """Return whether the log itself is damaged; a forged redaction in it removes nothing."""
-        return self.kind != FORGED and not self.is_note
+        """Return whether the log itself is damaged.
+
+        A forged redaction removes nothing, and readers can use every event that passes the gate.
+        """
+        return self.kind not in (FORGED, UNFIT) and not self.is_note
 
 
 def find_damage(log: Log, doubles: set[Any]) -> Iterator[LogProblem]:
@@ -82,7 +91,6 @@ def find_damage(log: Log, doubles: set[Any]) -> Iterator[LogProblem]:
         yield LogProblem("surplus", None, f"it goes on for {extra:,} bytes after its last page", HINT_REWRITE)
 
 
-ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
 LONG = -1  # what is read in place of a payload that is too long
 
 
@@ -101,10 +109,10 @@ def find_event_problems(
     if mistyped:
         yield "mistyped", f"its {', '.join(mistyped)} has another type than any ledger writes", HINT_NEWEST
         return
-    if not ULID.fullmatch(event["id"]):
-        yield "id", "its id is not a ULID", HINT_NEWEST
-    if seconds_of(event["at"]) is None:
-        yield "at", f"its time {event['at']!r} is not a time", HINT_NEWEST
+    fault = find_form_fault(tuple(event.values()))
+    if fault is not None:
+        kind = "id" if fault == NO_ID else "at" if fault == NO_TIME else "form"
+        yield kind, fault, HINT_NEWEST
     parents = split_hashes(event["parents"])
     if parents != sorted(set(parents)):
         yield "parents", "its parents are not in order, or one is there twice", HINT_NEWEST
@@ -124,8 +132,13 @@ def _payload_problems(event: dict[str, Any], check_event: Callable[[Any], list[s
         what = f"its shape ({event['type']}, version {event['version']}) is not known to this program"
         yield "unknown_shape", what, HINT_UPGRADE
         return
+    # A redaction that no program writes removes nothing, or is judged as any other: it stops nobody. What the gate
+    # lets pass, readers can use, and nobody can change.
+    is_usable = has_required(event["type"], event["version"], event_of(event["type"], event["session_id"], value))
+    kind = FORGED if event["type"] == "event_redacted" else "odd_payload" if is_usable else UNFIT
     for problem in check_event(event_of(event["type"], event["session_id"], value)):
-        yield "shape", f"it is not a {event['type']} as this program writes it: {problem}", HINT_NEWEST
+        what = f"it is not a {event['type']} as this program writes it: {problem}"
+        yield kind, what, HINT_NEWEST if kind == UNFIT else HINT_ODD
 
 
 def _hash_problems(event: dict[str, Any]) -> Iterator[tuple[str, str, str]]:

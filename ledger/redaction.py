@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 
 from faber_ledger.ledger.canonical import canonical, clean, payload_hash
-from faber_ledger.ledger.event_types import REDACTED, redacted_form
+from faber_ledger.ledger.event_types import DELIVERY, ENVIRONMENT, EVENT_TYPES, REDACTED, redacted_form
 from faber_ledger.ledger.file import FORMAT_1, statements
-from faber_ledger.ledger.row import ID, PAYLOAD, SALT
+from faber_ledger.ledger.row import COLUMNS, HASH, ID, PAYLOAD, SALT, TYPE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ WORDS = frozenset(
         *("pending", "in_progress", "paused", "awaiting_feedback", "completed", "failed", "cancelled"),
     ]
 )
+MAX_NAME_LETTERS = 255
+FEW_FIELDS = 32
+JOINING = dict.fromkeys(map(ord, "._-/"))  # what joins the letters and digits of a run's id
 MAX_PATH_LETTERS = 4096  # no field of an honest event has a longer path
 KEPT = ("run_id",)  # it is the name of the run's folder
 NEVER_UPDATED = next(text for text in statements(FORMAT_1) if text.startswith("CREATE TRIGGER event_is_never_updated"))
@@ -71,8 +74,38 @@ def redaction_of(name: str, payload: str | bytes | None) -> Redaction | None:
 
 
 def remains(kind: str, redactions: list[Redaction]) -> Payload:
-    """Return what is shown in place of an event's payload: what all its redactions left, completed for its type."""
-    return complete(kind, united_remains(kind, redactions)[1])
+    """Return what is shown in place of an event's payload: what all its redactions left, completed for its type.
+
+    Nobody can compare it with the payload: it has the members of its type and no others, whose names may say anything.
+    """
+    try:
+        shown = complete(kind, united_remains(kind, redactions)[1])
+    except (ValueError, TypeError, RecursionError):  # nested more deeply than anything a ledger writes
+        return dict(redacted_form(kind))
+    if "run_id" in shown and not _is_run_id(shown["run_id"]):
+        shown["run_id"] = REDACTED
+    if kind not in EVENT_TYPES:
+        return {name: value for name, value in shown.items() if name.isidentifier() and len(name) <= MAX_NAME_LETTERS}
+    inner = {"environment": ENVIRONMENT, "delivery": DELIVERY}
+    return {
+        name: _with_members(value, inner.get(name, ()))
+        for name, value in shown.items()
+        if name in EVENT_TYPES[kind].members
+    }
+
+
+def _with_members(value: Any, names: Collection[str]) -> Any:
+    """Return a value, of an object only these members; without any, no event of a known type has an object there."""
+    if isinstance(value, dict) and not names:
+        return REDACTED
+    return {name: value[name] for name in value if name in names} if isinstance(value, dict) else value
+
+
+def _is_run_id(text: Any) -> bool:
+    """Return whether a text has the letters of a run's id, the one free text that stays of a whole payload."""
+    return (
+        isinstance(text, str) and len(text) <= MAX_NAME_LETTERS and text.isascii() and text.translate(JOINING).isalnum()
+    )
 
 
 def united_remains(kind: str, redactions: list[Redaction]) -> tuple[list[str], Payload]:
@@ -82,21 +115,34 @@ def united_remains(kind: str, redactions: list[Redaction]) -> tuple[list[str], P
     """
     several = [one for one in redactions if not one.fields] or redactions
     fields = {field for one in several for field in one.fields}
-    lefts = [redact_fields(complete(kind, one.remains), fields)[0] for one in several]
+    lefts = [_without(complete(kind, one.remains), fields) for one in several]
     if not lefts:
         return [], {}
-    apart = {path for other in lefts[1:] for path in _differences(lefts[0], other)}
-    left, unknown = redact_fields(lefts[0], apart)
+    first = min(lefts, key=_size)  # compared with each other one: no comparison costs more than the other is long
+    apart = {path for other in lefts if other is not first for path in _differences(first, other)}
+    left, unknown = redact_fields(first, apart)
     left = with_least_words(kind, left, {*fields, *apart})
     nameless = {*unknown, *[name for name in apart if name in left and "." in name]}
     named = sorted({*fields, *apart} - nameless) if fields else []
     return named, {name: value for name, value in left.items() if name not in nameless}
 
 
+def _without(payload: Payload, fields: Collection[str]) -> Payload:
+    """Return a payload without those of these fields that it has: very many others cost nothing."""
+    here = fields if len(fields) < FEW_FIELDS else [path for path in list_paths(payload) if path in fields]
+    return redact_fields(payload, here)[0]
+
+
+def _size(value: Any) -> int:
+    """Return the number of a value's parts."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_size, inner))
+
+
 def is_consistent(kind: str, redactions: list[Redaction]) -> bool:
     """Return whether redactions of one event can all have been made from its payload."""
     fields = {field for one in redactions for field in one.fields}
-    lefts = [redact_fields(complete(kind, one.remains), fields)[0] for one in redactions]
+    lefts = [_without(complete(kind, one.remains), fields) for one in redactions]
     if not all([one.fields for one in redactions]):
         lefts = [redact_all(left) for left in lefts]
     return all([is_same(lefts[0], left) for left in lefts[1:]])
@@ -109,6 +155,10 @@ def is_same(one: Any, other: Any) -> bool:
 
 def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
     """Yield the paths at which two values differ; for a member that no path can name, its holder's path."""
+    if type(one) is str and type(other) is str and path != BLOCKS:
+        if one != other:
+            yield path
+        return
     if path == BLOCKS and _parse_blocks(one) is not None and _parse_blocks(other) is not None:
         one, other = _parse_blocks(one), _parse_blocks(other)
     if isinstance(one, dict) and isinstance(other, dict):
@@ -146,14 +196,15 @@ def still_holds_payload(connection: sqlite3.Connection, gone: Iterable[str]) -> 
     return any(connection.execute(question, (name,)).fetchone() for name in gone)
 
 
-def restore_payloads(connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Restore payloads in a log's open transaction, and drop its checkpoint; raises sqlite3.Error."""
+def restore_rows(connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
+    """Put rows back in their places in a log's open transaction, and drop its checkpoint; raises sqlite3.Error."""
+    names = [*COLUMNS][TYPE:HASH]
     connection.execute("SAVEPOINT restore")
     try:
         connection.execute("DROP TRIGGER event_is_never_updated")
         connection.executemany(
-            "UPDATE event SET salt = ?, payload = ?, payload_hash = NULL WHERE id = ?",
-            [(row[SALT], row[PAYLOAD], row[ID]) for row in rows],
+            f"UPDATE event SET {', '.join([f'{name} = ?' for name in names])} WHERE id = ?",
+            [(*row[TYPE:HASH], row[ID]) for row in rows],
         )
         connection.execute(NEVER_UPDATED)
         connection.execute("DELETE FROM projection")
@@ -189,9 +240,11 @@ def strip_in_place(connection: sqlite3.Connection, gone: Iterable[str]) -> None:
 
 def command_for(target: str, redactions: Iterable[Redaction]) -> str:
     """Return the command that completes these redactions of an event, or replaces several by one."""
+    from shlex import quote  # only for hints
+
     several = list(redactions)
     fields = sorted({field for one in several for field in one.fields}) if all([one.fields for one in several]) else []
-    return " ".join(["faber-ledger redact", target, *[f"--field {field}" for field in fields], "--yes"])
+    return " ".join(["faber-ledger redact", quote(target), *[f"--field {quote(field)}" for field in fields], "--yes"])
 
 
 # What may remain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
+from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash, sha256
 from faber_ledger.ledger.clock import event_id, utc_text
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.event_types import EVENT_TYPES
@@ -39,9 +39,41 @@ COLUMNS = {  # each with the types that a ledger writes
 }
 SEQ, ID, TYPE, VERSION, AT, WRITER, SESSION, CLIENT, PARENTS, SALT, PAYLOAD, PAYLOAD_HASH, HASH = range(13)
 ROW = f"SELECT {', '.join(COLUMNS)} FROM event"
+ANY_REDACTION = "SELECT 1 FROM event WHERE type = 'event_redacted' LIMIT 1"
 READ = "SELECT seq, id, type, version, at, writer, session_id, client, payload FROM event"  # what `decode_row` takes
+LONGEST_START = 65_536  # characters of a payload: no note and no summary that this program records has more
+READ_START = READ.replace("payload", f"substr(payload, 1, {LONGEST_START + 1})")
 INSERT = "INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+# A refused event that later ones stand on: no more is kept than seq, id, parents and hash. No event has version 0.
+PLACE = "refused"
 SALT_BYTES = 16  # with any other length, a letter could move between salt and payload under the same hash
+
+
+def is_place(row: Row) -> bool:
+    """Return whether a row only keeps the place of a refused event, and has nothing else."""
+    return (
+        (row[TYPE], row[VERSION]) == (PLACE, 0)
+        and is_typed(row)
+        and type(row[PARENTS]) is type(row[HASH]) is bytes
+        and row == place_of(row)
+    )
+
+
+def place_of(row: Row) -> Row:
+    """Return the row that keeps a refused event's place in a log: nothing of it but seq, parents and hash."""
+    return make_place(row[SEQ], row[PARENTS], row[HASH])
+
+
+def make_place(seq: int, parents: bytes, digest: bytes) -> Row:
+    """Make the row that says no more than that a hash has this seq and these parents."""
+    # With an id of its own, which no event can have and which comes after theirs, it is in no event's way.
+    name = f"{PLACE}-{sha256(b'%d ' % seq + parents + digest).hexdigest()}"
+    return (seq, name, PLACE, 0, "", "", None, None, parents, None, None, None, digest)
+
+
+def decode_any(raw: bytes) -> str:
+    """Decode a text of SQLite that may not be UTF-8."""
+    return raw.decode("utf-8", "surrogateescape")
 
 
 def is_too_long(payload: str) -> bool:
@@ -138,6 +170,35 @@ def decode_row(row: Row) -> Recorded:
             f"the payload of event {row[1]} is not a JSON object: {error}", hint=HINT_VERIFY
         ) from error
     return next(decode_rows([row], [payload]))
+
+
+def starts_of_payloads(rows: Iterable[Row], most_cut: int) -> Iterator[Row]:
+    """Yield rows of `READ_START`; a payload that was cut gets an end, and after `most_cut` of these nothing follows.
+
+    So that little is read, however long the payloads are that somebody put into a ledger: each costs its whole length.
+    """
+    cut = 0
+    for row in rows:
+        text = row[8]
+        if type(text) is not str or len(text) <= LONGEST_START:
+            yield row
+            continue
+        yield (*row[:8], _ended(text[:LONGEST_START]))
+        cut += 1
+        if cut == most_cut:
+            return
+
+
+def _ended(text: str) -> str:
+    """Return a payload that was cut within its last text as an object; an empty one if it was cut elsewhere."""
+    for dropped in range(7):  # the cut may be within an escape
+        ended = f'{text[: len(text) - dropped]}"}}'
+        try:
+            if isinstance(loads(ended), dict):
+                return ended
+        except (ValueError, RecursionError):
+            pass
+    return "{}"
 
 
 def event_of(kind: str, session_id: str | None, payload: dict[str, Any]) -> Any:

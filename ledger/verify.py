@@ -11,39 +11,65 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import cached_property
+from shlex import quote
 from typing import Any
 
 from faber_ledger.ledger import JOURNAL_ENDING
-from faber_ledger.ledger.effective import effective_redactions
-from faber_ledger.ledger.errors import IntegrityError
+from faber_ledger.ledger.effective import Effective, effective_redactions
+from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.event_types import EVENT_TYPES
-from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES, check_file, check_schema, connect, is_busy, locked_error
+from faber_ledger.ledger.file import (
+    MAX_PAYLOAD_BYTES,
+    bound_steps,
+    check_file,
+    check_schema,
+    connect,
+    is_busy,
+    locked_error,
+)
 from faber_ledger.ledger.journal import find_refusal
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.positions import Positions
+from faber_ledger.ledger.positions import Claimed, Positions
 from faber_ledger.ledger.problems import (
     DOUBLES,
     FORGED,
     HINT_NEWEST,
     HINT_REWRITE,
     LONG,
+    REFUSED_PLACE,
+    UNEXPLAINED,
+    UNFIT,
     LogProblem,
     compute_digest,
     find_damage,
     find_event_problems,
 )
 from faber_ledger.ledger.redaction import command_for, is_consistent, remains
-from faber_ledger.ledger.row import COLUMNS, event_of, split_hashes
+from faber_ledger.ledger.row import COLUMNS, event_of, is_place, split_hashes
+from faber_ledger.ledger.union import find_removed
 
 HINT_FIND_COPY = (
     "run `faber-ledger verify --git` to see which copy has it, then unite the two: `faber-ledger union`;"
     " git's versions of the file are in `git log --oneline -- ledger.db`"
 )
+HINT_LOST = (
+    "if another clone, or a version in git, has it, unite the two: `faber-ledger union`; if the gate dropped it, or"
+    " nobody has it"
+)
+HINT_GONE = "you need not run anything"
 HINT_PROJECT = "run `faber-ledger project`, which recovers what can be read and moves the journal aside"
+HINT_PLACE = "you need not run anything; `faber-ledger quarantine` shows what this clone took out"
+SAID = (FORGED, UNFIT, "odd_payload", "unknown_shape")  # what is odd in an event's payload, whatever its place is
+TIED = "2nd reference to page"  # SQLite's words: to walk such a file may never end
 JOURNAL = "there is a journal beside the file: a killed writer left it, or git has since replaced the file"
 WALK = f"SELECT {', '.join(COLUMNS)} FROM event ORDER BY seq, id".replace(
     " payload,", f" CASE WHEN length(CAST(payload AS BLOB)) > {MAX_PAYLOAD_BYTES} THEN {LONG} ELSE payload END,"
 )
+
+
+def name_of(identity: object) -> str:
+    """Return the name that a finding has for an event's id, which may be any value."""
+    return identity if isinstance(identity, str) else repr(identity)
 
 
 def find_problems(
@@ -82,6 +108,7 @@ def _open_without_journal(path: str) -> Log:
     check_file(path)
     log = Log(connect(path, "ro&immutable=1"), path)
     check_schema(log.connection, path)
+    bound_steps(log.connection, path)
     return log
 
 
@@ -100,11 +127,19 @@ def _findings(
         log.connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
         log.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 10**9)  # to report what every other reader refuses
         try:
+            (found,) = log.connection.execute("PRAGMA quick_check(1)").fetchone()
+            if TIED in found:
+                yield LogProblem("damaged", None, f"SQLite finds the file damaged: {found}", HINT_NEWEST)
+                return
             doubles = {name for (name,) in log.connection.execute(DOUBLES)}
             yield from find_damage(log, doubles)
+            is_damaged = False
             with closing(Positions()) as seqs:
-                yield from _Walk(log.connection, doubles, check_event, advance, seqs).findings()
-            yield from _redaction_findings(log.connection, check_event)
+                for finding in _Walk(log.connection, doubles, check_event, advance, seqs).findings():
+                    is_damaged = is_damaged or finding.is_damage
+                    yield finding
+            found = _find_removed(log) if is_damaged else effective_redactions(log.connection)
+            yield from _redaction_findings(log.connection, found, check_event)
         except sqlite3.DatabaseError as error:
             if is_busy(error):
                 raise locked_error(path) from error
@@ -138,7 +173,7 @@ class _Walk:
         later: list[tuple[set[bytes], LogProblem]] = []
         for row in self.connection.execute(WALK):
             event = dict(zip(COLUMNS, row, strict=True))
-            name = event["id"] if isinstance(event["id"], str) else repr(event["id"])
+            name = name_of(event["id"])
             if event["id"] in self.reported:
                 yield LogProblem("duplicate_id", name, "another event in the log has the same id", HINT_NEWEST)
                 if event["hash"] not in self.seqs:
@@ -148,7 +183,7 @@ class _Walk:
                 self.reported.add(event["id"])
             is_own_fault = False
             for kind, what, hint in self._problems(event):
-                is_own_fault = True
+                is_own_fault = is_own_fault or kind not in SAID
                 yield LogProblem(kind, name, what, hint)
             if not is_own_fault and (misplaced := self._find_misplacement(event)):
                 later.append((set(split_hashes(event["parents"])), LogProblem("seq", name, misplaced, HINT_NEWEST)))
@@ -159,7 +194,10 @@ class _Walk:
         yield from self._head_findings()
 
     def _problems(self, event: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-        alone = list(find_event_problems(event, self.check_event))
+        is_kept = is_place(tuple(event.values()))
+        if is_kept:
+            yield REFUSED_PLACE, "it was refused; only its place is kept, since later events stand on it", HINT_PLACE
+        alone = [] if is_kept else list(find_event_problems(event, self.check_event))
         kinds = {kind for kind, _, _ in alone}
         parents = split_hashes(event["parents"]) if isinstance(event["parents"], bytes) else []
         if "hash" in kinds:
@@ -182,10 +220,14 @@ class _Walk:
 
     def _find_misplacement(self, event: dict[str, Any]) -> str | None:
         due = self._due(split_hashes(event["parents"]))
-        return None if event["seq"] == due else f"its seq is {event['seq']}, and after its parents it must be {due}"
+        is_right = event["seq"] == due or event["seq"] == self._due(split_hashes(event["parents"]), event["seq"])
+        return None if is_right else f"its seq is {event['seq']}, and after its parents it must be {due}"
 
-    def _due(self, parents: list[bytes]) -> int:
-        return 1 + max([seq for seq in map(self._seq_of, parents) if seq is not None], default=0)
+    def _due(self, parents: list[bytes], below: int | None = None) -> int:
+        """Return the seq after these parents; with `below`, of several that places claim for one, the last below it."""
+        claimed = [self._claimed.seq_below(below, parent) if below else None for parent in parents]
+        known = [self._seq_of(parent) if seq is None else seq for parent, seq in zip(parents, claimed, strict=True)]
+        return 1 + max([seq for seq in known if seq is not None], default=0)
 
     def _seq_of(self, digest: bytes) -> int | None:
         """Return the seq of an event, a later one included; None if it is not in the log."""
@@ -193,6 +235,10 @@ class _Walk:
             return self.seqs[digest]
         seq: int | None = self._all.get(digest)
         return seq
+
+    @cached_property
+    def _claimed(self) -> Claimed:
+        return Claimed(self.connection)
 
     @cached_property
     def _all(self) -> dict[bytes, int]:
@@ -245,29 +291,43 @@ class _Walk:
             yield LogProblem("heads", None, what, HINT_REWRITE)
 
 
+def _find_removed(log: Log) -> Effective:
+    """Decide what the redactions of a damaged log remove; what is refused redacts nothing, as far as that is known."""
+    try:
+        return find_removed([log])
+    except (LedgerError, OSError, sqlite3.Error):
+        return effective_redactions(log.connection)
+
+
 def _redaction_findings(
-    connection: sqlite3.Connection, check_event: Callable[[Any], list[str]]
+    connection: sqlite3.Connection, found: Effective, check_event: Callable[[Any], list[str]]
 ) -> Iterator[LogProblem]:
     """Compare each missing payload with the redactions, and each redaction with the payloads that are still there."""
-    found = effective_redactions(connection)
     explained, forged = found.explained, [found.by_id[name] for name in found.forged]
     by_forged = {name for one in forged for name in one.names}
     gone = "payload IS NULL AND salt IS NULL AND payload_hash IS NOT NULL"  # other rows are reported already
-    for (name,) in connection.execute(f"SELECT id FROM event WHERE {gone} ORDER BY seq, id"):
+    for name, kind in connection.execute(f"SELECT id, type FROM event WHERE {gone} ORDER BY seq, id"):
         if name in by_forged - explained:
             yield LogProblem(
                 FORGED, str(name), "its payload is gone, and a forged event_redacted alone says so", HINT_FIND_COPY
             )
         elif name not in explained:
             what = "its payload is gone, and no event_redacted says so"
-            yield LogProblem("unexplained_redaction", str(name), what, HINT_NEWEST)
+            if kind == "event_redacted":  # what it redacted is named
+                yield LogProblem("redaction_gone", str(name), f"{what}: it redacts nothing", HINT_GONE)
+                continue
+            hint = f"{HINT_LOST}, `faber-ledger redact {quote(str(name))} --yes` says so in every clone"
+            yield LogProblem(UNEXPLAINED, str(name), what, hint)
     for one in forged:
         what = f"it is forged, and removes nothing: {found.forged[one.id]}"
-        yield LogProblem(FORGED, one.id, what, f"run `faber-ledger show {one.id}` to see who wrote it, and when")
+        yield LogProblem(FORGED, one.id, what, f"run `faber-ledger show {quote(one.id)}` to see who wrote it, and when")
     for name, missing in found.missing.items():
         for other in missing:
             verb = "redacts" if other == found.by_id[name].target else "says that it replaces"
-            hint = f"run `faber-ledger show {name}` to see who wrote it; it removes nothing until that event arrives"
+            hint = (
+                f"run `faber-ledger show {quote(name)}` to see who wrote it;"
+                " it removes nothing until that event arrives"
+            )
             yield LogProblem("redaction", name, f"it {verb} {other}, which is not in the log", hint)
     for name, one in found.gone.items():
         what = f"event {one.id} redacts it, and its payload is still here"
@@ -278,7 +338,7 @@ def _redaction_findings(
         if len(several) > 1 and row is not None and not is_consistent(row[0], several):
             what = f"its redactions contradict each other, and one is forged: {', '.join([one.id for one in several])}"
             hint = (
-                f"run `faber-ledger show {several[0].id}`, and so on, to see who wrote them, then"
+                f"run `faber-ledger show {quote(several[0].id)}`, and so on, to see who wrote them, then"
                 f" `{command_for(name, several)}`, which replaces them by one; what they disagree about is not shown"
             )
             yield LogProblem(FORGED, name, what, hint)
@@ -289,9 +349,9 @@ def _redaction_findings(
             )
         if row is not None and row[0] in EVENT_TYPES:
             for problem in check_event(event_of(row[0], row[1], remains(row[0], several))):
-                yield LogProblem(
-                    "shape", several[0].id, f"what it leaves does not fit a {row[0]}: {problem}", HINT_NEWEST
-                )
+                what = f"what it leaves does not fit a {row[0]}: {problem}"
+                is_its_own = not check_event(event_of(row[0], row[1], remains(row[0], [])))  # else the envelope's
+                yield LogProblem(UNFIT if is_its_own else "odd_payload", several[0].id, what, HINT_NEWEST)
 
 
 def _short(hashes: Iterable[bytes]) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 
+from faber_ledger import ledger
 from faber_ledger.ledger import BACKUP_ENDING
 
+OWN = 0o600  # the permissions of files of ours, or more in a shared repository
 OURS = ".faber-ledger.tmp"  # the ending of names that no other program uses
-NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP)  # of a directory, on file systems that cannot
 
 
 def put(
@@ -24,10 +24,11 @@ def put(
 ) -> None:
     """Replace a file's content; raises OSError, and then the file has its old content, or the new one, not synced.
 
-    The file gets the owner and permissions of another file (`like`), else `mode` as the process masks it. If not
-    `durable`, a power cut may leave the old content, or none. A caller without a lock (not `locked`) gets a temporary
-    name of its own: of two writers under one name, one would rename what the other has half written. For a file that
-    other programs write too, pass a name from `own_name` as `temporary`.
+    The file gets the owner and permissions of another file (`like`), else `mode` as the process masks it; OWN is for a
+    file of ours, which a shared repository shares. If not `durable`, a power cut may leave the old content, or none. A
+    caller without a lock (not `locked`) gets a temporary name of its own: of two writers under one name, one would
+    rename what the other has half written. For a file that other programs write too, pass a name from `own_name` as
+    `temporary`.
     """
     temporary = temporary or path + (".tmp" if locked else f".{os.getpid()}.tmp")
     try:
@@ -92,6 +93,8 @@ def write(
     try:
         if like is not None:
             keep_owner(descriptor, like)
+        elif mode == OWN:
+            make_private(descriptor, path)
         left = memoryview(content)
         while left:
             left = left[os.write(descriptor, left) :]
@@ -123,6 +126,19 @@ def keep_owner(file: int | str, like: os.stat_result) -> None:
         os.chmod(file, stat.S_IMODE(like.st_mode))
 
 
+def make_private(file: int | str, path: str) -> None:
+    """Give a file of ours at `path`, open or by its path, the permissions of one that only its owner may open.
+
+    Another user's file, as in a shared repository, keeps its own.
+    """
+    mode = ledger.private_mode(path)
+    try:
+        if stat.S_IMODE(os.stat(file).st_mode) != mode and (isinstance(file, str) or os.chmod in os.supports_fd):
+            os.chmod(file, mode)
+    except OSError:
+        pass
+
+
 def sync_directory(directory: str) -> None:
     """Make a rename in a directory durable, where the system can."""
     try:
@@ -132,7 +148,9 @@ def sync_directory(directory: str) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in NOT_SYNCED:
+        from errno import EINVAL, ENOTSUP  # only file systems that cannot sync a directory need it
+
+        if error.errno not in (EINVAL, ENOTSUP):
             raise
     finally:
         os.close(descriptor)

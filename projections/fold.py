@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     )
     from faber_ledger.projections.blocks import Blocks, Entry
 
+NOT_GIVEN = ("pointer", "deferred")
 _encode = encoder(allow_nan=False)
-PROJECTOR = 2  # raised whenever the same events fold to other blocks than before
+PROJECTOR = 3  # raised whenever the same events fold to other blocks than before
 
 
 def fold(events: Iterable[Recorded], blocks: Blocks | None = None) -> Blocks:
@@ -121,6 +122,9 @@ class Projector:
             sessions["current_session_id"] = next(reversed(self.open), None)
 
     def _load(self, event: ArtifactLoaded, at: str) -> None:
+        """Note an artifact that the agent was given, whole or as an outline: any other it does not have."""
+        if event.get("given") in NOT_GIVEN:
+            return
         entry = self._entry_to_change(event["session_id"], at)
         if entry is None:
             return

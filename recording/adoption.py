@@ -38,7 +38,30 @@ def adopt_run(run: Run, known: Blocks, at: float) -> list[Draft]:
     if blocks.is_too_deep(known):
         hint = "flatten its sessions and context_metadata"
         raise StateInvalid(TOO_DEEP, path=run.shown(run.state_path), hint=hint)
+    known = _with_plain_ids(known)
     return [{"event": _adoption(run, known)}, *_end_earlier_sessions(known, at)]
+
+
+def _with_plain_ids(known: Blocks) -> Blocks:
+    """Return blocks whose session ids may be in an event: another tool's may have characters that cannot be seen."""
+    current, history = blocks.current_session(known), blocks.session_history(known)
+    named = [entry["session_id"] for entry in history if blocks.is_named(entry)]
+    if all([_plain_id(one) == one for one in [*named, *([current] if current else [])]]):
+        return known
+    entries = [{**one, "session_id": _plain_id(one["session_id"])} if blocks.is_named(one) else one for one in history]
+    sessions = {**known["sessions"], "session_history": entries}
+    if current:
+        sessions["current_session_id"] = _plain_id(current)
+    plain: Blocks = {**known, "sessions": sessions}
+    return plain
+
+
+def _plain_id(text: str) -> str:
+    if text.isascii() and text.isprintable() and len(text) <= 100:
+        return text
+    from faber_ledger.ledger.gate import HIDDEN, LONGEST_TEXT
+
+    return HIDDEN.sub("\ufffd", text)[:LONGEST_TEXT]
 
 
 def _adoption(run: Run, known: Blocks) -> RunAdopted:
@@ -54,7 +77,8 @@ def end_adopted_sessions(log: Log, known: Blocks) -> list[Draft]:
     if current is not None and log.start_of(current) is None and current not in _adopted_as_current(log):
         current = None
     ends = [end for end, has_next in _earlier_ends(known, current, 0.0) if has_next]
-    return [end for end in ends if log.start_of(str(end["event"].get("session_id"))) is None]
+    named = [(end, str(end["event"].get("session_id"))) for end in ends]
+    return [end for end, name in named if _plain_id(name) == name and log.start_of(name) is None]
 
 
 def _adopted_as_current(log: Log) -> set[str | None]:
@@ -129,7 +153,7 @@ def adopt_sessions(run: Run, folded: Blocks, found: Blocks) -> list[Draft]:
     written = list_written(run, folded, found)
     adopted = blocks.empty()
     adopted["sessions"].update(total_sessions=len(written), session_history=written)
-    event = _adoption(run, adopted)
+    event = _adoption(run, _with_plain_ids(adopted))
     return [{"event": event}] if written and len(event["blocks"]) <= LONGEST_ADOPTION else []
 
 
@@ -169,7 +193,9 @@ def list_unknown(folded: Blocks, found: Blocks) -> list[Entry]:
     """List the entries of `found` whose sessions the log does not know."""
     known = _session_ids(folded)
     return [
-        entry for entry in blocks.session_history(found) if blocks.is_named(entry) and entry["session_id"] not in known
+        entry
+        for entry in blocks.session_history(found)
+        if blocks.is_named(entry) and not {entry["session_id"], _plain_id(entry["session_id"])} & known
     ]
 
 

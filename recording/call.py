@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from faber_ledger.ledger.events import Delivery
-
 
 # The client's events, each with the name of our hook and its time-out in seconds: without one, SessionEnd is killed
 # after 1.5 seconds.
@@ -46,6 +44,8 @@ class Answer:
 class Call:
     """What a hook call says. Unknown fields and values are accepted; missing ones are None."""
 
+    agent: str | None = None  # another agent than the client
+
     def __init__(self, hook: str, content: bytes, environ: Mapping[str, str]) -> None:
         """Read a delivery; `problem` says what was wrong with it, and the variables replace fields that it lacks.
 
@@ -56,7 +56,7 @@ class Call:
         self._content = content
         self._values = self._read(content)
         self._environ = environ
-        self.digest = sha256(content).hexdigest()
+        self.sha256 = sha256(content).hexdigest()
         named = self.text("hook_event_name")
         event = event_of(named)
         if event is not None and event != hook:
@@ -99,7 +99,12 @@ class Call:
     @property
     def client(self) -> str | None:
         """The client's own session id: data, never a key."""
-        return self.text("session_id") or self._variable("CLAUDE_CODE_SESSION_ID")
+        found = self.text("session_id") or self._variable("CLAUDE_CODE_SESSION_ID")
+        if found is None or (found.isascii() and found.isprintable()):
+            return found
+        from faber_ledger.ledger.gate import HIDDEN  # no client's own id has other characters
+
+        return HIDDEN.sub("\ufffd", found)
 
     @property
     def pid(self) -> str | None:
@@ -110,10 +115,6 @@ class Call:
     def directory(self) -> str | None:
         """Where to look for the run: where the client was started, since `cwd` follows every `cd`."""
         return self._environ.get("CLAUDE_PROJECT_DIR") or self.text("cwd")
-
-    def delivery(self) -> Delivery:
-        """Return what is recorded of the call itself."""
-        return {"hook": self.hook, "digest": self.digest, "pid": self.pid}
 
     def shortened(self, longest: int, summary: str) -> str:
         """Return the delivery verbatim, or, if it is longer than `longest` bytes, the fields we use with `summary`."""

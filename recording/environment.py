@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import sys
 
-from faber_ledger.runs.git import GitQuery
+from faber_ledger.runs.git import GitQuery, other_roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from faber_ledger.ledger.events import Environment
+
+NEWEST_SESSIONS = 8  # of a run, that are asked where they ran
 
 
 class EnvironmentQuery:
@@ -42,3 +46,30 @@ def hostname() -> str:
     if given:
         return given
     return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
+
+
+def sessions_elsewhere(state: dict[str, Any], root: str) -> list[bool]:
+    """Return for each of a run's newest sessions, newest first, whether it ran on another machine or in another clone.
+
+    It looks at the state alone, since every start asks.
+    """
+    sessions = state.get("sessions")
+    history = sessions.get("session_history") if isinstance(sessions, dict) else None
+    newest = history[-NEWEST_SESSIONS:] if isinstance(history, list) else []
+    return [_is_elsewhere(entry, root) for entry in reversed(newest)]
+
+
+def _is_elsewhere(entry: object, root: str) -> bool:
+    environment = entry.get("environment") if isinstance(entry, dict) else None
+    if not isinstance(environment, dict):
+        return False
+    machine, cwd = environment.get("hostname"), environment.get("cwd")
+    if isinstance(machine, str) and machine != hostname():
+        return True
+    if not isinstance(cwd, str) or "[masked" in cwd or _is_in(cwd, root):  # masked: where it was is not known
+        return False
+    return not any([_is_in(cwd, one) for one in other_roots(root)])
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(os.path.join(folder, ""))

@@ -14,13 +14,14 @@ from faber_ledger.recording.checkout import checkout_after, checkout_at_end, che
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.clients import seen_client
 from faber_ledger.runs.clone import is_recovery_due, spool_path, writer_of
+from faber_ledger.runs.private_files import keyed_digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
-    from faber_ledger.ledger.events import CompactionCompleted, Draft, Environment, Recorded
+    from faber_ledger.ledger.events import CompactionCompleted, Delivery, Draft, Environment, Recorded
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.recording.checkout import Checkout
     from faber_ledger.recording.sessions import Caller, Reason, View
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 
 ENDS = ("PreCompact", "SessionEnd")
+READ_WHEN_LATE = 1024 * 1024  # bytes of a state
+PLAIN_VERSION = 1  # of a waiting delivery: its digest is the SHA-256, which was recorded as it is
 NO_SESSION = "this client has no session on"
 
 
@@ -67,6 +70,7 @@ class IncomingCall:
         self.checkout: Checkout | None = None
         self.progress: Snapshot | None = None
         self.status: str | None = None
+        self._digest: str | None = None
         self._summary: str | None = None
         self._recorded_summary: str | None = None
 
@@ -74,13 +78,16 @@ class IncomingCall:
     def from_spooled(cls, spooled: Spooled, run: Run, warn: Callable[[str], None]) -> IncomingCall:
         """Return a call as it arrived, from the spool."""
         call = Call(spooled["hook"], spooled["delivery"].encode("utf-8", "surrogateescape"), spooled["environ"])
-        call.hook, call.digest = spooled["hook"], spooled["digest"]  # the delivery may have been shortened
+        call.hook = spooled["hook"]
+        if spooled["spool"] == PLAIN_VERSION:
+            call.sha256 = spooled["digest"]  # the delivery may have been shortened
         seen = seen_client(run.root, call.client)
         if seen is not None and seen.first_at >= spooled["at"]:
             seen = None  # it is known by this delivery, or by a later one
         incoming = cls(call, run, spooled["at"], warn, seen)
         incoming.id, incoming.salt = spooled["id"], spooled["salt"]
         incoming.writer, incoming.session_id = spooled["writer"], spooled["session_id"]
+        incoming._digest = None if spooled["spool"] == PLAIN_VERSION else spooled["digest"]
         incoming.environment, incoming.checkout = spooled["environment"], spooled.get("checkout")
         incoming.progress, incoming.status = spooled["progress"], spooled["status"]
         return incoming
@@ -89,6 +96,17 @@ class IncomingCall:
     def is_subagents(self) -> bool:
         """Whether a subagent made the call; its sessions are not sessions of the run."""
         return self.call.text("agent_id") is not None
+
+    def delivery(self) -> Delivery:
+        """Return what is recorded of the call itself."""
+        return {"hook": self.call.hook, "digest": self.digest, "pid": self.call.pid}
+
+    @property
+    def digest(self) -> str:
+        """What says whether two calls brought the same bytes, here alone; empty if that cannot be said."""
+        if self._digest is None:
+            self._digest = keyed_digest(self.run.root, self.call.sha256)
+        return self._digest
 
     def remember_start(self, environment: Environment, state: dict[str, object]) -> None:
         """Keep what a session's start found out before the lock."""
@@ -155,8 +173,8 @@ class IncomingCall:
             "environment": self.environment,
             "progress": self.progress or progress.snapshot(state),
         }
-        delivery = self.call.delivery()
-        is_repeated = subject.is_repeated(view, caller, delivery)
+        delivery = self.delivery()
+        is_repeated = subject.is_repeated(view, caller, delivery, self.call.sha256)
         if self.changes_nothing(state, view.blocks):
             return is_repeated, False
         if is_repeated and self._is_finished(state) and not blocks.open_sessions(view.blocks):
@@ -211,7 +229,7 @@ class IncomingCall:
         if is_recovery_due(self.run) or mirror_with_events(self.run) or os.path.isdir(spool_path(self.run)):
             return False
         try:
-            state = state_file.read_state(self.run).value
+            state = state_file.look_at_state(self.run).value
         except (StateInvalid, StateMissing):
             return False
         known = blocks.blocks_of(state)
@@ -224,7 +242,7 @@ class IncomingCall:
         return True
 
     def _facts(self, view: View, caller: Caller, state: dict[str, Any], loads: list[Draft]) -> list[Draft]:
-        delivery = self.call.delivery()
+        delivery = self.delivery()
         if self.is_subagents and self.call.hook != "PostCompact":
             return sessions.ignore_delivery(caller, delivery, "subagent")
         if self.call.hook == "SessionStart":
@@ -255,7 +273,7 @@ class IncomingCall:
             opening = sessions.open_session(view, caller, session_id, "inferred", inferred_at=at)
         reason: Reason = "compaction" if self.call.hook == "PreCompact" else "normal"
         said = self.call.text("trigger" if self.call.hook == "PreCompact" else "reason")
-        delivery = self.call.delivery()
+        delivery = self.delivery()
         end = sessions.end_session(view, caller, session_id, reason, said, delivery=delivery, is_new=bool(opening))
         return [*opening, end, *checkout_after(end, self.checkout)]
 
@@ -295,7 +313,7 @@ class IncomingCall:
             "agent_id": self.call.text("agent_id"),
             "phase": caller["progress"]["phase"],
             "step": caller["progress"]["step"],
-            "delivery": self.call.delivery(),
+            "delivery": self.delivery(),
         }
         if session_id is not None:
             event["session_id"] = session_id
@@ -307,17 +325,22 @@ class IncomingCall:
         said = self.call.compact_summary if self.call.hook == "PostCompact" else ""
         if not said or self.is_subagents:
             return ""
-        from faber_ledger.recording.masking import clean_summary  # its many rules are needed nowhere else
+        from faber_ledger.recording.masking import clean_summary  # most calls bring no summary
 
         return clean_summary(said)
 
-    def to_spooled(self, loads: list[Draft], *, verbatim: bool = False) -> Spooled:
-        """Return the call as the spool keeps it; `verbatim` without reading the state or masking a summary for it."""
+    def to_spooled(self, loads: list[Draft], *, verbatim: bool = False, is_late: bool = False) -> Spooled:
+        """Return the call as the spool keeps it; `verbatim` without reading the state or masking a summary for it.
+
+        If it `is_late`, no large state is read.
+        """
         from faber_ledger.recording.spooled import LONGEST_DELIVERY, VARIABLES, VERSION
 
         if self.progress is None and not verbatim:
             try:
-                self.remember_state(state_file.read_state(self.run).value)
+                if is_late and os.stat(self.run.state_path).st_size > READ_WHEN_LATE:
+                    raise OSError
+                self.remember_state(state_file.look_at_state(self.run).value)
             except (LedgerError, OSError):
                 pass  # then the state counts that is there when the call is recorded
         summary = "" if verbatim else self.recorded_summary()
@@ -334,7 +357,7 @@ class IncomingCall:
                 name: value[:LONGEST_VALUE] for name in VARIABLES if (value := os.environ.get(name)) is not None
             },
             "delivery": self.call.shortened(0 if is_kept else LONGEST_DELIVERY, summary),
-            "digest": self.call.digest,
+            "digest": self.digest,
             "session_id": self.session_id,
             "environment": self.environment,
             "progress": self.progress,

@@ -33,21 +33,16 @@ def follow_client(
     at: float,
     warn: Callable[[str], None],
     is_new: bool = True,
-    seconds: float = BUSY_SECONDS,
-    comes_again: bool = False,
 ) -> None:
     """Note that a client's newest session is on a run, after ending what it has left open on another run.
 
     `seen` is what this clone knew of the client before; `is_new` says whether the session begins now. If the other run
-    is locked for longer than `seconds`, that is a warning; nothing is noted then if the client's next delivery
-    `comes_again` to this run, so that it tries again, as it does if this process is killed before its note.
+    is locked for too long, that is a warning.
     """
     if client is None:
         return
     if seen is not None and seen.run_id not in (None, run.run_id):
-        has_left = leave_run(run.root, seen, pid, at, warn, seconds)
-        if comes_again and not has_left:
-            return
+        leave_run(run.root, seen, pid, at, warn, BUSY_SECONDS)
     if is_new or seen is None or seen.run_id != run.run_id:
         note_session(run.root, client, pid, run.run_id, at)
 
@@ -67,7 +62,7 @@ def leave_run(
         if not (has_events(run.ledger_path) or mirror_with_events(run)):  # git may have removed the ledger alone
             return True
         checkout = checkout_at_end(run)
-        writer, lock = writer_of(there), RunLock(run.lock_path, seconds, gives_up=True)
+        writer, lock = writer_of(there), RunLock(run.lock_path, seconds)
         with Recording(
             run, at=at, writer=writer, warn=warn, tolerant=True, lock=lock, may_stay_in_mirror=True
         ) as recording:

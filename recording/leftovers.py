@@ -12,6 +12,7 @@ from faber_ledger.recording import spool
 from faber_ledger.runs.clone import state_copy_path
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.old_copies import doctor_copies
+from faber_ledger.runs.quarantine import aside_path
 from faber_ledger.runs.run import HOOK_LOG
 
 TYPE_CHECKING = False
@@ -45,7 +46,7 @@ def find_other_events(log: Log, texts: Iterable[str], but: Iterable[str]) -> dic
 
 
 def scrub(runs: list[Run], texts: Iterable[str]) -> list[str]:
-    """Replace texts with `[redacted]` in hook logs, kept summaries and deliveries moved aside; return what changed.
+    """Replace texts with `[redacted]` in hook logs, kept summaries, and what was moved aside; return what changed.
 
     A waiting delivery is not changed, since it becomes an event. Raises OSError for a file that cannot be rewritten.
     """
@@ -91,6 +92,7 @@ def _own_files(runs: list[Run]) -> Iterator[str]:
     yield from [path for path in copies if os.path.basename(path).startswith(os.path.basename(HOOK_LOG))]
     yield from spool.moved_aside(runs[0])  # all work trees share it
     yield from summary_paths(runs[0]).values()
+    yield aside_path(runs[0])
 
 
 def _scrub_file(path: str, needles: list[bytes]) -> bool:

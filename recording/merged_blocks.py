@@ -24,7 +24,6 @@ from faber_ledger.runs.run import LEDGER, kind_of, with_suffix
 from faber_ledger.runs.state_merge import overwrite, read_members
 
 if TYPE_CHECKING:
-    from faber_ledger.ledger.union import Check
     from faber_ledger.projections.blocks import Blocks
 
 
@@ -44,7 +43,7 @@ FILES = (
 )
 
 
-def fold_merged(top: str, path: str, ours: bytes, theirs: bytes, check_event: Check) -> Blocks | None:
+def fold_merged(top: str, path: str, ours: bytes, theirs: bytes) -> Blocks | None:
     """Return the blocks of the union of both sides' ledgers, for the state at `path`; None if that cannot be known.
 
     None, too, if a side's state has a session that no ledger knows: another tool wrote it. Raises nothing.
@@ -58,7 +57,7 @@ def fold_merged(top: str, path: str, ours: bytes, theirs: bytes, check_event: Ch
         other = _find_other(top, path, ours, theirs)
         blobs = _read_blobs(top, [f"HEAD:{ledger}", f"{other}:{ledger}"]) if other is not None else []
         logs = [blob for blob in dict.fromkeys(blobs) if blob is not None]
-        blocks = _fold_union(logs, check_event) if logs else None
+        blocks = _fold_union(logs) if logs else None
         if blocks is None or any([list_unknown(blocks, blocks_of(read_members(side))) for side in (ours, theirs)]):
             return None
     except (LedgerError, OSError, ValueError, RecursionError, sqlite3.Error):
@@ -66,13 +65,13 @@ def fold_merged(top: str, path: str, ours: bytes, theirs: bytes, check_event: Ch
     return blocks
 
 
-def _fold_union(logs: list[bytes], check_event: Check) -> Blocks:
+def _fold_union(logs: list[bytes]) -> Blocks:
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         paths = [os.path.join(folder, f"{number}.db") for number in range(len(logs))]
         for path, content in zip(paths, logs, strict=True):
             overwrite(path, content)
         united = os.path.join(folder, "united.db")
-        write_union(paths, united, check_event)
+        write_union(paths, united, adopts=True)
         with Log.read(united) as log:
             return fold(log.stream())
 

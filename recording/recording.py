@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.ledger.deadline import check_time
 from faber_ledger.ledger.errors import ForeignState, LedgerError, Replaced, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections import blocks
 from faber_ledger.projections.fold import fold
+from faber_ledger.recording.masked_events import append_masked
 from faber_ledger.recording.sessions import View
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.clone import spool_path, writer_of
+from faber_ledger.runs.clone import spool_left_in_run, spool_path, writer_of
 from faber_ledger.runs.run_log import open_log, take_over_older_place
 
 TYPE_CHECKING = False
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from faber_ledger.files.json_text import JsonText
     from faber_ledger.ledger.events import Draft, Recorded
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.recording.spooled import Spooled
@@ -33,9 +34,8 @@ class Recording:
 
     A run without a log gets one with the first append: it begins with `first`, or else the run is adopted, with its
     blocks in the first event. With `tolerant`, a missing or broken state does not stop a run that has a log: `problem`
-    is the error then, and `state` the newest backup's. A state that is still as it was `earlier`, before the lock, is
-    not decoded again. With `may_stay_in_mirror`, a finished run whose ledger is committed is left as it is: `run` is
-    the kept one then. Deliveries that wait in the spool are recorded first.
+    is the error then, and `state` the newest backup's. With `may_stay_in_mirror`, a finished run whose ledger is
+    committed is left as it is: `run` is the kept one then. Deliveries that wait in the spool are recorded first.
     """
 
     def __init__(
@@ -48,7 +48,6 @@ class Recording:
         first: Draft | None = None,
         tolerant: bool = False,
         lock: RunLock | None = None,
-        earlier: JsonText | None = None,
         may_stay_in_mirror: bool = False,
     ) -> None:
         self.run = run
@@ -60,7 +59,6 @@ class Recording:
         self.state: dict[str, Any] = {}
         self.problem: LedgerError | None = None
         self.view: View
-        self._earlier = earlier
         self._may_stay_in_mirror = may_stay_in_mirror
         self._known: state_write.KnownState | None = None
         self._touched: set[object] = set()  # sessions whose facts were folded onto its blocks
@@ -72,7 +70,7 @@ class Recording:
     def __enter__(self) -> Recording:
         """Take the lock and read state and log; raises what `read_state`, `RunLock` and `Log.open` raise."""
         if not os.path.isfile(self.run.ledger_path):
-            state_file.read_state(self.run)  # a run that is missing or not readable gets neither lock nor ledger
+            state_file.look_at_state(self.run)  # a run that is missing or not readable gets neither lock nor ledger
         self._lock.__enter__()
         try:
             self._read_state()
@@ -81,7 +79,7 @@ class Recording:
                 self._move_to_kept_run()
             self._open_log()
             try:
-                if os.path.isdir(spool_path(self.run)):
+                if spool_left_in_run(self.run) is not None or os.path.isdir(spool_path(self.run)):
                     self._drain()
             except BaseException:
                 self._open.close()
@@ -121,6 +119,11 @@ class Recording:
         return True
 
     @property
+    def is_durable(self) -> bool:
+        """Whether everything that was added is in the log's file, whatever happens."""
+        return not self._log.connection.in_transaction
+
+    @property
     def blocks(self) -> Blocks:
         """The two blocks, with what was added so far."""
         return self.view.blocks
@@ -136,7 +139,7 @@ class Recording:
             self._open_log()
             recorded = self._insert(drafts, at=at, writer=writer)
         self.view.blocks = fold(recorded, self.blocks)
-        if self.run.is_kept:
+        if self.run.is_kept or self._open.is_alone:
             from faber_ledger.runs.kept import note_alone
 
             note_alone(self.run, [one["id"] for one in recorded])
@@ -145,7 +148,7 @@ class Recording:
 
     def _insert(self, drafts: list[Draft], *, at: float, writer: str) -> list[Recorded]:
         with self._log.writing():
-            return self._log.append(drafts, at=at, writer=writer)
+            return append_masked(self._log, drafts, at=at, writer=writer)
 
     def _open_log(self) -> None:
         """Open the log and read its blocks; a view that was handed out stays valid."""
@@ -196,8 +199,10 @@ class Recording:
         """
         from faber_ledger.recording import spool  # only after the disk, or a lock, has refused
 
+        spool.take_over(self.run)
         paths = spool.waiting(self.run)[: spool.MAX_FILES]  # a hook puts no more there, but a repository may
         for first in range(0, len(paths), AT_ONCE):
+            check_time()
             recorded = [path for path in paths[first : first + AT_ONCE] if self._record_waiting(path)]
             try:
                 self.commit()
@@ -269,7 +274,7 @@ class Recording:
         kept = run_to_record_on(self.run, known.document if known else None)
         if kept is self.run or known is None:
             return
-        lock = RunLock(kept.lock_path, self._lock.seconds, gives_up=self._lock.gives_up)
+        lock = RunLock(kept.lock_path, self._lock.seconds)
         lock.__enter__()
         try:
             bring_up_to_date(kept, self.run, known.document, self.warn)
@@ -282,12 +287,11 @@ class Recording:
             raise
         self._lock.__exit__(None, None, None)
         self._lock, self.run = lock, kept
-        self._earlier = None
         self._read_state()
 
     def _read_state(self) -> None:
         try:
-            self._known = state_write.read_known(self.run, self._earlier)
+            self._known = state_write.read_known(self.run)
             self.state = self._known.value
         except (StateInvalid, StateMissing) as error:
             if not self.tolerant or isinstance(error, ForeignState):
@@ -301,7 +305,7 @@ class Recording:
         if not self._log.heads():
             if self.problem is not None:
                 raise self.problem
-            return fold(self._log.append(self._first_drafts(), at=self.at, writer=self.writer))
+            return fold(self._insert(self._first_drafts(), at=self.at, writer=self.writer))
         known = blocks.blocks_of(self.state)
         shows_log = self._known is not None and self._known.shows(self._log)
         return self._end_adopted(known if shows_log else self._fold_beside(known))
@@ -315,7 +319,7 @@ class Recording:
             return known
         from faber_ledger.recording.adoption import end_adopted_sessions  # rarely needed
 
-        ends = self._log.append(end_adopted_sessions(self._log, known), at=self.at, writer=self.writer)
+        ends = self._insert(end_adopted_sessions(self._log, known), at=self.at, writer=self.writer)
         self._touched.update([end["event"].get("session_id") for end in ends])
         self._shows_log = self._shows_log and not ends
         return fold(ends, known)
@@ -341,7 +345,7 @@ class Recording:
         from faber_ledger.recording import adoption  # only after another tool, a merge or a kill
 
         drafts = adoption.adopt_sessions(self.run, folded, found)
-        folded = fold(self._log.append(drafts, at=self.at, writer=self.writer), folded)
+        folded = fold(self._insert(drafts, at=self.at, writer=self.writer), folded)
         self._overwritten = adoption.describe_overwritten(self.run, self._log.stream(), folded, found)
         return folded
 

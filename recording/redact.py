@@ -8,9 +8,9 @@ import re
 from contextlib import ExitStack
 
 from faber_ledger.ledger.canonical import clean
-from faber_ledger.ledger.command_errors import UsageFailed
+from faber_ledger.ledger.command_errors import NotFound, UsageFailed
 from faber_ledger.ledger.effective import effective_redactions, replaces
-from faber_ledger.ledger.errors import IntegrityError, Locked, NotFound, StateMissing
+from faber_ledger.ledger.errors import IntegrityError, Locked, StateMissing
 from faber_ledger.ledger.event_types import is_known
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
@@ -24,7 +24,10 @@ from faber_ledger.ledger.redaction import (
     texts_of,
     united_remains,
 )
+from faber_ledger.ledger.row import ID
 from faber_ledger.projections.fold import fold
+from faber_ledger.recording.masked_events import append_masked
+from faber_ledger.recording.masking import mask_text
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.clone import mirror_path
@@ -34,6 +37,7 @@ from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.recovery import is_sound
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.run_log import RunLog, open_log
+from faber_ledger.runs.unaccepted import find_waiting, forget_kept, note_accepted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +45,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.ledger.events import EventRedacted
+
+    Row = tuple[Any, ...]
 
 
 ENVELOPE = ("seq", "id", "type", "version", "at", "writer", "session_id", "client", "parents", "salt", "hash")
@@ -74,6 +80,7 @@ def plan_redaction(
     log: Log, name: str, fields: Iterable[str], reason: str | None, check_event: Callable[[Any], list[str]]
 ) -> RedactionPlan:
     """Plan the redaction of one event of a log; raises UsageFailed for what cannot be redacted."""
+    reason = mask_text(reason) if reason else reason  # it is compared with a recorded one
     wanted = sorted(set(fields))
     (recorded,) = _read(log, name)
     event: dict[str, Any] = dict(recorded["event"])
@@ -102,7 +109,7 @@ def plan_redaction(
     left = left if wanted else redact_all(left)
     remains = {**left, "type": kind} | ({"session_id": session_id} if session_id is not None else {})
     problems = check_event(remains)
-    if problems:
+    if problems and not recorded.get("redacted"):  # of a payload that is gone nothing else can be said
         raise UsageFailed(
             f"a {kind} must keep its value there: {'; '.join(problems)}",
             hint="redact other fields, or the whole payload: then such words stay, which reveal nothing about anybody",
@@ -235,7 +242,11 @@ def redact_event(
                     recorded = _append(opened, plan, at, writer, client)
                 if not opened.log.heads():
                     continue
-                opened.rewrite(effective_redactions(*opened.copies).gone, strict=True)
+                found = effective_redactions(*opened.copies)
+                applied = found.by_event.get(plan.event["event_id"] if plan.event else plan.target, [])
+                note_accepted(run, {other.id for other in applied})
+                opened.rewrite(found.gone, strict=True)
+                forget_kept(run, {name for other in applied for name in other.names})
                 try:
                     state_write.project_blocks(one, opened, fold(opened.log.stream()), warn=warn)
                 except StateMissing:
@@ -246,11 +257,37 @@ def redact_event(
     return RedactionResult(recorded, [*rewritten, *([mirror] if mirror else [])], removed, cleaned)
 
 
+def accept_redactions(
+    run: Run, chosen: str | None, warn: Callable[[str], None]
+) -> tuple[list[tuple[Redaction, Row]], bool]:
+    """Accept redactions from elsewhere: those that `chosen` names or that remove its payload; None for all.
+
+    Return each with an event that it took out, and whether the log has changed, since what a pull has just brought is
+    applied first. Raises NotFound if none waits by that name, and what `RunLock` and `open_log` raise.
+    """
+    with RunLock(run.lock_path), open_log(run, warn) as opened:
+        opened.commit()
+        opened.begin()  # other work trees write the mirror, and what is kept beside it, under its lock
+        waiting = find_waiting(run, opened.log)
+        accepted = [(one, row) for one, row in waiting if chosen in (None, one.id, one.target, row[ID])]
+        if not accepted and chosen is not None:
+            raise NotFound(
+                f"no redaction from elsewhere waits for {chosen}",
+                hint=f"run `faber-ledger redact --accept {run.run_id}` to see those that wait",
+            )
+        note_accepted(run, {one.id for one, _ in accepted})
+        forget_kept(run, {row[ID] for _, row in accepted})
+        if accepted:
+            remove_old_copies(run, opened.log, warn)
+        opened.commit()
+        return accepted, opened.redacted or opened.returned > 0
+
+
 def _append(opened: RunLog, plan: RedactionPlan, at: float, writer: str, client: str | None) -> str | None:
     if plan.event is None:
         return None
     with opened.log.writing():
-        (recorded,) = opened.log.append([{"event": plan.event, "client": client}], at=at, writer=writer)
+        (recorded,) = append_masked(opened.log, [{"event": plan.event, "client": client}], at=at, writer=writer)
     return recorded["id"]
 
 
@@ -259,9 +296,13 @@ def _check_ready(run: Run) -> None:
     has_journal = os.path.lexists(run.journal_path)
     is_there = os.path.lexists(run.ledger_path) and os.path.getsize(run.ledger_path) > 0
     if is_there and not has_journal and not is_sound(run.ledger_path):
+        from faber_ledger.runs.quarantine import is_quarantine_due
+
+        due = is_quarantine_due(run)
         raise IntegrityError(
-            f"{run.ledger_path} is damaged, and nothing was changed",
-            hint=f"run `faber-ledger verify {run.run_id}` in {run.root}, and repair it first",
+            f"{run.ledger_path} {'has refused events' if due else 'is damaged'}, and nothing was changed",
+            hint=f"run `faber-ledger {'quarantine' if due else 'verify'} {run.run_id}` in {run.root}"
+            + (", then run the command again" if due else ", and repair it first"),
         )
     try:
         state_file.read_state(run)

@@ -75,17 +75,17 @@ class View:
 
     def last_delivery(self, client: str | None) -> tuple[Recorded, Delivery] | None:
         """Return a client's last recorded delivery among the newest events."""
-        for recorded in self.log.newest(MAX_DELIVERIES_READ):
+        for recorded in self.log.newest_by(client, MAX_DELIVERIES_READ):
             delivery = delivery_of(recorded["event"])
-            if delivery is not None and recorded["client"] == client:
+            if delivery is not None:
                 return recorded, delivery
         return None
 
     def last_ended_by(self, client: str, writer: str) -> str | None:
         """Return the session that a client's last end in a clone was about, if it is among the newest events."""
-        for recorded in self.log.newest(MAX_DELIVERIES_READ):
-            event, by = recorded["event"], (recorded["client"], recorded["writer"])
-            if event["type"] == "session_ended" and "delivery" in event and by == (client, writer):
+        for recorded in self.log.newest_by(client, MAX_DELIVERIES_READ):
+            event = recorded["event"]
+            if event["type"] == "session_ended" and "delivery" in event and recorded["writer"] == writer:
                 return event["session_id"]
         return None
 
@@ -255,8 +255,8 @@ def uncompacted_session(view: View, caller: Caller) -> str | None:
 
 def uncompacted_end(log: Log, client: str | None, writer: str, pid: str | None = None) -> Recorded | None:
     """Return the end that a client's last PreCompact recorded in a clone, if no start and no compaction followed."""
-    for recorded in log.newest(MAX_DELIVERIES_READ):
-        if recorded["client"] != client or recorded["writer"] != writer:
+    for recorded in log.newest_by(client, MAX_DELIVERIES_READ):
+        if recorded["writer"] != writer:
             continue
         event = recorded["event"]
         if event["type"] == "session_started":

@@ -6,15 +6,19 @@ import json
 import os
 import time
 
-from faber_ledger.files.untrusted import FileRefused, FileTooLarge, read_regular
+from faber_ledger.files.untrusted import FileRefused, FileTooLarge, open_regular, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.aside import free_name
 from faber_ledger.recording.call import MAX_BESIDES_TEXTS, besides_texts
+from faber_ledger.recording.masked_events import KEPT, NAMED
 from faber_ledger.recording.spooled import is_spooled
-from faber_ledger.runs.clone import make_kept_folder, spool_path
+from faber_ledger.runs.clone import spool_left_in_run, spool_path
+from faber_ledger.runs.private_files import make_kept_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from faber_ledger.recording.spooled import Spooled
     from faber_ledger.runs.run import Run
 
@@ -24,7 +28,14 @@ ASIDE = ".malformed"
 MAX_FILES = 1_000
 MAX_BYTES = 1024 * 1024
 ABANDONED_SECONDS = 3600
+LONGEST_ASIDE = 512 * 1024  # bytes: hardly any delivery is longer
+AT_CUT = 256  # bytes: half of a longer secret is masked as the whole is
+KEPT_SECONDS = 30 * 24 * 3600  # what is no delivery
+# What only a token makes a secret, so that a delivery that was moved aside can still be recorded.
+IDS = frozenset(["id", "salt", "writer", "client", "hook_event_name", "CLAUDE_CODE_SESSION_ID", "CLAUDE_PID"])
+PRINTED = bytes(range(33, 256))  # all but spaces
 ATTEMPTS = 20
+ARRIVAL = 17  # digits of a microsecond, with which the name of a delivery begins
 
 
 class Malformed(Exception):
@@ -54,6 +65,12 @@ def _ending(folder: str, suffix: str) -> list[str]:
     return [os.path.join(folder, name) for name in sorted(names) if name.endswith(suffix)]
 
 
+def is_named_as_delivery(path: str) -> bool:
+    """Return whether a file has a name as waiting deliveries have, wherever it is."""
+    name = os.path.basename(path)
+    return name.endswith(SUFFIX) and name[:ARRIVAL].isdecimal() and name[ARRIVAL : ARRIVAL + 1] == "-"
+
+
 def put(run: Run, spooled: Spooled) -> str:
     """Write a delivery durably into the spool, and return its path; raises OSError and Full."""
     for _ in range(ATTEMPTS):
@@ -75,7 +92,7 @@ def _put(run: Run, spooled: Spooled) -> str:
     text = _text_of(spooled)
     if _why_too_large(text):  # a state's progress, or an artifact's error, may have any length
         text = _text_of({**spooled, "progress": None, "loads": []})
-    whole_file.put(path, text.encode("utf-8", "surrogatepass"), mode=0o600)
+    whole_file.put(path, text.encode("utf-8", "surrogatepass"), mode=whole_file.OWN)
     return path
 
 
@@ -114,11 +131,94 @@ def read(path: str) -> Spooled:
     return spooled
 
 
+def take_over(run: Run) -> None:
+    """Move the deliveries that 0.1 left in a run's folder without git to the private folder.
+
+    They become facts, as all that came with this folder did. What is no file that a hook writes stays.
+    """
+    older = spool_left_in_run(run)
+    for path in _ending(older, SUFFIX)[:MAX_FILES] if older is not None else ():
+        try:
+            content = read_regular(path, MAX_BYTES)
+            make_kept_folder(run, spool_path(run))
+            whole_file.put(os.path.join(spool_path(run), os.path.basename(path)), content, mode=whole_file.OWN)
+            os.unlink(path)
+        except (FileRefused, OSError):
+            continue
+    if older is not None:
+        try:
+            os.rmdir(older)
+        except OSError:
+            pass  # something else is in it
+
+
 def move_aside(path: str) -> str:
-    """Move a file that is not a delivery aside, and return its new path; raises OSError."""
+    """Move a file that is not a delivery aside, mask the secrets in it, and return its new path; raises OSError.
+
+    It is moved first, so that it stops nobody again whatever happens then.
+    """
     aside = free_name(path.removesuffix(SUFFIX), ASIDE)
     os.replace(path, aside)
+    mask_file(aside)
     return aside
+
+
+def mask_file(path: str) -> None:
+    """Mask the secrets in a file that will not be recorded now; a long one is cut. Raises OSError."""
+    content = masked_content(path)
+    if content is not None:
+        whole_file.put(path, content, like=os.stat(path))
+
+
+def masked_content(path: str) -> bytes | None:
+    """Return what a file of the spool has without its secrets; None if it has none, or is no regular file."""
+    try:
+        file = open_regular(path)
+    except FileRefused:
+        return None
+    with open(file, "rb") as opened:
+        content, is_longer = opened.read(LONGEST_ASIDE), bool(opened.read(1))
+    if is_longer:
+        content = content[:-AT_CUT] + content[-AT_CUT:].rstrip(PRINTED)  # no rule recognises half of a secret
+    try:
+        after = _mask_json(content.decode("utf-8", "surrogatepass")).encode("utf-8", "surrogatepass")
+    except (ValueError, RecursionError):
+        after = _mask_text(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    return after[:LONGEST_ASIDE] if after != content or is_longer else None
+
+
+def _mask_json(text: str) -> str:
+    """Return a JSON text without the secrets in its texts; raises ValueError and RecursionError."""
+    found = json.loads(text)
+    masked = _mask(found)
+    return text if masked == found else json.dumps(masked, ensure_ascii=False, separators=(",", ":"))
+
+
+def _mask(value: Any, name: str = "") -> Any:
+    if isinstance(value, dict):
+        return {_mask_text(key): _mask(item, key) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_mask(item, name) for item in value]
+    if not isinstance(value, str):
+        return value
+    if name == "delivery":
+        try:
+            return _mask_json(value)
+        except (ValueError, RecursionError):
+            pass
+    if name in NAMED or name in KEPT or name in IDS:
+        from faber_ledger.recording.tokens import mask_tokens
+
+        return mask_tokens(value)
+    led = f"{name}: " if name else ""  # what a value is called may make it a secret
+    masked = _mask_text(led + value)
+    return masked.removeprefix(led)
+
+
+def _mask_text(text: str) -> str:
+    from faber_ledger.recording.masking import mask_text  # its rules are needed only now
+
+    return mask_text(text)
 
 
 def remove(path: str) -> None:
@@ -130,12 +230,13 @@ def remove(path: str) -> None:
 
 
 def tidy(run: Run) -> None:
-    """Remove the half-written files of killed hooks, and the folder if it is empty then."""
+    """Remove the half-written files of killed hooks, what was moved aside 30 days ago, and an empty folder."""
     folder = spool_path(run)
     try:
-        for path in _ending(folder, ".tmp"):
-            if abs(time.time() - os.lstat(path).st_mtime) > ABANDONED_SECONDS:
-                os.unlink(path)
+        for ending, seconds in ((".tmp", ABANDONED_SECONDS), (ASIDE, KEPT_SECONDS)):
+            for path in _ending(folder, ending):
+                if abs(time.time() - os.lstat(path).st_mtime) > seconds:
+                    os.unlink(path)
         os.rmdir(folder)  # fails for a link
     except OSError:
         pass  # deliveries arrived meanwhile
@@ -143,5 +244,5 @@ def tidy(run: Run) -> None:
 
 def _arrival(at: float, names: list[str]) -> str:
     """Return the part of a name that sorts by arrival: the microsecond, or after all others if the clock went back."""
-    taken = max([int(name[:17]) for name in names if name[:17].isdecimal()], default=0)
-    return f"{max(int(at * 1_000_000), taken + 1):017d}"
+    taken = max([int(name[:ARRIVAL]) for name in names if name[:ARRIVAL].isdecimal()], default=0)
+    return f"{max(int(at * 1_000_000), taken + 1):0{ARRIVAL}d}"

@@ -1,4 +1,4 @@
-"""The shape of a waiting delivery. Without git, the spool lies where a repository can bring files, and forge facts.
+"""The shape of a waiting delivery. Without git, 0.1 kept them where an archive can bring files, and forge facts.
 
 A file of the right shape counts as a hook's call: it can start a session here, or end one whose client it knows. Its
 `writer` would prove nothing, since a repository can bring the file with the writer's id too.
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
         """A hook call with everything that is not in its delivery.
 
         `id` is the id of its first fact; the other ids, and the salts, derive from `salt`. `at` is in seconds since
-        1970. `delivery` is the call's standard input, shortened if it is long, and `digest` the SHA-256 of all of it.
+        1970. `delivery` is the call's standard input, shortened if it is long, and `digest` what is recorded of all of
+        it; its SHA-256 in a delivery of version 1.
         A session's start adds what it gathered: `session_id` and `loads`. `environment`, `progress` and `status` are
         None if they are not known. `checkout` is left out if it is not known, since 0.1.1 takes no delivery that has
         it.
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
         loads: list[Draft]
 
 
-VERSION = 1
+VERSION = 2
 LONGEST_DELIVERY = 64 * 1024  # most deliveries have a few hundred bytes; a compaction's summary, some thousand
 VARIABLES = ("CLAUDE_CODE_SESSION_ID", "CLAUDE_PID", "CLAUDE_PROJECT_DIR", "AI_AGENT", "CLAUDE_CODE_ENTRYPOINT")
 HEX = frozenset("0123456789abcdef")
@@ -92,12 +93,12 @@ def _is_known(found: Any) -> bool:
     except (ValueError, OverflowError, OSError):
         return False
     return (
-        found["spool"] == VERSION
+        found["spool"] in (1, VERSION)
         and found["hook"] in HOOKS
         and is_event_id(found["id"])
         and _is_hex(found["salt"], 32)
         and _is_hex(found["writer"], 32)
-        and _is_hex(found["digest"], 64)
+        and (_is_hex(found["digest"], 64) or (found["digest"] == "" and found["spool"] == VERSION))
         and found["session_id"] != ""
         and all([name in VARIABLES and type(value) is str for name, value in found["environ"].items()])
         and (found["environment"] is None or _has(found["environment"], ENVIRONMENT))

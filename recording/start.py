@@ -22,6 +22,8 @@ from faber_ledger.runs.active import active_run
 from faber_ledger.runs.active_file import check_active_folder, name_active_run
 from faber_ledger.runs.clients import SeenClient, seen_client
 from faber_ledger.runs.clone import kept_folder, takeover_lock_path, writer_of
+from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.private_files import make_below
 from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.run import RUNS, Run, new_run
 
@@ -84,7 +86,7 @@ def lock_takeover(root: str) -> RunLock | None:
     if path is None:
         return None
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        make_below(common_directory(root) or "", os.path.dirname(path))
     except OSError as error:
         hint = "check the permissions of the git directory"
         raise NotWritable(f"cannot write {path}: {error.strerror}", hint=hint) from error

@@ -14,9 +14,8 @@ from faber_ledger.ledger.clock import event_id, seconds_of
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.clients import client_of_process
+from faber_ledger.runs.clients import client_of_process, note_answer
 from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.kept import kept_run
 from faber_ledger.runs.run import find_run
 
 TYPE_CHECKING = False
@@ -113,7 +112,11 @@ def _root_of_session(root: str, of_session: str, run_id: str) -> str | None:
     """
     if of_session != root and find_run(of_session, run_id).is_recorded():
         return of_session
-    return root if find_run(root, run_id).is_recorded() or kept_run(root, run_id) is not None else None
+    if find_run(root, run_id).is_recorded():
+        return root
+    from faber_ledger.runs.kept import kept_run  # only where the work tree lacks the run
+
+    return root if kept_run(root, run_id) is not None else None
 
 
 def _is_same(one: str, other: str) -> bool:
@@ -123,11 +126,11 @@ def _is_same(one: str, other: str) -> bool:
 # Which session
 
 
-def is_repeated(view: View, caller: Caller, delivery: Delivery) -> bool:
+def is_repeated(view: View, caller: Caller, delivery: Delivery, sha256: str) -> bool:
     """Return whether a delivery repeats the client's last one, as happens when its hooks are installed twice.
 
     That is: same hook, same bytes, less than 30 seconds ago from the same process; less than 2 seconds ago where one of
-    the two calls names no process, and for a PreCompact.
+    the two calls names no process, and for a PreCompact. `sha256` is what versions up to 0.1.1 recorded of the bytes.
     """
     last = view.last_delivery(caller["client"])
     if last is None:
@@ -138,13 +141,21 @@ def is_repeated(view: View, caller: Caller, delivery: Delivery) -> bool:
     seconds = REPEAT_SECONDS_OF_ONE_PROCESS if is_long else REPEAT_SECONDS
     is_like_it = (
         before["hook"] == delivery["hook"]
-        and before["digest"] == delivery["digest"]
+        and before["digest"] in (delivery["digest"], sha256)
+        and before["digest"] != ""
         and sessions.may_be_same(before["pid"], delivery["pid"])
     )
     if not is_like_it:
         return False
     at = seconds_of(recorded["at"])  # checked last, since parsing a time is expensive
     return at is not None and abs(caller["at"] - at) < seconds
+
+
+def is_first_answer(call: Call, root: str, at: float) -> bool:
+    """Return whether no equal delivery was answered just now, where the log cannot say so; note that this one is."""
+    is_long = call.pid is not None and call.hook != "PreCompact"
+    seconds = REPEAT_SECONDS_OF_ONE_PROCESS if is_long else REPEAT_SECONDS
+    return note_answer(root, call.client, f"{call.hook} {call.sha256} {call.pid}", at, seconds=seconds)
 
 
 def find_session(view: View, caller: Caller, seen: SeenClient | None) -> str | None:

@@ -21,5 +21,23 @@ def _is_tracked(path: str) -> bool | None:
 
 
 # Every reader and writer of a ledger file needs the answer, also those that know no run, and `ledger` must not import
-# git: so it has this one setting, and whoever imports any module of `runs` has set it.
+# git: so it has these settings, and whoever imports any module of `runs` has set it.
 faber_ledger.ledger.tracking_query = _is_tracked
+
+
+def _private_stem(path: str) -> str | None:
+    from faber_ledger.runs.ledger_notes import ledger_stem  # it imports `ledger`
+
+    return ledger_stem(path)
+
+
+faber_ledger.ledger.private_stem = _private_stem
+
+
+def _file_mode(path: str) -> int:
+    from faber_ledger.runs.private_files import file_mode  # it imports `ledger`
+
+    return file_mode(path)
+
+
+faber_ledger.ledger.private_mode = _file_mode

@@ -17,7 +17,6 @@ from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, S
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active_file import claim_run, read_active_files, read_claim, read_put_back
 from faber_ledger.runs.git import GitQuery, is_tracked, other_roots, work_tree_of
-from faber_ledger.runs.kept import kept_run
 from faber_ledger.runs.run import ACTIVE_FILES, find_run, is_run_id
 
 TYPE_CHECKING = False
@@ -264,7 +263,7 @@ def _decide_without_file(root: str, claim: Name | None, reason: str) -> ActiveRu
     if not is_run_id(word.run_id):
         return none
     run = find_run(root, word.run_id)
-    if not run.is_recorded() and not kept_run(root, word.run_id):
+    if not run.is_recorded() and _kept_run(root, word.run_id) is None:
         return none
     listed = GitQuery(["ls-files", "-t", "--", *ACTIVE_FILES], root).answer()
     if listed is None or any([not line.startswith("S ") for line in listed.splitlines()]):
@@ -277,6 +276,12 @@ def _decide_without_file(root: str, claim: Name | None, reason: str) -> ActiveRu
     return ActiveRun(root, [word], word, is_put_back=True) if is_put_back else none
 
 
+def _kept_run(root: str, run_id: str) -> Run | None:
+    from faber_ledger.runs.kept import kept_run  # only where the work tree lacks a run
+
+    return kept_run(root, run_id)
+
+
 def _is_in_conflict(run: Run) -> bool:
     paths = [run.shown(path) for path in run.required_paths]
     return bool(GitQuery(["ls-files", "-u", "--", *paths], run.root).answer_bytes())
@@ -284,18 +289,19 @@ def _is_in_conflict(run: Run) -> bool:
 
 def shown_line(run_id: str) -> str:
     """Return the line for user and agent about a run that is shown, not used."""
-    return (
-        f"the FABER run {run_id} came with git and was never used in this clone, so nothing is recorded on it;"
-        f" `faber-ledger run resume {run_id}` makes it active here"
-    )
+    what = f"the FABER run {run_id} came with git and was never used in this clone, so nothing is recorded on it"
+    return f"{what}; `faber-ledger run resume {run_id}` makes it active here" if is_run_id(run_id) else what
 
 
 def other_active_run(root: str, run_id: str) -> tuple[str, str | None] | None:
-    """Return the run other than `run_id` that this work tree is working on, and its status (None if unreadable)."""
+    """Return the run other than `run_id` that this work tree is working on, and its status.
+
+    The status is `MISSING` if no such run is here, None if its state cannot be read.
+    """
     active = active_run(root)
     if active.run_id is None or active.run_id == run_id or not active.is_worked_on:
         return None
-    return active.run_id, active.status if isinstance(active.status, str) and active.status != MISSING else None
+    return active.run_id, active.status if isinstance(active.status, str) else None
 
 
 def claim_if_active(root: str, active: ActiveRun, run_id: str, warn: Callable[[str], None]) -> None:
@@ -347,9 +353,9 @@ def check_not_claimed_elsewhere(root: str, run_id: str, command: str) -> None:
     """
     elsewhere = claimed_in_worktree(root, run_id)
     if elsewhere is not None:
-        from shlex import quote  # only for the hint
+        from faber_ledger.files.text import quote_word  # only for the hint
 
-        hint = f"run `cd {quote(elsewhere)} && faber-ledger {command}`"
+        hint = f"run `cd {quote_word(elsewhere)} && faber-ledger {command}`"
         raise LedgerError(f"the run {run_id} is active in {elsewhere}", hint=hint)
 
 
@@ -393,7 +399,7 @@ def _status(root: str, run_id: str) -> object:
         run = find_run(root, run_id)
     except InvalidRunId:
         return MISSING
-    here = run if run.is_recorded() else kept_run(root, run.run_id)
+    here = run if run.is_recorded() else _kept_run(root, run.run_id)
     if here is None:
         return MISSING
     if here.is_kept:
@@ -401,9 +407,9 @@ def _status(root: str, run_id: str) -> object:
 
         bring_copy_up_to_date(run)
     try:
-        return state_file.read_state(here).value.get("status")
+        return state_file.look_at_state(here, state_file.LARGEST_TO_ASK).value.get("status")
     except (StateInvalid, StateMissing):
-        backup = state_file.read_backup(here)
+        backup = state_file.read_backup(here, state_file.LARGEST_TO_ASK)
         return backup[1].value.get("status") if backup else None
     except LedgerError:
         return None

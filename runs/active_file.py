@@ -6,7 +6,6 @@ name it (`put_back.py`). Which of these names holds is decided in `active.py`.
 
 from __future__ import annotations
 
-import errno
 import os
 
 from faber_ledger.files.untrusted import FileRefused, append_line, folder_around, open_regular
@@ -20,7 +19,6 @@ CLAIM_BYTES = 4096
 PUT_BACK_FILE = "faber-ledger-put-back"  # beside the claim
 MOST_NAMES = 20  # that a put-back wrote are remembered, the newest
 ACTIVE_FILE_BYTES = 512  # more than any run's id has
-TEMPORARY_ERRORS = (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
 
 
 class Name:
@@ -40,7 +38,7 @@ def read_active_files(root: str, claim: Name | None) -> tuple[list[Name], list[s
 
     White space around a name, CRLF, a missing newline and a byte-order mark are tolerated; an empty or unreadable file
     counts as none (END, Step 1). The claim stands in for a file that the system cannot read at the moment
-    (`TEMPORARY_ERRORS`). Of a longer line the beginning is returned, which is not a run's id.
+    (`_is_temporary`). Of a longer line the beginning is returned, which is not a run's id.
     """
     names: list[Name] = []
     problems: list[str] = []
@@ -53,7 +51,7 @@ def read_active_files(root: str, claim: Name | None) -> tuple[list[Name], list[s
         except FileNotFoundError:
             continue
         except OSError as error:
-            if claim is not None and error.errno in TEMPORARY_ERRORS:
+            if claim is not None and _is_temporary(error):
                 return [claim], problems
             problems.append(f"{file} cannot be read: {error.strerror}")
             continue
@@ -64,6 +62,12 @@ def read_active_files(root: str, claim: Name | None) -> tuple[list[Name], list[s
         if run_id:
             names.append(Name(run_id, at, file))
     return names, problems
+
+
+def _is_temporary(error: OSError) -> bool:
+    from errno import EIO, EMFILE, ENFILE, ENOMEM, ENOSPC  # rarely needed
+
+    return error.errno in (EIO, EMFILE, ENFILE, ENOMEM, ENOSPC)
 
 
 def first_line(content: bytes) -> str:
@@ -317,11 +321,11 @@ def remember_use(root: str, run_id: str) -> None:
     folder, base = project_folder(root), common_directory(root)
     if folder is None or base is None or run_id in _used_runs(root):
         return
-    from faber_ledger.runs.clone import make_below
+    from faber_ledger.runs.private_files import make_below
 
     try:
         make_below(base, folder, durable=False)  # not git's own directory
-        append_line(os.path.join(folder, USED_FILE), run_id, mode=0o600)
+        append_line(os.path.join(folder, USED_FILE), run_id)
     except OSError:
         pass  # the run's log says so too once something is recorded on it
 

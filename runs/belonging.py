@@ -62,7 +62,7 @@ def _newest_branch(root: str, run_id: str) -> str | None:
 
 def _branch_in_state(root: str, run_id: str) -> object:
     try:
-        return branch_name(state_file.read_state(run_here(root, run_id)).value)
+        return branch_name(state_file.look_at_state(run_here(root, run_id), state_file.LARGEST_TO_ASK).value)
     except LedgerError:
         return None
 

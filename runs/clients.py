@@ -1,9 +1,11 @@
 """What this clone has seen of its clients: two small files per client session id, below the git directory.
 
 One says since when a client is known here, the other which run its newest session is on (DECISIONS 37). They are two
-because each is replaced whole, without a lock: a delivery cannot undo what another one says of the session. Nothing is
-kept without git, or in a project that has no `.fractary` folder; and of each client for 30 days after its last
-delivery. Whatever is read is checked: a git directory, too, can be a copy of somebody else's, with links in it.
+because each is replaced whole, without a lock: a delivery cannot undo what another one says of the session. Beside
+them an empty file for each delivery that was answered and is in no log keeps an equal one from being answered again
+(`note_answer`). Nothing is kept without git, or in a project that has no `.fractary` folder; and of each client for 30
+days after its last delivery. Whatever is read is checked: a git directory, too, can be a copy of somebody else's, with
+links in it.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.plain_json import dumps, loads
-from faber_ledger.runs.clone import clients_folder, is_behind_link, make_below
+from faber_ledger.runs.clone import clients_folder
 from faber_ledger.runs.git import common_directory, older_folder, other_roots
+from faber_ledger.runs.private_files import is_behind_link, make_below
 from faber_ledger.runs.run import is_run_id
 
 TYPE_CHECKING = False
@@ -35,6 +38,7 @@ HEARD = (
     ("pid", TEXT, True),
     ("first_at", TIME, False),
     ("last_at", TIME, False),
+    ("plugin_at", TIME, True),
 )
 SESSION = (
     ("client", TEXT, False),
@@ -48,9 +52,9 @@ SESSION_ENDING = ".session"  # of the second file's name
 class SeenClient:
     """What this clone has seen of a client; times are in seconds since 1970.
 
-    `pid` is its newest process that is known. `run_id` is the run of its newest session, `root` the project in the work
-    tree of this clone that the session began in, and `session_at` when the client came to that run; all None if it has
-    had no session here.
+    `pid` is its newest process that is known, `plugin_at` when a plugin's hook made a delivery of it last. `run_id` is
+    the run of its newest session, `root` the project in the work tree of this clone that the session began in, and
+    `session_at` when the client came to that run; all None if it has had no session here.
     """
 
     def __init__(
@@ -62,6 +66,7 @@ class SeenClient:
         run_id: str | None = None,
         root: str | None = None,
         session_at: float | None = None,
+        plugin_at: float | None = None,
     ) -> None:
         self.client = client
         self.pid = pid
@@ -70,11 +75,12 @@ class SeenClient:
         self.run_id = run_id
         self.root = root
         self.session_at = session_at
+        self.plugin_at = plugin_at
 
 
 def seen_client(root: str, client: str | None) -> SeenClient | None:
     """Return what this clone has seen of a client so far; None if it is not known here."""
-    path = _path(root, client)
+    path = client_path(root, client)
     if path is None:
         return None
     older = _older_path(root, path)
@@ -92,14 +98,14 @@ def seen_client(root: str, client: str | None) -> SeenClient | None:
 
 
 def note_delivery(
-    root: str, client: str | None, pid: str | None, at: float, *, is_end: bool = False
+    root: str, client: str | None, pid: str | None, at: float, *, is_end: bool = False, is_from_plugin: bool = False
 ) -> SeenClient | None:
-    """Note that a client has made a delivery, and return what was known of it before.
+    """Note that a client has made a delivery, by the hook of a plugin or not, and return what was known of it before.
 
     An end alone makes no client known: a client that only lists its plugins sends one, twice where the hooks are
     installed twice.
     """
-    path = _path(root, client)
+    path = client_path(root, client)
     if path is None or client is None:
         return None
     before = seen_client(root, client)
@@ -111,18 +117,42 @@ def note_delivery(
     if before is None:
         for folder in filter(None, (path, _older_path(root, path))):
             _sweep(os.path.dirname(folder), at)
-    _write_heard(root, path, before, client, pid, at)
+    _write_heard(root, path, before, client, pid, at, is_from_plugin=is_from_plugin)
     return before
 
 
 def note_session(root: str, client: str | None, pid: str | None, run_id: str, at: float) -> None:
     """Note that a client's newest session is on a run, since `at`, in the work tree of `root`."""
-    path = _path(root, client)
+    path = client_path(root, client)
     if path is None or client is None:
         return
     _write_heard(root, path, seen_client(root, client), client, pid, at)
     session = {"client": client, "run_id": run_id, "root": os.path.abspath(root), "session_at": at}
     _write(root, path + SESSION_ENDING, session)
+
+
+def note_answer(root: str, client: str | None, delivery: str, at: float, *, seconds: int) -> bool:
+    """Note that a client's delivery is answered though nothing is recorded of it; return whether it is the first time.
+
+    An answer that is `seconds` old counts no more. Where nothing is kept, each time is the first.
+    """
+    path = client_path(root, client)
+    if path is None:
+        return True
+    path = f"{path}.{sha256(delivery.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        before = _changed_at(path)
+        if before is not None and abs(at - before) < seconds:
+            return False
+    except OSError:
+        return True
+    try:
+        os.utime(path, (at, at), follow_symlinks=False)  # of the delivery, which may have waited
+    except OSError:
+        pass
+    return True
 
 
 def client_of_process(root: str, pid: str | None, client: str | None) -> SeenClient | None:
@@ -140,13 +170,20 @@ def client_of_process(root: str, pid: str | None, client: str | None) -> SeenCli
     return seen_client(root, newest["client"]) if newest is not None else None
 
 
+def last_plugin_delivery(root: str) -> float | None:
+    """Return when the hook of a plugin made a delivery last in this clone; None if none is known."""
+    folder = _folder(root)
+    found = [_read(os.path.join(folder, name), HEARD) for name in _names(folder) if _is_own(name)] if folder else []
+    return max([one["plugin_at"] for one in found if one is not None and one["plugin_at"] is not None], default=None)
+
+
 def _folder(root: str) -> str | None:
     """Return the folder of the files; None without git, and if a link is in its place."""
     folder, base = clients_folder(root), common_directory(root)
     return None if folder is None or base is None or is_behind_link(folder, base) else folder
 
 
-def _path(root: str, client: str | None) -> str | None:
+def client_path(root: str, client: str | None) -> str | None:
     """Return the path of a client's first file, whose name no client can choose; None where nothing is kept."""
     folder = _folder(root)
     if folder is None or not client or not os.path.isdir(os.path.join(root, ".fractary")):
@@ -186,9 +223,9 @@ def _read(path: str, members: tuple[tuple[str, tuple[type, ...], bool], ...]) ->
         return None
     if not isinstance(found, dict):
         return None
-    if not all([name in found and _has(found[name], kinds, may) for name, kinds, may in members]):
+    if not all([_has(found.get(name), kinds, may) for name, kinds, may in members]):
         return None
-    return {name: found[name] for name, _, _ in members}
+    return {name: found.get(name) for name, _, _ in members}
 
 
 def _has(value: Any, kinds: tuple[type, ...], may_be_null: bool) -> bool:
@@ -197,11 +234,22 @@ def _has(value: Any, kinds: tuple[type, ...], may_be_null: bool) -> bool:
     return type(value) in kinds and (kinds == TEXT or 0 <= value < LATEST)
 
 
-def _write_heard(root: str, path: str, before: SeenClient | None, client: str, pid: str | None, at: float) -> None:
+def _write_heard(
+    root: str,
+    path: str,
+    before: SeenClient | None,
+    client: str,
+    pid: str | None,
+    at: float,
+    *,
+    is_from_plugin: bool = False,
+) -> None:
     """Write what is known of a client after a delivery of it, or a command in it."""
     first_at, last_at = (at, at) if before is None else (before.first_at, max(at, before.last_at))
     pid = pid if pid or before is None else before.pid
-    _write(root, path, {"client": client, "pid": pid, "first_at": first_at, "last_at": last_at})
+    plugin_at = at if is_from_plugin else before.plugin_at if before is not None else None
+    heard = {"client": client, "pid": pid, "first_at": first_at, "last_at": last_at}
+    _write(root, path, heard if plugin_at is None else {**heard, "plugin_at": plugin_at})
 
 
 def _write(root: str, path: str, members: dict[str, Any]) -> None:

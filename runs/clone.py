@@ -1,25 +1,38 @@
 """What this clone keeps of its runs below the common git directory, where no checkout, clean or commit reaches.
 
-In `.git/faber-ledger/`: `runs/` has each run's mirror, a copy of its `state.json` and its kept summaries, `spool/` the
+In `.git/faber-ledger/`: `runs/` has each run's mirror, what redactions from elsewhere have removed of it
+(`unaccepted.py`), a copy of its `state.json` and its kept summaries, `spool/` the
 deliveries that wait, `clients/` what was seen of each client, `doctor/` the copies that `doctor --fix` makes, `writer`
-the id of this clone, `run-list.json` what `run list` printed, `set-up-checked` is there once a hook has looked whether
-`init` was run in this clone; and there are the locks of what a clone does once.
+the id of this clone, `key` its key, `run-list.json` what `run list` printed, `set-up-checked` is there once a hook has
+looked whether `init` was run in this clone; and there are the locks of what a clone does once.
 
 Of a project in a folder below the repository's top, `runs/`, `spool/`, `clients/` and the lists are in a folder of its
 own, `projects/<key>/` (`project_key`). Earlier versions kept them together with those of the repository's other
 projects: what is there of a run counts as this project's while the work tree has the run, and the project at the top
 does not (`is_of_project`). `older_place.py` moves it when the run is next written.
+
+Without git there are `spool/`, `ledgers/` and `doctor/` in `$XDG_STATE_HOME/faber-ledger/<key>/`, where the
+key is the SHA-256 of the project's real path. `ledgers/` has notes of writers at work and of ledgers that were judged,
+and unfinished recoveries; with git it is in the work tree's own git directory, as is `tracked`, what git has said of
+the artifacts (`tracked.py`).
 """
 
 from __future__ import annotations
 
-import errno
 import os
 
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
-from faber_ledger.ledger import whole_file
+from faber_ledger.ledger import RECOVERED_ENDING, whole_file
 from faber_ledger.ledger.errors import InvalidRunId
-from faber_ledger.runs.git import clone_folder, common_directory, older_folder, project_folder, work_tree_of
+from faber_ledger.runs.git import (
+    clone_folder,
+    common_directory,
+    older_folder,
+    project_folder,
+    work_tree_of,
+)
+from faber_ledger.runs.ledger_notes import ledger_stem
+from faber_ledger.runs.private_files import is_behind_link, make_below, state_folder
 from faber_ledger.runs.run import (
     ATTRIBUTES_FILE,
     LARGEST_STATE,
@@ -37,6 +50,11 @@ SET_UP_CHECKED = "set-up-checked"
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
+
+
+def private_folder(root: str) -> str:
+    """Return the folder of what this program keeps of a project in this clone, which may not exist."""
+    return project_folder(root) or state_folder(root)
 
 
 def kept_folder(root: str, run_id: str) -> str | None:
@@ -127,24 +145,28 @@ def read_state_copy(run: Run) -> bytes | None:
         return None
 
 
-def spools_folder(root: str) -> str | None:
-    """Return the folder that has the waiting deliveries of the run `a/b` in `a/b/`; None without git."""
-    folder = project_folder(root)
-    return os.path.join(folder, "spool") if folder else None
+def spools_folder(root: str) -> str:
+    """Return the folder that has the waiting deliveries of the run `a/b` in `a/b/`."""
+    return os.path.join(private_folder(root), "spool")
 
 
 def spool_path(run: Run) -> str:
-    """Return the folder of a run's waiting deliveries; without git it is in the run's own folder."""
-    folder = spools_folder(run.root)
-    if folder is None:
-        return os.path.join(run.directory, run.spool_name)
-    path, older = os.path.join(folder, *run.run_id.split("/")), older_spool_path(run)
+    """Return the folder of a run's waiting deliveries."""
+    path, older = os.path.join(spools_folder(run.root), *run.run_id.split("/")), older_spool_path(run)
     return older if older is not None and not os.path.isdir(path) else path
 
 
 def older_spool_path(run: Run) -> str | None:
     """Return the folder in which an earlier version kept a run's waiting deliveries, if it is there."""
     return _older_place(run.root, "spool", run.run_id, "")
+
+
+def spool_left_in_run(run: Run) -> str | None:
+    """Return the folder in which 0.1 kept a run's waiting deliveries without git, if it is there; None with git."""
+    if project_folder(run.root) is not None:
+        return None
+    path = os.path.join(run.directory, run.spool_name)
+    return path if os.path.isdir(path) and not os.path.islink(path) else None
 
 
 def clients_folder(root: str) -> str | None:
@@ -156,10 +178,10 @@ def clients_folder(root: str) -> str | None:
 def doctor_folders(root: str) -> list[str]:
     """Return the folders in which `doctor --fix` keeps copies of what it changes, the one to use first.
 
-    The last is for projects without git.
+    The last is where 0.1 kept those of a project without git.
     """
-    folder = clone_folder(root)
-    return [*([os.path.join(folder, "doctor")] if folder else []), os.path.join(root, *LOGS.split("/"), "doctor")]
+    folder = clone_folder(root) or state_folder(root)
+    return [os.path.join(folder, "doctor"), os.path.join(root, *LOGS.split("/"), "doctor")]
 
 
 def cleanup_lock_path(root: str) -> str | None:
@@ -186,45 +208,11 @@ def registry_without_main(root: str) -> str | None:
     return os.path.join(folder, "worktrees.json") if folder else None
 
 
-def make_kept_folder(run: Run, folder: str) -> None:
-    """Make a folder below git's directory, or below the run's own without git; raises OSError.
-
-    The git directory and the run's folder themselves are not made: they are missing if the project is renamed under a
-    running hook. No link is followed, since it may lead anywhere.
-    """
-    make_below(common_directory(run.root) or run.directory, folder)
-
-
-def make_below(base: str, folder: str, *, durable: bool = True) -> None:
-    """Make a folder and those between it and `base`, which is not made; raises OSError, as where one is a link."""
-    if is_behind_link(folder, base):
-        raise OSError(f"{folder} is a link, or behind one")
-    missing = []
-    while not os.path.isdir(folder):
-        if not folder.startswith(os.path.join(base, "")):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), base)
-        missing.append(folder)
-        folder = os.path.dirname(folder)
-    for folder in reversed(missing):
-        try:
-            os.mkdir(folder)
-        except FileExistsError:
-            continue  # another process has made it
-        if durable:
-            whole_file.sync_directory(os.path.dirname(folder))
-
-
-def is_behind_link(folder: str, base: str) -> bool:
-    """Return whether a folder, or one between it and `base`, is a link, which may lead anywhere."""
-    while len(folder) > len(base):
-        if os.path.islink(folder):
-            return True
-        folder = os.path.dirname(folder)
-    return False
-
-
 def writer_of(root: str) -> str:
-    """Return the random id of this clone (32 hex digits); the first use makes it, where git never tracks it."""
+    """Return the random id of this clone (32 hex digits); the first use makes it, where git never tracks it.
+
+    Without git it is in the project, since it is no secret and has to stay the same where the project is renamed.
+    """
     folder = clone_folder(root)
     path = os.path.join(folder or os.path.join(root, ".fractary", "faber"), "writer")
     known = _read_writer(path)
@@ -235,8 +223,12 @@ def writer_of(root: str) -> str:
     made = os.urandom(16).hex()
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
+        # Not the parents: a project renamed at this moment is not made again.
         try:
-            os.mkdir(os.path.dirname(path))  # not its parents: a project renamed at this moment is not made again
+            if folder is not None:
+                make_below(os.path.dirname(folder), folder, durable=False)
+            else:
+                os.mkdir(os.path.dirname(path))
         except FileExistsError:
             pass  # as nearly always; or another first hook was faster
         whole_file.write(temporary, f"{made}\n".encode(), durable=False)
@@ -270,15 +262,15 @@ def note_set_up_checked(root: str) -> bool:
     try:
         if folder is None:
             return False
-        os.makedirs(folder, exist_ok=True)
-        os.close(os.open(os.path.join(folder, SET_UP_CHECKED), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        make_below(os.path.dirname(folder), folder, durable=False)
+        os.close(os.open(os.path.join(folder, SET_UP_CHECKED), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError:
         return False
     return True
 
 
 def known_writer(root: str) -> str | None:
-    """Return this clone's id if it has one; without git there is none that is known to be this clone's."""
+    """Return this clone's id if it has one; without git none is known to be this clone's, since it may be copied."""
     folder = clone_folder(root)
     return _read_writer(os.path.join(folder, "writer")) if folder else None
 
@@ -295,13 +287,23 @@ def _read_writer(path: str) -> str | None:
 
 
 def is_recovery_due(run: Run) -> bool:
-    """Return whether a journal is beside a run's log, or a recovery of it that was killed before its last step."""
-    return os.path.lexists(run.journal_path) or is_recovery(run.recovered_path)
+    """Return whether a journal is beside a run's log, or a recovery of it was killed before its last step."""
+    return os.path.lexists(run.journal_path) or os.path.isfile(recovered_path(run) or "") or is_older_recovery(run)
 
 
-def is_recovery(path: str) -> bool:
-    """Return whether an unfinished recovery made the file at `path`; what git tracks came with a commit."""
-    if not os.path.isfile(path):
+def recovered_path(run: Run) -> str | None:
+    """Return the path of an unfinished recovery of a run's log; None for a kept run, which is never recovered."""
+    stem = ledger_stem(run.ledger_path)
+    return stem + RECOVERED_ENDING if stem is not None else None
+
+
+def is_older_recovery(run: Run) -> bool:
+    """Return whether 0.1 left the result of an unfinished recovery beside a run's log; `recover` looks at its worth.
+
+    What git tracks came with a commit.
+    """
+    path = run.recovered_path
+    if not os.path.isfile(path) or os.path.islink(path):
         return False
     from faber_ledger.runs.git import is_tracked  # only after a kill, or with such a file in a commit
 

@@ -7,7 +7,7 @@ import os
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.clone import is_empty, is_recovery, mirror_path
+from faber_ledger.runs.clone import is_empty, is_older_recovery, mirror_path, recovered_path
 from faber_ledger.runs.git import GitQuery, other_roots, work_tree_of
 from faber_ledger.runs.run import find_run
 
@@ -24,11 +24,12 @@ LARGEST = 1 << 30  # bytes
 FILE = "the file alone"
 JOURNAL = "the file with its journal"
 RECOVERY = "an earlier recovery"
+OLDER_RECOVERY = "an earlier recovery by 0.1"
 MIRROR = "the mirror"
 HEAD = "the last commit"
 INDEX = "the index"
 WORK_TREE = "another work tree"
-ALL = (FILE, JOURNAL, RECOVERY, MIRROR, HEAD, INDEX, WORK_TREE)
+ALL = (FILE, JOURNAL, RECOVERY, OLDER_RECOVERY, MIRROR, HEAD, INDEX, WORK_TREE)
 REVISIONS = {HEAD: "HEAD:", INDEX: ":"}
 
 
@@ -68,8 +69,11 @@ def copies_of(run: Run, names: Collection[str] = ALL) -> Iterator[Copy]:
         yield Copy(FILE, run, run.ledger_path)
     if JOURNAL in names and is_file and os.path.lexists(run.journal_path):
         yield Copy(JOURNAL, run, run.ledger_path)
-    if RECOVERY in names and is_recovery(run.recovered_path) and not os.path.islink(run.recovered_path):
-        yield Copy(RECOVERY, run, run.recovered_path)
+    recovered = recovered_path(run) if RECOVERY in names else None
+    if recovered is not None and os.path.isfile(recovered):
+        yield Copy(RECOVERY, run, recovered)
+    if RECOVERY in names and is_older_recovery(run):
+        yield Copy(OLDER_RECOVERY, run, run.recovered_path)
     mirror = mirror_with_events(run) if MIRROR in names else None
     if mirror is not None:
         yield Copy(MIRROR, run, mirror)

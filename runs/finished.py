@@ -6,20 +6,24 @@ merged run. It is in this clone's mirror alone, until `seal RUN`, or the next ev
 
 from __future__ import annotations
 
+import os
+
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import blocks_of
+from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import is_recovery_due
 from faber_ledger.runs.copies import is_as_in_head
 from faber_ledger.runs.kept import kept_run
 from faber_ledger.runs.run_log import open_log
+from faber_ledger.runs.united import read_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from faber_ledger.files.json_text import JsonText
+    from faber_ledger.ledger.log import Log
     from faber_ledger.runs.run import Run
 
 
@@ -45,13 +49,13 @@ def bring_up_to_date(kept: Run, run: Run, state: JsonText, warn: Callable[[str],
     caller holds the locks of both. Raises as `open_log`, and LedgerError and sqlite3.Error if the two logs cannot be
     united.
     """
-    with Log.read(run.ledger_path) as log, open_log(kept, warn) as opened:
+    with read_file(run) as log, open_log(kept, warn) as opened:
         if log.heads() != opened.log.heads():
             from faber_ledger.ledger.union import missing_rows  # as after a pull
 
             opened.insert_rows(lambda known: missing_rows(known, log), log.connection)
         opened.commit()
-        is_shown = state_write.KnownState(state).shows(log)
+        is_shown = os.path.lexists(run.backup_path) and _is_shown(state_write.KnownState(state), log)
     if is_shown:
         state_write.remove_backup(run)
     try:
@@ -59,3 +63,8 @@ def bring_up_to_date(kept: Run, run: Run, state: JsonText, warn: Callable[[str],
     except LedgerError:
         shown = {}
     state_write.copy_state(run, state.with_members(shown).encode(), warn)
+
+
+def _is_shown(state: state_write.KnownState, log: Log) -> bool:
+    """Return whether a state has the blocks of a log, which is folded where others wrote its checkpoint."""
+    return state.shows(log) if log.has_own_checkpoint else state.texts == state_write.texts_of(fold(log.stream()))

@@ -11,6 +11,7 @@ import os
 import time
 
 from faber_ledger.ledger.canonical import sha256, without_surrogates
+from faber_ledger.ledger.deadline import time_left
 
 SECONDS = 2.0
 LIMIT = 1_000_000
@@ -21,6 +22,9 @@ QUIET = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
 }
+# A bare repository that came along as files has a configuration of its own, which may name programs.
+SAFE = ("-c", "safe.bareRepository=explicit")
+WITHOUT_MONITOR = ("-c", "core.fsmonitor=")  # which even `ls-files` would run
 FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE")
 
 
@@ -38,16 +42,15 @@ class GitQuery:
     ) -> None:
         """Start `git -C directory arguments`; without git, or above `limit` bytes, its answer is None.
 
-        `deadline` is that of `time_limit`; without one, git has two seconds. `content` is its standard input, written
-        while the answer is read: a pipe may hold no more than a page.
+        `deadline` is that of `time_limit`; without one, git has two seconds. A hook's own deadline holds too. `content`
+        is its standard input, written while the answer is read: a pipe may hold no more than a page.
         """
         self._pid = 0
         self._content = content
         self._limit = limit
         environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
         environment |= QUIET
-        # A bare repository that came along as files has a configuration of its own, which may name programs.
-        command = ["git", "-c", "safe.bareRepository=explicit", "-C", directory, *arguments]
+        command = ["git", *SAFE, *WITHOUT_MONITOR, "-C", directory, *arguments]
         self._deadline = time_limit(SECONDS) if deadline is None else deadline
         self._read, write = os.pipe()
         self._write: int | None = None
@@ -82,7 +85,7 @@ class GitQuery:
         pieces, size, is_late = [], 0, False
         try:
             while self._pid and size < self._limit:
-                left = self._deadline - time.monotonic()
+                left = time_left(self._deadline - time.monotonic())
                 writing = [] if self._write is None else [self._write]
                 ready = select.select([self._read], writing, [], left) if left > 0 else ([], [], [])
                 if not (ready[0] or ready[1]):
@@ -170,11 +173,27 @@ class WorkTree:
         files = [(os.path.join(admin, name), _line_of(os.path.join(admin, name, "gitdir"))) for name in names]
         return [os.path.dirname(os.path.normpath(os.path.join(folder, text))) for folder, text in files if text]
 
+    def top_with(self, branch: str) -> str | None:
+        """Return the top of the clone's other work tree that has a branch checked out, even if its folder is gone."""
+        admin = os.path.join(self.common, "worktrees")
+        try:
+            owns = [os.path.join(admin, name) for name in sorted(os.listdir(admin))]
+        except OSError:
+            owns = []
+        for own in [self.common, *owns]:
+            if own != self.own and _line_of(os.path.join(own, "HEAD")) == f"ref: refs/heads/{branch}":
+                link = _line_of(os.path.join(own, "gitdir")) or ""
+                return os.path.dirname(os.path.normpath(os.path.join(own, link))) if link else self.main
+        return None
+
     def other_tops(self) -> list[str]:
         """List the tops of the clone's other work trees that exist, the main one first."""
         tops = [*([self.main] if self.main and self.main != self.top else []), *self.linked_tops()]
         here = os.path.realpath(self.top) if tops else ""
-        return [top for top in tops if os.path.lexists(os.path.join(top, ".git")) and os.path.realpath(top) != here]
+        there = [top for top in tops if os.path.lexists(os.path.join(top, ".git")) and os.path.realpath(top) != here]
+        strangers = [(top, stranger_at(top, os.path.join(top, ".git"))) for top in there]
+        unused_tops.update({top: stranger for top, stranger in strangers if stranger is not None})
+        return [top for top, stranger in strangers if stranger is None]
 
 
 _known: dict[str, WorkTree] = {}  # by the folder that was asked about
@@ -183,14 +202,16 @@ _known: dict[str, WorkTree] = {}  # by the folder that was asked about
 def work_tree_of(folder: str) -> WorkTree | None:
     """Return the work tree that a folder lies in, read from git's files without running git; None without git.
 
-    Git's directory is looked for once per folder and process. `forget_work_trees` is for the commands that make, move
-    or remove work trees.
+    A work tree of another user is none, as for git itself, nor is one whose `.git` file names another's git directory;
+    `unused_tops` has it.
+    Git's directory is looked for once per work tree and process. `forget_work_trees` is for the commands that make,
+    move or remove work trees.
     """
     known = _known.get(folder)
     if known is None:
         known = _find_work_tree(folder)
         if known is not None:
-            _known[folder] = known
+            _known[folder] = _known[known.top] = known
     return known
 
 
@@ -214,19 +235,96 @@ def project_key(root: str) -> str:
 def forget_work_trees() -> None:
     """Look for git's directories again from now on."""
     _known.clear()
+    unused_tops.clear()
     _keys.clear()
+
+
+unused_tops: dict[str, str] = {}  # work trees that are not used: what in each belongs to another user, or work tree
+
+
+def stranger_at(folder: str, *inside: str) -> str | None:
+    """Return which of a folder and these paths belongs to another user, as git sees it; None if the user trusts it.
+
+    It is read from the files; the user's git is asked for its `safe.directory` only where an owner differs.
+    """
+    if not hasattr(os, "geteuid"):
+        return None
+    user = os.geteuid()
+    for path in (folder, *inside):
+        try:
+            owner = os.stat(path).st_uid if path is folder else os.lstat(path).st_uid
+        except OSError:
+            continue  # it is not there, or nobody can use it
+        if owner != user and not (_is_of_sudo(owner) or _is_called_safe(folder)):
+            return path
+    return None
+
+
+def _is_of_sudo(owner: int) -> bool:
+    """Return whether the user is root and was `owner` before `sudo`; `SUDO_UID` means nothing to anybody else."""
+    return os.geteuid() == 0 and os.environ.get("SUDO_UID", "") == str(owner)
+
+
+def _is_called_safe(folder: str) -> bool:
+    """Return whether `safe.directory` names a folder, or the work tree that it is in, or all.
+
+    It counts in the system's and the user's configuration alone: a repository's own would name itself.
+    """
+    folders = {os.path.realpath(at) for at in (folder, top_above(folder) or folder)}
+    is_safe = False
+    for named in _safe_directories():
+        if named.endswith("/*"):  # all below a folder
+            below = os.path.join(os.path.realpath(named[:-2]), "")
+            is_safe = is_safe or any([at.startswith(below) for at in folders])
+        else:  # an empty value takes back what came before
+            is_named = named == "*" or (os.path.isabs(named) and os.path.realpath(named) in folders)
+            is_safe = named != "" and (is_safe or is_named)
+    return is_safe
+
+
+_safe: list[str] = []
+
+
+def _safe_directories() -> list[str]:
+    """List what `safe.directory` names in the system's and the user's configuration; git is asked once."""
+    if not _safe:
+        question = ["config", "--null", "--show-scope", "--type=path", "--get-all", "safe.directory"]
+        words = (GitQuery(question, os.sep).answer_bytes() or b"").split(b"\0")
+        scopes = zip(words[::2], words[1::2], strict=False)
+        _safe.extend(["", *[os.fsdecode(value) for scope, value in scopes if scope in (b"system", b"global")]])
+    return _safe
 
 
 def _find_work_tree(folder: str) -> WorkTree | None:
     top = top_above(folder)
-    if top is None:
-        return None
-    own = os.path.join(top, ".git")
+    if top is None or top in _known:
+        return _known[top] if top is not None else None
+    own = link = os.path.join(top, ".git")
+    if os.path.islink(link):
+        own = os.path.realpath(link)
     if os.path.isfile(own):
         own = os.path.normpath(os.path.join(top, (_line_of(own) or "").removeprefix("gitdir:").strip()))
     shared = _line_of(os.path.join(own, "commondir"))
     common = os.path.normpath(os.path.join(own, shared)) if shared else own
+    stranger = stranger_at(top, link) if own is link else stranger_at(top, link, own) or _other_tree(top, own, common)
+    if stranger is not None:
+        unused_tops[top] = stranger
+        return None
     return WorkTree(top, own, common) if os.path.isdir(common) else None
+
+
+def _other_tree(top: str, own: str, common: str) -> str | None:
+    """Return the work tree that the git directory named by a `.git` file or link is of, if it is not the one at `top`.
+
+    An archive may bring such a file, and would get what this user's clone keeps. One that was moved is gone from there.
+    """
+    if own != common:
+        named = os.path.dirname(_line_of(os.path.join(own, "gitdir")) or "")
+    else:
+        said = read_config(common, "core", "worktree")
+        main = os.path.dirname(own) if os.path.basename(own) == ".git" else top
+        named = os.path.join(own, said) if said else main
+    return named if os.path.isdir(named) and os.path.realpath(named) != os.path.realpath(top) else None
 
 
 def top_above(folder: str) -> str | None:
@@ -249,6 +347,66 @@ def branch_of(root: str) -> str | None:
     kind, _, branch = ((_line_of(os.path.join(tree.own, "HEAD")) if tree else None) or "").partition("refs/heads/")
     # Where references are in tables, the file names a branch that cannot exist.
     return without_surrogates(branch) or None if kind == "ref: " and branch != ".invalid" else None
+
+
+STOPPED = {  # what each operation leaves in a work tree's git directory while it waits for the user
+    "rebase-merge": "rebase",
+    os.path.join("rebase-apply", "applying"): "am",
+    "rebase-apply": "rebase",
+    "MERGE_HEAD": "merge",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+    "BISECT_LOG": "bisect",
+}
+
+
+def stopped_command(tree: WorkTree) -> str | None:
+    """Return the git command that has stopped in a work tree and waits for the user; None if none has left a trace."""
+    found = [command for name, command in STOPPED.items() if os.path.exists(os.path.join(tree.own, name))]
+    return found[0] if found else None
+
+
+def places_of_branch(root: str, name: str) -> list[str]:
+    """Return where a clone has a branch, by git's own files: an empty text for its own, else the names of remotes.
+
+    As if it were its own where that is not known: where git keeps its references in tables, or has very many of them.
+    """
+    tree = work_tree_of(root)
+    if tree is None or os.path.isdir(os.path.join(tree.common, "reftable")):
+        return [""]
+    remotes = os.path.join(tree.common, "refs", "remotes")
+    try:
+        with open(os.path.join(tree.common, "packed-refs"), "rb") as file:
+            packed = file.read(LIMIT)
+    except OSError:
+        packed = b""
+    named = {line.partition(b" ")[2] for line in packed.splitlines()}
+    if os.fsencode(f"refs/heads/{name}") in named or os.path.isfile(os.path.join(tree.common, "refs", "heads", name)):
+        return [""]
+    of_remotes = {ref.split(b"/")[2] for ref in named if ref.startswith(b"refs/remotes/")}
+    with_it = {remote for remote in of_remotes if b"refs/remotes/%b/%b" % (remote, os.fsencode(name)) in named}
+    try:
+        loose = os.listdir(remotes)
+    except OSError:
+        loose = []
+    with_it |= {os.fsencode(remote) for remote in loose if os.path.isfile(os.path.join(remotes, remote, name))}
+    return [""] if len(packed) == LIMIT else sorted(map(os.fsdecode, with_it))
+
+
+def has_remotes(common: str) -> bool:
+    """Return whether a git directory's own `config` names a remote; without running git."""
+    try:
+        with open(os.path.join(common, "config"), "rb") as file:
+            return b"[remote " in file.read(LIMIT)
+    except OSError:
+        return False
+
+
+def is_plain(name: str) -> bool:
+    """Return whether a branch's name may stand in a command; git also allows `$(…)`, and by a push a first `-`."""
+    return name[:1].isalnum() and all(
+        [letter.isascii() and (letter.isalnum() or letter in "._/@+#-") for letter in name]
+    )
 
 
 REMOTES = ("upstream", "origin")  # in this order, then by name: in a fork, pull requests go to `upstream`
@@ -312,12 +470,46 @@ def is_git_at_work(root: str) -> bool:
     return tree is not None and os.path.lexists(os.path.join(tree.own, "index.lock"))
 
 
-def _line_of(path: str) -> str | None:
+def read_config(common: str, section: str, name: str) -> str | None:
+    """Return the last value of a setting in a git directory's own `config`, in lower case; None if it is not there.
+
+    Without running git, which a hook would wait for: includes are not followed.
+    """
     try:
-        with open(path, "rb") as file:
-            return os.fsdecode(file.read(4096)).strip() or None
+        descriptor = os.open(os.path.join(common, "config"), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError:
         return None
+    try:
+        text = os.read(descriptor, LIMIT).decode("utf-8", "replace").lower()
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    found, is_inside = None, False
+    for line in text.splitlines() if name in text else ():
+        head, bracket, rest = line.partition("]")
+        if bracket and head.lstrip().startswith("["):
+            is_inside = head.strip(" \t[") == section
+        else:
+            rest = line
+        key, _, value = rest.partition("=")
+        if is_inside and key.strip() == name:
+            found = value.partition("#")[0].partition(";")[0].strip().strip('"') or "true"
+    return found
+
+
+def _line_of(path: str) -> str | None:
+    """Return the text of a file of git's; None if there is none. A pipe in its place is never waited for."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except OSError:
+        return None
+    try:
+        return os.fsdecode(os.read(descriptor, 4096)).strip() or None
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def is_tracked(path: str) -> bool | None:

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from faber_ledger.ledger.command_errors import GitFailed
+from faber_ledger.runs.git import SAFE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -44,9 +45,8 @@ def git(*arguments: str, at: str | None = None, content: bytes | None = None, wi
     """
     done = run_git(*arguments, at=at, content=content, without=without)
     if done.returncode:
-        raise GitFailed(
-            f"`git {arguments[0]}` failed: {complaint(done)}", hint="see what `git status` says, and run it again"
-        )
+        name = next(word for word in arguments if not word.startswith("-"))
+        raise GitFailed(f"`git {name}` failed: {complaint(done)}", hint="see what `git status` says, and run it again")
     return done.stdout
 
 
@@ -60,7 +60,7 @@ def run_git(
         if seconds == NO_TIME_LEFT:
             raise subprocess.TimeoutExpired("git", NO_TIME_LEFT)
         return subprocess.run(
-            ["git", *arguments],
+            ["git", *SAFE, *arguments],
             cwd=at,
             env={**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
             input=b"" if content is None else content,

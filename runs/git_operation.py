@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from faber_ledger.runs.git import work_tree_of
+from faber_ledger.runs.git import stopped_command, work_tree_of
 from faber_ledger.runs.git_command import run_git
 
 MERGE, REBASE, PICK = "merge", "rebase", "pick"
@@ -26,11 +26,9 @@ def stopped_operation(root: str) -> Operation:
     """Return the operation that has stopped; PICK if none has left a trace."""
     tree = work_tree_of(root)
     own = tree.own if tree else ""
-    if os.path.isdir(os.path.join(own, "rebase-merge")):
-        return Operation(REBASE, _commit("REBASE_HEAD", root))
-    if os.path.isdir(os.path.join(own, "rebase-apply")):
-        is_am = os.path.exists(os.path.join(own, "rebase-apply", "applying"))
-        return Operation(PICK if is_am else REBASE, _commit("REBASE_HEAD", root))
+    command = stopped_command(tree) if tree else None
+    if command in ("rebase", "am"):
+        return Operation(REBASE if command == "rebase" else PICK, _commit("REBASE_HEAD", root))
     merged = _commit("MERGE_HEAD", root)
     if merged is not None or os.path.exists(os.path.join(own, "SQUASH_MSG")):
         return Operation(MERGE, merged)

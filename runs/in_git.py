@@ -14,7 +14,7 @@ from faber_ledger.ledger.file import MAX_VALUE_BYTES, UNREADABLE, check_schema, 
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.copies import runs_in_other_work_trees
-from faber_ledger.runs.git import DEFAULTS, GitQuery, branch_of, time_limit, work_tree_of
+from faber_ledger.runs.git import DEFAULTS, GitQuery, branch_of, is_plain, time_limit, work_tree_of
 from faber_ledger.runs.run import LAYOUTS, find_run, run_at
 
 TYPE_CHECKING = False
@@ -309,7 +309,7 @@ class GitSurvey:
     # How git is asked
 
     def _ask(self, *arguments: str, limit: int = LARGEST, content: bytes = b"") -> GitQuery:
-        command = ["-c", "core.fsmonitor=", "--literal-pathspecs", *arguments]
+        command = ["--literal-pathspecs", *arguments]
         return GitQuery(command, self.root, deadline=self._deadline, limit=limit, content=content)
 
     def _blob(self, commit: str | None, path: str) -> str | None:
@@ -340,13 +340,6 @@ class GitSurvey:
                 return None
             found |= events
         return found
-
-
-def is_plain(name: str) -> bool:
-    """Return whether a branch's name may stand in a command; git also allows `$(…)`, and by a push a first `-`."""
-    return name[:1].isalnum() and all(
-        [letter.isascii() and (letter.isalnum() or letter in "._/@+#-") for letter in name]
-    )
 
 
 def _folders_of_runs() -> set[str]:
@@ -385,6 +378,8 @@ def _events_of_mirror(run: Run) -> set[str]:
 
 def _events_of_content(content: bytes) -> set[str] | None:
     """Return the ids of the events of a ledger that git has; None if it is not one."""
+    if not content:
+        return set()  # as a writer that was killed at its first event leaves it
     connection = sqlite3.connect(":memory:", isolation_level=None)
     try:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 
 from faber_ledger.files.untrusted import FileRefused, append_line, read_regular
-from faber_ledger.runs.clone import is_behind_link, kept_folder
+from faber_ledger.runs.clone import kept_folder
 from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.private_files import is_behind_link
 from faber_ledger.runs.run import ALONE, Run, find_run
 
 LARGEST_NOTE = 4 * 1024 * 1024
@@ -42,14 +43,15 @@ def run_here(root: str, run_id: str) -> Run:
 
 
 def note_alone(run: Run, ids: list[str]) -> None:
-    """Note which events were recorded on a kept run alone: no git command has taken them out of a ledger.
+    """Note which events were recorded in a run's mirror alone: no git command has taken them out of a ledger.
 
     Events that leaving the run out of a branch (`one_sided.py`) took out of the one ledger that had them count, too.
     The note stays when a ledger has got them, since the ledgers of other work trees may not. It may be lost: then they
     are reported as rolled back.
     """
     try:
-        append_line(os.path.join(run.directory, ALONE), "\n".join(ids), mode=0o600)
+        path = os.path.join(kept_folder(run.root, run.run_id) or run.directory, ALONE)
+        append_line(path, "\n".join(ids))
     except OSError:
         pass
 

@@ -9,7 +9,8 @@ import os
 
 from faber_ledger.files.untrusted import FileRefused, read_text
 from faber_ledger.ledger import whole_file
-from faber_ledger.runs.clone import kept_folder, make_kept_folder
+from faber_ledger.runs.clone import kept_folder
+from faber_ledger.runs.private_files import make_kept_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ MAX_BYTES = 24_000  # bytes: what is recorded of a summary has at most 6,000 cha
 
 
 def keep_summary(run: Run, event_id: str, text: str) -> None:
-    """Write a summary that only its owner can read, and remove the run's oldest ones; raises OSError.
+    """Write a summary, as private as all files of ours, and remove the run's oldest ones; raises OSError.
 
     Without git nothing is written: a later `git add` would add it.
     """
@@ -31,7 +32,7 @@ def keep_summary(run: Run, event_id: str, text: str) -> None:
     if folder is None:
         return
     make_kept_folder(run, folder)
-    whole_file.put(os.path.join(folder, PREFIX + event_id), text.encode(), mode=0o600)
+    whole_file.put(os.path.join(folder, PREFIX + event_id), text.encode(), mode=whole_file.OWN)
     for path in list(summary_paths(run).values())[:-MAX_KEPT]:
         whole_file.remove(path)
 
@@ -59,9 +60,14 @@ def read_summary(path: str) -> str | None:
 def remove_redacted_summaries(run: Run, log: Log) -> list[str]:
     """Remove the summaries of events that the log has redacted, and all others of the same text; return their paths.
 
+    Those that a redaction from elsewhere names stay until it is accepted, and nobody is given them. Raises as
+    `Log.read`.
     A compaction that waited in the spool may have been delivered twice: then one of the two files has no event.
     """
-    kept = summary_paths(run)
+    from faber_ledger.runs.unaccepted import kept_ids  # only after a redaction
+
+    waiting = kept_ids(run)
+    kept = {name: path for name, path in summary_paths(run).items() if name not in waiting}
     question = "SELECT 1 FROM event WHERE id = ? AND payload IS NULL"
     # A killed process may have left `ID.tmp`, or that with its process id, of which it had written a part.
     gone = {

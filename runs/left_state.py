@@ -75,7 +75,7 @@ def refresh_runs_here(root: str) -> list[Run]:
 
 def _is_at_work(run: Run) -> bool:
     try:
-        return state_file.read_state(run).value.get("status") in ACTIVE
+        return state_file.look_at_state(run).value.get("status") in ACTIVE
     except LedgerError:
         return True  # nothing is known of it
 

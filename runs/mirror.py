@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.ledger.deadline import time_left
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked
 from faber_ledger.ledger.file import DURABLE, is_busy, sqlite3
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import ROW
-from faber_ledger.runs.clone import make_kept_folder, mirror_path
+from faber_ledger.ledger.whole_file import OWN, make_private
+from faber_ledger.runs.clone import mirror_path
+from faber_ledger.runs.git import clone_folder
+from faber_ledger.runs.private_files import make_kept_folder, set_folder_mode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-VACUUM_MILLISECONDS = 10_000
+VACUUM_SECONDS = 10.0
 # Another work tree's append takes milliseconds, and what a longer one holds up is united later.
 MIRROR_BUSY_SECONDS = 0.5
 
@@ -58,6 +62,15 @@ class Mirror:
         return log
 
     def _open_file(self, busy_seconds: float) -> Log:
+        """Open the mirror's file, which SQLite would make readable for everybody; 0.1 let it."""
+        try:
+            if os.stat(self.path).st_mode & 0o177:
+                make_private(self.path, self._run.ledger_path)
+                set_folder_mode(clone_folder(self._run.root) or "")
+        except FileNotFoundError:
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), OWN)
+            make_private(descriptor, self._run.ledger_path)
+            os.close(descriptor)
         # It need not survive a power cut: it is there for what git does, and the log itself is durable.
         return Log.open(self.path, synchronous="OFF", busy_seconds=busy_seconds)
 
@@ -103,7 +116,9 @@ class Mirror:
             if self.log is not None:
                 return False
             from faber_ledger.ledger.union import write_union
+            from faber_ledger.runs.unaccepted import keep_back_from
 
+            keep_back_from(self._run, [path])
             # Its events are sound, and only what the file says of itself is wrong: written again, it fits.
             write_union([path], path)
             return True
@@ -190,5 +205,5 @@ def strip_file(log: Log, gone: Collection[str]) -> None:
         strip_in_place(log.connection, gone)
         log.commit()
         log.connection.execute(f"PRAGMA synchronous = {DURABLE}")
-        log.connection.execute(f"PRAGMA busy_timeout = {VACUUM_MILLISECONDS}")
+        log.connection.execute(f"PRAGMA busy_timeout = {1000 * time_left(VACUUM_SECONDS):.0f}")
         log.connection.execute("VACUUM")

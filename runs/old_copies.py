@@ -10,7 +10,7 @@ import os
 from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
 from faber_ledger.ledger.whole_file import OURS
-from faber_ledger.runs.clone import doctor_folders, mirror_path, read_state_copy, state_copy_path
+from faber_ledger.runs.clone import doctor_folders, mirror_path, read_state_copy, recovered_path, state_copy_path
 from faber_ledger.runs.git import older_folder, project_folder
 from faber_ledger.runs.kept_summaries import remove_redacted_summaries
 from faber_ledger.runs.run import (
@@ -48,6 +48,8 @@ def old_copies(run: Run) -> list[str]:
     if run.is_kept:
         beside = [find_run(run.root, run.run_id)]  # git leaves what it ignores
     found = [path for one in (run, *beside) for path in _copies_of(one)]
+    recovered = recovered_path(run)
+    found += [recovered] if recovered is not None and os.path.lexists(recovered) else []
     return found + _outdated_state(run) + [path for path in doctor_copies(run.root) if _is_of(path, run)]
 
 

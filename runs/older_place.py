@@ -12,8 +12,10 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.union import remove_database, write_union
 from faber_ledger.runs.active_file import take_over_claim
-from faber_ledger.runs.clone import make_kept_folder, older_kept_folder, older_spool_path, spools_folder
+from faber_ledger.runs.clone import older_kept_folder, older_spool_path, spools_folder
+from faber_ledger.runs.private_files import make_kept_folder
 from faber_ledger.runs.run import LEDGER, kept_runs_folder
+from faber_ledger.runs.unaccepted import keep_back_from
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ def _move_mirror(run: Run) -> None:
     make_kept_folder(run, folder)
     ledgers = [path for path in (os.path.join(folder, LEDGER), os.path.join(older, LEDGER)) if os.path.isfile(path)]
     if all([os.path.getsize(path) for path in ledgers]):
+        keep_back_from(run, ledgers)
         write_union(ledgers, os.path.join(folder, LEDGER))
     _move_files(older, folder)
     remove_database(os.path.join(older, LEDGER))  # the last step: until then all is done again after a kill

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from faber_ledger.ledger.union import Check
     from faber_ledger.runs.run import Run
 
 
@@ -84,9 +83,7 @@ class LeftOut(NamedTuple):
     state_blob: str | None
 
 
-def leave_out(
-    run: Run, conflicts: list[Conflict], operation: Operation, check: Check, warn: Callable[[str], None]
-) -> LeftOut:
+def leave_out(run: Run, conflicts: list[Conflict], operation: Operation, warn: Callable[[str], None]) -> LeftOut:
     """Remove a run's files from index and work tree, once its events are in the mirror or in a commit.
 
     `conflicts` are those of the run. Hooks go on with it below the git directory. Raises LedgerError: the files stay.
@@ -96,7 +93,7 @@ def leave_out(
     os.makedirs(run.directory, exist_ok=True)
     with RunLock(run.lock_path):
         commit = _commit_with_all(run, own.get(LEDGER), operation)
-        events = 0 if commit is not None else _copy_to_mirror(run, own.get(LEDGER), check, warn)
+        events = 0 if commit is not None else _copy_to_mirror(run, own.get(LEDGER), warn)
         state_blob = _keep_state(run, own.get(STATE), operation)
         listed = git("ls-files", "-z", "--", *run.tracked_paths, at=run.root).split(b"\0")
         paths = sorted({os.fsdecode(path) for path in listed if path})
@@ -122,7 +119,7 @@ def _commit_with_all(run: Run, conflict: Conflict | None, operation: Operation) 
     return commit if commit is not None and blob == found == _blob(run, commit, run.ledger_path) else None
 
 
-def _copy_to_mirror(run: Run, conflict: Conflict | None, check: Check, warn: Callable[[str], None]) -> int:
+def _copy_to_mirror(run: Run, conflict: Conflict | None, warn: Callable[[str], None]) -> int:
     """Copy the events of both sides, and of the file, to the mirror, and return their number; raises NotWritable."""
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         if is_recovery_due(run):
@@ -131,7 +128,9 @@ def _copy_to_mirror(run: Run, conflict: Conflict | None, check: Check, warn: Cal
         if not sources:
             return 0
         alone = _events_of_file_alone(run, sources)
-        events = write_union(sources, run.ledger_path, check)
+        united = write_union(sources, run.ledger_path, adopts=True)
+        for line in united.lines_left_out():
+            warn(line)
     with open_log(run, warn, compare=True) as opened:
         opened.commit()
         heads = opened.log.heads()
@@ -141,7 +140,7 @@ def _copy_to_mirror(run: Run, conflict: Conflict | None, check: Check, warn: Cal
     kept = kept_run(run.root, run.run_id)
     if kept is not None and alone:
         note_alone(kept, sorted(alone))
-    return events
+    return united.count
 
 
 def _events_of_file_alone(run: Run, sources: list[str]) -> set[str]:

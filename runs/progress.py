@@ -59,17 +59,17 @@ def branch_name(state: dict[str, Any]) -> object:
 
 def phase_statuses(state: dict[str, Any]) -> dict[str, str]:
     """Return each phase's status, in the order frame, architect, build, evaluate, release, then the others."""
-    found = {name: phase.get("status") for name, phase in _phases(state).items()}
+    found = {name: phase.get("status") for name, phase in phase_states(state).items()}
     ordered = [*(name for name in PHASES if name in found), *(name for name in found if name not in PHASES)]
     return {name: status for name in ordered if isinstance(status := found[name], str)}
 
 
 def phase_state(state: dict[str, Any], name: str | None) -> dict[str, Any]:
     """Return the object that a state has for a phase; an empty one if it has none."""
-    return _phases(state).get(name or "", {})
+    return phase_states(state).get(name or "", {})
 
 
-def _phases(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def phase_states(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the phases by name: real states have them as a list of objects or as an object keyed by phase."""
     phases = state.get("phases")
     if isinstance(phases, dict):
@@ -87,6 +87,63 @@ def _phases(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def phases_completed(state: dict[str, Any]) -> list[str]:
     """Return the phases whose status is completed (END, Step 4)."""
     return [name for name, status in phase_statuses(state).items() if status == "completed"]
+
+
+def done_steps(state: dict[str, Any], phase: str | None) -> set[str]:
+    """Return the names of a phase's steps that its object says are done, without the phase before a colon."""
+    of_phase = phase_state(state, phase)
+    lists = [of_phase.get("completed_steps"), of_phase.get("completed_step_ids")]
+    named = [name for names in lists if isinstance(names, list) for name in names if isinstance(name, str)]
+    named += [name for name, step in _steps(of_phase) if step.get("status") in DONE]
+    return {name.removeprefix(f"{phase}:") for name in named}
+
+
+def _steps(of_phase: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the steps that a state has in a phase's object: a list of objects, or an object keyed by step."""
+    steps = of_phase.get("steps")
+    if isinstance(steps, dict):
+        return [(name, step) for name, step in steps.items() if isinstance(step, dict)]
+    listed = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+    named = [(_text(step, "id") or _text(step, "step_id") or _text(step, "name"), step) for step in listed]
+    return [(name, step) for name, step in named if name]
+
+
+def newest_errors(state: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what went wrong last, each as `phase:step` and a message, both perhaps empty: at most two.
+
+    First the error of the step at which work resumes, or of its phase; then the newest of `errors`, if it is another.
+    """
+    point = resume_point(state)
+    phase, step = (point["phase"], point["step"]) if point else (current_phase(state), current_step(state))
+    of_phase = phase_state(state, phase)
+    of_step = dict(_steps(of_phase)).get(step or "", {})
+    errors = state.get("errors")
+    newest = errors[-1] if isinstance(errors, list) and errors else None
+    result = of_step.get("result") if of_step.get("status") in FAILED else None
+    own = error_message(of_step.get("error") or of_phase.get("error") or result)
+    other = error_message(newest) or error_message(state.get("last_error") or state.get("error"))
+    found = [(":".join([part for part in (phase, step) if part]), own)] if own else []
+    if other and other != own:
+        found.append((place_of_error(newest), other))
+    return found
+
+
+def place_of_error(error: object) -> str:
+    """Return the `phase:step` that one of a state's `errors` names, or what it names of it."""
+    named = [_text(error, "phase"), _text(error, "step") or _text(error, "step_id")]
+    return ":".join([part for part in named if part])
+
+
+def error_message(value: object) -> str:
+    """Return the message of an error: a text, or what an object calls it; an empty text if there is none."""
+    for _ in range(MOST_NESTED):
+        if isinstance(value, list):
+            value = value[-1] if value else None
+        elif isinstance(value, dict):
+            value = next((value[name] for name in MESSAGES if value.get(name)), None)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)  # a code
+    return value.strip() if isinstance(value, str) else ""
 
 
 def value_at(state: dict[str, Any], path: str) -> Any:
@@ -109,20 +166,35 @@ def value_at(state: dict[str, Any], path: str) -> Any:
 
 
 def resume_point(state: dict[str, Any]) -> ResumePoint | None:
-    """Return where work on a run resumes; None if there is nothing to resume."""
-    status, phase, step = state.get("status"), current_phase(state), current_step(state)
+    """Return where work on a run resumes; None if there is nothing to resume.
+
+    A state that names no current phase may have one that failed or is in progress, and the step in its phase alone.
+    """
+    status = state.get("status")
+    phase = current_phase(state) or _phase_at_work(state, "failed" if status == "failed" else "in_progress")
+    of_phase = phase_state(state, phase)
+    step = _step_in(state, phase) or _step_in(of_phase, phase)
     if status == "awaiting_feedback":
         point = _member(_member(state, "feedback_request"), "resume_point") or _member(state, "resume_point")
-        return {"phase": _text(point, "phase"), "step": _text(point, "step"), "mode": "after_feedback"}
+        if isinstance(point, str) and point:
+            phase, _, step = point.partition(":")
+        elif isinstance(point, dict) and point:
+            phase, step = _text(point, "phase"), _text(point, "step")
+        return {"phase": phase, "step": step or None, "mode": "after_feedback"}
     if status in ("in_progress", "paused"):
         return {"phase": phase, "step": step, "mode": "continue"}
     if status == "failed":
-        of_phase = phase_state(state, phase)
         failed = (_text(of_phase, "failed_step") or "").removeprefix(f"{phase}:") or _step_in(of_phase, phase)
         return {"phase": phase, "step": failed or step, "mode": "retry"}
     if status == "pending":
         return {"phase": "frame", "step": None, "mode": "start"}
     return None
+
+
+def _phase_at_work(state: dict[str, Any], status: str) -> str | None:
+    """Return the only phase with a status; None if there is none, or there are several."""
+    found = [name for name, one in phase_statuses(state).items() if one == status]
+    return found[0] if len(found) == 1 else None
 
 
 def _member(value: Any, name: str | None) -> Any:
@@ -143,6 +215,10 @@ def snapshot(state: dict[str, Any]) -> Snapshot:
     }
 
 
+DONE = ("completed", "done", "success", "skipped")
+FAILED = ("failed", "failure", "error")
+MESSAGES = ("message", "error", "errors", "reason", "code")
+MOST_NESTED = 4  # objects and lists around an error's message
 ACTIVE = ("in_progress", "paused", "awaiting_feedback")
 STATUSES = ("pending", *ACTIVE, "completed", "failed", "cancelled")
 FINISHED = ("completed", "cancelled")

@@ -113,12 +113,13 @@ def _project(
         state_write.refresh_copy(run, state.document, warn)
         return Reprojection(source, is_changed=source is not None)
     blocks = _fold_checked(opened.log)
-    if not (rebuild or source or opened.returned) and state.texts == state_write.texts_of(blocks):
+    texts = state_write.texts_of(blocks)
+    is_noted = opened.log.confirm_checkpoint(PROJECTOR, state_write.digest_of(texts))
+    if not (rebuild or source or opened.returned) and state.texts == texts:
         opened.commit()  # as after a change of the projector: without an event to add, the ledger keeps its bytes
         state_write.refresh_copy(run, state.document, warn)
         return Reprojection(None, is_changed=False)
-    texts = state_write.texts_of(blocks)
-    if not rebuild and opened.log.is_checkpoint(PROJECTOR, state_write.digest_of(texts)):
+    if not rebuild and is_noted:
         opened.commit()  # a state that is older than the log, as one that was restored
         changed = state_write.write_blocks(run, blocks, texts, warn=warn, known=None)
     else:

@@ -8,9 +8,9 @@ default branch has. The work tree goes on with its run by its claim, and by the 
 from __future__ import annotations
 
 import os
-import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
+from faber_ledger.files.text import quote_word
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
@@ -162,7 +162,7 @@ def _why_left(run: Run, files: list[str]) -> str:
         why, what = f"git knows no common commit of HEAD and {branch}", "fetch the history (`git fetch --unshallow`)"
     elif remotes := os.fsdecode(run_git("remote", at=run.root).stdout).splitlines():
         why = "the remote's default branch is not known here"  # as in a clone of a single branch
-        what = f"run `git remote set-branches {shlex.quote(remotes[0])} '*' && git fetch`"
+        what = f"run `git remote set-branches {quote_word(remotes[0])} '*' && git fetch`"
     else:
         why, what = "this repository has no remote", "once it has one"
     before = f"{what}, then" if branch or what.startswith("run") else f"{what},"

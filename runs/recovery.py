@@ -11,17 +11,20 @@ is refused is not played at all.
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import tempfile
 
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
-from faber_ledger.ledger.aside import copy_private
+from faber_ledger.ledger.aside import copy_private, free_name
 from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.journal import find_refusal, move_aside, refusal_error
-from faber_ledger.ledger.union import merge_rows, rows_of, write_union
+from faber_ledger.ledger.union import merge_rows, remove_database, write_union
 from faber_ledger.ledger.whole_file import move_into_place, remove
-from faber_ledger.runs.copies import FILE, HEAD, INDEX, JOURNAL, LARGEST, MIRROR, RECOVERY, copies_of
+from faber_ledger.runs.clone import is_older_recovery, recovered_path
+from faber_ledger.runs.copies import FILE, HEAD, INDEX, JOURNAL, LARGEST, MIRROR, OLDER_RECOVERY, RECOVERY, copies_of
+from faber_ledger.runs.ledger_notes import make_stems_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +52,9 @@ def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
             f"{run.shown(run.ledger_path)} is too large to be recovered",
             hint="move it aside and restore ledger.db from git, or from another machine",
         )
+    if is_older_recovery(run) and is_sound(run.ledger_path):
+        # It lies where a checkout can leave a file. Its events count only where the log is lost without them.
+        os.replace(run.recovered_path, free_name(run.recovered_path, BACKUP_ENDING))
     why = find_refusal(run.ledger_path)
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         names = [name for name in SOURCES if name != JOURNAL or why is None]
@@ -71,8 +77,10 @@ def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
             if os.path.isfile(path) and not os.path.islink(path):
                 remove(path + BACKUP_ENDING)  # a link there may lead anywhere
                 copy_private(path, path + BACKUP_ENDING)
+        recovered = recovered_path(run) or run.recovered_path
         if found:
-            write_union(list(found.values()), run.recovered_path)
+            make_stems_folder(recovered)
+            write_union(list(found.values()), recovered, keeps=found.get(MIRROR))
         elif os.path.lexists(run.ledger_path):
             os.unlink(run.ledger_path)  # killed in its very first transaction, it had no event yet
         # Before the union is put in place: a reader that finds both would play the journal into it.
@@ -80,15 +88,32 @@ def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
             os.unlink(run.journal_path)
         # A kill here leaves a file without its journal; the next writer finds the recovered file, and continues here.
         if found:
-            move_into_place(run.recovered_path, run.ledger_path)
+            _replace(run.ledger_path, recovered)
+        if OLDER_RECOVERY in written:
+            remove(run.recovered_path)
         return list(found)
 
 
+def _replace(path: str, recovered: str) -> None:
+    """Replace a log by its recovery, which may be on another disk, and remove that."""
+    temporary = path + ".tmp"
+    remove_database(temporary)
+    with open(recovered, "rb") as source, open(temporary, "xb") as target:
+        shutil.copyfileobj(source, target)
+        target.flush()
+        os.fsync(target.fileno())
+    move_into_place(temporary, path)
+    os.unlink(recovered)
+
+
 def is_sound(path: str) -> bool:
-    """Return whether a file is a log that can be read to its end, and each event matches its hash."""
+    """Return whether a file is a log that can be read to its end, and each event passes as it is."""
     try:
         with open_untrusted(path) as log:
-            return all(True for _ in merge_rows([rows_of(log)]))
+            passing = merge_rows([log])
+            for _ in passing:
+                pass
+            return not passing.dropped and not any([one.is_new for one in passing.refused])
     except (LedgerError, OSError, sqlite3.Error):
         return False
 

@@ -12,6 +12,7 @@ from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.errors import InvalidRunId
 from faber_ledger.ledger.whole_file import is_own_name
+from faber_ledger.runs.git import stranger_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,11 +48,16 @@ STATE_BACKUP = "state.backup.json"  # FABER's name for it (AGENT, RELOAD)
 UNFINISHED_ENDINGS = (".tmp", RECOVERED_ENDING, ".migrating")  # a killed writer leaves such files
 COPY_ENDINGS = (BACKUP_ENDING, *UNFINISHED_ENDINGS)
 
+ALONE = "recorded-alone"  # beside a run's mirror: the ids of the events that were recorded on it alone
+PLACE = "place"  # beside a run's mirror: the path of its state in the project, where it is not in `RUNS[0]`
+# What is beside a run's ledger or its mirror: names, and the beginnings of names.
+BESIDE = ("spool", ALONE, PLACE)
+BEGINNINGS = (LEDGER, LOCK, SETTINGS, STATE, STATE_BACKUP, METADATA)
+DEVICES = ("CON", "PRN", "AUX", "NUL", *[f"{port}{number}" for port in ("COM", "LPT") for number in range(1, 10)])
+
 LONGEST_ID = 255
 LONGEST_PATH = 4096
 LARGEST_STATE = 64 * 1024 * 1024
-ALONE = "recorded-alone"  # beside a run's mirror: the ids of the events that were recorded on it alone
-PLACE = "place"  # beside a run's mirror: the path of its state in the project, where it is not in `RUNS[0]`
 JOINING = dict.fromkeys(map(ord, "._-"))
 
 
@@ -186,16 +192,39 @@ def is_name(text: str) -> bool:
 
 
 def is_run_id(text: str) -> bool:
-    """Return whether a text is a run id: one to three names joined by `/`, at most 255 characters."""
+    """Return whether a text is a run id: one to three names joined by `/`, at most 255 characters.
+
+    No name but the first is that of a file that another run has, or its mirror: `a/ledger.db` is no run's.
+    """
     names = text.split("/")
-    return len(text) <= LONGEST_ID and len(names) <= 3 and all([is_name(name) for name in names])
+    return (
+        len(text) <= LONGEST_ID
+        and len(names) <= 3
+        and all([is_name(name) for name in names])
+        and not any([name.lower() in BESIDE or name.lower().startswith(BEGINNINGS) for name in names[1:]])
+    )
+
+
+def is_portable(run_id: str) -> bool:
+    """Return whether every system can have a folder for each name of a run id: Windows keeps some for devices."""
+    names = [name.partition(".")[0].upper() for name in run_id.split("/")]
+    return not any([name in DEVICES for name in names]) and "./" not in f"{run_id}/"
 
 
 def find_root(start: str) -> str:
-    """Return the project that a directory belongs to: the nearest ancestor with `.fractary` or `.git`, else itself."""
+    """Return the project that a directory belongs to: the nearest ancestor with `.fractary` or `.git`, else itself.
+
+    Raises ForeignProject if it belongs to another user and git would not use it either: he would say what the agent
+    reads, and get what is recorded.
+    """
     at = start = os.path.abspath(start)
     while True:
-        if os.path.isdir(os.path.join(at, ".fractary")) or os.path.lexists(os.path.join(at, ".git")):
+        ours, gits = os.path.join(at, ".fractary"), os.path.join(at, ".git")
+        if os.path.isdir(ours) or os.path.lexists(gits):
+            if (stranger := stranger_at(at, ours, gits)) is not None:
+                from faber_ledger.runs.ownership import foreign_project  # only in a folder of another user
+
+                raise foreign_project(at, stranger)
             return at
         above = os.path.dirname(at)
         if above == at:
@@ -219,7 +248,7 @@ def find_run(root: str, name: str) -> Run:
         raise InvalidRunId(
             f"{name!r:.80} is not a run id: one to three parts joined by `/`, each of letters, digits and `._-` and"
             " starting with a letter or digit, 255 characters in all",
-            hint=f"run `faber-ledger run list` to see the runs; the active one is named in {ACTIVE_FILES[0]}",
+            hint="run `faber-ledger run list` to see the runs",
         )
     run = _find_recorded(root, name) or _find_folder(root, name)
     if run is None:

@@ -133,6 +133,13 @@ MAX_BYTES = 1_048_576
 SLASH_COMMAND = r"/[A-Za-z0-9_-]{1,64}(?::[A-Za-z0-9_-]{1,64})?"
 
 
+def is_slash_command(text: str) -> bool:
+    """Return whether a text is a slash command, with arguments or without."""
+    import re  # most projects have none
+
+    return re.match(rf"{SLASH_COMMAND}(?: |$)", text) is not None
+
+
 def read_user_config() -> UserConfig:
     """Read the user's configuration; a malformed one counts as empty, and `problem` says why."""
     path = user_config_path()
@@ -154,6 +161,24 @@ def user_config_path() -> str:
     if not os.path.isabs(folder):
         folder = os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(folder, "faber-ledger", "config.json")
+
+
+def client_folder(root: str | None = None) -> str:
+    """Return the client's own folder of this user, which may not exist.
+
+    `CLAUDE_CONFIG_DIR` moves it, but not into the project `root`, whose settings can set the variable.
+    """
+    own = os.path.join(os.path.expanduser("~"), ".claude")
+    moved = os.environ.get("CLAUDE_CONFIG_DIR", "")
+    if root is None:
+        return moved or own
+    try:
+        inside = [os.path.join(one, "") for one in (root, os.path.realpath(root))]
+        places = [os.path.join(one, "") for one in (moved, os.path.realpath(moved))]
+    except (ValueError, OSError):
+        return own
+    is_projects = any([place.startswith(folder) for place in places for folder in inside])
+    return own if is_projects or not os.path.isabs(moved) else moved
 
 
 def places_in_plugins(relative: str, plugin_roots: list[str]) -> list[str]:

@@ -14,6 +14,7 @@ from faber_ledger.ledger.errors import (
     StateRefused,
 )
 from faber_ledger.projections.blocks import NAMES
+from faber_ledger.runs.progress import STATUSES
 from faber_ledger.runs.run import LARGEST_STATE
 
 TYPE_CHECKING = False
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 CORRECT = "Recovery:\n1. Correct the field in the file\n2. Restore it from git"
 LARGEST_METADATA = 1_048_576  # bytes of a `metadata.json`
+# Bytes of a state that is asked for its status or branch, to find out which run is meant: no time is watched yet.
+LARGEST_TO_ASK = 4 * 1024 * 1024
 
 
 def read_state(run: Run) -> JsonText:
@@ -34,6 +37,27 @@ def read_state(run: Run) -> JsonText:
     Raises StateMissing; StateInvalid if it is not a JSON object or is another run's; LedgerError if it is unreadable.
     """
     return parse_state(run, read_bytes(run))
+
+
+_looked_at: dict[str, JsonText] = {}  # by path; at most one, since it may be large
+
+
+def look_at_state(run: Run, limit: int = LARGEST_STATE) -> JsonText:
+    """Read a run's state, which the caller does not change; one that was just looked at is not decoded again.
+
+    Raises as `read_state`, and StateRefused for one of more than `limit` bytes.
+    """
+    content = read_bytes(run, limit=limit)
+    document = take_looked_at(run, content) or parse_state(run, content)
+    _looked_at[run.state_path] = document
+    return document
+
+
+def take_looked_at(run: Run, content: bytes) -> JsonText | None:
+    """Return the state that was looked at if it has this content; from now on the caller may change it."""
+    document = _looked_at.pop(run.state_path, None)
+    _looked_at.clear()
+    return document if document is not None and document.text.encode() == content else None
 
 
 def check_required(run: Run, state: dict[str, Any]) -> None:
@@ -59,6 +83,18 @@ def check_required(run: Run, state: dict[str, Any]) -> None:
             raise LedgerError(message, hint=hint, block=block)
 
 
+def check_status(run: Run, state: dict[str, Any]) -> None:
+    """Raise LedgerError if a state's status is none of those that a run may have (RECON, 0.1); none is not checked."""
+    status = state.get("status")
+    if status is not None and status not in STATUSES:
+        from faber_ledger.files.text import one_line  # a hook seldom reads a bad state
+
+        message, path = f"Invalid state status: {one_line(str(status), 80)}", run.shown(run.state_path)
+        recovery = f"Path: {path}\n\nRecovery:\n1. Set `status` to one of {', '.join(STATUSES)}"
+        hint = f"correct `status` in {path}: {', '.join(STATUSES)}"
+        raise LedgerError(message, hint=hint, block=f"❌ ERROR: {message}\n{recovery}")
+
+
 def workflow_id_of(run: Run, state: dict[str, Any]) -> Any:
     """Return the workflow id in a state; if it has none, the one in the run's `metadata.json`, or None."""
     if state.get("workflow_id") not in (None, ""):
@@ -74,21 +110,23 @@ def workflow_id_of(run: Run, state: dict[str, Any]) -> Any:
 def fields_missing(run: Run, names: tuple[str, ...]) -> tuple[str, str, str]:
     """Return message and hint for missing fields, and the block that is printed instead of both."""
     message = f"State file missing required fields ({', '.join(names)})"
-    path = run.shown(run.state_path)
+    path, backup = run.shown(run.state_path), choose_backup(run)
     recovery = f"Path: {path}\n\nRecovery:\n1. Add the missing fields to the file\n2. Restore it from git"
+    if os.path.exists(backup):
+        recovery += f"\n3. Take its backup {run.shown(backup)}: faber-ledger project {run.run_id} --restore"
     return message, f"add them to {path}", f"❌ ERROR: {message}\n{recovery}"
 
 
-def read_backup(run: Run) -> tuple[str, JsonText] | None:
+def read_backup(run: Run, limit: int = LARGEST_STATE) -> tuple[str, JsonText] | None:
     """Return the path and content of the first readable backup of a run's state, or None."""
-    return next(read_backups(run), None)
+    return next(read_backups(run, limit), None)
 
 
-def read_backups(run: Run) -> Iterator[tuple[str, JsonText]]:
+def read_backups(run: Run, limit: int = LARGEST_STATE) -> Iterator[tuple[str, JsonText]]:
     """Yield the path and content of each readable backup of a run's state."""
     for path in run.backup_paths:
         try:
-            yield path, parse_state(run, read_bytes(run, path))
+            yield path, parse_state(run, read_bytes(run, path, limit))
         except LedgerError:
             continue
 
@@ -98,24 +136,30 @@ def choose_backup(run: Run) -> str:
     return next((path for path in run.backup_paths if os.path.exists(path)), run.backup_path)
 
 
-def read_bytes(run: Run, path: str | None = None) -> bytes:
-    """Read the state or a backup, which may have come with the repository: no link, no pipe, not too large.
+def read_bytes(run: Run, path: str | None = None, limit: int = LARGEST_STATE) -> bytes:
+    """Read the state or a backup, which may have come with the repository: no link, no pipe, not above `limit` bytes.
 
     Raises StateMissing, StateInvalid, LedgerError.
     """
     path = path or run.state_path
     try:
-        return read_regular(path, LARGEST_STATE)
+        return read_regular(path, limit)
     except FileNotFoundError:
         raise StateMissing(f"the run {run.run_id} has no state.json", hint=way_back(run)) from None
     except FileTooLarge as error:
-        raise _invalid(run, f"it is larger than 64 MB ({error.size:,} bytes)", StateRefused) from error
+        raise _invalid(
+            run, f"it is larger than {limit // 1024 // 1024} MB ({error.size:,} bytes)", StateRefused
+        ) from error
     except FileRefused as error:
         what = "it is a link" if os.path.islink(path) else "it is not a regular file"
         raise _invalid(run, what, StateRefused) from error
     except OSError as error:
+        shown = run.shown(path)
         raise LedgerError(
-            f"cannot read {run.shown(run.state_path)}: {error.strerror}", hint="check the file's permissions"
+            f"cannot read {shown}: {error.strerror}",
+            hint="check the file's permissions",
+            block=f"❌ ERROR: Cannot read state file\nPath: {shown}\nError: {error.strerror}\n\n"
+            "Recovery:\n1. Check file permissions\n2. Make the file readable, then run the command again",
         ) from error
 
 
@@ -142,7 +186,23 @@ def way_back(run: Run) -> str:
         return (
             f"git ignores it in this project; run `faber-ledger run resume {run.run_id}` to write one from the ledger"
         )
-    return f"restore it from git, or write one from the ledger with `faber-ledger project {run.run_id}`"
+    return f"restore it from git{_or_write_one(run, 'write')}"
+
+
+def way_back_from_broken(run: Run) -> str:
+    """Return how to get a state back that cannot be read: from its backup if there is one, else from git."""
+    backup = choose_backup(run)
+    if os.path.exists(backup):
+        return f"take its backup {run.shown(backup)} with `faber-ledger project {run.run_id} --restore`"
+    return f"restore it from git{_or_write_one(run, 'move it aside and write')}"
+
+
+def _or_write_one(run: Run, how: str) -> str:
+    """Return the end of a hint: a state can be written from a log, if there is one."""
+    from faber_ledger.runs.copies import mirror_with_events  # only where a state is missing or broken
+
+    has_log = os.path.lexists(run.ledger_path) or mirror_with_events(run) is not None
+    return f", or {how} one from the ledger with `faber-ledger project {run.run_id}`" if has_log else ""
 
 
 def parse_state(run: Run, content: bytes) -> JsonText:
@@ -183,8 +243,7 @@ def _is_unmerged(run: Run, content: bytes) -> bool:
 
 
 def _invalid(run: Run, reason: str, kind: type[StateInvalid] = StateInvalid) -> StateInvalid:
-    hint = f"correct the file, or take its newest backup with `faber-ledger project {run.run_id} --restore`"
-    return kind(reason, path=run.shown(run.state_path), hint=hint)
+    return kind(reason, path=run.shown(run.state_path), hint=f"correct the file, or {way_back_from_broken(run)}")
 
 
 def _reason(error: ValueError, content: bytes) -> str:

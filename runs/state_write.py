@@ -6,7 +6,6 @@ digest of the blocks' texts.
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 
@@ -16,7 +15,7 @@ from faber_ledger.ledger.errors import StateNotWritten
 from faber_ledger.projections.blocks import blocks_of, is_named, text_of
 from faber_ledger.projections.fold import PROJECTOR
 from faber_ledger.runs.clone import keep_state, read_state_copy
-from faber_ledger.runs.state_file import parse_state, read_bytes, read_state
+from faber_ledger.runs.state_file import parse_state, read_bytes, read_state, take_looked_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,12 +40,10 @@ else:
         from hashlib import blake2b
 
 
-def read_known(run: Run, earlier: JsonText | None = None) -> KnownState:
-    """Read a run's state under its lock; raises as `read_state`. One that is as it was `earlier` is not decoded."""
+def read_known(run: Run) -> KnownState:
+    """Read a run's state under its lock; raises as `read_state`. One that was looked at just before is not decoded."""
     content = read_bytes(run)
-    if earlier is not None and earlier.text.encode() == content:
-        return KnownState(earlier)
-    return KnownState(parse_state(run, content))
+    return KnownState(take_looked_at(run, content) or parse_state(run, content))
 
 
 class KnownState:
@@ -214,7 +211,9 @@ def check_writable(run: Run, status: os.stat_result) -> None:
     The mode decides, since root may write any file.
     """
     if not status.st_mode & stat.S_IWUSR:
-        error = _not_written(run, os.strerror(errno.EACCES))
+        from errno import EACCES  # rarely needed
+
+        error = _not_written(run, os.strerror(EACCES))
         error.hint = f"run `chmod u+w {run.shown(run.state_path)}`, then `faber-ledger project {run.run_id}`"
         raise error
 
@@ -253,7 +252,8 @@ def _replace_if_unchanged(
         check_writable(run, like)
         whole_file.sweep(run.state_path)
         whole_file.write(temporary, after, like=like)
-        _check_written(run, temporary, members, texts or {})
+        is_clear = all(map(document.has_place, changed))  # only values in places that reading had shown were replaced
+        _check_written(run, temporary, after, {} if is_clear else members, texts or {})
         try:
             beside = whole_file.own_name(run.backup_path)
             whole_file.put(run.backup_path, before, like=like, durable=False, temporary=beside)
@@ -280,17 +280,19 @@ def _version(path: str) -> tuple[int, int, int]:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _check_written(run: Run, path: str, members: dict[str, Any], texts: dict[str, str]) -> None:
-    """Read back what was written (END, Step 6); raises StateNotWritten, and the old file stays."""
+def _check_written(run: Run, path: str, content: bytes, members: dict[str, Any], texts: dict[str, str]) -> None:
+    """Read back what was written (END, Step 6), decoded if there are `members` to look for; raises StateNotWritten."""
     try:
         with open(path, "rb") as file:
-            written = JsonText(file.read().decode(), tuple(texts))
-        verified = all(
-            [
-                texts.get(name, "") == written.text_of(name) or _is_shown(block, name, written.value)
-                for name, block in members.items()
-            ]
-        )
+            verified = file.read() == content
+        if verified and members:
+            written = JsonText(content.decode(), tuple(texts))
+            verified = all(
+                [
+                    texts.get(name, "") == written.text_of(name) or _is_shown(block, name, written.value)
+                    for name, block in members.items()
+                ]
+            )
     except (OSError, ValueError):
         verified = False
     if not verified:

@@ -12,6 +12,7 @@ from faber_ledger.ledger.errors import NotWritable
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.runs.clone import registry_lock_path, registry_without_main
 from faber_ledger.runs.git import WorkTree, work_tree_of
+from faber_ledger.runs.private_files import make_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def update(
         warn(f"{FILE} is not written: its folder in the main work tree is behind a link that leads out of it")
         return []
     try:
-        os.makedirs(os.path.dirname(lock), exist_ok=True)
+        make_below(os.path.dirname(os.path.dirname(lock)), os.path.dirname(lock), durable=False)
         with RunLock(lock):
             try:
                 rest, known = _document(path)

@@ -30,7 +30,7 @@ MASKS = [
     (re.compile(r"^session +machine +.*$", re.MULTILINE), "<the table's head>"),
     (re.compile(r"\b\d+ seconds?\b *"), "<seconds>"),  # with the padding of its column
     (re.compile(r"\b\d+ bytes\b|\b\d+\.\d KB\b"), "<size>"),  # a state contains the name of its folder
-    (re.compile(r"\b\d+ minutes? ago\b"), "<minutes> ago"),
+    (re.compile(r"\b(\d+ minutes? ago|just now)\b"), "<minutes> ago"),
     (re.compile(r"\b(linux|darwin)\b"), "<platform>"),
     # Git has 0.3 s to say it.
     (

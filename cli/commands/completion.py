@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from faber_ledger.cli.ui.output import say, tell
+from faber_ledger.cli.ui.output import say_lines, tell_lines
 
 NAME = "faber-ledger"
 VARIABLE = "_FABER_LEDGER_COMPLETE"
@@ -34,6 +34,6 @@ def completion(shell: str) -> None:
 
     script, app = get_completion_class(shell), click.get_current_context().find_root().command
     if script is not None:
-        tell(script(app, {}, NAME, VARIABLE).source().rstrip())
+        tell_lines(script(app, {}, NAME, VARIABLE).source().rstrip())
     if sys.stdout.isatty():
-        say(f"\nTo install it: {INSTALL[shell]}")
+        say_lines(f"\nTo install it: {INSTALL[shell]}")

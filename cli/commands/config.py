@@ -13,6 +13,7 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.context import reload
+from faber_ledger.context.plugins import list_installed
 from faber_ledger.context.selection import every_artifact
 from faber_ledger.context.workflow import lineage
 from faber_ledger.files.text import one_line
@@ -47,7 +48,7 @@ def config_show(run_id: str | None, as_json: bool) -> None:
     Exit codes: 0 shown, with its problems; 2 wrong usage; 10 no such run.
     """
     data = _read_configuration(find_root(os.getcwd()), run_id)
-    show(data, [" ".join(line.splitlines()) for line in _lines(data)], as_json=as_json)
+    show(data, _lines(data), as_json=as_json)
 
 
 def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
@@ -68,6 +69,7 @@ def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
             "exists": os.path.lexists(user["path"]),
             "plugin_roots": [{"path": path, "exists": os.path.isdir(path)} for path in user["plugin_roots"]],
             "commands": user["commands"],
+            "installed_plugins": list(dict.fromkeys([folder for folder, _, _ in list_installed(root)])),
         },
         "problems": [
             *([user["problem"]] if user["problem"] else []),
@@ -163,6 +165,8 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     yield f"User configuration: {user['path']}" + ("" if user["exists"] else " (does not exist)")
     for root in user["plugin_roots"]:
         yield f"  plugin root {root['path']}" + ("" if root["exists"] else " (does not exist)")
+    for folder in user["installed_plugins"]:
+        yield f"  of the client's plugins {folder}"
     for name, program in user["commands"].items():
         yield f"  command {name}: {' '.join(program)}"
     for problem in data["problems"]:

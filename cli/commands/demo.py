@@ -12,7 +12,7 @@ import click
 
 from faber_ledger.cli.demo.story import tell_story
 from faber_ledger.cli.ui import output
-from faber_ledger.cli.ui.output import json_option, say, show
+from faber_ledger.cli.ui.output import json_option, say_lines, show
 from faber_ledger.cli.ui.table import table
 from faber_ledger.ledger.command_errors import StepFailed
 from faber_ledger.ledger.errors import LedgerError
@@ -43,11 +43,11 @@ def demo(keep: bool, as_json: bool) -> None:
         raise LedgerError("the demo needs git, which is not on PATH", hint="install git, and run the command again")
     folder = os.path.realpath(tempfile.mkdtemp(prefix="faber-ledger-demo-"))
     try:
-        data = _play(folder, (lambda line: None) if as_json else output.tell)
+        data = _play(folder, (lambda line: None) if as_json else output.tell_lines)
         show(data | {"directory": folder if keep else None}, [], as_json=as_json)
     finally:
         if keep:
-            say(f"\nkept: both clones, in {folder}/laptop/myproject and {folder}/desktop/myproject")
+            say_lines(f"\nkept: both clones, in {folder}/laptop/myproject and {folder}/desktop/myproject")
         else:
             shutil.rmtree(folder, ignore_errors=True)
 

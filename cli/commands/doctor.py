@@ -115,9 +115,9 @@ def _lines(results: Results, *, fix: bool) -> Iterator[str]:
     for level in reversed(LEVELS[1:]):
         for name, findings in results.items():
             for finding in [one for one in findings if one.level == level]:
-                yield f"{level:<7}  {name}: {_one_line(finding.what)}"
+                yield f"{level:<7}  {name}: {finding.what}"
                 if finding.hint:
-                    yield f"         hint: {_one_line(finding.hint)}"
+                    yield f"         hint: {finding.hint}"
     for name, findings in results.items():
         if worst(findings) == "ok" and findings:
             yield f"{'ok':<7}  {name}: {'; '.join([one.what for one in findings])}"
@@ -133,11 +133,6 @@ def _lines(results: Results, *, fix: bool) -> Iterator[str]:
     yield f"{len(results)} checks: {', '.join(totals) or 'no problems'}"
     if not fix and list_fixes([one for found in results.values() for one in found]):
         yield "`faber-ledger doctor --fix --dry-run` shows what can be fixed here"
-
-
-def _one_line(text: str) -> str:
-    """Escape line ends, so that the name of a file forges no line."""
-    return text.replace("\r", "\\r").replace("\n", "\\n")
 
 
 def _fix_lines(root: str, done: list[FixResult]) -> Iterator[str]:

@@ -8,8 +8,8 @@ import re
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import say, warn
-from faber_ledger.cli.ui.output_file import check_no_database, output_file
+from faber_ledger.cli.ui.output import escape_json, say, warn
+from faber_ledger.cli.ui.output_file import check_no_database, mode_option, output_file
 from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_report
@@ -44,7 +44,10 @@ LOOKED_AT = 4096  # bytes of a file that would be overwritten
     help="Write tables for sqlite3 and Datasette, and FILE's metadata beside it.",
 )
 @click.option("--all", "every", is_flag=True, help="With --sqlite: every run of the project that has a ledger.")
-def export(run: str | None, output: str | None, form: str | None, sqlite: str | None, every: bool) -> None:
+@mode_option
+def export(
+    run: str | None, output: str | None, form: str | None, sqlite: str | None, every: bool, mode: int | None
+) -> None:
     """Write the events of RUN (default: the active run) for other tools, or for `faber-ledger import`.
 
     \b
@@ -59,7 +62,7 @@ def export(run: str | None, output: str | None, form: str | None, sqlite: str | 
             raise click.UsageError("a database cannot go to standard output: name a file")
         from faber_ledger.cli.reports.sqlite import metadata_path, write_database  # here: `--help` loads every command
 
-        events, runs = write_database(runs_to_report(run, every=every), sqlite, warn)
+        events, runs = write_database(runs_to_report(run, every=every), sqlite, warn, mode)
         counts = f"{events_shown(events)} of {plural(runs, 'run')}"
         say(f"{sqlite}: {counts}; {metadata_path(sqlite)} describes its tables")
         return
@@ -70,11 +73,12 @@ def export(run: str | None, output: str | None, form: str | None, sqlite: str | 
 
     _check_ours(output)
     chosen, count = run_with_ledger(run), 0
-    with output_file(output) as file, read_log(chosen) as log, progress(chosen, "exporting") as advance:
+    with output_file(output, mode) as file, read_log(chosen) as log, progress(chosen, "exporting") as advance:
         check_types(log)
         for rows in verified_batches(log):
             for row in rows:
-                file.write(line_of(row) if form != "cloudevents" else cloud_event_line(row, chosen.run_id))
+                line = line_of(row) if form != "cloudevents" else cloud_event_line(row, chosen.run_id)
+                file.write(escape_json(line.decode()).encode())  # it may be printed, and means the same
             count += len(rows)
             advance(len(rows))
     if not count:

@@ -14,9 +14,8 @@ from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.command_errors import NoActiveRun
 from faber_ledger.ledger.effective import effective_redactions, lost_rows
-from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError, UnionConflict
+from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError
 from faber_ledger.ledger.journal import play_journal
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
@@ -43,7 +42,9 @@ if TYPE_CHECKING:
 def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -> int:
     """Import the events in FILE (`-` for standard input), which `faber-ledger export` wrote, into their run.
 
-    All of FILE is checked before anything is written; events that the run has already stay as they are.
+    All of FILE is checked before anything is written; events that the run has already stay as they are. An event
+    that no ledger writes, or whose parent is missing, is left out, and named on standard error; `left_out` in the
+    object of --json is how many.
 
     \b
     Example: faber-ledger import events.jsonl --dry-run
@@ -52,15 +53,14 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
     22 an event has different content in the run's log, or FILE is of another run.
     """
     from faber_ledger.ledger.importing import Staged, raise_problems  # at its use: `--help` loads every command
-    from faber_ledger.schemas.events import are_events, check_event
 
     with ExitStack() as stack:
         opened = sys.stdin.buffer if file == "-" else stack.enter_context(open(file, "rb"))
-        staged = stack.enter_context(closing(Staged(opened, check_event, are_events)))
+        staged = stack.enter_context(closing(Staged(opened)))
         raise_problems(staged.problems, file)
         if not staged.lines:
             raise LedgerError(f"{file} has no events", hint="name a file that `faber-ledger export` wrote")
-        run = _target(staged, run_id, file)
+        run = _target(staged, run_id)
         if not dry_run and is_recovery_due(run):
             _recover(run)
         new = lacks_ledger(run)
@@ -75,17 +75,28 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
             restores = bool(lost_rows(log.connection, [staged.connection], gone))
             log.close()
         code = 0
-        if not dry_run and (count or new or removes or restores):
+        if not dry_run and (count or removes or restores):
             count, redacted = _insert_missing(staged, run, file, heads)
             code = _write_blocks(run, redacted=redacted)
     imported = "would be imported" if dry_run else "imported"
-    known = staged.lines - count
+    known = staged.lines - staged.refused - count
     line = f"{run.run_id}: {events_shown(count)} {imported}, {known} of {staged.lines} known already"
+    if staged.refused:
+        line += f", {staged.refused} left out"
     if removes:
         line += "; payloads that FILE has redacted " + ("would be removed" if dry_run else "are removed")
     if restores:
         line += "; payloads that the log had lost " + ("would be restored" if dry_run else "are restored")
-    data = {"run_id": run.run_id, "new": count, "read": staged.lines, "redacts": removes, "dry_run": dry_run}
+    data = {
+        "run_id": run.run_id,
+        "new": count,
+        "read": staged.lines,
+        "left_out": staged.refused,
+        "redacts": removes,
+        "dry_run": dry_run,
+    }
+    for number, what in [(one.line, one.what) for one in staged.left_out]:
+        warn(f"line {number}: {what}")
     show(data, [line], as_json=as_json)
     return code
 
@@ -102,35 +113,19 @@ def _recover(run: Run) -> None:
             open_log(run, warn).close()
 
 
-def _target(staged: Staged, run_id: str | None, file: str) -> Run:
-    """Return the run to import into: the one named, or the one that the events belong to, or the active one.
-
-    Raises IntegrityError for events that cannot begin a log if there is no such run.
-    """
+def _target(staged: Staged, run_id: str | None) -> Run:
+    """Return the run to import into: the one named, or the one that the events belong to, or the active one."""
     root = find_root(os.getcwd())
     if run_id is None and len(staged.runs) == 1:
         run_id = next(iter(staged.runs))
-    if run_id is not None:
-        return find_run(root, run_id)
-    try:
-        return choose_run(root, None)
-    except NoActiveRun:
-        from faber_ledger.ledger.importing import raise_problems
-
-        raise_problems(staged.problems_with(None), file)
-        raise
+    return find_run(root, run_id) if run_id is not None else choose_run(root, None)
 
 
 def _check_against(staged: Staged, log: Log | None, run: Run, file: str) -> None:
     from faber_ledger.ledger.importing import raise_problems
 
-    raise_problems(staged.problems_with(log), file)
-    if log is None or not log.heads() or not staged.runs or run.run_id in staged.runs or staged.shares_with(log):
-        return
-    raise UnionConflict(
-        f"{file} has the events of {', '.join(sorted(staged.runs)[:3])}, but {run.run_id} has others",
-        hint="leave out --run-id to import into the run that the events belong to",
-    )
+    raise_problems(staged.judge(log), file)
+    staged.check_fits(log, run.run_id, file)
 
 
 def _insert_missing(staged: Staged, run: Run, file: str, checked: list[Head] | None) -> tuple[int, bool]:

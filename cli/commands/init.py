@@ -8,8 +8,10 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
-from faber_ledger.cli.setup.changes import describe, diff_lines, display_path, in_project, report
+from faber_ledger.cli.setup.agent_hooks import EVENTS, add_agent_hooks, describe_agent_file, leave_to_settings
+from faber_ledger.cli.setup.changes import describe, diff_lines, display_path, in_project, remove_empty_folders, report
 from faber_ledger.cli.setup.git_config import (
     REFUSED,
     STASHES,
@@ -21,12 +23,22 @@ from faber_ledger.cli.setup.git_config import (
 from faber_ledger.cli.setup.git_files import FILES, IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import check_not_ignored, is_ignored
 from faber_ledger.cli.setup.install_hooks import settings_change
+from faber_ledger.cli.setup.plugin import describe_plugins, has_plugin_instead, note_without_plugin
 from faber_ledger.cli.setup.pre_commit import pre_commit_change
-from faber_ledger.cli.setup.summaries import project_settings, summaries_change
+from faber_ledger.cli.setup.slash_commands import add_commands, describe_command
+from faber_ledger.cli.setup.summaries import (
+    QUESTION,
+    RECORDED_BY_DEFAULT,
+    choice_lines,
+    is_choice_due,
+    project_settings,
+    summaries_change,
+)
 from faber_ledger.cli.setup.tracking import list_altered, list_filters, list_unseen
 from faber_ledger.cli.ui.options import dry_run_option, scope_option
 from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.which_run import runs_in_tree
+from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.files.change import FileChange, make_changes
 from faber_ledger.files.json_text import JsonText
@@ -42,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+REFUSES = "git refuses to pull over a changed ledger"
 OF_ALL_PROJECTS = (
     "summaries of compactions are recorded and committed, secrets masked; "
     f'a project keeps them in each clone with `{{"summaries": false}}` in {PATH}'
@@ -55,13 +68,27 @@ PURPOSES = {
 
 @click.command(short_help="Add the four hooks to the client's settings.")
 @scope_option
-@click.option("--git-only", is_flag=True, help="Set up only git, as each clone needs it: no client settings.")
+@click.option(
+    "--git-only", "part", flag_value="git", help="Set up only git, as each clone needs it: no client settings."
+)
+@click.option(
+    "--plugin", "part", flag_value="plugin", help="As --git-only, where the client's plugin faber-ledger has the hooks."
+)
+@click.option("--agent", type=click.Choice([*EVENTS]), help="Add the hooks to another agent's file, not the client's.")
 @click.option("--pre-commit", is_flag=True, help="Also install a pre-commit hook that runs `faber-ledger seal`.")
+@click.option(
+    "--commands",
+    "with_commands",
+    is_flag=True,
+    help="Also write the slash commands /fractary-faber:session-load, session-save, prime-context and session-end, "
+    "unless FABER's own plugin is installed.",
+)
 @click.option(
     "--summaries/--no-summaries",
     default=None,
-    help="Record summaries of compactions, so that they are committed; or keep them in their clone, as in each project "
-    "that is set up for the first time. A project that was set up before keeps its setting.",
+    help="Record summaries of compactions, so that they are committed; or keep them in their clone. Without either you "
+    "are asked on a terminal; elsewhere a project that is set up for the first time records them. One that was set up "
+    "before keeps its setting.",
 )
 @click.option(
     "--autostash/--no-autostash",
@@ -73,8 +100,10 @@ PURPOSES = {
 @json_option
 def init(
     scope: str,
-    git_only: bool,
+    part: str | None,
+    agent: str | None,
     pre_commit: bool,
+    with_commands: bool,
     summaries: bool | None,
     autostash: bool | None,
     dry_run: bool,
@@ -82,24 +111,49 @@ def init(
 ) -> None:
     """Add the four hooks to the client's settings, and tell git how to treat a run's files, also in this clone.
 
+    Where the client's plugin runs the hooks, none are added.
+
     \b
     Example: faber-ledger init --dry-run
     Exit codes: 0 done, or nothing to do; 1 a file cannot be used, or git ignores
     what it must track; 2 wrong usage.
     """
-    root = find_root(os.getcwd())
+    root, git_only = find_root(os.getcwd()), part is not None
     if git_only or in_project(root, scope):
         refuse_bare(root)
     elif summaries is not None:
         raise click.UsageError("--summaries and --no-summaries need a project, and there is none here.")
-    changes, notes, setting = [], [], None
-    if not git_only:
+    elif with_commands:
+        raise click.UsageError("--commands needs a project, and there is none here.")
+    if agent is not None and (git_only or scope == "local"):
+        raise click.UsageError("--agent goes with --scope project or user, and not with --git-only or --plugin.")
+    changes: list[FileChange] = []
+    notes: list[str] = []
+    setting = None
+    is_scope_given = click.get_current_context().get_parameter_source("scope") is not ParameterSource.DEFAULT
+    has_plugin = has_plugin_instead(root, scope, is_scope_given=is_scope_given)
+    has_settings = agent is None and not (git_only or has_plugin)
+    if part == "plugin":
+        notes += note_without_plugin(root)
+    if agent is not None:
+        changes, notes = add_agent_hooks(root, scope, agent)
+        notes += _path_warnings()
+    elif part != "git":
+        notes += [*describe_plugins(root, scope, are_settings_written=has_settings), *_path_warnings()]
+    if has_settings:
         settings, warnings = _client_settings(root, scope)
         changes.append(settings)
         notes += warnings
+    of_user = changes[:] if scope != "project" else []  # never committed
+    if has_settings and scope != "user":
+        copilots, why = leave_to_settings(root, settings.path)
+        changes += copilots
+        notes += why
     git_says, config, top = None, [], top_of(root)
     if git_only or in_project(root, scope):
         changes += [git_file_change(root, name) for name in FILES]
+        if summaries is None and not dry_run and not as_json:
+            summaries = _ask_for_summaries(root)
         setting = summaries_change(root, summaries)
         changes += [setting] if setting is not None else []
         git_says = check_not_ignored(root)
@@ -107,18 +161,21 @@ def init(
         if top is None:
             raise LedgerError("this is not a git repository: there is no commit to prepare", hint="run `git init`")
         changes.append(pre_commit_change(root, top))
+    if with_commands:
+        commands, without = add_commands(root)
+        changes += commands
+        notes += without
     if top is not None and (git_only or in_project(root, scope)):
         if autostash is None and not dry_run and not as_json:
             autostash = _ask_for_autostash(root)
         config = settings_to_make(root, autostash=autostash)
         if autostash is not False:
-            notes += [
-                f"{key} is switched off: git refuses to pull over a changed ledger" for key in list_switched_off(root)
-            ]
+            notes += [f"{key} is switched off: {REFUSES}" for key in list_switched_off(root)]
         notes += _filter_notes(root, changes)
     if not dry_run:
         make_changes(changes)
         make_settings(root, config)
+        remove_empty_folders(changes, root)
     if config:
         found = [*list_unseen(root)]
         if not dry_run:  # else our attributes are not written yet
@@ -127,22 +184,36 @@ def init(
     notes += [git_says] if git_says else []
     if setting is not None and is_ignored(root, PATH):
         notes.append(f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions")
-    commit = _to_commit(changes, root, scope, git_only) if git_says is None else []
+    shared = [change for change in changes if change not in of_user]
+    commit = _to_commit(shared, root) if git_says is None else []
     data = report(changes, root, dry_run=dry_run) | {
-        "scope": None if git_only else scope,
+        "scope": scope if has_settings else None,
         "git_config": [setting._asdict() for setting in config],
         "commit": commit,
         "notes": notes,
     }
-    show(data, _lines(changes, config, root, commit, dry_run=dry_run, git_only=git_only), as_json=as_json)
+    show(data, _lines(changes, config, root, commit, dry_run=dry_run, has_settings=has_settings), as_json=as_json)
     for note in [] if as_json else notes:  # they are in the data
         say(f"note: {note}")
+
+
+def _ask_for_summaries(root: str) -> bool | None:
+    """Ask whether summaries are recorded; None where that is decided, or nobody is there to answer."""
+    if not _can_ask() or not is_choice_due(root):
+        return None
+    for line in choice_lines(root):
+        say(line)
+    return click.confirm(QUESTION, default=RECORDED_BY_DEFAULT, err=True)
+
+
+def _can_ask() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _ask_for_autostash(root: str) -> bool | None:
     """Ask whether to switch STASHES on; None where nothing is to switch, or nobody is there to answer."""
     due = [one.key for one in settings_to_make(root) if one.key in STASHES and one.before != one.after]
-    if not due or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not due or not _can_ask():
         return None
     say(
         "A run's ledger changes all the time, and git refuses to pull or rebase over changed files; with"
@@ -168,7 +239,7 @@ def _client_settings(root: str, scope: str) -> tuple[FileChange, list[str]]:
 
 
 def _lines(
-    changes: list[FileChange], config: list[Setting], root: str, commit: list[str], *, dry_run: bool, git_only: bool
+    changes: list[FileChange], config: list[Setting], root: str, commit: list[str], *, dry_run: bool, has_settings: bool
 ) -> Iterator[str]:
     due = [setting for setting in config if setting.before != setting.after]
     if dry_run:
@@ -181,16 +252,17 @@ def _lines(
         yield f"{describe(change, root)}: {_purpose(change, root)}"
     if config:
         stashes = [setting.key for setting in config if setting.key in STASHES and setting.after]
-        switched = f", {' and '.join(stashes)} switched on" if stashes else ""
+        switched = f", {' and '.join(stashes)} switched on, since {REFUSES}" if stashes else ""
         if any([setting.after == REFUSED for setting in config]):
-            switched = ", autoStash left off: git refuses to pull over a changed ledger"
+            switched = f", autoStash left off: {REFUSES}"
         yield f"{'changed' if due else 'unchanged':<9}  this clone's git config: merge and diff drivers{switched}"
+    yield from place_lines(root)
     yield ""
     is_shared = any([display_path(change.path, root) in FILES for change in changes])
     yield f"note: {_summaries_note(root) if is_shared else OF_ALL_PROJECTS}"
     if commit:
         yield f"next: commit {_join_names(commit)}, so that every clone has them"
-    if not git_only:
+    if has_settings:
         yield "then: start a new session of the client, which reads its settings when it starts"
 
 
@@ -215,24 +287,29 @@ def _summaries_note(root: str) -> str:
 def _purpose(change: FileChange, root: str) -> str:
     if change.executable:
         return "`faber-ledger seal` prepares the active run for each commit"
-    return PURPOSES.get(display_path(change.path, root), f"hooks {', '.join(HOOKS)}")
+    path = display_path(change.path, root)
+    return PURPOSES.get(path) or describe_command(path) or describe_agent_file(path) or f"hooks {', '.join(HOOKS)}"
 
 
 def _join_names(names: list[str]) -> str:
     return " and ".join([part for part in (", ".join(names[:-1]), names[-1]) if part])
 
 
-def _to_commit(changes: list[FileChange], root: str, scope: str, git_only: bool) -> list[str]:
-    """Return the files to commit: never those of one machine or user."""
-    shared = changes if git_only or scope == "project" else changes[1:]
-    paths = [display_path(change.path, root) for change in shared if not change.executable]
+def _to_commit(shared: list[FileChange], root: str) -> list[str]:
+    """Return the files to commit."""
+    paths = [
+        display_path(change.path, root) for change in shared if not (change.executable or change.action == "removed")
+    ]
     return [path for path in paths if not is_ignored(root, path)]
 
 
-def _warnings(text: str, root: str, scope: str) -> Iterator[str]:
+def _path_warnings() -> Iterator[str]:
     if shutil.which(PROGRAM) is None:
         folder = os.path.dirname(os.path.abspath(sys.argv[0]))
         yield f"{PROGRAM} is not on PATH, so the hooks cannot run it: add {folder} to PATH"
+
+
+def _warnings(text: str, root: str, scope: str) -> Iterator[str]:
     if JsonText(text).value.get("disableAllHooks"):
         yield "these settings have `disableAllHooks`: the client runs no hooks until you remove it"
     path = display_path(settings_path(scope, root), root)

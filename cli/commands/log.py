@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.event_words import line_of
+from faber_ledger.cli.ui.event_words import line_of, refused_shown
 from faber_ledger.cli.ui.output import json_text, say
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
 from faber_ledger.cli.ui.which_event import Time, check_machine, check_phase, find_session
 from faber_ledger.cli.ui.which_run import run_with_ledger, work_id_option
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.event_types import EVENT_TYPES
-from faber_ledger.runs.united import read_log
+from faber_ledger.runs.united import find_fault, list_refused, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -89,13 +90,19 @@ def log(
     def find() -> Iterator[Recorded]:
         return find_events(partial(read_log, chosen), wanted, limit=count, newest_first=reverse)
 
+    refused = [refused_shown(name) for name in list_refused(chosen)]
+    fault = find_fault(chosen)
+    if fault is not None:
+        say(f"note: {fault}: this is what this clone's mirror has; run `faber-ledger quarantine {chosen.run_id}`")
     if next(find(), None) is None:
         say("no events")
     elif as_json:
         for recorded in find():
             click.echo(json_text(recorded, indent=None))
+        for line in refused:
+            say(line)
     else:
-        show_long(lambda: _lines(chosen, find()))
+        show_long(lambda: chain(_lines(chosen, find()), [f"    -  {line}" for line in refused]))
 
 
 def _lines(run: Run, found: Iterable[Recorded]) -> Iterator[str]:

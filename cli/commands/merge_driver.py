@@ -10,7 +10,7 @@ import click
 
 from faber_ledger.cli.ui.output import say
 from faber_ledger.files.change import read_file
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import LedgerError, UnionConflict
 from faber_ledger.ledger.union import write_union
 from faber_ledger.runs.active import theirs_is_claimed_here
 from faber_ledger.runs.run import ACTIVE_FILES, LEDGER, STATE, find_root, kind_of
@@ -40,8 +40,9 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
     """Merge two versions of the file at path %P into %A: git calls it, as `faber-ledger init` sets it up.
 
     \b
-    A ledger becomes the union of both. In a state.json our two blocks never conflict, and every other
-    key is merged as git merges lines. The active file stays as it is in this work tree.
+    A ledger becomes the union of both; an event that no ledger writes is left out, and named. In a
+    state.json our two blocks never conflict, and every other key is merged as git merges lines. The
+    active file stays as it is in this work tree.
     Example: git config --local merge.faber-ledger.driver 'faber-ledger merge-driver %O %A %B -- %P'
     Exit codes: 0 merged; 1 a conflict is left, with our version in %A; 2 wrong usage.
     """
@@ -49,9 +50,8 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
     kind, _ = kind_of(name) or ("", "")
     try:
         if kind == LEDGER:
-            from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
-
-            write_union([ours, theirs], ours, check_event)
+            for line in write_union([ours, theirs], ours, adopts=True).lines_left_out():
+                say(f"faber-ledger: {path}: {line}")
         elif kind == STATE:
             merged, left, newer = _merge_states(base, ours, theirs, path)
             overwrite(ours, merged)
@@ -68,6 +68,10 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
             find_root(os.path.dirname(os.path.abspath(path))), _read_id(ours), _read_id(theirs)
         ):
             overwrite(ours, read_file(theirs) or b"")
+    except UnionConflict as error:
+        for line in (f"{error.lines[0]}; our version and the conflict stay", *error.lines[1:], error.hint):
+            say(f"faber-ledger: {path}: {line}")
+        return 1
     except (LedgerError, OSError, sqlite3.Error) as error:
         say(f"faber-ledger: {path}: {error}; our version and the conflict stay")
         return 1
@@ -80,10 +84,9 @@ def _merge_states(base: str, ours: str, theirs: str, path: str) -> tuple[bytes, 
     Our blocks are those of the united ledger, if it can be found.
     """
     from faber_ledger.recording.merged_blocks import fold_merged  # at its use: `--help` loads every command
-    from faber_ledger.schemas.events import check_event
 
     before, mine, other = (read_file(side) or b"" for side in (base, ours, theirs))
-    blocks = fold_merged(os.getcwd(), path, mine, other, check_event)
+    blocks = fold_merged(os.getcwd(), path, mine, other)
     return *merge_states(before, mine, other, blocks), find_newer(mine, other)
 
 

@@ -66,8 +66,11 @@ def add(
         session_id = current_session(recording.blocks)
         fact: NoteRecorded = note_recorded(written, kind, session_id, snapshot(recording.state))
         (recorded,) = recording.append([{"event": fact, "client": client_of(os.environ)}])
-    data = {"run_id": run.run_id, "id": recorded["id"], "at": recorded["at"], **fact}
-    show(data, [f"✓ Recorded a {kind} on {run.run_id} ({len(written):,} letters)"], as_json=as_json)
+    data = {"run_id": run.run_id, "id": recorded["id"], "at": recorded["at"], **recorded["event"]}
+    lines = [f"✓ Recorded a {kind} on {run.run_id} ({len(written):,} letters)"]
+    if data["text"] != written:
+        lines.append("note: what looks like a secret is masked in it; `faber-ledger show` shows what was recorded")
+    show(data, lines, as_json=as_json)
 
 
 def _from_stdin() -> str:

@@ -9,9 +9,10 @@ import click
 
 from faber_ledger.cli.reports.project import project_run
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import json_option, say, show
+from faber_ledger.cli.ui.output import json_option, json_text, say, show
 from faber_ledger.cli.ui.which_run import fold_log, recheck_under_lock, run_to_project, runs_with_ledgers
-from faber_ledger.ledger.errors import LedgerError, ProjectionDiffers
+from faber_ledger.ledger.command_errors import ProjectionDiffers
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.difference import find_difference
@@ -50,7 +51,7 @@ def project(
     if to_stdout:
         blocks = {one.run_id: fold_log(one) for one in runs}
         shown = blocks if every else blocks[runs[0].run_id]
-        show(shown, [json.dumps(shown, indent=2, ensure_ascii=False)], as_json=as_json)
+        show(shown, json_text(shown).split("\n"), as_json=as_json)
         return 0
     results, failed = [], []
     for one in runs:
@@ -61,7 +62,7 @@ def project(
                 raise
             failed.append(error)
             results.append({"run_id": one.run_id, "outcome": "failed", "error": error.message})
-    show(results if every else results[0], [_line(result) for result in results], as_json=as_json)
+    show(results if every else results[0], [line for result in results for line in _lines(result)], as_json=as_json)
     if failed:
         return failed[0].exit_code
     return ProjectionDiffers.exit_code if any(result["outcome"] == "differs" for result in results) else 0
@@ -83,25 +84,25 @@ def _differences(run: Run) -> Iterator[Difference]:
         yield differs
 
 
-def _line(result: dict[str, Any]) -> str:
+def _lines(result: dict[str, Any]) -> list[str]:
     run_id, outcome = result["run_id"], result["outcome"]
     if outcome == "differs":
         event = result["event"]
         where = f"event {event['seq']} {event['id']} ({event['event']['type']})" if event else "no event of the log"
-        return (
-            f"{run_id}: {result['field']} differs\n"
-            f"  the log says:        {json.dumps(result['expected'], ensure_ascii=False)}\n"
-            f"  state.json says:     {json.dumps(result['found'], ensure_ascii=False)}\n"
-            f"  decided by:          {where}\n"
-            f"  hint: run `faber-ledger verify {run_id}`; if it is sound, `faber-ledger project {run_id} --rebuild`"
-        )
+        return [
+            f"{run_id}: {result['field']} differs",
+            f"  the log says:        {json.dumps(result['expected'], ensure_ascii=False)}",
+            f"  state.json says:     {json.dumps(result['found'], ensure_ascii=False)}",
+            f"  decided by:          {where}",
+            f"  hint: run `faber-ledger verify {run_id}`; if it is sound, `faber-ledger project {run_id} --rebuild`",
+        ]
     if outcome == "made":
-        return (
-            f"{run_id}: state.json was missing and was created; the log does not know: {', '.join(result['unknown'])}\n"
-            f"  hint: add what you know, or run `faber-ledger run resume {run_id}` to continue it"
-        )
+        return [
+            f"{run_id}: state.json was missing and was created; the log does not know: {', '.join(result['unknown'])}",
+            f"  hint: add what you know, or run `faber-ledger run resume {run_id}` to continue it",
+        ]
     if outcome == "failed":
-        return f"{run_id}: failed: {result['error']}"
+        return [f"{run_id}: failed: {result['error']}"]
     words = {
         "agrees": "state.json shows what the log says",
         "written": "sessions and context_metadata written from the log",
@@ -109,4 +110,4 @@ def _line(result: dict[str, Any]) -> str:
         "restored": f"state.json restored from {result.get('backup')}, "
         + ("and the log projected onto it" if result.get("projected") else "as it is: there are no events to project"),
     }
-    return f"{run_id}: {words[outcome]}"
+    return [f"{run_id}: {words[outcome]}"]

@@ -9,24 +9,40 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.reports.reconstitution import boxed_lines, brief_lines, note_lines
+from faber_ledger.cli.reports.reconstitution import boxed_lines, brief_lines, known_lines
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import ask_number, documents_codes, json_option, json_text, say, show, tell, warn
+from faber_ledger.cli.ui.output import (
+    ask_number,
+    documents_codes,
+    json_option,
+    json_text,
+    say_lines,
+    show,
+    tell,
+    tell_lines,
+    warn,
+    warn_lines,
+)
 from faber_ledger.cli.ui.which_run import match_run, named_run, run_to_load, warn_if_kept, work_id_option
-from faber_ledger.context.notes import notes_of
+from faber_ledger.context.elsewhere import Elsewhere
+from faber_ledger.context.packet import COMMAND_BUDGET
+from faber_ledger.context.position import render_position
+from faber_ledger.context.reconstitution.content import PARTS, render_content
 from faber_ledger.context.reconstitution.faber_files import build_input
 from faber_ledger.context.reconstitution.journal import Journal
+from faber_ledger.context.reconstitution.known import read_known
 from faber_ledger.context.reconstitution.steps import load_state, reconstitute_context, run_not_found
+from faber_ledger.context.reload import workflow_of
+from faber_ledger.files.text import escape, one_line
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.command_errors import Aborted, ChoiceNeeded
-from faber_ledger.ledger.errors import LedgerError, RunNotFound
-from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.command_errors import AmbiguousRun, ChoiceNeeded
+from faber_ledger.ledger.errors import LedgerError, RunNotFound, WorkflowNotFound
+from faber_ledger.recording.environment import sessions_elsewhere
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.belonging import belongs_here
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.left_state import run_ids_here
 from faber_ledger.runs.progress import current_phase, current_step
 from faber_ledger.runs.run import find_root, find_run
 from faber_ledger.runs.settings import read_user_config
@@ -34,14 +50,20 @@ from faber_ledger.runs.settings import read_user_config
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from faber_ledger.context.notes import Note
+    from faber_ledger.context.reconstitution.content import Sources
+    from faber_ledger.context.workflow import Workflow
     from faber_ledger.ledger.events import ContextReconstituted, Finding
     from faber_ledger.runs.active import ActiveRun
     from faber_ledger.runs.progress import ResumePoint
     from faber_ledger.runs.run import Run
 
 
+REPORT = "report"  # the part that is the documents' report
 SKIPPED = {"spec_not_readable": "spec", "issue_fetch_auth": "issue", "feedback_mismatch": "feedback"}
+RETRIES = {  # the options between the first and the last
+    "spec_not_readable": ["write the specification again (/fractary-spec:create), then run it again"],
+    "issue_fetch_auth": ["check the work plugin's credentials, then run it again"],
+}
 
 
 @click.command(short_help="Reconstitute the context of a run.")
@@ -54,44 +76,81 @@ SKIPPED = {"spec_not_readable": "spec", "issue_fetch_auth": "issue", "feedback_m
     multiple=True,
     help="Continue without this if it fails, without asking; repeatable.",
 )
+@click.option(
+    "--only",
+    type=click.Choice([*PARTS, REPORT]),
+    multiple=True,
+    help="Print this part alone; repeatable.",
+)
+@click.option(
+    "--budget",
+    type=click.IntRange(min=1000),
+    default=COMMAND_BUDGET,
+    show_default=True,
+    metavar="N",
+    help="How much to print before the report, in UTF-16 code units.",
+)
 @json_option
 @documents_codes
 def reconstitute(
-    run: str | None, work_id: str | None, reader: str | None, skip: tuple[str, ...], as_json: bool
+    run: str | None,
+    work_id: str | None,
+    reader: str | None,
+    skip: tuple[str, ...],
+    only: tuple[str, ...],
+    budget: int,
+    as_json: bool,
 ) -> None:
-    """Load everything that a workflow needs to continue RUN (default: the active run), and record it.
+    """Load everything that a workflow needs to continue RUN (default: the active run), print it, and record it.
+
+    What matters most comes first: where the run stands, decisions, notes,
+    what earlier sessions came to, events, comments and text of the issue,
+    the branch, the specification. Then follows the report of the steps.
 
     \b
-    Example: faber-ledger reconstitute --json
-    Exit codes: 0 done; 1 the run cannot be read, or the command was aborted; 2 wrong usage; 3 it needs --skip.
+    Example: faber-ledger reconstitute --only decisions --only events
+    Exit codes: 0 done; 1 the run cannot be read, or the workflow was aborted; 2 wrong usage; 3 it needs --skip;
+    130 interrupted.
     """
+    if only and (as_json or reader):
+        raise click.UsageError("--only chooses what the text has: give it without --json and --for.")
     root = find_root(os.getcwd())
-    log: Callable[[str], None] = (lambda line: None) if as_json or reader else tell
     active = active_run(root)
     run = named_run(root, run, work_id, "reconstitute")
-    meant = _run(root, run, active, log)
+    meant = _run(root, run, active, (lambda line: None) if as_json or reader else tell)
     is_shown = run is None and (active.is_shown or (active.run_id is None and not belongs_here(root, meant.run_id)))
     warn_if_kept(meant)
-    journal = Journal(log, warn, _Chooser(skip))
+    report: list[str] = []
+    journal = Journal(report.append, warn_lines, _Chooser(skip))
+    has_content, has_report = not (as_json or reader or only == (REPORT,)), not only or REPORT in only
+    config = read_user_config()
     try:
-        context = reconstitute_context(meant, read_user_config(), journal)
-    except (click.Abort, KeyboardInterrupt) as error:  # RECON has no exit code for it
-        raise Aborted("interrupted", block="interrupted") from error
-    except LedgerError as error:
-        error.data |= {"block": error.block, "findings": journal.findings}
+        state = load_state(meant)
+        known = read_known(meant, _look_elsewhere(meant, state) if has_content else None, client_of(os.environ))
+        counts = known_lines(known)
+        context = reconstitute_context(meant, state, config, journal, counts)
+    except (click.Abort, KeyboardInterrupt, LedgerError) as error:
+        if not (as_json or reader):
+            show(None, report, as_json=False)
+        if isinstance(error, LedgerError):
+            error.data |= {"block": error.block, "findings": journal.findings}
         if journal.findings and os.path.isfile(meant.ledger_path) and not is_shown:
             _record_stop(meant, journal)
         raise
-    if is_shown:
-        notes, others = _read_notes(meant)
-    else:
-        notes, others = _record(meant, _fact(context, context["resume_point"], journal.findings))
+    if not is_shown:
+        _record(meant, _fact(context, context["resume_point"], journal.findings))
     if reader:
-        data: Any = build_input(context["session_summary"], context["current_phase"])
-        show(data, [json_text(data)], as_json=as_json)
+        data: Any = build_input(context["session_summary"], context["current_phase"], known["summaries"])
+        show(data, json_text(data).split("\n"), as_json=as_json)
         return
-    data = {**context, "notes": notes, "findings": journal.findings}
-    show(data, [*boxed_lines(context), *brief_lines(context), *note_lines(notes, others)], as_json=as_json)
+    more = {"notes": known["notes"], "ledger_summaries": known["summaries"], "findings": journal.findings}
+    if has_content:
+        workflow = _find_workflow(meant, state, config["plugin_roots"])
+        position = render_position(meant, state, workflow=workflow, before=known["before"])
+        sources: Sources = {"context": context, "state": state, "position": position, "known": known}
+        tell_lines(render_content(sources, budget=budget, only=only))
+    lines = [*report, *boxed_lines(context, counts), *brief_lines(context, counts)] if has_report else []
+    show({**context, **more}, ["", *lines] if has_content and has_report else lines, as_json=as_json)
 
 
 class _Chooser:
@@ -103,18 +162,16 @@ class _Chooser:
     def __call__(self, code: str, question: str, options: list[str]) -> int:
         """Return the number of the chosen option; raises ChoiceNeeded without a terminal."""
         if SKIPPED[code] in self.skip:
-            warn(question.partition("\n\n")[0])
+            warn_lines(question.partition("\n\n")[0])
             return 1
         if not sys.stdin.isatty():
-            hint = f"ask the user; for option 1 run it again with --skip {SKIPPED[code]}"
+            ways = [f"run it again with --skip {SKIPPED[code]}", *RETRIES.get(code, ()), "end the workflow here"]
+            hint = f"ask the user; {'; '.join([f'option {number}: {way}' for number, way in enumerate(ways, 1)])}"
             needed = ChoiceNeeded(question.partition("\n")[0], hint=hint, block=f"{question}\n\nhint: {hint}")
             needed.data["options"] = options
             raise needed
-        say(question)
-        try:
-            return ask_number(len(options))
-        except click.Abort as error:
-            raise Aborted("interrupted at a question", block="Workflow aborted.") from error
+        say_lines(question)
+        return ask_number(len(options))
 
 
 def _run(root: str, named: str | None, active: ActiveRun, log: Callable[[str], None]) -> Run:
@@ -123,13 +180,27 @@ def _run(root: str, named: str | None, active: ActiveRun, log: Callable[[str], N
         return run_to_load(root, None, active, log, example="reconstitute", records=False)
     if named is None and active.is_shown:
         warn(f"note: {active.shown_line}")
-    named = named or active.run_id or ""
+    meant = named or active.run_id or ""
     try:
-        return match_run(root, named)
+        return match_run(root, meant)
+    except AmbiguousRun:
+        raise
     except RunNotFound as error:
-        if any([run_id.startswith(named) for run_id in run_ids_here(root)]):
-            raise
-        raise run_not_found(find_run(root, named)) from error
+        problem = active.find_problem() if named is None else None
+        raise run_not_found(find_run(root, meant), escape(problem.message) if problem else "") from error
+
+
+def _look_elsewhere(run: Run, state: dict[str, Any]) -> Elsewhere:
+    """Ask git what happened to a run in other clones."""
+    return Elsewhere(run, is_last_there=sessions_elsewhere(state, run.root)[:1] == [True])
+
+
+def _find_workflow(run: Run, state: dict[str, Any], plugin_roots: list[str]) -> Workflow | None:
+    """Return a run's workflow, which says what its steps are; None if it cannot be used."""
+    try:
+        return workflow_of(run, state, plugin_roots)
+    except WorkflowNotFound:
+        return None
 
 
 def _fact(state: dict[str, Any], point: ResumePoint | None, findings: list[Finding]) -> ContextReconstituted:
@@ -154,26 +225,13 @@ def _record_stop(run: Run, journal: Journal) -> None:
     _record(run, {**fact, "mode": "stopped"})
 
 
-def _read_notes(run: Run) -> tuple[list[Note], int]:
-    """Return the newest notes of a run on which nothing is recorded, and how many are left out."""
-    try:
-        with Log.read(run.ledger_path) as log:
-            return notes_of(log)
-    except (LedgerError, sqlite3.DatabaseError, OSError):
-        return [], 0
-
-
-def _record(run: Run, event: ContextReconstituted) -> tuple[list[Note], int]:
-    """Record the reconstitution; returns the run's newest notes and how many are left out.
-
-    A ledger that cannot be used is only a warning.
-    """
-    notes: list[Note] = []
-    others = 0
+def _record(run: Run, event: ContextReconstituted) -> None:
+    """Record the reconstitution; a ledger that cannot be used is only a warning."""
     try:
         with Recording(run, at=now(), writer=writer_of(run.root), warn=lambda text: warn(f"⚠️  {text}")) as recording:
-            notes, others = notes_of(recording.view.log)
             recording.append([{"event": event, "client": client_of(os.environ)}])
     except (LedgerError, sqlite3.DatabaseError, OSError) as error:
-        warn(f"⚠️ WARNING: Reconstitution not recorded\nError: {error}\nNote: Run `faber-ledger verify {run.run_id}`")
-    return notes, others
+        warn_lines(
+            f"⚠️ WARNING: Reconstitution not recorded\nError: {one_line(error)}\n"
+            f"Note: Run `faber-ledger verify {run.run_id}`"
+        )

@@ -11,7 +11,8 @@ from faber_ledger.cli.ui.output import json_option, show, show_streamed, warn
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
 from faber_ledger.cli.ui.which_event import find_session
 from faber_ledger.cli.ui.which_run import run_with_ledger, work_id_option
-from faber_ledger.ledger.errors import IntegrityError, ProjectionDiffers
+from faber_ledger.ledger.command_errors import ProjectionDiffers
+from faber_ledger.ledger.errors import IntegrityError
 
 if TYPE_CHECKING:
     from faber_ledger.cli.reports.replay import EventFilter
@@ -52,7 +53,10 @@ if TYPE_CHECKING:
 @click.option("--step", is_flag=True, help="Also show the state after each event.")
 @click.option("--strict", is_flag=True, help="Check each event against its model, and name those that do not fit.")
 @click.option(
-    "--check", is_flag=True, help="Show where state.json, in the work tree and in HEAD, stops agreeing with the log."
+    "--check",
+    is_flag=True,
+    help="Show where state.json, in the work tree and in HEAD, stops agreeing with the log, and what it calls completed"
+    " that no event of FABER's tools confirms.",
 )
 @no_pager_option
 @json_option
@@ -148,9 +152,12 @@ def _strict(run: Run, wanted: EventFilter, as_json: bool) -> int:
 
 
 def _check(run: Run, as_json: bool) -> int:
-    from faber_ledger.cli.reports.state_check import comparisons, lines_of
+    from faber_ledger.cli.reports.completed_phases import comparison_data, comparison_lines
+    from faber_ledger.cli.reports.state_check import compare_phases, comparisons, lines_of
 
     results = comparisons(run)
-    show({"run_id": run.run_id, "states": results}, lines_of(results), as_json=as_json)
+    completion = compare_phases(run)
+    data = {"run_id": run.run_id, "states": results, "completion": completion and comparison_data(completion)}
+    show(data, [*lines_of(results), *(comparison_lines(completion) if completion else ())], as_json=as_json)
     differs = any(result["outcome"] not in ("agrees", "missing") for result in results)
     return ProjectionDiffers.exit_code if differs else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sqlite3
 import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,13 +15,14 @@ from faber_ledger.cli.ui.which_run import project_again
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.files.change import read_file
 from faber_ledger.files.conflict_markers import has_markers
+from faber_ledger.files.text import quote_word
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed
-from faber_ledger.ledger.errors import IntegrityError, LedgerError
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.union import merge_rows, rows_of, write_union
+from faber_ledger.ledger.union import merge_rows, write_union
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import state_write
 from faber_ledger.runs.active import theirs_is_claimed_here
@@ -147,13 +147,11 @@ def resolve(dry_run: bool, keep: bool | None, takes_newer: bool, as_json: bool) 
 
 def _leave_out(run: Run, conflicts: list[Conflict], operation: Operation, dry_run: bool) -> Result:
     """Leave a run out of the branch; its files in conflict have one result."""
-    from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
-
     result: Result = {"mended": True, "how": "left out of this branch", "keys": []}
     if dry_run:
         return result
     try:
-        done = leave_out(run, conflicts, operation, check_event, warn)
+        done = leave_out(run, conflicts, operation, warn)
     except (LedgerError, OSError, sqlite3.Error) as error:
         return result | {"mended": False, "how": str(error)}
     if done.commit is not None:
@@ -190,6 +188,11 @@ def _resolve(root: str, conflict: Conflict, operation: Operation, *, dry_run: bo
                 result["newer"] = resolved.newer._asdict() if resolved.newer is not None else None
         if not dry_run and not conflict.is_state:
             git("add", "--", path)
+    except UnionConflict as error:
+        name = quote_word(conflict.path)
+        out = f"`git checkout --theirs -- {name}`, then `faber-ledger quarantine`, then `git add {name}`"
+        how = f"{error.lines[0].rstrip(':')}; {out} keeps all that this clone has, and what else passes"
+        result |= {"mended": False, "how": how}
     except (LedgerError, sqlite3.Error) as error:
         result |= {"mended": False, "how": str(error)}
     return result
@@ -202,17 +205,15 @@ def _describe_link(root: str, conflict: Conflict, operation: Operation) -> Resul
     if (THEIRS in conflict.links and OURS in conflict.links) or revision is None:
         how += "end the merge with `git merge --abort`, or put a file there and stage it with `git add`"
     else:
-        commands = [f"git checkout {revision[:12]} -- {shlex.quote(conflict.path)}"]
+        commands = [f"git checkout {revision[:12]} -- {quote_word(conflict.path)}"]
         aside = names_set_aside(root, conflict)
-        commands += [f"git rm --quiet -- {' '.join([shlex.quote(name) for name in aside])}"] if aside else []
+        commands += [f"git rm --quiet -- {' '.join([quote_word(name) for name in aside])}"] if aside else []
         how += f"`{' && '.join(commands)}` takes the side with a file; then `faber-ledger resolve` again"
     return {"path": conflict.path, "mended": False, "how": how, "keys": [], "is_link": True}
 
 
 def _unite(run: Run, conflict: Conflict, dry_run: bool) -> str:
     """Unite the sides, and what hooks have appended to the file since the merge stopped, into the ledger."""
-    from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
-
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         sides = []
         for stage in (OURS, THEIRS):
@@ -222,21 +223,23 @@ def _unite(run: Run, conflict: Conflict, dry_run: bool) -> str:
                 _put(sides[-1], content)
                 _check_readable(sides[-1], stage)
         if dry_run:
-            events = write_union(sides, os.path.join(folder, "united.db"), check_event)
+            united = write_union(sides, os.path.join(folder, "united.db"), adopts=True)
         else:
             os.makedirs(run.directory, exist_ok=True)
             with RunLock(run.lock_path):
                 if is_recovery_due(run):
                     recover(run, warn)
-                events = write_union([*sides, *_list_readable(run.ledger_path)], run.ledger_path, check_event)
-    return f"{'both sides' if len(sides) == 2 else 'the side that has it'}, {events_shown(events)}"
+                united = write_union([*sides, *_list_readable(run.ledger_path)], run.ledger_path, adopts=True)
+    for line in united.lines_left_out():
+        warn(line)
+    return f"{'both sides' if len(sides) == 2 else 'the side that has it'}, {events_shown(united.count)}"
 
 
 def _check_readable(path: str, stage: str) -> None:
     """Raise IntegrityError, which names the side, if a side is not a ledger."""
     try:
-        with open_untrusted(path) as log:
-            for _ in merge_rows([rows_of(log)]):
+        with open_untrusted(path, check_values=False) as log:
+            for _ in merge_rows([log]):
                 pass
     except (LedgerError, sqlite3.Error) as error:
         side = "our side (stage 2)" if stage == OURS else "their side (stage 3)"
@@ -246,7 +249,7 @@ def _check_readable(path: str, stage: str) -> None:
 
 def _list_readable(path: str) -> list[str]:
     try:
-        open_untrusted(path).close()
+        open_untrusted(path, check_values=False).close()
     except (LedgerError, OSError):
         return []
     return [path]
@@ -402,7 +405,7 @@ def _lines(results: list[Result], others: list[str], dry_run: bool) -> Iterator[
             yield f"files that cannot be read are left: {UNREADABLE}"
     for other in others:
         folder = os.path.relpath(other, os.path.realpath(os.getcwd()))
-        way = f"`cd {shlex.quote(folder)} && faber-ledger resolve`"
+        way = f"`cd {quote_word(folder)} && faber-ledger resolve`"
         yield f"left      files of runs of another project, {folder}, are in conflict: {way}"
 
 

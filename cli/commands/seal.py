@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +22,7 @@ from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import IntegrityError, InvalidRunId, LedgerError
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.problems import FORGED
+from faber_ledger.ledger.problems import FORGED, UNEXPLAINED
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.fold import fold
@@ -31,19 +33,23 @@ from faber_ledger.runs.active import active_run
 from faber_ledger.runs.active_file import is_put_back
 from faber_ledger.runs.clone import is_recovery_due
 from faber_ledger.runs.conflicts import find_conflicts
+from faber_ledger.runs.copies import is_as_in_head
 from faber_ledger.runs.finished import is_finished_and_committed
-from faber_ledger.runs.git_command import git, top_of
+from faber_ledger.runs.git_command import git, limit_answers, top_of
 from faber_ledger.runs.put_back import names_run, put_back
 from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.run import ACTIVE_FILES, Run, find_root, find_run, run_ids
 from faber_ledger.runs.run_log import open_log
-from faber_ledger.runs.state_file import read_state
+from faber_ledger.runs.state_file import look_at_state
+from faber_ledger.runs.united import read_file, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.files.json_text import JsonText
     from faber_ledger.runs.active import ActiveRun
+
+
+GIT_SECONDS = 30.0  # for one answer: git waits for a pipe in place of a file of its own without end
 
 
 @click.command(short_help="Make a run ready for a commit, and stage it.")
@@ -60,6 +66,7 @@ if TYPE_CHECKING:
     help="Put the active file back before a pull request, although the run is still at work.",
 )
 @json_option
+@limit_answers(GIT_SECONDS)
 def seal(run: str | None, every: bool, ready: bool, as_json: bool) -> None:
     """Make RUN (default: the active run) ready for a commit: recover, unite with the mirror, verify, stage.
 
@@ -137,44 +144,54 @@ def _check_settled(root: str, top: str) -> None:
 
 def _seal(run: Run, *, is_named: bool, is_ready: bool) -> dict[str, Any]:
     """Make one run ready; one that is finished and committed gets what its mirror has only where it `is_named`."""
-    returned = 0
-    finished = None if is_named else _finished_and_committed(run)
-    if finished is not None:
+    returned, refused = 0, False
+    if not is_named and _is_finished_and_committed(run):
         _check(run)
-        _project_committed(run, finished)
+        _project_committed(run)
     else:
         with RunLock(run.lock_path), open_log(run, warn) as opened:
             opened.commit()
-            returned, redacted = opened.returned, opened.redacted
+            returned, redacted, refused = opened.returned, opened.redacted, opened.is_alone
         record_before_projecting(run, now(), warn=warn)  # what is not in the log yet belongs to this commit
-        _check(run)
+        if not (refused and is_as_in_head(run)):  # what git brought is staged already
+            _check(run)
         project_again(run, rebuild=False, redacted=redacted)
     with RunLock(run.lock_path):  # git takes no lock, and would read a half-written file
         if is_recovery_due(run):
             recover(run, warn)
-        with Log.read(run.ledger_path) as log:
-            (events,) = log.connection.execute("SELECT count(*) FROM event").fetchone()
+        events = _count_events(run, refused=refused)
         staged, back = _stage(run, is_ready=is_ready)
     return {"run_id": run.run_id, "events": events, "returned": returned, "staged": staged, "put_back": back}
 
 
-def _finished_and_committed(run: Run) -> JsonText | None:
-    """Return the state of a run that is finished and committed; None for any other, and where it is not readable."""
+def _count_events(run: Run, *, refused: bool) -> int:
+    """Count the events of a run; where its file is left as it is, say how many of them are not staged with it."""
+    with read_log(run) as log:
+        names = {name for (name,) in log.connection.execute("SELECT id FROM event")}
+    if refused:
+        with suppress(LedgerError, sqlite3.Error), Log.read(run.ledger_path, allow_incomplete=True) as log:
+            lacking = names - {name for (name,) in log.connection.execute("SELECT id FROM event")}
+            warn(f"{run.shown(run.ledger_path)} is staged without {events_shown(len(lacking))} that this clone has")
+    return len(names)
+
+
+def _is_finished_and_committed(run: Run) -> bool:
+    """Return whether a run is finished and committed; False where its state is not readable."""
     try:
-        state = read_state(run)
+        state = look_at_state(run)
     except LedgerError:
-        return None
-    return state if is_finished_and_committed(run, state) else None
+        return False
+    return is_finished_and_committed(run, state)
 
 
-def _project_committed(run: Run, state: JsonText) -> None:
+def _project_committed(run: Run) -> None:
     """Write the blocks that the ledger file of a finished, committed run has; the ledger stays as it is.
 
     A merge may have brought others. No hook writes this run again. Sessions that the ledger does not know stay.
     """
     with RunLock(run.lock_path):
-        known = state_write.read_known(run, state)
-        with Log.read(run.ledger_path) as log:
+        known = state_write.read_known(run)
+        with read_file(run) as log:
             blocks = None if known.shows(log) else fold(log.stream())
         if blocks is None or list_unknown(blocks, blocks_of(known.value)):
             state_write.refresh_copy(run, known.document, warn)
@@ -186,9 +203,9 @@ def _check(run: Run) -> None:
     from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
 
     found = list(find_problems(run.ledger_path, check_event=check_event))
-    wrong = [item for item in found if item.is_damage]
-    forged = [item for item in found if item.kind == FORGED]
-    if forged:  # its target keeps its payload, which is committed
+    wrong = [item for item in found if item.is_damage and item.kind != UNEXPLAINED]
+    forged = [item for item in found if item.kind in (FORGED, UNEXPLAINED)]
+    if forged:  # a target keeps its payload, which is committed; what was taken out elsewhere cannot be mended here
         more = f" ({len(forged)} events in all)" if len(forged) > 1 else ""
         warn(f"event {forged[0].event}: {forged[0].what}{more}; run `faber-ledger verify {run.run_id}`")
     if wrong:

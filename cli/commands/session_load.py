@@ -10,26 +10,28 @@ import click
 
 from faber_ledger.cli.reports import session_load as report
 from faber_ledger.cli.ui import completion, texts
-from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell, warn
+from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell, tell_lines, warn, warn_lines
 from faber_ledger.cli.ui.which_run import LOAD, named_run, run_to_load, warn_if_kept, work_id_option
 from faber_ledger.context import messages, reload, selection
 from faber_ledger.context.artifact_source import build_surroundings
-from faber_ledger.context.elsewhere import describe_elsewhere
+from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.packet import COMMAND_BUDGET
+from faber_ledger.files.text import one_line
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.errors import LedgerError, NotWritable, StateInvalid, StateMissing
-from faber_ledger.ledger.file import check_file
+from faber_ledger.ledger.errors import LedgerError, NotWritable, StateInvalid, StateMissing, StateNotWritten
+from faber_ledger.ledger.file import sqlite3
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.recording.checkout import checkout_after, checkout_at_start
-from faber_ledger.recording.environment import EnvironmentQuery
+from faber_ledger.recording.environment import EnvironmentQuery, sessions_elsewhere
 from faber_ledger.recording.leaving import follow_client
 from faber_ledger.recording.recording import Recording
-from faber_ledger.runs import state_file
+from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run, claim_if_active
 from faber_ledger.runs.clients import seen_client
-from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.clone import is_empty, writer_of
+from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import Settings, read_user_config
 from faber_ledger.runs.united import read_log
@@ -38,8 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from faber_ledger.context.artifact import Surroundings
-    from faber_ledger.context.reload import Reload
+    from faber_ledger.context.reload import Held, Reload
     from faber_ledger.ledger.events import Draft, Environment
+    from faber_ledger.ledger.log import Log
     from faber_ledger.recording.sessions import Caller
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.settings import UserConfig
@@ -71,9 +74,22 @@ class Trigger(click.ParamType[str]):
     help="The run; the active one, else the one that a scan finds, if omitted.",
 )
 @work_id_option
-@click.option("--trigger", type=Trigger(), default="manual", show_default=True, help="What triggered this reload.")
-@click.option("--artifacts", metavar="ID,ID", help="Only these artifacts, whatever the trigger.")
-@click.option("--force", is_flag=True, help="Load even what was loaded in the last five minutes.")
+@click.option(
+    "--trigger",
+    type=Trigger(),
+    default="manual",
+    show_default=True,
+    help=f"What triggered this reload: {Trigger.FORMS}.",
+)
+@click.option(
+    "--artifacts",
+    metavar="ID,ID",
+    multiple=True,
+    help="Only the artifacts with these ids, whatever the trigger; repeatable. --dry-run shows the ids.",
+)
+@click.option("--minimal", is_flag=True, help="Only the run's position and its state, as after a compaction.")
+@click.option("--context", "hint", metavar="TEXT", help="What matters now: the artifacts that it names come first.")
+@click.option("--force", is_flag=True, help="Load even what this session was given in the last five minutes.")
 @click.option("--dry-run", is_flag=True, help="Show what would be loaded, and change nothing.")
 @click.option(
     "--budget",
@@ -83,14 +99,16 @@ class Trigger(click.ParamType[str]):
     metavar="N",
     help="How much to print of the contents, in UTF-16 code units.",
 )
-@click.option("--content", is_flag=True, help="Print the contents on a terminal, too.")
+@click.option("--content", is_flag=True, help="Print the contents on a terminal, too, and record the load.")
 @json_option
 @documents_codes
 def session_load(
     run_id: str | None,
     work_id: str | None,
     trigger: str,
-    artifacts: str | None,
+    artifacts: tuple[str, ...],
+    minimal: bool,
+    hint: str | None,
     force: bool,
     dry_run: bool,
     budget: int,
@@ -99,123 +117,271 @@ def session_load(
 ) -> None:
     """Load a run's critical artifacts, print them, and record it.
 
+    On a terminal only the report is printed, and nothing is recorded, unless
+    --content is given.
+
     \b
-    Example: faber-ledger session-load --artifacts workflow-state,specification --force
-    Exit codes: 0 loaded, or a dry run; 1 no run, its state cannot be read, or a
-    required artifact failed; 2 wrong usage.
+    Example: faber-ledger session-load --artifacts workflow-state,specification
+    Exit codes: 0 loaded; 1 no run, its state cannot be read, a required artifact
+    failed, or the load cannot be recorded; 2 wrong usage; 130 interrupted.
+    A dry run has the code that the load would have.
     """
     root, at = find_root(os.getcwd()), now()
     log: Callable[[str], None] = (lambda line: None) if as_json else tell
     active = active_run(root)
     run_id = named_run(root, run_id, work_id, LOAD)
-    run = run_to_load(root, run_id, active, log, records=not dry_run)
-    if not dry_run:
+    is_look = not (dry_run or content) and sys.stdout.isatty()
+    has_steps = content and sys.stdout.isatty()
+    run = run_to_load(root, run_id, active, log, records=not (dry_run or is_look))
+    if not (dry_run or is_look):
         warn_if_kept(run)
     config = read_user_config()
     if config["problem"]:
         raise LedgerError(config["problem"], hint="correct the file, or remove it")
-    requested = None if artifacts is None else [name.strip() for name in artifacts.split(",") if name.strip()]
+    names = [name.strip() for given in artifacts for name in given.split(",") if name.strip()]
+    requested = names if artifacts else None
     if requested == [] or run_id == "":
         raise click.UsageError("--artifacts and --run-id must not be empty.")
+    if minimal and artifacts:
+        raise click.UsageError("give --minimal or --artifacts, not both.")
     try:
-        loading = Loading(run, config, trigger, requested, at, force)
+        is_forced = force or content or minimal or requested is not None
+        loading = Loading(run, config, trigger, requested, at, is_forced=is_forced, is_minimal=minimal, hint=hint)
         if dry_run:
-            tried = loading.dry_run()
+            tried = loading.dry_run(budget)
             show(report.dry_data(tried), report.dry_lines(tried), as_json=as_json)
+            if tried.result.required_failed or tried.why_not_recorded is not None:
+                click.get_current_context().exit(1)
             return
-        shows = as_json or content or not sys.stdout.isatty()
-        result, packet, recording = loading.load(budget if shows else 0, log)
-        # Again: what was recorded may make the run this work tree's own.
-        claim_if_active(root, active_run(root), run.run_id, lambda text: warn(f"⚠️  {text}"))
+        if is_look:
+            log(report.LOOK)
+            result, packet, failure = *loading.look(log), None
+        else:
+            result, packet, failure = loading.load(budget, log, has_steps=has_steps)
+        if failure is None and not is_look:
+            # Again: what was recorded may make the run this work tree's own.
+            claim_if_active(root, active_run(root), run.run_id, lambda text: warn(f"⚠️  {text}"))
+        failure = failure or _required_failure(result)
+        lines = report.lines(
+            run,
+            loading.state,
+            loading.blocks,
+            result,
+            loading.session_id,
+            is_look=is_look,
+            has_steps=has_steps,
+            given_bytes=len(packet.encode("utf-8", "replace")),
+        )
+        more = () if failure else report.closing_lines(result, is_minimal=minimal)
+        if packet and not as_json:
+            tell_lines(packet)
+        data = report.data(run, loading.state, result, loading.session_id)
+        show({**data, "context": packet}, [] if failure else [*lines, *more], as_json=as_json)
+        if failure is not None:
+            raise failure
     except (StateMissing, StateInvalid, NotWritable) as error:
         error.block = texts.load_failed(run, error)
         raise
-    if packet and not as_json:
-        tell(packet)
-    if result.required_failed:
-        failed = result.required_failed[0]
-        raise LedgerError(
-            f"required artifact {failed['artifact']['id']}: {failed['error'].message}",
-            hint="check its path in the workflow's configuration, or run the phase that creates it",
-            block=messages.required_failed(**failed),
-        )
-    data = report.data(run, loading.state, result, loading.session_id)
-    lines = report.lines(run, loading.state, recording.blocks, result, loading.session_id)
-    show({**data, "context": packet}, lines, as_json=as_json)
+
+
+def _required_failure(result: Reload) -> LedgerError | None:
+    """Return the error of the first required artifact that failed; None if none did."""
+    if not result.required_failed:
+        return None
+    failed = result.required_failed[0]
+    return LedgerError(
+        f"required artifact {failed['artifact']['id']}: {failed['error'].message}",
+        hint="the error's recovery steps are above",
+        block="\n\n".join([messages.required_failed(**one) for one in result.required_failed]),
+    )
+
+
+def _noted_hint(state: dict[str, Any]) -> str:
+    """Return what FABER's session-save noted for the next session to look at first; empty without it."""
+    note = state.get("continuation_note")
+    hint = note.get("context_hints") if isinstance(note, dict) else None
+    return hint if isinstance(hint, str) else ""
 
 
 class Loading:
-    """One session-load of one run."""
+    """One session-load of one run; `is_forced` loads what the session has already, too.
+
+    If `is_minimal`, only the run's state is loaded. The artifacts that `hint` names come first.
+    """
 
     def __init__(
-        self, run: Run, config: UserConfig, trigger: str, requested: list[str] | None, at: float, force: bool
+        self,
+        run: Run,
+        config: UserConfig,
+        trigger: str,
+        requested: list[str] | None,
+        at: float,
+        *,
+        is_forced: bool,
+        is_minimal: bool,
+        hint: str | None,
     ) -> None:
         """Read the run's state, and choose its artifacts; raises LedgerError."""
         self.run = run
         self.config = config
         self.trigger = trigger
         self.at = at
-        self.force = force
+        self.is_forced = is_forced
         self.state: dict[str, Any] = state_file.read_state(run).value
         state_file.check_required(run, self.state)
+        state_file.check_status(run, self.state)
         self.state["workflow_id"] = state_file.workflow_id_of(run, self.state)
         self.workflow = reload.workflow_of(run, self.state, config["plugin_roots"])
-        self.selected = selection.select(
-            self.workflow, self.state, [trigger], requested, lambda text: warn(f"⚠️ WARNING: {text}")
-        )
+        self.hint = hint or _noted_hint(self.state)
+        if is_minimal:
+            self.selected = reload.only_state(self.workflow)
+        else:
+            self.selected = selection.select(
+                self.workflow, self.state, [trigger], requested, lambda text: warn_lines(f"⚠️ WARNING: {text}")
+            )
         for warning in self.workflow["warnings"]:
             warn(warning)
-        self.in_context: dict[str, dict[str, Any]] = {}
-        self.session_id = ""  # that the load belongs to, once it is recorded
+        every = dict.fromkeys(one["id"] for one in selection.every_artifact(self.workflow))
+        chosen = {one["id"] for one in self.selected}
+        self.others = [name for name in every if name not in chosen] if requested is None else []
+        if requested is not None and not self.selected:
+            names = ", ".join(every)
+            raise LedgerError(
+                "nothing to load: none of the named artifacts is selected",
+                hint=f"the workflow's artifacts: {names or 'none'}",
+            )
+        self.blocks = blocks.blocks_of(self.state)
+        self.in_context: dict[str, Held] = {}  # what the blocks have of the session that the load goes on with
+        self.session_id: str | None = None  # that the load belongs to
 
-    def dry_run(self) -> report.DryRun:
+    def dry_run(self, budget: int) -> report.DryRun:
         """Load without recording, by the rules of the real load; raises LedgerError."""
-        result = self._read(self._caller(EnvironmentQuery(self.run.root).read()), dry=True)
+        caller = self._caller(EnvironmentQuery(self.run.root).read())
+        result = self._read(caller, dry=True)
+        why_not_recorded: str | None = None
+        try:
+            state_write.check_writable(self.run, os.stat(self.run.state_path))
+            with read_log(self.run) as log:
+                packet = self._fit(result, log, caller, budget)
+        except StateNotWritten as error:
+            why_not_recorded = error.message
+            packet = self._fit(result, None, caller, budget)
+        except (LedgerError, OSError, sqlite3.Error):
+            packet = self._fit(result, None, caller, budget)
         return report.DryRun(
-            self.run.run_id, self.state, self.selected, self.in_context, self._surroundings(), self.at, result
+            self.run.run_id,
+            self.state,
+            self.selected,
+            self.others,
+            self.in_context,
+            self._surroundings(),
+            self.at,
+            result,
+            len(packet.encode("utf-8", "replace")),
+            why_not_recorded,
         )
 
-    def load(self, budget: int, log: Callable[[str], None]) -> tuple[Reload, str, Recording]:
-        """Load, record and project, with a line for each step to `log`; raises LedgerError.
+    def look(self, log: Callable[[str], None]) -> tuple[Reload, str]:
+        """Load without recording and without contents, for a report; raises LedgerError."""
+        return self._step(log, self._caller(None), is_recorded=False), ""
 
-        Whatever takes long, above all the user's programs, runs before the run is locked: hooks wait for the lock.
+    def load(self, budget: int, log: Callable[[str], None], *, has_steps: bool) -> tuple[Reload, str, Exception | None]:
+        """Load, record and project, with a line to `log` for what is done, if `has_steps` for each artifact, too.
+
+        Raises LedgerError.
+
+        Return the load, its contents, and the error that kept it from being recorded. Whatever takes long, above all
+        the user's programs, runs before the run is locked: hooks wait for the lock.
         """
         environment = EnvironmentQuery(self.run.root)
         writer = writer_of(self.run.root)
-        for line in report.config_lines(self.workflow, self.state):
-            log(line)
         caller = self._caller(environment.read(), writer)
-        result = self._read(caller, dry=False)
-        for line in report.step_lines(result, len(self.selected)):
-            log(line)
-        for warning in report.warnings(result):
-            warn(warning)
-        elsewhere = describe_elsewhere(self.run) if budget else None
-        with Recording(self.run, at=self.at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
-            view = recording.view
-            session_id, opening = self._session(view, caller)
-            self.session_id = session_id
-            is_incomplete = not opening and sessions.lacks_environment(view, session_id)
-            packet, loads = result.pack(
-                self.run,
-                view.log,
-                result.other_problems,
-                session_id=session_id,
-                client=caller["client"],
-                source="session_load",
-                budget=budget,
-                has_summaries_in_git=Settings(self.run, os.environ).summaries,
-                environment=caller["environment"] if is_incomplete else None,
-                elsewhere=elsewhere,
-            )
-            recording.append([*opening, *loads])
+        result = self._step(log, caller, is_recorded=True, has_steps=has_steps)
+        elsewhere = self._look_elsewhere()
+        packet = ""
+        try:
+            with Recording(self.run, at=self.at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
+                view = recording.view
+                session_id, opening = self._session(view, caller)
+                is_incomplete = not opening and sessions.lacks_environment(view, session_id)
+                missing = caller["environment"] if is_incomplete else None
+                packet, loads = self._pack(result, view.log, caller, session_id, budget, elsewhere, missing)
+                self.session_id = session_id
+                recording.append([*opening, *loads])
+                self.blocks = recording.blocks
+        except (LedgerError, OSError, sqlite3.Error) as error:  # the agent gets its context all the same
+            if not isinstance(error, StateNotWritten):
+                self.session_id = None
+            return result, packet or self._pack(result, None, caller, "", budget, elsewhere)[0], error
         seen = seen_client(self.run.root, caller["client"])
         client, pid, is_new = caller["client"], caller["pid"], bool(opening)
         follow_client(self.run, client, pid, seen, at=self.at, warn=lambda text: warn(f"⚠️  {text}"), is_new=is_new)
         if opening:
             log(f"✓ New session detected: {session_id}")
+            if self.state["status"] in FINISHED:
+                save = f"`faber-ledger session-save --run-id {self.run.run_id}`"
+                log(f"ℹ The run is {self.state['status']}: {save} ends this session")
         log("✓ Updated state metadata")
-        return result, packet if budget else "", recording
+        return result, packet, None
+
+    def _step(
+        self, log: Callable[[str], None], caller: Caller, *, is_recorded: bool, has_steps: bool = False
+    ) -> Reload:
+        """Load the artifacts, with lines for what is done, and warnings."""
+        for line in report.config_lines(self.workflow, self.state):
+            log(line)
+        if self.hint:
+            log(f"Context hint: {one_line(self.hint, report.LONGEST_HINT)}")
+        result = self._read(caller, dry=False, is_recorded=is_recorded)
+        for line in [
+            *report.selection_lines(result, len(self.selected)),
+            *(report.step_lines(result) if has_steps else ()),
+        ]:
+            log(line)
+        for warning in report.warnings(result):
+            warn_lines(warning)
+        return result
+
+    def _pack(
+        self,
+        result: Reload,
+        log: Log | None,
+        caller: Caller,
+        session_id: str,
+        budget: int,
+        elsewhere: Elsewhere | None,
+        environment: Environment | None = None,
+    ) -> tuple[str, list[Draft]]:
+        """Return the contents and the facts of what is in them; without a `log`, without notes and summaries."""
+        return result.pack(
+            self.run,
+            log,
+            result.problems(),
+            session_id=session_id,
+            client=caller["client"],
+            source="session_load",
+            budget=budget,
+            has_summaries_in_git=Settings(self.run, os.environ).summaries,
+            environment=environment,
+            elsewhere=elsewhere,
+        )
+
+    def _fit(self, result: Reload, log: Log | None, caller: Caller, budget: int) -> str:
+        """Return the contents as they would be, which tells the artifacts that they have room for."""
+        return result.fit(
+            self.run,
+            log,
+            result.problems(),
+            caller["client"],
+            "session_load",
+            budget,
+            has_summaries_in_git=Settings(self.run, os.environ).summaries,
+            elsewhere=self._look_elsewhere(),
+        )
+
+    def _look_elsewhere(self) -> Elsewhere:
+        newest = sessions_elsewhere(self.state, self.run.root)
+        return Elsewhere(self.run, is_last_there=newest[:1] == [True])
 
     def _surroundings(self) -> Surroundings:
         """Return what artifacts are resolved against, with the programs that may run for slash commands."""
@@ -225,27 +391,40 @@ class Loading:
         writer = writer or writer_of(self.run.root)
         return sessions.caller_of(os.environ, self.state, self.at, writer, environment)
 
-    def _read(self, caller: Caller, *, dry: bool) -> Reload:
+    def _read(self, caller: Caller, *, dry: bool, is_recorded: bool = False) -> Reload:
         """Load the artifacts by what state and log say now, without taking the run's lock."""
-        if not check_file(self.run.ledger_path):
+        try:
+            if is_empty(self.run.ledger_path):
+                return self._gather(None, caller, dry=dry)
+            with read_log(self.run) as log:
+                return self._gather(sessions.View(log, self.blocks), caller, dry=dry)
+        except (LedgerError, OSError, sqlite3.Error):
+            if not is_recorded:
+                raise
+            self.is_forced = True  # what was given is unknown; what is wrong stops the recording alone
             return self._gather(None, caller, dry=dry)
-        with read_log(self.run) as log:
-            return self._gather(sessions.View(log, blocks.blocks_of(self.state)), caller, dry=dry)
 
     def _gather(self, view: sessions.View | None, caller: Caller, *, dry: bool) -> Reload:
-        self.in_context = reload.loads_in_context(blocks.blocks_of(self.state)) if self._goes_on(view, caller) else {}
-        names = [artifact["id"] for artifact in self.selected]
-        return reload.gather(
+        self.session_id = self._session_before(view, caller)
+        self.in_context = reload.loads_noted(self.blocks) if self.session_id is not None else {}
+        result = reload.gather(
             self.selected,
             self._surroundings(),
             triggers=[self.trigger],
             at=self.at,
-            in_context=self.in_context,
-            last_loads=view.log.last_loads(names) if view else {},
-            force=self.force,
+            held=self._held(view),
             dry_run=dry,
-            stop_at_failure=not dry,
+            workflow=self.workflow,
         )
+        result.hint = self.hint
+        return result
+
+    def _held(self, view: sessions.View | None) -> dict[str, Held]:
+        """Return what the session that the load goes on with was given whole, and still has."""
+        is_new = self.session_id is None or self._is_start or self.trigger == "compaction_detected"
+        if self.is_forced or is_new or self.session_id not in blocks.open_sessions(self.blocks):
+            return {}  # one that has ended may have been compacted
+        return self.in_context if view is None else reload.loads_held(view.log, str(self.session_id))
 
     def _session(self, view: sessions.View, caller: Caller) -> tuple[str, list[Draft]]:
         """Return the session that the load belongs to, and the facts that open it if it is new."""
@@ -256,13 +435,13 @@ class Loading:
         opening = sessions.open_session(view, caller, session_id, "session_load")
         return session_id, [*opening, *checkout_after(opening[-1], checkout_at_start(self.run))]
 
-    def _goes_on(self, view: sessions.View | None, caller: Caller) -> bool:
-        """Return whether the load belongs to a session that may have something in context; without a log, no `view`."""
+    def _session_before(self, view: sessions.View | None, caller: Caller) -> str | None:
+        """Return the session that the load goes on with, which may have something in context; None if it opens one."""
         if view is not None:
-            return sessions.session_to_load_into(view, caller, is_start=self._is_start) is not None
-        known = blocks.blocks_of(self.state)
-        current = blocks.newest_open(known)
-        return current is not None and not self._is_start and sessions.may_be_of_this_machine(known, current)
+            return sessions.session_to_load_into(view, caller, is_start=self._is_start)
+        current = blocks.newest_open(self.blocks)
+        goes_on = current is not None and not self._is_start
+        return current if goes_on and sessions.may_be_of_this_machine(self.blocks, str(current)) else None
 
     @property
     def _is_start(self) -> bool:

@@ -11,6 +11,7 @@ from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, warn
 from faber_ledger.cli.ui.which_run import match_run, named_run, warn_if_kept, work_id_option
 from faber_ledger.ledger.clock import now, seconds_of
+from faber_ledger.ledger.command_errors import AmbiguousRun
 from faber_ledger.ledger.errors import LedgerError, NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
@@ -61,7 +62,7 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
     if named is None:
         if active.reason_none:
             warn(f"⚠️  {active.reason_none}")
-        show({"saved": False, "run_id": None}, [texts.NO_WORKFLOW_TO_SAVE], as_json=as_json)
+        show({"saved": False, "run_id": None}, texts.NO_WORKFLOW_TO_SAVE.split("\n"), as_json=as_json)
         return
     if run_id is None and active.is_shown:
         show({"saved": False, "run_id": named}, [active.shown_line], as_json=as_json)
@@ -106,6 +107,8 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
 def _run(root: str, named: str) -> Run:
     try:
         return match_run(root, named)
+    except AmbiguousRun:
+        raise
     except RunNotFound:
         return find_run(root, named)
 
@@ -164,5 +167,5 @@ def _report(entry: dict[str, Any], state: dict[str, Any]) -> Iterator[str]:
     yield f"  Session ID: {entry.get('session_id')}"
     yield f"  Reason: {entry.get('end_reason')}"
     yield f"  Duration: {texts.duration(None if started is None or ended is None else ended - started)}"
-    yield f"  Phases completed: {', '.join([*entry.get('phases_completed', []), *running])}"
+    yield f"  Phases completed: {', '.join([*entry.get('phases_completed', []), *running]) or 'none'}"
     yield f"  Artifacts loaded: {len(loaded)}{' (' + ', '.join(loaded) + ')' if loaded else ''}"

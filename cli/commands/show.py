@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,10 @@ import click
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
-from faber_ledger.cli.ui.printable import printable
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_with_ledger
-from faber_ledger.ledger.errors import NotFound
+from faber_ledger.files.text import escape_lines, quote_word
+from faber_ledger.ledger.command_errors import NotFound
 
 if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
@@ -54,29 +53,37 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
     if as_json:
         show({**data, "content": text}, [], as_json=True)
     elif sys.stdout.isatty():
-        click.echo(printable(text), nl=False)
+        click.echo(escape_lines(text), nl=False)
     else:
         sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))
 
 
 def _content(run: Run, data: dict[str, Any]) -> str:
     """Return what a load gave the agent; raises NotFound if it does not exist any more."""
-    from faber_ledger.cli.reports.loaded_content import find_contents, unrecoverable_kind
+    from faber_ledger.cli.reports.loaded_content import find_contents, is_comparable, unrecoverable_kind
+    from faber_ledger.context.artifact_content import KEYED
 
     load = data["loads"][-1] if data["kind"] == "artifact" and data["loads"] else data.get("event", {}).get("event")
     if not load or not isinstance(load.get("sha256"), str) or not isinstance(load.get("source"), str):
         raise click.UsageError("--content needs an artifact that was loaded, or the event of a load")
     found = find_contents(run.root, load["source"], {load["sha256"]}).get(load["sha256"])
+    digest = load["sha256"] if load["sha256"].startswith(KEYED) else f"SHA-256 {load['sha256']}"
     if found is None and (kind := unrecoverable_kind(run.root, load["source"])):
         raise NotFound(
-            f"the content with SHA-256 {load['sha256']} was {kind} ({json.dumps(load['source'])}), which is not kept:"
+            f"the content with {digest} was {kind} ({json.dumps(load['source'])}), which is not kept:"
             " it cannot be recovered",
-            hint=f"run `faber-ledger session-load --artifacts {shlex.quote(load['artifact_id'])} --force`"
+            hint=f"run `faber-ledger session-load --artifacts {quote_word(load['artifact_id'])} --force`"
             " to load it as it is now",
+        )
+    writer = load.get("writer") or data["event"]["writer"]
+    if found is None and not is_comparable(run.root, load["sha256"], writer):
+        raise NotFound(
+            f"the content with {digest} is not comparable here: another clone recorded it with its key",
+            hint="run the command in the clone that recorded it",
         )
     if found is None:
         raise NotFound(
-            f"the content with SHA-256 {load['sha256']} is neither in {json.dumps(load['source'])} as it is now nor in"
+            f"the content with {digest} is neither in {json.dumps(load['source'])} as it is now nor in"
             " any version that git has of it, nor in a plugin root",
             hint="run `git fetch --all`: another machine may have committed it, or name its plugin's folder"
             " in plugin_roots of ~/.config/faber-ledger/config.json",

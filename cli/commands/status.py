@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.ui import completion
+from faber_ledger.cli.reports.completed_phases import comparison_data, comparison_lines
+from faber_ledger.cli.reports.position import position_lines
+from faber_ledger.cli.ui.completion import runs
 from faber_ledger.cli.ui.git_words import in_git_data, not_in_git
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import choose_run, named_run, work_id_option
 from faber_ledger.cli.ui.words import events_shown
-from faber_ledger.context.packet import position
+from faber_ledger.context.completed_phases import compare_completion
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import StateMissing
+from faber_ledger.ledger.event_types import NOT_CHECKABLE
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.summary import summarize
+from faber_ledger.ledger.row import READ
+from faber_ledger.ledger.summary import count_events, summarize
 from faber_ledger.projections.blocks import (
     artifacts_in_context,
     blocks_of,
@@ -42,18 +46,20 @@ from faber_ledger.runs.progress import FINISHED, current_phase, resume_point
 from faber_ledger.runs.projecting import known_members
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
-from faber_ledger.runs.united import open_united, read_log
+from faber_ledger.runs.unaccepted import count_waiting
+from faber_ledger.runs.united import find_fault, list_refused, open_united, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from faber_ledger.context.completed_phases import Comparison
     from faber_ledger.ledger.summary import Summary
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.runs.in_git import InGit
 
 
 @click.command(short_help="Show where a run stands.")
-@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=runs)
 @work_id_option
 @json_option
 def status(run: str | None, work_id: str | None, as_json: bool) -> None:
@@ -75,18 +81,30 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
         for line in active.explain():
             warn(line)
     state = _read_state(meant)
-    log, blocks, agrees, more, is_shared = None, blocks_of(state), True, 0, False
+    log, blocks, agrees, more, refused, is_shared = None, blocks_of(state), True, 0, 0, False
+    unchecked: set[str] = set()
+    fault: str | None = None
+    unaccepted = 0
+    completion: Comparison | None = None
     if not lacks_ledger(meant):
         opened, is_united = open_united(meant)
         with opened:
             log = summarize(opened)
             is_shared = opened.has_other_writer(known_writer(root) or "")
             blocks = in_file = fold(opened.stream())
+            unchecked = _find_unchecked(opened)
+            unaccepted = count_waiting(meant, opened)
+            completion = compare_completion(meant, state, opened)
         if is_united:  # state.json shows the file's own events; the reports also have what the mirror alone has
-            with Log.read(meant.ledger_path) as own:
-                more = log.events - summarize(own).events
-                in_file = fold(own.stream())
+            refused, fault = len(list_refused(meant)), find_fault(meant)
+            if fault is not None:
+                more = log.events
+            else:
+                with Log.read(meant.ledger_path) as own:
+                    more = log.events - count_events(own) + refused
+                    in_file = blocks if refused else fold(own.stream())  # then state.json shows what hooks append to
         agrees = not differing_blocks(in_file, state)
+    completion = completion or compare_completion(meant, state, None)
     data = {
         "run_id": meant.run_id,
         "work_id": state.get("work_id"),
@@ -99,13 +117,19 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
         "context_metadata": blocks.get("context_metadata"),
         "events": log.events if log else 0,
         "not_in_file": more,
+        "refused": refused,
         "last_event_at": log.last_at if log else None,
         "state_agrees": agrees,
         "waiting": len(waiting(meant)),
         "in_git": None,
         "is_set_up": not lacks_driver(root),
+        "unaccepted": unaccepted,
+        "completion": comparison_data(completion),
     }
-    lines = [*_status_lines(meant, state, blocks, log, agrees), *_not_in_file_lines(meant, more)]
+    lines = [
+        *_status_lines(meant, state, blocks, log, agrees, unchecked, completion),
+        *_not_in_file_lines(meant, more, refused, fault),
+    ]
     survey = GitSurvey(root, [meant])
     found = _find_in_git(survey, meant, state)
     if found is not None:
@@ -115,6 +139,7 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
         lines += [f"In git: {missing.line}"] if missing is not None else []
     if not data["is_set_up"]:
         lines.append(f"This clone: git has no driver that merges the run's files: `{SET_UP}` sets it up")
+    lines += _unaccepted_lines(meant, unaccepted)
     show(data, [*lines, *_waiting_lines(meant)], as_json=as_json)
 
 
@@ -141,15 +166,34 @@ def _read_state(run: Run) -> dict[str, Any]:
     return found.value
 
 
-def _status_lines(run: Run, state: dict[str, Any], blocks: Blocks, log: Summary | None, agrees: bool) -> Iterator[str]:
+def _find_unchecked(log: Log) -> set[str]:
+    """Return the sessions and artifacts of which only a redaction says what the log had."""
+    rows = log.connection.execute(
+        f"{READ} WHERE payload IS NULL AND type IN ('session_started', 'artifact_loaded') ORDER BY seq, id"
+    )
+    events: list[Any] = [log.decode(row)["event"] for row in rows]
+    return {str(event.get("artifact_id", event.get("session_id"))) for event in events}
+
+
+def _status_lines(
+    run: Run,
+    state: dict[str, Any],
+    blocks: Blocks,
+    log: Summary | None,
+    agrees: bool,
+    unchecked: set[str],
+    completion: Comparison,
+) -> Iterator[str]:
     yield f"Run: {run.run_id}"
-    yield from position(run.run_id, state)[2:]
-    yield f"Session: {_session_text(run, state, blocks, has_log=log is not None)}"
-    loads = artifacts_in_context(blocks)
-    names = ", ".join([str(load.get("artifact_id")) for load in loads])
+    yield from position_lines(state)
+    mark = f" {NOT_CHECKABLE}" if newest_open(blocks) in unchecked else ""
+    yield f"Session: {_session_text(run, state, blocks, has_log=log is not None)}{mark}"
+    loads = [str(load.get("artifact_id")) for load in artifacts_in_context(blocks)]
+    names = ", ".join([f"{name} {NOT_CHECKABLE}" if name in unchecked else name for name in loads])
     metadata = blocks.get("context_metadata")
     reload = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
     yield f"In context: {names or 'nothing'}" + (f" (last reload {reload})" if reload else "")
+    yield from comparison_lines(completion)
     if log is None:
         lost = loss_of(run)
         yield f"Ledger: none; {lost[0]}: {lost[1]}" if lost else "Ledger: none yet; the first event creates it"
@@ -160,11 +204,22 @@ def _status_lines(run: Run, state: dict[str, Any], blocks: Blocks, log: Summary 
         yield f"state.json differs from the ledger: run `faber-ledger project {run.run_id}`"
 
 
-def _not_in_file_lines(run: Run, count: int) -> Iterator[str]:
+def _not_in_file_lines(run: Run, count: int, refused: int, fault: str | None) -> Iterator[str]:
+    if fault is not None:
+        yield f"Ledger's file: {fault}"
+    if refused:
+        yield f"Refused: {events_shown(refused)} of the file; `faber-ledger quarantine {run.run_id}` takes them out"
     if count:
-        yield f"Not in the file yet: {events_shown(count)}; `faber-ledger seal {run.run_id}` adds them"
+        command = f"faber-ledger {'quarantine' if refused or fault is not None else 'seal'} {run.run_id}"
+        yield f"Not in the file yet: {events_shown(count)}; `{command}` adds them"
     if run.is_kept:
         yield not_in_tree(run)
+
+
+def _unaccepted_lines(run: Run, count: int) -> Iterator[str]:
+    if count:
+        waits = f"{events_shown(count)} redacted elsewhere {'waits' if count == 1 else 'wait'} to be accepted here"
+        yield f"Redactions: {waits}: `faber-ledger redact --accept {run.run_id}` lists what this clone keeps"
 
 
 def _waiting_lines(run: Run) -> Iterator[str]:
@@ -181,6 +236,7 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
     count, is_finished = len(session_history(blocks)), state.get("status") in FINISHED
     if current is None:
         return f"none open ({count} in all)" + (_between_text(run, blocks) if has_log and not is_finished else "")
+    count += entry_of(blocks, current) is None  # SPEC-00027's example has its open session in the total alone
     entry = entry_of(blocks, current) or {}
     environment = entry.get("environment")
     host = environment.get("hostname") if isinstance(environment, dict) else None

@@ -12,9 +12,10 @@ import click
 from faber_ledger.cli.timeline.page import page
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.output_file import output_file
+from faber_ledger.cli.ui.output_file import mode_option, output_file
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_report
+from faber_ledger.context.messages import size_words
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import NoPage
@@ -39,8 +40,9 @@ if TYPE_CHECKING:
 )
 @click.option("--all", "every", is_flag=True, help="Every run of this project, with an index.")
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
+@mode_option
 @json_option
-def timeline(runs: tuple[str, ...], output: str, every: bool, opened: bool, as_json: bool) -> None:
+def timeline(runs: tuple[str, ...], output: str, every: bool, opened: bool, mode: int | None, as_json: bool) -> None:
     """Draw each RUN (default: the active run) as one HTML page: phases, sessions by machine, the context, the events.
 
     The page needs no network and no JavaScript.
@@ -67,13 +69,13 @@ def timeline(runs: tuple[str, ...], output: str, every: bool, opened: bool, as_j
             problems.append((run.run_id, str(error)))
             warn(f"{run.run_id} is left out: {error}")
     content = page(timelines, problems).encode("utf-8", "replace")
-    with output_file(output) as file:
+    with output_file(output, mode) as file:
         file.write(content)
     if output == "-":
         return
     sessions, events = sum(len(one["bars"]) for one in timelines), sum(one["events"] for one in timelines)
     data = {"path": output, "runs": [one["run_id"] for one in timelines], "bytes": len(content)}
-    line = f"wrote {output}: {plural(sessions, 'session')}, {plural(events, 'event')}, {len(content) / 1000:,.0f} KB"
+    line = f"wrote {output}: {plural(sessions, 'session')}, {plural(events, 'event')}, {size_words(len(content))}"
     if opened and not webbrowser.open(f"file://{os.path.realpath(output)}"):
         warn(f"cannot start a browser: open {output} yourself")
     show(data, [line], as_json=as_json)

@@ -7,32 +7,36 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.setup.changes import describe, diff_lines, display_path, in_project, report
+from faber_ledger.cli.setup.agent_hooks import folders_of_user, list_agents, remove_agent_hooks
+from faber_ledger.cli.setup.changes import describe, diff_lines, display_path, in_project, remove_empty_folders, report
 from faber_ledger.cli.setup.git_config import Setting, make_settings, settings_to_remove
 from faber_ledger.cli.setup.git_files import FILES, git_file_change
+from faber_ledger.cli.setup.install_hooks import settings_removal
 from faber_ledger.cli.setup.pre_commit import pre_commit_change
+from faber_ledger.cli.setup.slash_commands import remove_commands
 from faber_ledger.cli.setup.summaries import summaries_removal
 from faber_ledger.cli.ui.options import dry_run_option, scope_option
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import runs_in_tree
-from faber_ledger.files.change import FileChange, make_changes, read_file
+from faber_ledger.cli.ui.words import place_lines
+from faber_ledger.files.change import FileChange, make_changes
+from faber_ledger.hooks.client_plugins import list_enabled_plugins
 from faber_ledger.hooks.client_settings import (
-    decode_settings,
     has_hooks,
     readable_settings,
-    remove_hooks,
-    settings_path,
 )
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
 from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.old_copies import remove_run_list
-from faber_ledger.runs.run import find_root
+from faber_ledger.runs.run import HOOK_LOG, find_root
 from faber_ledger.runs.text_cache import TEXT_CACHE, has_text_cache, remove_text_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from faber_ledger.hooks.client_plugins import Plugin
 
 
 @click.command(short_help="Remove what `init` added.")
@@ -42,15 +46,16 @@ if TYPE_CHECKING:
 def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
     """Remove what `init` added; runs, ledgers and everything else in the files stay.
 
-    The locks and backups of runs that git would no longer ignore are removed too.
+    The hook log, and the locks and backups of runs, that git would no longer ignore are removed too.
 
     \b
     Example: faber-ledger uninstall --scope local
     Exit codes: 0 done, or nothing to do; 1 a file cannot be used; 2 wrong usage.
     """
     root = find_root(os.getcwd())
-    changes = [_settings_change(scope, root)]
-    kept_for = _hooks_elsewhere(scope, root)
+    changes = [settings_removal(root, scope), *remove_agent_hooks(root, scope)]
+    plugins = list_enabled_plugins(root)
+    kept_for = _hooks_elsewhere(scope, root, plugins, changes)
     config: list[Setting] = []
     is_cached = False
     local: list[str] = []
@@ -65,6 +70,8 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
             config = settings_to_remove(root)
             is_cached = has_text_cache(root)
             local = _local_files(root)
+    if in_project(root, scope) and (scope == "project" or not kept_for):
+        changes += remove_commands(root)
     if not dry_run:
         if not kept_for:
             remove_run_list(root, warn)
@@ -74,7 +81,8 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
             remove_text_cache(root)
         for path in local:
             whole_file.remove(path)
-        _remove_empty_folders(changes, root)
+        gone = [FileChange(path, b"", None) for path in local]
+        remove_empty_folders([*changes, *gone], root, folders_of_user())
     data = report(changes, root, dry_run=dry_run) | {
         "scope": scope,
         "git_config": [setting._asdict() for setting in config],
@@ -82,37 +90,25 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
         "local_files": [display_path(path, root) for path in local],
         "hooks_remain_in": kept_for,
     }
-    lines = _lines(changes, config, root, kept_for, is_cached=is_cached, local=local, dry_run=dry_run)
+    lines = _lines(changes, config, root, kept_for, plugins, is_cached=is_cached, local=local, dry_run=dry_run)
     show(data, lines, as_json=as_json)
 
 
-def _settings_change(scope: str, root: str) -> FileChange:
-    """Return the change that removes our hooks from the settings, or the file if it has nothing else."""
-    path = settings_path(scope, root)
-    before = read_file(path)
-    if before is None:
-        return FileChange(path, None, None)
-    text = decode_settings(before, display_path(path, root))
-    after = remove_hooks(text).encode()
-    alone = has_hooks(text) and after == b"{}\n" and not os.path.islink(path)
-    return FileChange(path, before, None if alone else after)
-
-
-def _hooks_elsewhere(scope: str, root: str) -> list[str]:
-    """Return the other settings that have our hooks for this project: they still need the files for git."""
-    return [
-        display_path(path, root) for other, path, text in readable_settings(root) if other != scope and has_hooks(text)
-    ]
+def _hooks_elsewhere(scope: str, root: str, plugins: list[Plugin], changes: list[FileChange]) -> list[str]:
+    """Return the other settings, agents' files and plugins that have our hooks here: they still need git's files."""
+    settings = [path for other, path, text in readable_settings(root) if other != scope and has_hooks(text)]
+    paths = [*settings, *[file.path for file in list_agents(root, changes)]]
+    return [*[display_path(path, root) for path in paths], *[f"the plugin {plugin.name}" for plugin in plugins]]
 
 
 def _local_files(root: str) -> list[str]:
-    """Return the locks and the backups of runs that git does not track: it would add them once nothing ignores them.
+    """Return the hook log, locks and backups of runs that git does not track: it would add what nothing ignores.
 
     The backup of a state that cannot be read stays.
     """
     listed = run_git("ls-files", "--others", "-z", "--", ".fractary", at=root).stdout.split(b"\0")
     untracked = {os.path.join(root, os.fsdecode(name)) for name in listed}
-    found = []
+    found = [os.path.join(root, f"{HOOK_LOG}{older}") for older in ("", ".1")]
     for run in runs_in_tree(root):
         try:
             state_file.read_state(run)
@@ -123,21 +119,12 @@ def _local_files(root: str) -> list[str]:
     return [path for path in found if path in untracked]
 
 
-def _remove_empty_folders(changes: list[FileChange], root: str) -> None:
-    for change in changes:
-        folder = os.path.dirname(change.path)
-        if change.action == "removed" and os.path.dirname(folder) in (root, os.path.join(root, ".fractary")):
-            try:
-                os.rmdir(folder)
-            except OSError:
-                pass  # not empty: other files are in it
-
-
 def _lines(
     changes: list[FileChange],
     config: list[Setting],
     root: str,
     kept_for: list[str],
+    plugins: list[Plugin],
     *,
     is_cached: bool,
     local: list[str],
@@ -159,5 +146,8 @@ def _lines(
         if is_cached:
             yield f"{'removed':<9}  {TEXT_CACHE}: git's cache of ledgers as text"
         yield from [f"{'removed':<9}  {display_path(path, root)}" for path in local]
+        yield from place_lines(root)
     if kept_for:
         yield f"git's settings stay: {', '.join(kept_for)} still has the hooks"
+    for plugin in plugins:
+        yield f"to remove the plugin too, run `{plugin.command('uninstall')}`, then `faber-ledger uninstall` again"

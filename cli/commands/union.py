@@ -8,7 +8,8 @@ from contextlib import ExitStack
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import json_option, show
+from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.output_file import mode_option
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.errors import LedgerError
@@ -27,15 +28,18 @@ from faber_ledger.ledger.union import hash_in, write_union
     shell_complete=completion.files,
     help="The file to write; it may be one of the ledgers.",
 )
+@mode_option
 @json_option
-def union(ledgers: tuple[str, ...], out: str, as_json: bool) -> None:
+def union(ledgers: tuple[str, ...], out: str, mode: int | None, as_json: bool) -> None:
     """Unite the ledgers A, B and so on into one with all their events, in the same order as in every clone.
+
+    An event that no ledger can have written is left out, and named on standard error.
 
     \b
     Example: faber-ledger union mine/ledger.db theirs/ledger.db -o ledger.db
     Exit codes: 0 done; 1 a file cannot be read or written; 2 wrong usage;
     12 newer format; 20 one is damaged, or OUT is not a ledger; 22 one event id has two contents,
-    or the ledgers are of two runs.
+    or the ledgers share no first event: they are of two runs.
     """
     if out == "-":
         raise click.UsageError("a ledger cannot go to standard output: name a file")
@@ -43,12 +47,18 @@ def union(ledgers: tuple[str, ...], out: str, as_json: bool) -> None:
     for path in (*ledgers, out):
         _check_at_rest(path)
     _check_keeps_all(ledgers, out)
-    from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
-
-    events = write_union(ledgers, out, check_event)
+    before = os.umask(0o077)  # nobody else reads a new file, nor one that is being written
+    try:
+        united = write_union(ledgers, out)
+    finally:
+        os.umask(before)
+    if mode is not None:
+        os.chmod(out, mode)
+    for line in united.lines_left_out():
+        warn(line)
     show(
-        {"out": out, "united": list(ledgers), "events": events},
-        [f"{out}: {events_shown(events)}, united from {len(ledgers)} ledgers"],
+        {"out": out, "united": list(ledgers), "events": united.count},
+        [f"{out}: {events_shown(united.count)}, united from {len(ledgers)} ledgers"],
         as_json=as_json,
     )
 

@@ -12,7 +12,8 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.progress import progress_over
 from faber_ledger.cli.ui.which_run import runs_with_ledgers
-from faber_ledger.ledger.errors import IntegrityError, ProjectionDiffers
+from faber_ledger.ledger.command_errors import ProjectionDiffers
+from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.left_state import runs_here

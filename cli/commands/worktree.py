@@ -13,6 +13,8 @@ from faber_ledger.cli.ui.table import table
 from faber_ledger.cli.worktrees.cleanup import clean_up, cleanup_lines, cleanup_lock
 from faber_ledger.cli.worktrees.for_run import shorten_path
 from faber_ledger.cli.worktrees.survey import INACTIVE_DAYS, Site, record_of, survey_and_record
+from faber_ledger.context.messages import size_words
+from faber_ledger.hooks.client_plugins import hint_to_install
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
@@ -139,7 +141,7 @@ def _cells(site: Site) -> tuple[str, ...]:
         site.tree.branch or "(detached)",
         site.phase or "-",
         "-" if site.run_id is None else "yes" if site.session else "no",
-        "-" if site.bytes is None else _size_text(site.bytes),
+        "-" if site.bytes is None else size_words(site.bytes),
         site.last_event or "-",
     )
 
@@ -148,14 +150,10 @@ def _remarks(site: Site) -> Iterator[str]:
     if site.without_hooks:
         none = len(site.without_hooks) == len(HOOKS)
         missing = "it has no hooks" if none else f"it has no hook for {', '.join(site.without_hooks)}"
-        yield f"{missing}: run `faber-ledger init` in it, and commit .claude/settings.json for the next one"
+        yield f"{missing}: {hint_to_install(site.root)}"
     if site.problem:
         yield site.problem
     if site.tree.locked is not None:
         yield f"locked: {site.tree.locked}"
     if site.orphan:
         yield f"orphaned ({site.orphan}): {site.why}"
-
-
-def _size_text(size: int) -> str:
-    return f"{size / 1024:.1f} KB" if size < 1024 * 1024 else f"{size / 1024 / 1024:.1f} MB"

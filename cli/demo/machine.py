@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PRINTING = ("SessionStart", "PreCompact")  # a packet, and what a summary should keep
 FACTS = ("Phases completed: ", "Resume point: ")
-GIVEN = re.compile(r"^- ([a-z-]+)(?: \(required\))?(: [a-z ]+), ", re.MULTILINE)
+GIVEN = re.compile(r"^(?:=+ |- )?([a-z-]+)(?: \(required\))?(: (?:whole|outline|not shown)), ", re.MULTILINE)
 
 
 class Machine:

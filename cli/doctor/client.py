@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding
 from faber_ledger.context.program import UNATTENDED, ProgramFailed, run_program
-from faber_ledger.hooks.client_settings import PROGRAM, handlers, readable_settings, runs_hook, unanswered
+from faber_ledger.files.text import quote_word
+from faber_ledger.hooks.client_plugins import list_unanswered
+from faber_ledger.hooks.client_settings import PROGRAM, command_line, handlers, readable_settings, runs_hook
 from faber_ledger.recording.call import HOOKS
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ def program_is_found(patient: Patient) -> Iterator[Finding]:
                 "error", f"a hook runs {path}, which does not exist", "remove the hook, then run `faber-ledger init`"
             )
         elif not os.access(path, os.X_OK):
-            yield Finding("error", f"a hook runs {path}, which is not executable", f"run `chmod +x {path}`")
+            yield Finding("error", f"a hook runs {path}, which is not executable", f"run `chmod +x {quote_word(path)}`")
 
 
 def client_is_new_enough(patient: Patient) -> Iterator[Finding]:
@@ -68,7 +70,7 @@ def client_is_new_enough(patient: Patient) -> Iterator[Finding]:
 
 def compactions_are_completed(patient: Patient) -> Iterator[Finding]:
     """Look for compactions of the active run without a PostCompact, for example because the client is too old."""
-    if "PostCompact" in unanswered(patient.root):
+    if "PostCompact" in list_unanswered(patient.root):
         return  # reported by the check of the hooks
     kinds = [dict(one["event"]) for one in patient.newest_events(2_000)]
     starts = [event for event in kinds if event["type"] == "session_started" and event.get("source") == "compact"]
@@ -82,8 +84,8 @@ def _find_programs(root: str) -> list[str]:
     """Return the absolute paths at which hooks run the program."""
     found: list[str] = []
     for _, _, text in readable_settings(root):
-        commands = [handler["command"] for event in HOOKS for _, handler in handlers(text, event)]
-        found += [named for one in commands if runs_hook(one) for named in NAMED.findall(one)]
+        ours = [handler for event in HOOKS for _, handler in handlers(text, event) if runs_hook(handler)]
+        found += [named for one in ours for named in NAMED.findall(command_line(one))]
     return list(dict.fromkeys(found))
 
 

@@ -14,7 +14,7 @@ from faber_ledger.cli.ui.git_words import not_in_git
 from faber_ledger.cli.worktrees.git import list_trees, run_git
 from faber_ledger.cli.worktrees.places import gone_runs, what_forget_would_lose
 from faber_ledger.cli.worktrees.survey import why_gone
-from faber_ledger.hooks.client_settings import unanswered
+from faber_ledger.hooks.client_plugins import hint_to_install, list_plugins, list_unanswered
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.journal import find_fault
@@ -128,7 +128,7 @@ def worktrees_are_in_order(patient: Patient) -> Iterator[Finding]:
 def _have_hooks(patient: Patient) -> Iterator[Finding]:
     """Look for other worktrees with a run but without hooks: untracked settings are not checked out."""
     for root in other_roots(patient.root):
-        left = unanswered(root) if os.path.isdir(os.path.join(root, ".fractary")) else []
+        left = list_unanswered(root) if os.path.isdir(os.path.join(root, ".fractary")) else []
         if not left:
             continue
         missing = "no hook runs" if len(left) == len(HOOKS) else f"no hook runs for {', '.join(left)}"
@@ -136,6 +136,8 @@ def _have_hooks(patient: Patient) -> Iterator[Finding]:
         if _is_untracked(patient):
             why, also = f": {SETTINGS} is not tracked", f" and commit {SETTINGS} for the next one"
         hint = f"run `faber-ledger init` there,{also}; `faber-ledger init --scope user` reaches all"
+        if list_plugins(root):
+            hint = hint_to_install(root)
         yield Finding("warning", f"in the worktree {root} {missing}{why}", hint)
 
 

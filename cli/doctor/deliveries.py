@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding, Fix
@@ -15,20 +15,43 @@ from faber_ledger.recording.incoming import NO_SESSION
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs.clone import spool_path, spools_folder
 from faber_ledger.runs.git import is_tracked
+from faber_ledger.runs.old_copies import doctor_copies
 from faber_ledger.runs.run import HOOK_LOG
 
 if TYPE_CHECKING:
+    from faber_ledger.cli.doctor.finding import Warn
     from faber_ledger.cli.doctor.patient import Patient
     from faber_ledger.runs.run import Run
 
 
 DAYS = 7
 LARGEST = 1024 * 1024
-NEWEST = 200
+NEWEST = 200  # events among which the newest deliveries are looked for
+LATEST = 4  # deliveries: of two installations every second one is repeated
 SHOWN = 3
-# Reported elsewhere; or nothing to fix, as the end that a client sends after it has listed its plugins.
-QUIET = ("No active workflow found", "❌ ERROR: Required artifact", "⚠️ WARNING:", NO_SESSION)
-WRITTEN_OVER = "state.json differed from the ledger"
+# Lines that are no failure, by their beginnings: what they mean, and what to do.
+KINDS = (
+    (
+        ("state.json differed from the ledger",),
+        "another tool changed what the ledger keeps in state.json",
+        "nothing, if the tool adds sessions of its own; else stop it from writing there",
+    ),
+    (
+        ("❌ ERROR: Required artifact", "⚠️ WARNING:", "Cannot evaluate condition:"),
+        "sessions began without all of their context",
+        "follow the message; the check workflow.artifacts says what a session that starts now would lack",
+    ),
+    (
+        ("No active workflow found", NO_SESSION),
+        "hooks recorded nothing",
+        "nothing, if no run was at work then",
+    ),
+)
+NAMED_OTHERWISE = (
+    "deliveries named another hook than the one that was run",
+    "correct the settings if a person wrote them",
+)
+HANDLED = ("it is handled as", "and is handled as")
 SLOW = ("more than", "longer than", "took too long")
 
 
@@ -48,25 +71,30 @@ def hooks_have_not_failed(patient: Patient) -> Iterator[Finding]:
         return
     slow: dict[str, list[str]] = {}
     failed: dict[str, list[str]] = {}
-    written: dict[str, list[str]] = {}
+    others: dict[str, list[tuple[str, str]]] = {}
     for line in text.splitlines():
         at, _, rest = line.partition(" ")
         hook, _, message = rest.partition(" ")
         seconds = seconds_of(at)
-        if seconds is None or patient.at - seconds > DAYS * 86_400 or message.startswith(QUIET):
+        if seconds is None or patient.at - seconds > DAYS * 86_400:
             continue
-        kind = slow if any([phrase in message for phrase in SLOW]) else failed
-        kind = written if message.startswith(WRITTEN_OVER) else kind
-        kind.setdefault(f"{hook}: {message[:200]}", []).append(at)
-    if written:
-        message, times = max(written.items(), key=lambda item: item[1][-1])
-        what = f"another tool changed what the ledger keeps in state.json, last at {times[-1]}: {message}"
-        yield Finding("note", what, "nothing, if the tool adds sessions of its own; else stop it from writing there")
+        shown = f"{hook}: {message[:200]}"
+        meanings = [what for beginnings, what, _ in KINDS if message.startswith(beginnings)]
+        if any([phrase in message for phrase in HANDLED]):
+            meanings = [NAMED_OTHERWISE[0]]
+        if meanings:
+            others.setdefault(meanings[0], []).append((at, shown))
+        else:
+            kind = slow if any([phrase in message for phrase in SLOW]) else failed
+            kind.setdefault(shown, []).append(at)
+    for what, hint in (*[kind[1:] for kind in KINDS], NAMED_OTHERWISE):
+        if what in others:
+            at, shown = max(others[what])
+            yield Finding("note", f"{what}, {_count(others[what])} at {at}: {shown}", hint)
     for kind, verb in ((slow, "took too long"), (failed, "failed")):
         newest = sorted(kind.items(), key=lambda item: item[1][-1], reverse=True)
         for message, times in newest[:SHOWN]:
-            count = f"{len(times)} times, last" if len(times) > 1 else "once,"
-            what = f"a hook {verb} {count} at {times[-1]}: {message}"
+            what = f"a hook {verb} {_count(times)} at {times[-1]}: {message}"
             yield Finding(
                 "warning", what, f"follow the message; {HOOK_LOG} has all of them, and doctor ignores them after a week"
             )
@@ -76,21 +104,33 @@ def hooks_have_not_failed(patient: Patient) -> Iterator[Finding]:
             )
 
 
+def _count(times: Sized) -> str:
+    return f"{len(times)} times, last" if len(times) > 1 else "once,"
+
+
 def deliveries_come_once(patient: Patient) -> Iterator[Finding]:
-    """Look for repeated deliveries of the active run, for example from hooks in a plugin and in the settings."""
+    """Look for repeats among the newest deliveries of the active run, as hooks in a plugin and the settings make them.
+
+    Once either installation is gone, the next sessions show it.
+    """
     newest = [(one["at"], dict(one["event"])) for one in patient.newest_events(NEWEST)]
-    twice = [at for at, event in newest if event.get("reason") == "repeated" and event["type"] == "delivery_ignored"]
+    latest = [(at, event) for at, event in newest if "delivery" in event][:LATEST]
+    twice = [at for at, event in latest if event["type"] == "delivery_ignored" and event["reason"] == "repeated"]
     if twice:
-        what = f"of the newest {len(newest)} events of {patient.active} {len(twice)} are repeated deliveries"
+        what = (
+            f"of the newest {plural(len(latest), 'delivery', 'deliveries')} to {patient.active} {len(twice)} came twice"
+        )
         hint = "the hooks are installed twice, perhaps by a plugin too: remove one of them"
         yield Finding("note", f"{what}, the last at {max(twice)}", hint)
 
 
 def nothing_waits(patient: Patient) -> Iterator[Finding]:
     """Look for deliveries that could not be recorded and wait in a spool, and for those moved aside."""
+    yield from _check_copies(patient.root)
     for run in patient.runs:
         yield from _check_spool(run)
         aside = spool.moved_aside(run)
+        yield from _check_unmasked(run, aside)
         if aside:
             what = f"{run.run_id}: {spool_path(run)} has deliveries that could not be recorded"
             hint = f"read and remove them (*{spool.ASIDE}); rename one to *{spool.SUFFIX} to try it again"
@@ -104,6 +144,42 @@ def nothing_waits(patient: Patient) -> Iterator[Finding]:
         yield Finding("note", what, hint)
 
 
+def _check_copies(root: str) -> Iterator[Finding]:
+    """Look for the copies that `--fix` of an earlier version made of deliveries, which are not masked."""
+    copies = [path for path in doctor_copies(root) if spool.is_named_as_delivery(path)]
+    if not copies:
+        return
+
+    def remove(_: Warn) -> None:
+        for path in copies:
+            os.unlink(path)
+
+    what = f"{plural(len(copies), 'copy', 'copies')} of deliveries that an earlier version made may hold secrets"
+    hint = f"see {_folders_of(copies)}: `faber-ledger doctor --fix` removes them"
+    yield Finding("warning", what, hint, Fix("copies of deliveries", "remove copies of deliveries", (), remove))
+
+
+def _check_unmasked(run: Run, aside: list[str]) -> Iterator[Finding]:
+    """Look for what an earlier version, or a hook that was killed, moved aside without masking it."""
+    unmasked = [path for path in aside if spool.masked_content(path) is not None]
+    if not unmasked:
+        return
+
+    def mask(_: Warn) -> None:
+        for path in unmasked:
+            spool.mask_file(path)
+
+    what = f"{run.run_id}: {plural(len(unmasked), 'file')} that could not be recorded may hold secrets"
+    hint = f"see {_folders_of(unmasked)}: `faber-ledger doctor --fix` masks them"
+    yield Finding(
+        "warning", what, hint, Fix(f"unmasked {run.run_id}", f"{run.run_id}: mask what was moved aside", (), mask)
+    )
+
+
+def _folders_of(paths: list[str]) -> str:
+    return ", ".join(dict.fromkeys([os.path.dirname(path) for path in paths]))
+
+
 def _check_spool(run: Run) -> Iterator[Finding]:
     paths = spool.waiting(run)
     if not paths:
@@ -114,7 +190,7 @@ def _check_spool(run: Run) -> Iterator[Finding]:
     fix = Fix(
         f"spool {run.run_id}",
         f"{run.run_id}: record what waits in the spool",
-        (run.state_path, run.backup_path, run.ledger_path, *paths),
+        (run.state_path, run.backup_path, run.ledger_path),  # no copy of a delivery, which is not masked, may stay
         lambda warn: drain_waiting(run, now(), warn=warn),
         lambda: [command],
     )

@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding, Fix
+from faber_ledger.context.messages import size_words
+from faber_ledger.files.text import quote_word
+from faber_ledger.files.untrusted import folder_around
 from faber_ledger.hooks.main import LONGEST_LOG
 from faber_ledger.ledger import BACKUP_ENDING
-from faber_ledger.runs.git import clone_folder
+from faber_ledger.runs.git import clone_folder, common_directory
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG
 
@@ -31,7 +34,7 @@ def files_can_be_used(patient: Patient) -> Iterator[Finding]:
     owner = _status(patient.root)
     for path in _list_paths(patient):
         status = _status(path)
-        if status is None or stat.S_ISLNK(status.st_mode):
+        if status is None or stat.S_ISLNK(status.st_mode) or _is_led_away(path, patient.root):
             continue
         shown = os.path.relpath(path, patient.root) if path.startswith(patient.root + os.sep) else path
         is_folder = stat.S_ISDIR(status.st_mode)
@@ -42,14 +45,16 @@ def files_can_be_used(patient: Patient) -> Iterator[Finding]:
             what = f"{shown} has the mode {mode:04o}: its owner cannot {'use' if is_folder else 'read and write'} it"
             may = _user() in (0, status.st_uid)
             fix = _chmod_fix(path, shown, mode | needed) if may else None
-            yield Finding("error", what, f"run `chmod u+{'rwx' if is_folder else 'rw'} {shown}`", fix)
+            yield Finding("error", what, f"run `chmod u+{'rwx' if is_folder else 'rw'} {quote_word(shown)}`", fix)
         elif not os.access(path, os.R_OK | os.W_OK | (os.X_OK if is_folder else 0)):
             what = f"{shown} cannot be {'used' if is_folder else 'read and written'} by this user"
             yield Finding("error", what, "give it to the user who records here, with `chown`")
         elif owner is not None and _user() == 0 and status.st_uid == 0 != owner.st_uid:
             what = f"{shown} belongs to root, and the project's owner cannot write it"
             yield Finding(
-                "warning", what, f"run `chown --reference=. {shown}` in the project, and do not work here as root"
+                "warning",
+                what,
+                f"run `chown --reference=. {quote_word(shown)}` in the project, and do not work here as root",
             )
 
 
@@ -58,19 +63,19 @@ def sizes_are_usual(patient: Patient) -> Iterator[Finding]:
     for run in patient.runs:
         size = _size(run.state_path)
         if size > LARGE_STATE:
-            what = f"{run.shown(run.state_path)} has {_size_text(size)}: a reload accepts at most 1 MB"
+            what = f"{run.shown(run.state_path)} has {size_words(size)}: a reload accepts at most 1 MB"
             yield Finding(
                 "warning", what, "find the member that has grown; our two blocks grow only with the number of sessions"
             )
         size = _size(run.ledger_path)
         if size > LARGE_LEDGER:
-            what = f"{run.shown(run.ledger_path)} has {_size_text(size)}, and git keeps each version of it"
+            what = f"{run.shown(run.ledger_path)} has {size_words(size)}, and git keeps each version of it"
             yield Finding("note", what, "finish the run, and start another for the next work")
     for name in (HOOK_LOG, HOOK_LOG + ".1"):
         size = _size(os.path.join(patient.root, *name.split("/")))
         if size > 2 * LONGEST_LOG:
             yield Finding(
-                "note", f"{name} has {_size_text(size)}: hooks keep it below {_size_text(LONGEST_LOG)}", "move it aside"
+                "note", f"{name} has {size_words(size)}: hooks keep it below {size_words(LONGEST_LOG)}", "move it aside"
             )
 
 
@@ -112,6 +117,11 @@ def _list_paths(patient: Patient) -> Iterator[str]:
         yield from (run.state_path, run.ledger_path, run.lock_path)
 
 
+def _is_led_away(path: str, root: str) -> bool:
+    """Return whether a path of the project, or of its git directory, leads to a place outside of both."""
+    return folder_around(path, [root, common_directory(root) or root]) is None
+
+
 def _chmod_fix(path: str, shown: str, mode: int) -> Fix:
     return Fix(
         f"mode {path}",
@@ -139,10 +149,6 @@ def _status(path: str) -> os.stat_result | None:
 def _size(path: str) -> int:
     status = _status(path)
     return status.st_size if status is not None else 0
-
-
-def _size_text(size: int) -> str:
-    return f"{size / MB:.1f} MB" if size >= MB else f"{size // 1024} KB"
 
 
 def _user() -> int:

@@ -10,6 +10,8 @@ from faber_ledger.ledger.aside import copy_private, free_name
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.clone import doctor_folders
+from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.private_files import make_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,6 +63,6 @@ def _copy(path: str, folder: str, root: str) -> str:
     copy = os.path.join(folder, name)
     if os.path.exists(copy):
         return copy  # another change has touched the file: the first copy is the original
-    os.makedirs(os.path.dirname(copy), mode=0o700, exist_ok=True)
+    make_below(common_directory(root) or root, os.path.dirname(copy))
     copy_private(path, copy)
     return copy

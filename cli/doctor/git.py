@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -23,11 +22,14 @@ from faber_ledger.cli.setup.ignored import check_not_ignored, files_that_travel,
 from faber_ledger.cli.setup.tracking import is_not_checked_out, list_altered, list_unseen
 from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git
 from faber_ledger.files.change import FileChange, without_block
+from faber_ledger.files.text import quote_word
 from faber_ledger.ledger import JOURNAL_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.command_errors import GitFailed, NoWorkTree
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.conflicts import find_conflicts
+from faber_ledger.runs.git import unused_tops
 from faber_ledger.runs.git_command import top_of
+from faber_ledger.runs.ownership import describe_unused
 from faber_ledger.runs.run import (
     ATTRIBUTES_FILE,
     COPY_ENDINGS,
@@ -70,6 +72,8 @@ def git_is_there(patient: Patient) -> Iterator[Finding]:
         top = top_of(patient.root)
         for conflict in find_conflicts(patient.root, top) if top else ():
             yield Finding("error", f"a merge stopped at {conflict.path}", "run `faber-ledger resolve`")
+    elif patient.work_tree is None and unused_tops:
+        yield Finding("warning", *describe_unused())
     elif is_forgotten(patient.root):
         try:
             require_work_tree(patient.root)
@@ -172,23 +176,12 @@ def local_files_are_untracked(patient: Patient) -> Iterator[Finding]:
     listed = os.fsdecode(run_git("ls-files", "-z", "--", ".fractary", at=patient.root).stdout).split("\0")
     for path in [path for path in listed if MUST_STAY.search(path)]:
         what = f"git tracks {path}, which belongs to one machine and may contain private data"
-        hint = f"run `git rm --cached {_quote(path)}`, which leaves the file, and commit"
+        hint = f"run `git rm --cached {quote_word(path)}`, which leaves the file, and commit"
         if NOT_READ.search(path):
             what = f"git tracks {path}, which belongs to one machine: its content is ignored here"
             if os.path.lexists(os.path.join(patient.root, path)):
                 hint += "; then move the file aside, or its content counts again"
         yield Finding("warning", what, hint)
-
-
-def _quote(path: str) -> str:
-    """Quote a path for a shell, in printable characters alone."""
-    if path.isprintable():
-        return shlex.quote(path)
-    shown = [
-        char if char.isprintable() and char not in "\\'" else "".join([f"\\x{byte:02x}" for byte in os.fsencode(char)])
-        for char in path
-    ]
-    return f"$'{''.join(shown)}'"
 
 
 def summaries_go_where_they_should(patient: Patient) -> Iterator[Finding]:

@@ -8,21 +8,33 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
+from faber_ledger.cli.setup.agent_hooks import list_agents
 from faber_ledger.cli.setup.changes import display_path
 from faber_ledger.cli.setup.install_hooks import settings_change
+from faber_ledger.cli.setup.plugin import describe_both, describe_missing, is_missing
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.json_text import JsonText
+from faber_ledger.hooks.client_plugins import (
+    list_enabled_plugins,
+    list_plugins,
+    list_settings_with_hooks,
+    list_unanswered,
+    unlisted_plugin_delivery,
+)
 from faber_ledger.hooks.client_settings import (
     SCOPES,
+    command_line,
     decode_settings,
+    earlier_command,
     handlers,
     hook_command,
+    leads_out,
     readable_settings,
     remove_handler,
     runs_hook,
     settings_path,
-    unanswered,
 )
+from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
@@ -35,6 +47,7 @@ if TYPE_CHECKING:
 OLDER = re.compile(r"(?:/fractary-faber:|\bfaber-ledger +)(?:prime-context|session-(?:load|save|start|end))\b")
 MISPLACED = (".claude/hooks.json", ".claude/hooks/hooks.json", ".claude.json", "settings.json", ".claude/config.json")
 LARGEST = 1024 * 1024
+REPLACE_LINK = "replace the link with the file itself, then run `faber-ledger doctor` again"
 UNMATCHED = (None, "", "*")
 
 
@@ -55,6 +68,10 @@ def settings_can_be_read(patient: Patient) -> Iterator[Finding]:
     """Look for settings files that the client cannot read, and for the switch that turns all hooks off."""
     for scope in SCOPES:
         path = settings_path(scope, patient.root)
+        if leads_out(scope, patient.root):
+            what = f"{display_path(path, patient.root)} is a link that leads out of the project: nothing of it is read"
+            yield Finding("warning", what, REPLACE_LINK)
+            continue
         try:
             content = read_file(path)
             if content is None:
@@ -69,20 +86,51 @@ def settings_can_be_read(patient: Patient) -> Iterator[Finding]:
 
 
 def hooks_are_installed(patient: Patient) -> Iterator[Finding]:
-    """Look for events without a hook in any settings file of a client started here."""
-    left = unanswered(patient.root)
-    if not left:
+    """Look for events for which a client started here runs no hook, of its settings or of a plugin."""
+    plugins, left = list_plugins(patient.root), list_unanswered(patient.root)
+    seen = unlisted_plugin_delivery(patient.root, patient.at)
+    for plugin in plugins:
+        if plugin.is_enabled:
+            if is_missing(patient.root, plugin, patient.at):
+                are_in_settings = bool(list_settings_with_hooks(patient.root))
+                what, hint = describe_missing(patient.root, plugin, are_in_settings=are_in_settings)
+                yield Finding("note" if are_in_settings else "warning", what, hint)
+            else:
+                where = display_path(plugin.path or "", patient.root)
+                yield Finding("ok", f"the plugin {plugin.name}, enabled in {where}, runs the four hooks")
+    agents = [
+        f"{display_path(one.path, patient.root)} has the hooks of {one.agent}" for one in list_agents(patient.root)
+    ]
+    if agents and len(left) == len(HOOKS) and not (plugins or seen):
+        what = f"{', '.join(agents)}; the client itself has none: what it does is not recorded"
+        yield Finding("note", what, "nothing if you do not use it here; else run `faber-ledger init`")
+        return
+    yield from [Finding("ok", agent) for agent in agents]
+    if seen is not None and not list_settings_with_hooks(patient.root):
+        what = f"no settings have the hooks or enable a plugin, but a plugin's hook made a delivery at {utc_text(seen)}"
+        again = "run `faber-ledger init --scope project`, then start a new session of the client"
+        yield Finding("note", what, f"nothing while the client has that plugin; else {again}")
+        return
+    linked = [settings_path(scope, patient.root) for scope in SCOPES if leads_out(scope, patient.root)]
+    if left and linked:
+        what = f"no hook is found, but {display_path(linked[0], patient.root)} is not read, and the client may read it"
+        yield Finding("warning", what, REPLACE_LINK)
+    if not left or linked:
         return
     held = {handler.scope for handler in _list_ours(patient)}
     scope = next((scope for scope in SCOPES if scope in held), "project")
     named = "" if scope == "project" else f" --scope {scope}"
-    what = "no hook is installed" if len(left) == len(HOOKS) else f"no hook is installed for {', '.join(left)}"
-    yield Finding(
-        "warning",
-        f"{what}: what the client does is not recorded",
-        f"run `faber-ledger init{named}`, then start a new session of the client; doctor does not see hooks of plugins",
-        _install_fix(patient.root, scope),
-    )
+    install = f"run `faber-ledger init{named}`, then start a new session of the client"
+    if len(left) < len(HOOKS) or not plugins:
+        what = "no hook is installed" if len(left) == len(HOOKS) else f"no hook is installed for {', '.join(left)}"
+        fix = _install_fix(patient.root, scope)
+        yield Finding("warning", f"{what}: what the client does is not recorded", install, fix)
+    else:
+        (plugin, *_), lacks = plugins, "and the settings have no hooks: what the client does is not recorded"
+        verb, how = ("install", "not enabled here") if plugin.scope is None else ("enable", "switched off")
+        where = "" if plugin.path is None else f" in {display_path(plugin.path, patient.root)}"
+        hint = f"run `{plugin.command(verb)}`; or, to have the hooks in the settings instead, `faber-ledger init`"
+        yield Finding("warning", f"the plugin {plugin.name} is {how}{where}, {lacks}", hint)
 
 
 def hooks_are_installed_once(patient: Patient) -> Iterator[Finding]:
@@ -98,7 +146,7 @@ def hooks_are_installed_once(patient: Patient) -> Iterator[Finding]:
         fix = _removal_fix(patient.root, surplus[0].path) if surplus else None
         by_hand = f"remove it from one: run `faber-ledger uninstall --scope {unmatched[-1].scope}`"
         hint = "run `faber-ledger doctor --fix`" if fix else by_hand
-        if len({one.values["command"] for one in unmatched}) > 1:
+        if len({command_line(one.values) for one in unmatched}) > 1:
             what = f"{event} has two hooks with different commands, in {where}: the client runs both"
             yield Finding("warning", what, hint, fix)
         elif len(paths) == 1:
@@ -106,6 +154,13 @@ def hooks_are_installed_once(patient: Patient) -> Iterator[Finding]:
         else:
             what = f"the hook of {event} is in {where}: the client runs equal commands once"
             yield Finding("note", what, "nothing to do, unless you want it in one place only")
+    files, plugins = dict(list_settings_with_hooks(patient.root)), list_enabled_plugins(patient.root)
+    for plugin in plugins[:1] if files else ():
+        if not is_missing(patient.root, plugin, patient.at):
+            yield Finding("note", *describe_both(patient.root, plugin, files))
+    if len(plugins) > 1:
+        what = f"the plugins {' and '.join([plugin.name for plugin in plugins])} are enabled, and both run the hooks"
+        yield Finding("note", what, f"to keep one, run `{plugins[-1].command('disable')}`")
 
 
 def hooks_are_in_place(patient: Patient) -> Iterator[Finding]:
@@ -114,36 +169,48 @@ def hooks_are_in_place(patient: Patient) -> Iterator[Finding]:
         shown = display_path(one.path, patient.root)
         if one.runs != one.event:
             what = f"{shown} runs `hook {HOOKS[one.runs][0]}` at {one.event}"
-            yield Finding("warning", what, f"move it under `hooks.{one.runs}`, or remove it")
+            yield Finding("warning", what, _or_remove(patient, f"move it under `hooks.{one.runs}`, or remove it"))
         elif one.matcher not in UNMATCHED:
             what = f"in {shown} the matcher {str(one.matcher)[:80]!r} keeps the hook of {one.event} from other sources"
-            yield Finding("warning", what, "remove the matcher: every source of a session counts")
+            hint = "remove the matcher: every source of a session counts"
+            yield Finding("warning", what, _or_remove(patient, hint))
     for _, path, text in readable_settings(patient.root):
         shown = display_path(path, patient.root)
         events = JsonText(text).value
         for event in HOOKS:
             if _names_us(events.get(event)):
-                yield Finding("warning", f"in {shown} `{event}` is outside `hooks`", "move it into `hooks`")
+                hint = _or_remove(patient, "move it into `hooks`")
+                yield Finding("warning", f"in {shown} `{event}` is outside `hooks`", hint)
             for group in events.get("hooks", {}).get(event, []):
                 if isinstance(group, dict) and "hooks" not in group and _names_us(group):
                     what = f"in {shown} a handler is in `hooks.{event}` itself, not in a group's list `hooks`"
                     hint = 'write it as {"hooks": [handler]}, or remove it and run `faber-ledger init`'
-                    yield Finding("warning", what, hint)
+                    yield Finding("warning", what, _or_remove(patient, hint))
     for name in MISPLACED:
         if _mentions_us(os.path.join(patient.root, *name.split("/"))):
             hint = "remove it there, and run `faber-ledger init`"
-            yield Finding("warning", f"{name} has one of our hooks, but the client reads no hooks from it", hint)
+            what = f"{name} has one of our hooks, but the client reads no hooks from it"
+            yield Finding("warning", what, _or_remove(patient, hint))
 
 
 def commands_are_current(patient: Patient) -> Iterator[Finding]:
     """Look for hooks in another form than `init` writes, and for those of older instructions."""
     for one in _list_ours(patient):
-        if one.values["command"] != hook_command(one.event) and one.runs == one.event:
+        command = command_line(one.values)
+        if command != hook_command(one.event) and command == earlier_command(one.event):
+            named = "" if one.scope == "project" else f" --scope {one.scope}"
+            yield Finding(
+                "note",
+                f"{display_path(one.path, patient.root)} has the command of an earlier version at {one.event}: where"
+                " the program is not found, the user sees no message",
+                _or_remove(patient, f"run `faber-ledger init{named}`"),
+            )
+        elif command != hook_command(one.event) and one.runs == one.event:
             what = (
                 f"{display_path(one.path, patient.root)} runs the hook of {one.event} in another form than `init` does"
             )
             hint = "leave it if it is intended; or remove it, then run `faber-ledger init`"
-            yield Finding("note", what, hint)
+            yield Finding("note", what, _or_remove(patient, hint))
     for _, path, text in readable_settings(patient.root):
         for event in HOOKS:
             older = [handler["command"] for _, handler in handlers(text, event) if OLDER.search(handler["command"])]
@@ -172,6 +239,12 @@ def hooks_have_time(patient: Patient) -> Iterator[Finding]:
             yield Finding("warning", what, f"give it seconds: {HOOKS[one.event][1]}")
 
 
+def _or_remove(patient: Patient, hint: str) -> str:
+    """Return how to correct a hook in the settings: where a plugin runs the hooks too, by removing it."""
+    plugins = list_enabled_plugins(patient.root)
+    return f"remove it: the plugin {plugins[0].name} runs the hooks" if plugins else hint
+
+
 def _list_ours(patient: Patient) -> list[Handler]:
     """Return the handlers that run one of our hooks, in any form."""
     return [
@@ -187,8 +260,8 @@ def _find_handlers(text: str, event: str) -> Iterator[tuple[str, int, int, objec
     for number, group in enumerate(groups):
         listed = group.get("hooks") if isinstance(group, dict) else None
         for place, values in enumerate(listed if isinstance(listed, list) else []):
-            command = values.get("command") if isinstance(values, dict) else None
-            runs = runs_hook(command) if isinstance(command, str) else None
+            has_command = isinstance(values, dict) and isinstance(values.get("command"), str)
+            runs = runs_hook(values) if has_command else None
             if runs is not None:
                 yield event, number, place, group.get("matcher"), values, runs
 

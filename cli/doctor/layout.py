@@ -13,7 +13,9 @@ from faber_ledger.cli.doctor.patient import has_false_journal
 from faber_ledger.cli.reports.project import project_run
 from faber_ledger.cli.setup.tracking import is_not_checked_out
 from faber_ledger.cli.ui.git_words import hint_if_left_out
+from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.files.change import FileChange, read_file
+from faber_ledger.files.text import quote_word
 from faber_ledger.ledger import BACKUP_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.journal import find_refusal
@@ -157,7 +159,11 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
             yield Finding("note", not_in_tree(run), hint)
     names = ", ".join([f"{name} names {run_id}" for name, run_id in named])
     if active.is_shown:
-        yield Finding("note", active.shown_line, f"run `faber-ledger run resume {active.run_id}` to work on it")
+        yield Finding(
+            "note",
+            active.shown_line,
+            f"run `faber-ledger run resume {quote_word(active.run_id or 'RUN')}` to work on it",
+        )
     elif active.is_put_back:
         yield Finding("note", is_active, "commit that before a pull request; nothing else is to be done")
     elif active.run_id is not None and any([run_id != active.run_id for _, run_id in named]):
@@ -233,6 +239,8 @@ def _plan_active_file(patient: Patient, path: str) -> Fix | None:
 def _hint(patient: Patient, fix: Fix | None) -> str:
     if fix is not None:
         return f"run `faber-ledger run resume {_list_unfinished(patient)[0]}`, the only unfinished run"
+    if not patient.runs:
+        return f"get the run with `git pull`, or {START_ONE}"
     return "get the run with `git pull`, or run `faber-ledger run resume RUN`; `faber-ledger run list` shows them"
 
 

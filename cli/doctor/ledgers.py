@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding
 from faber_ledger.cli.doctor.layout import project_fix
 from faber_ledger.cli.doctor.patient import has_false_journal
 from faber_ledger.cli.ui.table import plural
+from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger import file
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.errors import LedgerError, NewerFormat, ProjectionDiffers
+from faber_ledger.ledger.command_errors import ProjectionDiffers
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat
 from faber_ledger.ledger.file import format_of
+from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import blocks_of, entry_of, newest_open
 from faber_ledger.recording.sessions import is_open_here
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import claimed_in_worktree
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.lost import lacks_ledger, loss_of
+from faber_ledger.runs.quarantine import is_quarantine_due
+from faber_ledger.runs.unaccepted import count_waiting
 from faber_ledger.runs.united import blocks_beside, read_log
 
 if TYPE_CHECKING:
@@ -41,7 +48,9 @@ def formats_are_known(patient: Patient) -> Iterator[Finding]:
         try:
             found = format_of(run.ledger_path)
         except LedgerError as error:
-            yield Finding("error", error.message, error.hint)
+            can_mend = isinstance(error, IntegrityError) and is_quarantine_due(run)
+            hint = f"run `faber-ledger quarantine {run.run_id}`" if can_mend else error.hint
+            yield Finding("error", error.message, hint)
             continue
         if found < file.FORMAT:
             what = f"{run.shown(run.ledger_path)} has format {found}, but this program writes {file.FORMAT}"
@@ -96,6 +105,18 @@ def nothing_is_rolled_back(patient: Patient) -> Iterator[Finding]:
         if lost is not None:
             fix = project_fix(run, "restore the ledger") if mirror_with_events(run) is not None else None
             yield Finding("warning", f"{run.run_id}: {lost[0]}", lost[1], fix)
+
+
+def redactions_are_accepted(patient: Patient) -> Iterator[Finding]:
+    """Look for redactions from elsewhere: what they removed is hidden, and this clone keeps it until it is accepted."""
+    for run in patient.logged:
+        count = 0
+        with suppress(LedgerError, OSError, sqlite3.Error), Log.read(run.ledger_path) as log:
+            count = count_waiting(run, log)
+        if count:
+            waits = f"{events_shown(count)} redacted elsewhere {'waits' if count == 1 else 'wait'} to be accepted here"
+            hint = f"run `faber-ledger redact --accept {run.run_id}`, which lists what this clone keeps"
+            yield Finding("note", f"{run.run_id}: {waits}", hint)
 
 
 def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from faber_ledger.cli.doctor import client, clone, deliveries, files, git, hooks, layout, ledgers, machine, workflows
+from faber_ledger.cli.doctor import (
+    agents,
+    client,
+    clone,
+    deliveries,
+    files,
+    git,
+    hooks,
+    layout,
+    ledgers,
+    machine,
+    workflows,
+)
 from faber_ledger.cli.doctor.finding import Check
 
 CHECKS = (
@@ -26,6 +38,7 @@ CHECKS = (
     Check("hooks.place", hooks.hooks_are_in_place),
     Check("hooks.command", hooks.commands_are_current),
     Check("hooks.timeout", hooks.hooks_have_time),
+    Check("hooks.agents", agents.agents_hooks_are_in_order),
     Check("hooks.program", client.program_is_found),
     Check("hooks.client", client.client_is_new_enough),
     Check("hooks.compactions", client.compactions_are_completed),
@@ -42,12 +55,14 @@ CHECKS = (
     Check("ledger.format", ledgers.formats_are_known),
     Check("ledger.sound", ledgers.ledgers_are_sound),
     Check("ledger.rollback", ledgers.nothing_is_rolled_back),
+    Check("ledger.redactions", ledgers.redactions_are_accepted),
     Check("ledger.projection", ledgers.states_show_the_logs),
     Check("clone.mirrors", clone.mirrors_have_their_runs),
     Check("clone.in_git", clone.runs_are_in_git),
     Check("clone.worktrees", clone.worktrees_are_in_order),
     Check("clone.registry", clone.registry_can_be_read),
     Check("workflow.usable", workflows.workflows_can_be_used),
+    Check("workflow.artifacts", workflows.artifacts_can_be_loaded),
     Check("workflow.reload", workflows.context_is_reloaded_only_in_frame),
     Check("workflow.configuration", workflows.configuration_is_valid),
 )

@@ -1,4 +1,4 @@
-"""The workflows of unfinished runs, and the configuration of project and user."""
+"""The workflows of unfinished runs and what they require, and the configuration of project and user."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.doctor.finding import Finding
+from faber_ledger.context.reload import gather_for_hook
 from faber_ledger.context.workflow import lineage, load_workflow
 from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
 from faber_ledger.runs.settings import read_user_config
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 RELOADS = ("auto-reload", "prime-context", "session-load")
 LISTS = ("pre_steps", "steps", "post_steps")
 MOST = 20
+MISSING = (
+    "create it, or correct its path in the workflow; if a plugin brings it, install the plugin, or name its folder in"
+    " plugin_roots of ~/.config/faber-ledger/config.json"
+)
 
 
 def workflows_can_be_used(patient: Patient) -> Iterator[Finding]:
@@ -46,6 +51,19 @@ def context_is_reloaded_only_in_frame(patient: Patient) -> Iterator[Finding]:
                         yield Finding("warning", what, f"remove the step from {phase}; only Frame needs it")
         except WorkflowNotFound:
             continue  # reported by the check before
+
+
+def artifacts_can_be_loaded(patient: Patient) -> Iterator[Finding]:
+    """Look for required artifacts that the next session of a run at work would not get."""
+    for run in [run for run in patient.runs if patient.is_run_active(run)][:MOST]:
+        result = gather_for_hook(run, patient.state(run), compacted=False, at=patient.at, dry_run=True)
+        for failed in result.required_failed:
+            artifact, error = failed["artifact"], failed["error"]
+            yield Finding(
+                "warning",
+                f"{run.run_id}: its required artifact {artifact['id']} cannot be loaded: {error.message}",
+                MISSING if error.is_missing else "correct the artifact in the workflow, or what it names",
+            )
 
 
 def configuration_is_valid(patient: Patient) -> Iterator[Finding]:

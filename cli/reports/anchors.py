@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sqlite3
 import tempfile
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.file_versions import list_versions
 from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import FORGED, LogProblem
-from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, compute_hash
-from faber_ledger.ledger.union import rows_of
+from faber_ledger.ledger.row import HASH, ID, PAYLOAD, compute_hash
+from faber_ledger.ledger.union import rows_named, rows_of
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.copies import HEAD, MIRROR, copies_of, mirror_with_events
 from faber_ledger.runs.git_command import git, run_git, top_of
@@ -149,7 +149,7 @@ def hint_to_restore(run: Run, names: Collection[str]) -> str | None:
             if written is None or not _has_all(written, names):
                 continue
             if copy.name == MIRROR:
-                command = UNITE.format(shlex.quote(copy.path))
+                command = UNITE.format(quote_word(copy.path))
                 return f"run `{command}` in the run's folder: this clone's mirror has it unchanged"
             command = "git cat-file blob HEAD:./ledger.db > unchanged.db && " + UNITE.format("unchanged.db")
             return f"run `{command}` in the run's folder: git's last commit has it unchanged"
@@ -159,10 +159,7 @@ def hint_to_restore(run: Run, names: Collection[str]) -> str | None:
 def _has_all(path: str, names: Collection[str]) -> bool:
     try:
         with open_untrusted(path) as log:
-            for name in names:
-                row = log.connection.execute(f"{ROW} WHERE id = ?", (name,)).fetchone()
-                if row is None or compute_hash(row) != row[HASH]:
-                    return False
+            found = [rows_named(log, name)[:1] for name in names]
+            return all([rows and compute_hash(rows[0]) == rows[0][HASH] for rows in found])
     except (LedgerError, OSError, sqlite3.Error):
         return False
-    return True

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from faber_ledger.cli.reports.file_versions import list_versions
 from faber_ledger.context.artifact import MAX_BYTES
-from faber_ledger.context.artifact_content import content_digest, given_text
+from faber_ledger.context.artifact_content import KEYED, content_digest, given_text, in_form_of
+from faber_ledger.context.plugins import list_installed
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 from faber_ledger.ledger.command_errors import GitFailed
+from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.git_command import run_git
 from faber_ledger.runs.run import is_state_file
 from faber_ledger.runs.settings import SLASH_COMMAND, read_user_config
@@ -27,7 +29,7 @@ class FoundContent(NamedTuple):
 
 
 def find_contents(root: str, source: str, digests: set[str]) -> dict[str, FoundContent]:
-    """Return the contents of the file `source` that have one of the digests (SHA-256, hex), by digest.
+    """Return the contents of the file `source` that have one of the digests, as loads record them, by digest.
 
     The file is one of the project or of a plugin root. `source` comes from a log and is not trusted: nothing outside
     these folders is read.
@@ -35,12 +37,20 @@ def find_contents(root: str, source: str, digests: set[str]) -> dict[str, FoundC
     found: dict[str, FoundContent] = {}
     for text, where in _read_versions(root, source):
         for is_state in (False, True) if is_state_file(source) else (False,):
-            digest = content_digest(text, is_state)
-            if digest in digests and digest not in found:
+            plain = content_digest(text, is_state)
+            for digest in {in_form_of(wanted, root, plain) for wanted in digests} & (digests - found.keys()):
                 found[digest] = FoundContent(given_text(text, is_state), where)
         if len(found) == len(digests):
             break
     return found
+
+
+def is_comparable(root: str, digest: str, writer: str) -> bool:
+    """Return whether a load's digest can be compared with a content here: a keyed one only in the clone `writer`.
+
+    Without git it is not known which clone this is.
+    """
+    return not digest.startswith(KEYED) or known_writer(root) in (None, writer)
 
 
 def unrecoverable_kind(root: str, source: str) -> str | None:
@@ -48,7 +58,7 @@ def unrecoverable_kind(root: str, source: str) -> str | None:
     words = source.split()
     if words and (words[0] == "git" or re.fullmatch(SLASH_COMMAND, words[0])):
         return "a command's answer"
-    for folder in (root, *read_user_config()["plugin_roots"]):
+    for folder in _folders(root):
         place = os.path.join(folder, *source.split("/"))
         try:
             if folder_around(place, [folder]) is not None and os.path.isdir(place):
@@ -58,9 +68,14 @@ def unrecoverable_kind(root: str, source: str) -> str | None:
     return None
 
 
+def _folders(root: str) -> list[str]:
+    """Return the folders that a load's `source` may be relative to."""
+    return [root, *read_user_config()["plugin_roots"], *[folder for folder, _, _ in list_installed(root)]]
+
+
 def _read_versions(root: str, source: str) -> Iterator[tuple[str, str]]:
     """Yield the texts of a file and where each is: the current ones, then those in git's history, newest first."""
-    for folder in (root, *read_user_config()["plugin_roots"]):
+    for folder in _folders(root):
         place = os.path.join(folder, *source.split("/"))
         try:
             text = read_text(place, MAX_BYTES) if folder_around(place, [folder]) is not None else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from faber_ledger.cli.ui.table import plural
+from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.context.reconstitution.faber_files import event_line
 from faber_ledger.context.reconstitution.journal import text_or_na
 from faber_ledger.context.reconstitution.steps import point_text
@@ -11,7 +13,7 @@ from faber_ledger.context.reconstitution.steps import point_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.context.notes import Note
+    from faber_ledger.context.reconstitution.known import Known
 
 
 RULE = "═" * 59
@@ -23,8 +25,15 @@ RESUMED = {
 }
 
 
-def boxed_lines(context: dict[str, Any]) -> Iterator[str]:
-    """Yield the boxed summary."""
+def known_lines(known: Known) -> list[str]:
+    """Return the line that says what the ledger has; RECON's lines call a run new that FABER wrote nothing for."""
+    if not known["events"]:
+        return []
+    return [f"  (the ledger has {plural(len(known['sessions']), 'session')} and {events_shown(known['events'])})"]
+
+
+def boxed_lines(context: dict[str, Any], known: list[str]) -> Iterator[str]:
+    """Yield the boxed summary; the lines `known` say what the ledger has."""
     point, summary = context["resume_point"], context["session_summary"]
     yield ""
     yield RULE
@@ -38,6 +47,7 @@ def boxed_lines(context: dict[str, Any]) -> Iterator[str]:
     yield f"  Branch:        {_branch(context)}"
     yield f"  Events:        {len(context['events'])} loaded"
     yield f"  Sessions:      {_sessions(context)} previous"
+    yield from [] if _sessions(context) else known
     if summary:
         yield f"  Last Phase:    {text_or_na(summary['phase_completed'])}"
         yield f"  Next Phase:    {_next_phase(summary)}"
@@ -45,8 +55,8 @@ def boxed_lines(context: dict[str, Any]) -> Iterator[str]:
     yield ""
 
 
-def brief_lines(context: dict[str, Any]) -> Iterator[str]:
-    """Yield the brief summary."""
+def brief_lines(context: dict[str, Any], known: list[str]) -> Iterator[str]:
+    """Yield the brief summary; the lines `known` say what the ledger has."""
     summary = context["session_summary"]
     yield f"✓ Context reconstituted for run: {context['run_id']}"
     yield f"  Work Item: {_work_item(context)}"
@@ -56,23 +66,11 @@ def brief_lines(context: dict[str, Any]) -> Iterator[str]:
     completed = summary["phase_completed"] if summary else None
     last = f" (last: {text_or_na(completed)} complete)" if completed else ""
     yield f"  Sessions: {_sessions(context)} previous{last}"
+    yield from [] if _sessions(context) else known
     if summary:
         yield f"  Next Phase: {_next_phase(summary)}"
     if context["events"]:
         yield f"  Last Event: {event_line(context['events'][-1])}"
-
-
-def note_lines(notes: list[Note], others: int) -> Iterator[str]:
-    """Yield the notes of earlier sessions, newest first, each line of a note on a line of its own."""
-    if notes:
-        yield "  Notes:"
-    for note in notes:
-        where = ":".join(filter(None, [note["phase"], note["step"]]))
-        first, *following = note["text"].split("\n")
-        yield f"    [{note['at']}] {note['kind']}{f' at {where}' if where else ''}: {first}"
-        yield from [f"      {line}" for line in following]
-    if others:
-        yield f"    … and {others} older: faber-ledger log --type note_recorded"
 
 
 def _spec(context: dict[str, Any]) -> str:

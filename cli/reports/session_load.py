@@ -5,36 +5,57 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from faber_ledger.cli.ui.texts import ago
 from faber_ledger.context import messages, selection
 from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError
 from faber_ledger.context.artifact_command import fill_program
 from faber_ledger.context.conditions import MAX_QUOTED
-from faber_ledger.files.text import one_line
+from faber_ledger.files.text import escape, one_line
+from faber_ledger.files.untrusted import FileRefused, folder_around
 from faber_ledger.projections import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from faber_ledger.context.artifact import Artifact, Loaded, Surroundings
-    from faber_ledger.context.reload import Reload
+    from faber_ledger.context.artifacts import Given
+    from faber_ledger.context.reload import Held, Reload
     from faber_ledger.context.workflow import Workflow
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.runs.run import Run
 
 
 RULE = "━" * 46
+LONGEST_HINT = 300
+LOAD, FAIL = "LOAD", "FAIL (the load would exit with code 1)"
+LOOK = (
+    "ℹ A look, since this is a terminal: nothing is recorded, and no contents are printed"
+    " (`faber-ledger session-load --content` does both)"
+)
+OUTLINED = "    Given: as an outline"
+NOT_GIVEN = {
+    "pointer": "not shown: the contents have no room for it",
+    "deferred": "deferred: the agent is asked to run it",
+}
 
 
 class DryRun(NamedTuple):
-    """A load that was only tried; `in_context` holds the loads that count as in context, by artifact id."""
+    """A load that was only tried; `in_context` holds what its session has in context, by artifact id.
+
+    `others` are the ids of the artifacts that its trigger, phase or condition leaves out. `given_bytes` is the size of
+    the contents. `why_not_recorded` says why the load could not be recorded.
+    """
 
     run_id: str
     state: dict[str, Any]
     selected: list[Artifact]
-    in_context: dict[str, dict[str, Any]]
+    others: list[str]
+    in_context: dict[str, Held]
     surroundings: Surroundings
     at: float
     result: Reload
+    given_bytes: int
+    why_not_recorded: str | None = None
 
 
 def config_lines(workflow: Workflow, state: dict[str, Any]) -> Iterator[str]:
@@ -44,25 +65,31 @@ def config_lines(workflow: Workflow, state: dict[str, Any]) -> Iterator[str]:
     yield f"  Current phase: {state.get('current_phase') or 'unknown'}"
 
 
-def step_lines(result: Reload, selected: int) -> Iterator[str]:
-    """Yield which of the selected artifacts were skipped and loaded, in order (RELOAD, Steps 3 and 5)."""
+def selection_lines(result: Reload, selected: int) -> Iterator[str]:
+    """Yield which of the selected artifacts are skipped, and how many are loaded (RELOAD, Step 3)."""
     for skipped in result.skipped:
-        yield f"ℹ Skipping {skipped['artifact']['id']} - loaded {skipped['minutes']} minutes ago"
+        yield f"ℹ Skipping {skipped['artifact']['id']} - loaded {ago(skipped['age'])} (--force loads it)"
     yield f"Determined {selected - len(result.skipped)} artifacts to load"
+
+
+def step_lines(result: Reload) -> Iterator[str]:
+    """Yield what was loaded, in order (RELOAD, Step 5).
+
+    For a person who gets the contents, too: the report comes far below, and only names what was loaded.
+    """
     for artifact, outcome in result.attempts:
         yield f"Loading {artifact['id']}..."
         if not isinstance(outcome, ArtifactError):
-            yield f"✓ {artifact['id']} - {artifact['description']}"
-            yield f"  Source: {outcome['source']}"
-            yield f"  Resolved: {outcome['resolved']}"
-            yield f"  Size: {_size(outcome)}"
+            mark = "⊘" if outcome["is_deferred"] else "✓"
+            yield f"{mark} {artifact['id']}{messages.described(artifact['description'])}"
+            yield from _facts(outcome, "  ")
 
 
 def warnings(result: Reload) -> Iterator[str]:
     """Yield what did not stop the load: large artifacts, missing values, and optional artifacts that failed."""
     for loaded in result.loaded:
         for note in loaded["notes"]:
-            yield f"⚠️ WARNING: {note}"
+            yield f"⚠️ WARNING: {escape(note)}"
         if loaded["is_large"]:
             yield messages.large_artifact(loaded)
     for failed in result.failed:
@@ -70,53 +97,125 @@ def warnings(result: Reload) -> Iterator[str]:
             yield messages.optional_failed(**failed)
 
 
-def lines(run: Run, state: dict[str, Any], current: Blocks, result: Reload, session_id: str) -> Iterator[str]:
-    """Yield the report of a load (RELOAD, Step 7) into a session, which may have ended for a compaction to come."""
-    session = blocks.entry_of(current, session_id) or {}
+def lines(
+    run: Run,
+    state: dict[str, Any],
+    current: Blocks,
+    result: Reload,
+    session_id: str | None,
+    *,
+    is_look: bool,
+    has_steps: bool,
+    given_bytes: int,
+) -> Iterator[str]:
+    """Yield the report of a load (RELOAD, Step 7) into a session, which may have ended for a compaction to come.
+
+    A look, which gives nothing, is reported as the load that it would be; without a session it would open one. After
+    the lines of each step the artifacts are only named (AGENT, Step 8). `given_bytes` is the size of the contents.
+    """
+    session = blocks.entry_of(current, session_id or "") or {}
     environment = session.get("environment") or {}
     yield ""
     yield RULE
-    yield f"✓ Context reloaded for run: {run.run_id}"
+    given = [loaded for loaded in result.loaded if _how(result, loaded) not in NOT_GIVEN]
+    left_out = [loaded for loaded in result.loaded if _how(result, loaded) in NOT_GIVEN]
+    if is_look:
+        yield f"Would reload context for run: {run.run_id}"
+    elif given:
+        yield f"✓ Context reloaded for run: {run.run_id}"
+    else:
+        yield from _nothing_lines(run, result, left_out)
     yield f"  Workflow: {state['workflow_id']}"
     yield f"  Run status: {state['status']}"
     yield f"  Current phase: {state.get('current_phase') or 'unknown'}"
     yield ""
-    yield f"Artifacts loaded ({len(result.loaded)}):"
-    for loaded in result.loaded:
-        yield f"  ✓ {loaded['artifact']['id']} - {loaded['artifact']['description']}"
-        yield f"    Source: {loaded['source']}"
-        yield f"    Resolved: {loaded['resolved']}"
-        yield f"    Size: {_size(loaded)}"
+    yield f"Artifacts that would be loaded ({len(given)}):" if is_look else f"Artifacts loaded ({len(given)}):"
+    for loaded in given:
+        mark = "•" if is_look else "✓"
+        yield f"  {mark} {loaded['artifact']['id']}{messages.described(loaded['artifact']['description'])}"
+        if not has_steps:
+            yield from _facts(loaded, "    ")
+        if _how(result, loaded) == "outline":
+            yield OUTLINED
+        if not has_steps:
+            yield ""
+    if has_steps or not given:
         yield ""
-    if len(result.loaded) > 1:
-        yield f"Total size: {messages.kilobytes(sum(loaded['size_bytes'] for loaded in result.loaded))}"
+    if len(given) > 1:
+        yield f"Total size: {messages.kilobytes(sum(loaded['size_bytes'] for loaded in given))}"
+    if result.lacks_room():
+        yield f"Contents given: {messages.kilobytes(given_bytes)} (--budget gives more)"
+    if len(given) > 1 or result.lacks_room():
         yield ""
-    if result.failed:
-        yield f"Artifacts skipped ({len(result.failed)}):"
+    if result.failed or result.skipped or left_out:
+        yield f"Artifacts skipped ({len(result.failed) + len(result.skipped) + len(left_out)}):"
+        for skipped in result.skipped:
+            yield f"  ⊘ {skipped['artifact']['id']} - this session has it: loaded {ago(skipped['age'])}"
+        for loaded in left_out:
+            yield f"  ⊘ {loaded['artifact']['id']} - {NOT_GIVEN[_how(result, loaded)]}"
         for failed in result.failed:
             yield f"  ⚠️ {failed['artifact']['id']} - {failed['error'].message}"
         yield ""
     yield "Session tracking:"
-    yield f"  Current session: {session_id}"
-    yield f"  Total sessions: {current['sessions']['total_sessions']}"
+    yield f"  Current session: {session_id or 'none'}"
+    yield f"  Total sessions: {len(blocks.session_history(current))}"
     hostname, platform, cwd = [environment.get(name) or "unknown" for name in ("hostname", "platform", "cwd")]
     yield f"  Environment: {hostname} ({platform})"
     yield f"  Working directory: {cwd}"
     yield ""
     yield "Context metadata:"
-    yield f"  Last reload: {current['context_metadata'].get('last_artifact_reload')}"
-    yield f"  Total reloads: {current['context_metadata'].get('reload_count')}"
+    metadata = current.get("context_metadata")
+    known = metadata if isinstance(metadata, dict) else {}
+    yield f"  Last reload: {known.get('last_artifact_reload') or 'never'}"
+    yield f"  Total reloads: {known.get('reload_count') or 0}"
     yield RULE
 
 
-def data(run: Run, state: dict[str, Any], result: Reload, session_id: str) -> dict[str, Any]:
+def _facts(loaded: Loaded, indent: str) -> Iterator[str]:
+    """Yield where an artifact came from, and its size; of one that the agent is asked to run, that."""
+    yield f"{indent}Source: {loaded['source']}"
+    yield f"{indent}Resolved: {loaded['resolved']}"
+    if loaded["is_deferred"]:
+        yield f"{indent}Deferred: the agent is asked to run it"
+    else:
+        yield f"{indent}Size: {messages.kilobytes(loaded['size_bytes'])}"
+
+
+def _nothing_lines(run: Run, result: Reload, left_out: list[Loaded]) -> Iterator[str]:
+    """Yield why nothing was loaded, instead of the line that something was."""
+    skipped, failed, deferred = len(result.skipped), len(result.failed), len(left_out)
+    them = "it" if skipped == 1 else "them"
+    why = [f"{skipped} skipped (--force loads {them})"] if skipped else []
+    why += [f"{failed} failed"] if failed else []
+    why += [f"{deferred} not given"] if deferred else []
+    what = "Nothing was loaded" if failed or deferred else "Nothing to load"
+    yield f"ℹ {what}: {', '.join(why)}" if why else f"ℹ {what}"
+    yield f"  Run: {run.run_id}"
+
+
+def closing_lines(result: Reload, *, is_minimal: bool) -> Iterator[str]:
+    """Yield what the user's hint led to, and how to go on after a minimal load (FABER's session-load)."""
+    if result.hint:
+        named = ", ".join([loaded["artifact"]["id"] for loaded in result.named_in_hint()])
+        yield f"Phase context hint: {one_line(result.hint, LONGEST_HINT)}"
+        yield f"  Relevant loaded artifacts, which come first: {named or 'none is named in it'}"
+    if is_minimal:
+        yield "Recovery: run TaskList to see pending steps, then continue from next pending step."
+
+
+def _how(result: Reload, loaded: Loaded) -> Given:
+    """Return how a loaded artifact was given; before it is packed, how it would be with enough room."""
+    return result.given.get(loaded["artifact"]["id"], "deferred" if loaded["is_deferred"] else "inline")
+
+
+def data(run: Run, state: dict[str, Any], result: Reload, session_id: str | None) -> dict[str, Any]:
     """Return what a load did, for programs."""
     return {
         "run_id": run.run_id,
         "workflow_id": state["workflow_id"],
         "status": state["status"],
         "session_id": session_id,
-        "loaded": [_loaded_data(loaded) for loaded in result.loaded],
+        "loaded": [{**_loaded_data(loaded), "given": _how(result, loaded)} for loaded in result.loaded],
         "failed": [
             {"artifact_id": failed["artifact"]["id"], "error": failed["error"].message} for failed in result.failed
         ],
@@ -138,14 +237,29 @@ def dry_lines(tried: DryRun) -> Iterator[str]:
     yield ""
     recent = {skipped["artifact"]["id"]: skipped["loaded"] for skipped in result.skipped}
     outcomes: dict[str, Loaded | ArtifactError] = {**recent, **{one["id"]: got for one, got in result.attempts}}
+    actions = []
     for artifact in tried.selected:
         name = artifact["id"]
-        yield from _dry_artifact(artifact, outcomes[name], name in recent, tried)
-    count = len(result.loaded)
-    skipped = len(tried.selected) - count
-    yield f"Total: {len(tried.selected)} artifacts ({count} would be loaded, {skipped} skipped)"
+        is_pointer = result.given.get(name) == "pointer"
+        mark, action = _action(artifact, outcomes[name], name in recent, tried.surroundings)
+        if is_pointer and action == LOAD:
+            mark, action = "⊘", f"SKIP ({NOT_GIVEN['pointer']})"
+        actions.append(action)
+        yield from _dry_artifact(artifact, outcomes[name], mark, action, tried)
+    count, failing = actions.count(LOAD), actions.count(FAIL)
+    skipped = f"{len(actions) - count - failing} skipped"
+    would_fail = f", {failing} would fail" if failing else ""
+    yield f"Total: {len(actions)} artifacts ({count} would be loaded, {skipped}{would_fail})"
     size = sum(loaded["size_bytes"] for loaded in result.loaded)
     yield f"Estimated context size: {messages.kilobytes(size)}"
+    if result.lacks_room():
+        yield f"Contents that would be given: {messages.kilobytes(tried.given_bytes)} (--budget gives more)"
+    if tried.others:
+        yield f"Not selected, for their triggers, phase or condition: {', '.join(tried.others)}"
+    if failing:
+        yield "The load would give the others, record no reload, and exit with code 1."
+    if tried.why_not_recorded is not None:
+        yield f"The load could not be recorded ({tried.why_not_recorded}), and would exit with code 1."
 
 
 def dry_data(tried: DryRun) -> dict[str, Any]:
@@ -155,22 +269,37 @@ def dry_data(tried: DryRun) -> dict[str, Any]:
         "run_id": tried.run_id,
         "would_load": [_loaded_data(loaded) for loaded in result.loaded],
         "would_fail": [
-            {"artifact_id": failed["artifact"]["id"], "error": failed["error"].message} for failed in result.failed
+            {"artifact_id": failed["artifact"]["id"], "error": failed["error"].message}
+            for failed in result.required_failed
         ],
-        "would_skip": [skipped["artifact"]["id"] for skipped in result.skipped],
+        "would_skip": [
+            *[skipped["artifact"]["id"] for skipped in result.skipped],
+            *[failed["artifact"]["id"] for failed in result.failed if not failed["artifact"]["required"]],
+        ],
         "total_bytes": sum(loaded["size_bytes"] for loaded in result.loaded),
     }
 
 
+def _action(
+    artifact: Artifact, outcome: Loaded | ArtifactError, is_skipped: bool, surroundings: Surroundings
+) -> tuple[str, str]:
+    """Return the mark and the words for what a load would do with an artifact."""
+    if is_skipped:
+        return "⊘", "SKIP (recently loaded)"
+    if not isinstance(outcome, ArtifactError):
+        is_mapped = outcome["resolved"].split()[0] in surroundings["commands"] if outcome["is_deferred"] else False
+        is_asked = outcome["is_deferred"] and not is_mapped
+        return ("⊘", "SKIP (deferred: the agent is asked to run it)") if is_asked else ("✓", LOAD)
+    if artifact["required"]:
+        return "✗", FAIL
+    return "⊘", "SKIP (not found)" if outcome.is_missing else "SKIP (cannot be loaded)"
+
+
 def _dry_artifact(
-    artifact: Artifact, outcome: Loaded | ArtifactError, is_skipped: bool, tried: DryRun
+    artifact: Artifact, outcome: Loaded | ArtifactError, mark: str, action: str, tried: DryRun
 ) -> Iterator[str]:
     is_command = artifact["type"] in COMMAND_TYPES
     size = None if _is_deferred(outcome) else _file_size(outcome)
-    mark, action = ("⊘", "SKIP (recently loaded)") if is_skipped else ("✓", "LOAD")
-    if isinstance(outcome, ArtifactError) and not _is_missing(outcome, is_command):
-        stops = artifact["required"]
-        mark, action = ("✗", "FAIL (the load would stop here)") if stops else ("⊘", "SKIP (cannot be loaded)")
     yield f"  {mark} {artifact['id']}"
     yield f"    Type: {artifact['type']}"
     if is_command:
@@ -182,24 +311,34 @@ def _dry_artifact(
     if artifact["path_from_state"] and not artifact["path"] and not is_command:
         yield f"    Path from state: {artifact['path_from_state']}"
         yield f"    Resolved: {resolved or '-'}"
+    elif artifact["type"] == "directory" and artifact["load_strategy"] == "latest_only":
+        yield f"    Resolved: {resolved or '-'}"
     if artifact["condition"] is not None:
         yield f"    Condition: {one_line(artifact['condition'], MAX_QUOTED)}"
     yield f"    Required: {'yes' if artifact['required'] else 'no'}"
     if not is_command:
-        yield f"    Exists: {'yes' if resolved and os.path.exists(resolved) else 'no'}"
+        yield f"    Exists: {'yes' if _is_there(artifact, resolved, tried.surroundings['root']) else 'no'}"
     if isinstance(outcome, ArtifactError):
         yield f"    Error: {outcome.message}"
     if size is not None:
         yield f"    Size: {messages.kilobytes(size)}"
-    minutes = selection.minutes_since(tried.in_context.get(artifact["id"]), tried.at)
-    yield f"    Last loaded: {'never' if minutes is None else f'{minutes} minutes ago'}"
+    known = tried.in_context.get(artifact["id"])
+    yield f"    Last loaded: {ago(selection.age_of(known, tried.at)) if known is not None else 'never'}"
     yield f"    Action: {action}"
+    if action == LOAD and tried.result.given.get(artifact["id"]) == "outline":
+        yield OUTLINED
     yield ""
 
 
-def _is_missing(error: ArtifactError, is_command: bool) -> bool:
-    """Return whether the only problem is a missing file: RELOAD marks that by `Exists: no` alone."""
-    return not is_command and error.resolved is not None and not os.path.lexists(error.resolved)
+def _is_there(artifact: Artifact, resolved: str | None, root: str) -> bool:
+    """Return whether an artifact's file exists; one that was not looked for, as of an unknown type, in the project."""
+    if resolved is None and artifact["path"] is not None:
+        place = os.path.join(root, artifact["path"])
+        try:
+            return folder_around(place, [root]) is not None and os.path.exists(place)
+        except FileRefused:
+            return False
+    return resolved is not None and os.path.exists(resolved)
 
 
 def _is_deferred(outcome: Loaded | ArtifactError) -> bool:
@@ -219,12 +358,6 @@ def _program(outcome: Loaded | ArtifactError, surroundings: Surroundings) -> str
         return " ".join(fill_program(program, surroundings))
     except ArtifactError as error:
         return f"- ({error.message})"
-
-
-def _size(loaded: Loaded) -> str:
-    if loaded["is_deferred"]:
-        return "0.0 KB (deferred: the agent is asked to run it)"
-    return messages.kilobytes(loaded["size_bytes"])
 
 
 def _file_size(outcome: Loaded | ArtifactError) -> int | None:

@@ -7,16 +7,17 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.cli.reports.loaded_content import find_contents, unrecoverable_kind
-from faber_ledger.cli.ui.event_words import line_of
+from faber_ledger.cli.reports.loaded_content import find_contents, is_comparable, unrecoverable_kind
+from faber_ledger.cli.ui.event_words import line_of, refused_shown
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_lines
-from faber_ledger.context.artifact_content import CHANGED_BY_EVENTS
+from faber_ledger.context.artifact_content import CHANGED_BY_EVENTS, KEYED
 from faber_ledger.ledger.effective import effective_redactions
-from faber_ledger.ledger.event_types import is_foldable
+from faber_ledger.ledger.event_types import NOT_CHECKABLE, is_foldable
+from faber_ledger.ledger.gate import KIND, find_form_fault, shown_id
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import EventQuery, find_events
-from faber_ledger.ledger.row import HASH, READ, ROW, compute_hash, parents_of
+from faber_ledger.ledger.row import HASH, PARENTS, READ, ROW, compute_hash, parents_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.projections.steps import Steps
@@ -38,9 +39,14 @@ NEIGHBOUR = "SELECT seq, id, type FROM event WHERE"
 
 
 def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
-    """Describe an event: its envelope, what it says, its parents and children, its hash, and what it changed."""
+    """Describe an event: its envelope, what it says, its parents and children, its hash, and what it changed.
+
+    Of one whose envelope no ledger writes, its id alone.
+    """
     with read_log(run) as log:
         row = log.connection.execute(f"{ROW} WHERE id = ?", (name,)).fetchone()
+        if (why := find_form_fault(row[:PARENTS])) is not None:
+            return {"kind": "event", "event": {"id": shown_id(name)}, "refused": why}, [refused_shown(name), why]
         parents = [
             parent
             for digest in parents_of(row)
@@ -66,23 +72,34 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         "forged": forged,
         "changes": [change_data(change) for change in changed],
     }
+    left = f"its payload was redacted by {', '.join(by) or 'nothing'}; left {NOT_CHECKABLE}:"
     members = {name: value for name, value in recorded.items() if name not in ("event", "redacted")}
     holds = "" if data["hash_holds"] else ", which does not match what it says: run `faber-ledger verify`"
     return data, [
         line_of(recorded),
         "",
-        *[f"{name:<10}  {_text(value)}" for name, value in members.items()],
+        *[line for name, value in members.items() for line in _member_lines(f"{name:<10}  ", value)],
         f"{'hash':<10}  {data['hash']}{holds}",
         *([f"{'forged':<10}  it removes nothing: {forged}"] if forged else []),
-        *[f"{'after':<10}  {seq} {other} ({kind})" for seq, other, kind in parents],
-        *[f"{'before':<10}  {seq} {other} ({kind})" for seq, other, kind in children],
+        *[f"{'after':<10}  {_neighbour_shown(*one)}" for one in parents],
+        *[f"{'before':<10}  {_neighbour_shown(*one)}" for one in children],
         "",
-        "it says:" if row[10] is not None else f"its payload was redacted by {', '.join(by) or 'nothing'}; left:",
-        *[f"  {name}: {_text(value)}" for name, value in recorded["event"].items() if name != "type"],
+        "it says:" if row[10] is not None else left,
+        *[
+            line
+            for name, value in recorded["event"].items()
+            if name != "type"
+            for line in _member_lines(f"  {name}: ", value)
+        ],
         "",
         "it changed:" if changed else "it changed nothing in state.json",
         *[f"  {change_line(change)}" for change in changed],
     ]
+
+
+def _neighbour_shown(seq: int, name: str, kind: str) -> str:
+    is_plain = shown_id(name) == name and isinstance(kind, str) and KIND.fullmatch(kind)
+    return f"{seq} {name} ({kind})" if is_plain else f"{seq} {refused_shown(name)}"
 
 
 def _changes(log: Log, name: str) -> list[Change]:
@@ -139,7 +156,7 @@ def describe_artifact(run: Run, artifact_id: str) -> tuple[dict[str, Any], list[
             load = _load_of(one)
             counts[_kind(one)] += _kind(one) != "loaded" or load is not None
             if load is not None:
-                _count(contents, load)
+                _count(run.root, contents, load)
     _find_contents(run, contents)
     left = sum(counts.values()) - len(newest)
     data = {
@@ -163,10 +180,10 @@ def _load_of(recorded: Recorded) -> dict[str, Any] | None:
     event: dict[str, Any] = dict(recorded["event"])
     if event["type"] != "artifact_loaded" or not is_foldable(recorded) or not isinstance(event.get("sha256"), str):
         return None
-    return {"at": recorded["at"], "event_id": recorded["id"], **event}
+    return {"at": recorded["at"], "event_id": recorded["id"], "writer": recorded["writer"], **event}
 
 
-def _count(contents: dict[tuple[str, str], dict[str, Any]], load: dict[str, Any]) -> None:
+def _count(root: str, contents: dict[tuple[str, str], dict[str, Any]], load: dict[str, Any]) -> None:
     """Count a load under its content; `contents` is in the order of first loads."""
     content = contents.setdefault(
         (load["source"], load["sha256"]),
@@ -177,6 +194,7 @@ def _count(contents: dict[tuple[str, str], dict[str, Any]], load: dict[str, Any]
             "first_at": load["at"],
             "loads": 0,
             "found_in": None,
+            "is_comparable": is_comparable(root, load["sha256"], load["writer"]),
         },
     )
     content["last_at"] = load["at"]
@@ -197,7 +215,11 @@ def _content_lines(run: Run, contents: list[dict[str, Any]]) -> Iterator[str]:
         times = plural(content["loads"], "load")
         kind = None if content["found_in"] else unrecoverable_kind(run.root, content["source"])
         where = f"not kept: {kind}" if kind else f"found in: {content['found_in'] or 'no place any more'}"
-        yield f"sha256 {content['sha256'][:12]}  {content['size_bytes']} bytes  {span}  {times}  {where}"
+        if not kind and not content["is_comparable"]:
+            where = "not comparable here: another clone recorded it with its key"
+        kept = content["sha256"]
+        digest = f"keyed  {kept.removeprefix(KEYED)[:12]}" if kept.startswith(KEYED) else f"sha256 {kept[:12]}"
+        yield f"{digest}  {content['size_bytes']} bytes  {span}  {times}  {where}"
     if any([is_state_file(content["source"]) for content in contents]):
         excluded = ", ".join(sorted(CHANGED_BY_EVENTS))
         yield f"digests and contents are of state.json without what events change: {excluded}"
@@ -209,8 +231,11 @@ def _kind(recorded: Any) -> str:
     return kind.removeprefix("artifact_")
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _member_lines(head: str, value: Any) -> list[str]:
+    """Return a member as lines; the further lines of a text are indented, so that they are no member's first."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    first, *others = text.replace("\r\n", "\n").split("\n")
+    return [f"{head}{first}", *[f"    | {line}" for line in others]]
 
 
 DESCRIBE: dict[str, Describe] = {"event": describe_event, "session": describe_session, "artifact": describe_artifact}

@@ -11,6 +11,7 @@ from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.progress import progress, track_progress
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import value_words
+from faber_ledger.context.completed_phases import compare_completion
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.errors import LedgerError
@@ -24,10 +25,12 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.runs.copies import HEAD, copies_of
 from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.state_file import read_state
+from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from faber_ledger.context.completed_phases import Comparison
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.runs.run import Run
@@ -56,9 +59,25 @@ def comparisons(run: Run) -> list[dict[str, Any]]:
     committed = _read_state_of_head(run)
     if committed is None:
         return [*results, {"where": "HEAD", "outcome": "missing", "reason": "git has no state.json of this run there"}]
-    with _open_log_of_head(run) as log:
-        results.append({"where": "HEAD", **_compare_head(committed, log)})
-    return results
+    with _open_log_of_head(run) as (log, is_of_head):
+        result = _compare_head(committed, log)
+    if result["outcome"] == "behind" and not is_of_head and _is_adoption(result["agrees_up_to"]):
+        result = {"outcome": "missing", "reason": "it was committed before the run had a ledger, which began with it"}
+    return [*results, {"where": "HEAD", **result}]
+
+
+def compare_phases(run: Run) -> Comparison | None:
+    """Compare the phases of the work tree's state with FABER's events; None if that state cannot be read."""
+    try:
+        state = read_state(run).value
+    except LedgerError:
+        return None
+    with read_log(run) as log:
+        return compare_completion(run, state, log)
+
+
+def _is_adoption(recorded: Recorded | None) -> bool:
+    return recorded is not None and recorded["event"]["type"] == "run_adopted"
 
 
 def _compare_work_tree(run: Run, log: Log, advance: Any) -> dict[str, Any]:
@@ -163,12 +182,12 @@ def _read_state_of_head(run: Run) -> bytes | None:
 
 
 @contextmanager
-def _open_log_of_head(run: Run) -> Iterator[Log]:
-    """Open the log of HEAD; if HEAD has none, that of the work tree."""
+def _open_log_of_head(run: Run) -> Iterator[tuple[Log, bool]]:
+    """Open the log of HEAD or, if HEAD has none, that of the work tree; also yield whether it is that of HEAD."""
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         path = next((copy.write_in(folder) for copy in copies_of(run, (HEAD,))), None)
         with Log.read(run.ledger_path) if path is None else open_untrusted(path) as log:
-            yield log
+            yield log, path is not None
 
 
 def lines_of(results: list[dict[str, Any]]) -> Iterator[str]:

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.anchors import hint_to_restore
 from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import recheck_under_lock
 from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.files.text import quote_word
+from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.effective import effective_redactions
-from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDiffers, StateInvalid, StateMissing
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateInvalid, StateMissing
+from faber_ledger.ledger.file import HINT_RESTORE
 from faber_ledger.ledger.journal import find_fault
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.problems import FORGED, LogProblem
+from faber_ledger.ledger.problems import FORGED, UNFIT, LogProblem
 from faber_ledger.ledger.redaction import command_for, still_holds_payload
-from faber_ledger.ledger.union import hash_in, runs_in
-from faber_ledger.ledger.verify import find_problems
+from faber_ledger.ledger.roots import find_foreign_roots, roots_in, starts_in
+from faber_ledger.ledger.row import PAYLOAD, TYPE, parse_payload
+from faber_ledger.ledger.union import IS_PLACE, NAMING, hash_in
+from faber_ledger.ledger.verify import find_problems, name_of
 from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import fold
@@ -29,10 +34,15 @@ from faber_ledger.runs.kept import recorded_alone
 from faber_ledger.runs.lost import loss_of_events
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import is_state_ignored, read_state
+from faber_ledger.runs.unaccepted import open_unaccepted, read_accepted
 from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from faber_ledger.projections.blocks import Blocks
+
+
+EVENTS = f"SELECT id, at, hash FROM event WHERE NOT ({IS_PLACE}) ORDER BY seq, id"
+FOREIGN, CHANGED = "foreign_run", "changed_event"
 
 
 def run_findings(run: Run, *, is_one_of_many: bool = False) -> list[LogProblem]:
@@ -50,10 +60,15 @@ def run_findings(run: Run, *, is_one_of_many: bool = False) -> list[LogProblem]:
     if hint is not None:
         found = [finding._replace(hint=hint) if finding.kind == "hash" else finding for finding in found]
     is_damaged = any(finding.is_damage for finding in found)
+    if is_damaged or any(finding.kind == UNFIT for finding in found):
+        found = _with_quarantine(run, found, changed if hint is not None else set())
+    found = _with_accept(run, found)
     with suppress(LedgerError, sqlite3.DatabaseError):  # one that cannot be read has been reported above
         found += _foreign_runs(run)
     with suppress(LedgerError, sqlite3.DatabaseError):  # a mirror that cannot be read proves nothing
-        found += _rollback_findings(run, is_damaged=is_damaged)
+        is_foreign = any(finding.kind == FOREIGN for finding in found)
+        found += _rollback_findings(run, is_damaged=is_damaged, is_foreign=is_foreign)
+    is_apart = any(finding.kind in (FOREIGN, CHANGED) for finding in found)  # readers show the mirror, not the file
     with suppress(LedgerError, sqlite3.DatabaseError):
         lost = _events_lost(run) if all(finding.kind != "rolled_back" for finding in found) else None
         if lost is not None:
@@ -61,8 +76,58 @@ def run_findings(run: Run, *, is_one_of_many: bool = False) -> list[LogProblem]:
     if run.is_kept:
         return [*found, _not_in_tree(run)]
     with suppress(IntegrityError, sqlite3.DatabaseError):  # a log that cannot be read has been reported above
-        found += recheck_under_lock(run, lambda: list(_projection_findings(run, is_damaged=is_damaged)))
+        found += recheck_under_lock(run, lambda: list(_projection_findings(run, is_damaged=is_damaged or is_apart)))
     return found
+
+
+def _with_quarantine(run: Run, found: list[LogProblem], intact_elsewhere: set[str]) -> list[LogProblem]:
+    """Return the findings, with the hint that takes a refused event out, or mends a file whose indexes lie."""
+    from faber_ledger.runs.quarantine import judge  # only for a damaged log
+
+    try:
+        judgement = judge(run)
+        refused = {name_of(one.refused.id) for one in judgement.refused if one.is_in_file} - intact_elsewhere
+    except (LedgerError, OSError, sqlite3.Error):
+        return found
+    hint = f"run `faber-ledger quarantine {run.run_id}`, which takes it out of the file and keeps it aside"
+    dropped = {name for name, _ in judgement.dropped}
+    out = f"run `{_take_out(run)}`, which takes its payload out, then `faber-ledger redact EVENT --yes`, which says so"
+    found = [
+        finding._replace(hint=out.replace("EVENT", quote_word(finding.event or "")))
+        if finding.kind == UNFIT and finding.event in dropped
+        else finding
+        for finding in found
+    ]
+    if judgement.fault is not None:
+        rewrite = f"run `{_take_out(run)}`, which writes the file again from what this clone has of the run"
+        found = [
+            finding._replace(hint=rewrite) if finding.kind == "damaged" or finding.hint == HINT_RESTORE else finding
+            for finding in found
+        ]
+    return [
+        finding._replace(hint=f"{finding.hint}; or {hint}" if finding.kind == "missing_parent" else hint)
+        if finding.is_damage and finding.event in refused
+        else finding
+        for finding in found
+    ]
+
+
+def _with_accept(run: Run, found: list[LogProblem]) -> list[LogProblem]:
+    """Return the findings, with the hint that keeps what a redaction from elsewhere hides until it is accepted."""
+    if mirror_with_events(run) is None or all([finding.kind != "not_redacted" for finding in found]):
+        return found
+    accepted = read_accepted(run)
+    with Log.read(run.ledger_path, allow_incomplete=True) as log:
+        gone = effective_redactions(log.connection).gone
+    hint = (
+        f"run `faber-ledger project {run.run_id}`, which takes it out of the file; what this clone keeps of it is"
+        f" listed, and removed, by `faber-ledger redact --accept {run.run_id}`"
+    )
+    elsewhere = {name for name, one in gone.items() if one.id not in accepted}
+    return [
+        finding._replace(hint=hint) if finding.kind == "not_redacted" and finding.event in elsewhere else finding
+        for finding in found
+    ]
 
 
 def _not_in_tree(run: Run) -> LogProblem:
@@ -82,17 +147,48 @@ def _events_lost(run: Run) -> LogProblem | None:
 
 
 def _foreign_runs(run: Run) -> Iterator[LogProblem]:
-    """Yield a problem if the log has the start of another run, too: two ledgers were mixed."""
+    """Yield a problem if the log has the start of another run: two ledgers were mixed, or have one id."""
     with Log.read(run.ledger_path, allow_incomplete=True) as log:
-        named = runs_in(log)
-    if len(named) > 1:
-        others = ", ".join(sorted([f"{name:.80}" for name in named - {run.run_id}])[:3])
-        hint = "restore ledger.db from git, from before the two were mixed; the run's own events are there"
-        yield LogProblem("foreign_run", None, f"it holds the start of another run, too: {others}", hint)
+        first, foreign = roots_in(log.connection), _foreign_roots(run, log)
+        roots = first.keys()
+        named = {_run_named(row) for row in first.values()} - {None}
+        starts = starts_in(log.connection)
+    others = ", ".join(sorted([f"{name:.80}" for name in named if name not in (None, run.run_id)])[:3])
+    what = f"it holds the start of another run, too: {others or run.run_id + ', which was started twice'}"
+    hint = "restore ledger.db from git, from before the two were mixed; the run's own events are there"
+    if foreign:
+        hint = f"run `{_take_out(run)}`, or check out the branch that has the run of this clone"
+        if roots <= foreign:
+            what = "it is another run's than this clone's mirror: they share no first event, two runs have this id"
+    if foreign or len(named) > 1 or len(starts) > 1:
+        yield LogProblem(FOREIGN, None, what, hint)
 
 
-def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
-    """Compare the log with its mirror, which no checkout touches."""
+def _run_named(row: tuple[Any, ...]) -> str | None:
+    """Return the run that a first event names; any later event may say what it likes."""
+    named = (parse_payload(row[PAYLOAD] or "") or {}).get("run_id") if row[TYPE] in NAMING else None
+    return named if isinstance(named, str) else None
+
+
+def _foreign_roots(run: Run, log: Log) -> set[bytes]:
+    """Return the first events that make a log another run's than this clone's mirror."""
+    path = mirror_with_events(run)
+    with suppress(LedgerError, sqlite3.DatabaseError):
+        if path is not None:
+            with Log.read(path) as mirror:
+                return find_foreign_roots(mirror, log)
+    return set()
+
+
+def _take_out(run: Run) -> str:
+    return f"faber-ledger quarantine {run.run_id}"
+
+
+def _rollback_findings(run: Run, *, is_damaged: bool, is_foreign: bool) -> Iterator[LogProblem]:
+    """Compare the log with its mirror, which no checkout touches.
+
+    What the file lacks is not added to it while it contradicts the mirror, or `is_foreign`.
+    """
     path = mirror_with_events(run)
     if path is None:
         return
@@ -101,21 +197,39 @@ def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         what = f"the journal beside this clone's mirror is never played: it {why}"
         hint = f"run `faber-ledger project {run.run_id}`, which moves it aside"
         yield LogProblem("mirror_journal", None, what, hint)
-    with Log.read(path) as mirror, Log.read(run.ledger_path, allow_incomplete=True) as log:
-        found = effective_redactions(log.connection, mirror.connection)
+    with ExitStack() as stack:
+        mirror = stack.enter_context(Log.read(path))
+        log = stack.enter_context(Log.read(run.ledger_path, allow_incomplete=True))
+        waiting = open_unaccepted(run)
+        copies = [log, mirror, *([stack.enter_context(waiting)] if waiting is not None else [])]
+        found = effective_redactions(*[copy.connection for copy in copies])
+        accepted = read_accepted(run)
         kept = {one.target for name, one in found.gone.items() if still_holds_payload(mirror.connection, [name])}
         for name in sorted(kept):
             what = "it is redacted, and this clone's mirror still holds its payload"
-            hint = f"run `{command_for(name, found.by_event.get(name, []))}`, which finishes the redaction"
+            several = found.by_event.get(name, [])
+            if not any([one.id in accepted for one in several]):
+                continue  # it came from elsewhere: the next append keeps it aside
+            hint = f"run `{command_for(name, several)}`, which finishes the redaction"
             yield LogProblem("not_redacted", name, what, hint)
         for name in sorted(found.forged.keys() - effective_redactions(log.connection).forged.keys()):
             what = f"it is forged: {found.forged[name]}, in this clone's mirror"
-            hint = f"run `faber-ledger project {run.run_id}`, which restores the payload"
+            hint = f"run `faber-ledger show {quote_word(name)}` to see who wrote it, and when"
+            if still_holds_payload(mirror.connection, [found.by_id[name].target]):
+                hint = f"run `faber-ledger project {run.run_id}`, which restores the payload"
             yield LogProblem(FORGED, name, what, hint)
         if mirror.heads() == log.heads() and not is_damaged:
             return
-        rows = mirror.connection.execute("SELECT id, at FROM event ORDER BY seq, id")
-        lost = {name: at for name, at in rows if hash_in(log, name) is None}
+        lost = {}
+        for name, at, digest in mirror.connection.execute(EVENTS):
+            there = hash_in(log, name)
+            if there is None:
+                lost[name] = at
+            elif there != digest:
+                what = "this clone's mirror has it with other content: somebody has rewritten the history of the run"
+                hint = f"ask who pushed it; `{_take_out(run)}` keeps the mirror's, and the other aside"
+                is_foreign = True
+                yield LogProblem(CHANGED, name, what, hint)
     for tree in copies_of(run, (WORK_TREE,)) if lost else ():  # they share the mirror
         with suppress(LedgerError, sqlite3.DatabaseError), Log.read(tree.path) as theirs:
             seen = [name for (name,) in theirs.connection.execute("SELECT id FROM event") if name in lost]
@@ -125,6 +239,10 @@ def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
                 yield LogProblem("in_another_worktree", None, what, hint)
             for name in seen:
                 del lost[name]
+    if lost and is_foreign:
+        what = f"not in the file: {_many(lost, list(lost))}, which this clone's mirror has and the commands show"
+        yield LogProblem("not_in_file", None, what, f"run `{_take_out(run)}`, which adds them")
+        return
     alone = recorded_alone(run) if lost and not is_damaged else set()
     waits = [name for name in lost if name in alone]
     if waits:
@@ -138,7 +256,9 @@ def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         hint = f"run `faber-ledger project {run.run_id}` to restore them"
         if is_damaged:
             what = what.removesuffix(": git restored an older version")
-            hint = f"unite the two: run `faber-ledger union ledger.db {path} -o ledger.db` in the run's folder"
+            hint = (
+                f"unite the two: run `faber-ledger union ledger.db {quote_word(path)} -o ledger.db` in the run's folder"
+            )
         yield LogProblem("rolled_back", None, what, hint)
 
 

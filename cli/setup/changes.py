@@ -8,7 +8,7 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from faber_ledger.files.change import FileChange
 
@@ -57,3 +57,17 @@ def describe(change: FileChange, root: str) -> str:
     """Return what happened to a file as a line, with the target of a link."""
     linked = f" (a link to {change.target})" if os.path.islink(change.path) else ""
     return f"{change.action:<9}  {display_path(change.path, root)}{linked}"
+
+
+def remove_empty_folders(changes: list[FileChange], root: str, others: Container[str] = ()) -> None:
+    """Remove the folders that removed files leave empty: those in the project but none of git's, and `others`."""
+    removed = [change.path for change in changes if change.action == "removed"]
+    for path in removed:
+        is_gits = display_path(path, root).startswith(".git/")
+        folder = os.path.dirname(path)
+        while folder in others or (folder.startswith(os.path.join(root, "")) and not is_gits):
+            try:
+                os.rmdir(folder)
+            except OSError:
+                break  # not empty: other files are in it
+            folder = os.path.dirname(folder)

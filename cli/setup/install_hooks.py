@@ -7,18 +7,37 @@ import os
 from faber_ledger.cli.setup.changes import display_path
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.untrusted import folder_around
-from faber_ledger.hooks.client_settings import add_hooks, decode_settings, settings_path
+from faber_ledger.hooks.client_settings import add_hooks, decode_settings, has_hooks, remove_hooks, settings_path
 from faber_ledger.ledger.errors import LedgerError
 
 
 def settings_change(root: str, scope: str) -> FileChange:
     """Return the change that puts our hooks into a scope's settings; raises LedgerError for an unusable file."""
+    path, before = read_settings(root, scope)
+    text = add_hooks("{}\n" if before is None else decode_settings(before, display_path(path, root)))
+    return FileChange(path, before, text.encode())
+
+
+def settings_removal(root: str, scope: str) -> FileChange:
+    """Return the change that removes our hooks from a scope's settings, or the file if it has nothing else.
+
+    Raises LedgerError for an unusable file.
+    """
+    path, before = read_settings(root, scope)
+    if before is None:
+        return FileChange(path, None, None)
+    text = decode_settings(before, display_path(path, root))
+    after = remove_hooks(text).encode()
+    alone = has_hooks(text) and after == b"{}\n" and not os.path.islink(path)
+    return FileChange(path, before, None if alone else after)
+
+
+def read_settings(root: str, scope: str) -> tuple[str, bytes | None]:
+    """Return the path and content of a scope's settings; raises LedgerError for a project's that are outside of it."""
     path = settings_path(scope, root)
     if scope != "user" and folder_around(path, [root]) is None:
         raise LedgerError(
             f"{display_path(path, root)} is a link that leads out of the project: {os.path.realpath(path)}",
             hint="replace the link with a file, or use `--scope user` for settings of your own",
         )
-    before = read_file(path)
-    text = add_hooks("{}\n" if before is None else decode_settings(before, display_path(path, root)))
-    return FileChange(path, before, text.encode())
+    return path, read_file(path)

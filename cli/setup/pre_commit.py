@@ -7,6 +7,7 @@ import re
 import shlex
 
 from faber_ledger.files.change import FileChange, block_lines, has_block, read_file, with_block, without_block
+from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.git_command import git
 
@@ -76,7 +77,7 @@ def _check_own_folder(path: str, root: str, top: str) -> None:
     if os.path.islink(path) and not os.path.exists(path):
         raise LedgerError(
             f"the hook {path} is a link to {os.readlink(path)}, which does not exist",
-            hint=f"remove the link with `rm {path}`, or restore its target, then run the command again",
+            hint=f"remove the link with `rm {quote_word(path)}`, or restore its target, then run the command again",
         )
     common = os.fsdecode(git("rev-parse", "--git-common-dir", at=root)).removesuffix("\n")
     own = [os.path.realpath(folder) + os.sep for folder in (os.path.join(root, common), top)]

@@ -13,6 +13,9 @@ from faber_ledger.files.untrusted import folder_around
 from faber_ledger.hooks.client_settings import has_hooks, readable_settings
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.whole_file import OWN
+from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.private_files import file_mode
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.settings import PATH, Settings
 
@@ -21,13 +24,27 @@ if TYPE_CHECKING:
 
 
 NAME = "summaries"
+# What a project gets that is set up where nobody can be asked.
+RECORDED_BY_DEFAULT = True
+QUESTION = "Record summaries of compactions, so that they are committed?"
+# What the question means, before it is asked.
+CHOICE = (
+    "When the client compacts a conversation, its summary is kept for the next session. It can be recorded in the run's"
+    " ledger, which git takes to every clone, or {otherwise}.",
+    "Masked before: tokens and keys of known forms, passwords in URLs, private keys, and what follows a word such as"
+    " password, secret or token. Not masked: a secret without a known form or such a word before it, names of people"
+    " and customers, code, and whatever else was said.",
+)
+IN_CLONE = "stay in this clone, below the git directory, where {who} can read it"
+NOWHERE = "be left out, since there is no git directory to keep it in"
 
 
 def summaries_change(root: str, choice: bool | None) -> FileChange | None:
     """Return the change that writes the choice into the project's settings; None if there is nothing to write.
 
-    Without a choice, a project that is set up for the first time gets false, unless its settings say something. A
-    project that was set up before keeps its setting. Raises LedgerError for a file that must change and cannot.
+    Without a choice, a project that is set up for the first time gets RECORDED_BY_DEFAULT, unless its settings say
+    something. A project that was set up before keeps its setting. Raises LedgerError for a file that must change and
+    cannot.
     """
     path = os.path.join(root, *PATH.split("/"))
     is_due = choice is not None or not is_set_up(root)
@@ -47,15 +64,29 @@ def summaries_change(root: str, choice: bool | None) -> FileChange | None:
         return FileChange(path, before, before)
     if not is_due:
         return None
-    value = choice is True
+    value = RECORDED_BY_DEFAULT if choice is None else choice
     after = settings.with_members({NAME: value}).encode() if before is not None else _alone(value)
     return FileChange(path, before, before if settings.value.get(NAME) is value else after)
+
+
+def is_choice_due(root: str) -> bool:
+    """Return whether a project is set up for the first time, and its settings do not say what happens to summaries."""
+    change = summaries_change(root, None)
+    return change is not None and change.action != "unchanged"
+
+
+def choice_lines(root: str) -> list[str]:
+    """Return what the user has to know to choose."""
+    who = "you alone" if file_mode(os.path.join(root, NAME)) == OWN else "those who share the repository"
+    otherwise = NOWHERE if common_directory(root) is None else IN_CLONE.format(who=who)
+    return [line.format(otherwise=otherwise) for line in CHOICE]
 
 
 def summaries_removal(root: str) -> FileChange | None:
     """Return the change that removes the project's settings, if they are only what `init` writes; None if not."""
     path = os.path.join(root, *PATH.split("/"))
-    before = None if os.path.islink(path) or not os.path.isfile(path) else read_file(path)
+    is_there = os.path.isfile(path) and not os.path.islink(path) and folder_around(path, [root]) is not None
+    before = read_file(path) if is_there else None
     return FileChange(path, before, None) if before in (_alone(False), _alone(True)) else None
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 from faber_ledger.cli.setup.git_files import IGNORE_FILE, git_file_change
 from faber_ledger.files.change import read_file
+from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.runs.git_command import complaint, run_git
 from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE
@@ -97,7 +97,7 @@ def _read_flags(root: str) -> dict[str, str]:
 def _flag_obstacle(name: str, letter: str) -> Obstacle:
     return Obstacle(
         f"git does not look at {name}, which is marked {FLAGS[letter]}: its changes are never committed",
-        f"run `git update-index --no-{FLAGS[letter]} {shlex.quote(name)}`",
+        f"run `git update-index --no-{FLAGS[letter]} {quote_word(name)}`",
     )
 
 
@@ -151,7 +151,7 @@ def _read_pointers(root: str, runs: list[Run]) -> list[str]:
 def _pointer_obstacle(root: str, name: str) -> Obstacle:
     store = "`git add --renormalize .fractary`, and commit"
     if (read_file(os.path.join(root, *name.split("/"))) or b"").startswith(POINTER):
-        fetch = f"`git lfs smudge < {name} > {name}.tmp`"
+        fetch = f"`git lfs smudge < {quote_word(name)} > {quote_word(name + '.tmp')}`"
         store = f"{fetch}, move that file to {name}, run {store}"
     if git_file_change(root, ATTRIBUTES_FILE).action != "unchanged":
         store = f"`faber-ledger init --git-only`, then {store}"

@@ -8,8 +8,8 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.timeline.scale import Scale, assign_levels, merge_narrow
-from faber_ledger.cli.ui.printable import printable
 from faber_ledger.cli.ui.texts import duration
+from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import utc_text
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ REASONS = ("normal", "manual", "compaction", "abandoned")
 
 def markup(text: object) -> str:
     """Escape a text for HTML, in content and in quotes; control and direction characters are made visible."""
-    return html.escape(printable(str(text)).replace("\n", " "), quote=True)
+    return html.escape(escape(str(text)), quote=True)
 
 
 class Chart:
@@ -288,7 +288,7 @@ def _label(left: float, bottom: float, text: str) -> str:
 
 def shorten_names(names: Iterable[str], room: float) -> dict[str, str]:
     """Return names shortened to `room`, in multiples of the font's size, keeping the parts that tell them apart."""
-    full = {name: printable(name).replace("\n", " ") for name in names}
+    full = {name: escape(name) for name in names}
     shown = {name: _cut(text, room) for name, text in full.items()}
     for group in _alike(shown):
         texts = [full[name] for name in group]

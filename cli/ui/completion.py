@@ -8,6 +8,7 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.ui.which_run import choose_run
+from faber_ledger.files.text import escape
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.left_state import run_ids_here
@@ -32,7 +33,10 @@ HARMLESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@+-]*")
 
 def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Offer the runs that this clone has."""
-    root = find_root(os.getcwd())
+    try:
+        root = find_root(os.getcwd())
+    except LedgerError:
+        return []
     active = active_run(root).run_id
     known = run_ids_here(root)
     return _items([(run_id, "the active run" if run_id == active else "run") for run_id in known], incomplete)
@@ -64,7 +68,10 @@ def worktrees(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     """Offer the other worktrees of the clone by their folder names."""
     from faber_ledger.runs.git import work_tree_of
 
-    work_tree = work_tree_of(find_root(os.getcwd()))
+    try:
+        work_tree = work_tree_of(find_root(os.getcwd()))
+    except LedgerError:
+        return []
     tops = [top for top in work_tree.other_tops() if top != work_tree.main] if work_tree else []
     return _items([(os.path.basename(top), "worktree") for top in tops], incomplete)
 
@@ -91,7 +98,7 @@ def _items(found: list[tuple[str, str]], incomplete: str) -> list[CompletionItem
 
     beginning = incomplete.casefold()
     return [
-        CompletionItem(name, help=text)
+        CompletionItem(name, help=escape(text))  # a line of its own, to zsh
         for name, text in found
         if name.casefold().startswith(beginning) and HARMLESS.fullmatch(name)
     ]

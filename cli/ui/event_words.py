@@ -7,6 +7,8 @@ library's cheap part, as in a hook.
 from __future__ import annotations
 
 from faber_ledger.ledger.canonical import canonical
+from faber_ledger.ledger.event_types import NOT_CHECKABLE
+from faber_ledger.ledger.gate import find_form_fault, shown_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_LINE = 200
+WITH_SESSIONS = " with the sessions that its state.json had"
 
 
 def words_of(recorded: Recorded) -> str:
@@ -28,7 +31,7 @@ def words_of(recorded: Recorded) -> str:
         text = _as_json({name: value for name, value in event.items() if name != "session_id"})
     text = " ".join(text.split())
     if recorded.get("redacted"):
-        text = f"(redacted) {text}"
+        text = f"{NOT_CHECKABLE} {text}"
     return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…"
 
 
@@ -46,9 +49,31 @@ def session_shown(recorded: Recorded) -> str:
 
 
 def line_of(recorded: Recorded) -> str:
-    """Return an event as one line: seq, time, type, the end of its session's id, and its content."""
+    """Return an event as one line: seq, time, type, the end of its session's id, and its content.
+
+    Of one whose envelope no ledger writes, its id alone.
+    """
+    if find_form_fault(envelope_of(recorded)) is not None:
+        return f"{recorded['seq']:>5}  {refused_shown(recorded['id'])}"
     kind = recorded["event"]["type"]
     return f"{recorded['seq']:>5}  {recorded['at']}  {kind:<20}  {session_shown(recorded):<6}  {words_of(recorded)}"
+
+
+def envelope_of(recorded: Recorded) -> tuple[Any, ...]:
+    """Return an event's envelope as the first columns of its row have it."""
+    event = recorded["event"]
+    names = (recorded["seq"], recorded["id"], event["type"], recorded["version"], recorded["at"], recorded["writer"])
+    return (*names, event.get("session_id"), recorded["client"])
+
+
+def refused_shown(name: object) -> str:
+    """Return what is shown of an event that the gate refuses."""
+    return f"{shown_id(name)} (refused; run `faber-ledger quarantine`)"
+
+
+def _has_no_sessions(blocks: str) -> bool:
+    """Return whether the blocks that a run was adopted with have no session; they are canonical JSON, or redacted."""
+    return blocks.startswith("{") and '"session_id":"' not in blocks and '"current_session_id":"' not in blocks
 
 
 def _event_text(kind: str, event: dict[str, Any]) -> str:
@@ -56,7 +81,8 @@ def _event_text(kind: str, event: dict[str, Any]) -> str:
         work = f", work item {event['work_id']}" if event["work_id"] else ""
         return f"run {event['run_id']} started with {event['workflow_id']}{work}"
     if kind == "run_adopted":
-        return f"run {event['run_id']} adopted with the sessions that its state.json had"
+        had = "; its state.json had no sessions" if _has_no_sessions(event["blocks"]) else WITH_SESSIONS
+        return f"run {event['run_id']} adopted{had}"
     if kind == "session_started":
         return f"session started ({event['source']}) on {event['environment']['hostname']}{_where(event)}"
     if kind == "session_ended":

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from faber_ledger.cli.ui.texts import duration
+from faber_ledger.cli.ui.texts import START_ONE, ago
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.runs.git import GitQuery
-from faber_ledger.runs.in_git import GitSurvey, is_plain
+from faber_ledger.runs.git import GitQuery, is_plain
+from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.left_state import kept_run_ids
 from faber_ledger.runs.run import LAYOUTS, is_state_file, run_ids
 
@@ -87,7 +87,8 @@ def hint_without_runs(root: str) -> str | None:
         return None
     there = survey.find_runs_on_remotes()
     if there is None:
-        return "this branch has no run; if you worked on another machine, commit and push there, then `git pull` here"
+        elsewhere = "if you worked on another machine, commit and push there, then `git pull` here"
+        return f"this branch has no run; {elsewhere}; if not, {START_ONE}"
     if there is survey.upstream:
         return f"this branch has no run, but {there.name} has: run `git pull`"
     name = survey.split(there)[1]
@@ -131,7 +132,7 @@ def _counts(survey: GitSurvey, found: InGit, age: float | None) -> list[str]:
         count = "some" if found.to_pull is None else f"{found.to_pull:,}"
         parts.append(f"{count} to pull from {found.newer.name}")
     elif found.to_pull == 0 and not found.is_kept:
-        fetched = "no fetch since the clone" if age is None else f"last fetch {duration(max(age, 0.0))} ago"
+        fetched = "no fetch since the clone" if age is None else f"last fetch {ago(max(age, 0.0))}"
         parts.append(f"none to pull ({fetched})")
     if survey.branch is None and not found.is_kept:
         parts.append("no branch is checked out" + (INTERRUPTED if survey.is_interrupted else ""))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 
 from faber_ledger.cli.ui.event_words import line_of
-from faber_ledger.cli.ui.printable import printable
+from faber_ledger.files.text import escape
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.foreign import open_untrusted
+from faber_ledger.ledger.usable import hide_unusable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,14 +23,14 @@ def print_ledger(path: str) -> None:
     if sys.stdout is None:
         return  # it is closed, and no one is listening
     for line in ledger_lines(path):
-        sys.stdout.write(f"{printable(line)}\n")
+        sys.stdout.write(f"{escape(line)}\n")
     sys.stdout.flush()
 
 
 def ledger_lines(path: str) -> Iterator[str]:
     """Return the events of a ledger as lines; the last line says why, if it is not shown or not all of it."""
     try:
-        with open_untrusted(path) as log:
+        with hide_unusable(open_untrusted(path)) as log:
             for count, recorded in enumerate(log.stream()):
                 if count == MOST:
                     yield f"(the first {MOST} events; `faber-ledger log` shows all)"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from faber_ledger.cli.ui.printable import printable
+from faber_ledger.files.text import escape, escape_lines, is_hidden
 from faber_ledger.ledger.command_errors import ChoiceNeeded
 from faber_ledger.ledger.errors import LedgerError
 
@@ -20,7 +20,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 RESULT_VERSION = 1
-JSON_CONTROLS = {code: f"\\u{code:04x}" for code in range(127, 160)}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 
@@ -50,31 +49,58 @@ def show_streamed(lists: Mapping[str, Iterable[Any]]) -> None:
 
 
 def json_text(data: Any, indent: int | None = 2) -> str:
-    """Return data as JSON; control characters and lone surrogates, which come from repositories, become escapes."""
+    """Return data as JSON; characters that hide, which come from repositories, become escapes."""
     try:
         text = json.dumps(data, ensure_ascii=False, indent=indent)
     except RecursionError:  # indenting takes a stack frame per level, reading does not
         text = json.dumps(data, ensure_ascii=False)
-    return text.translate(JSON_CONTROLS).encode("utf-8", "backslashreplace").decode()
+    return escape_json(text)
 
 
-def tell(text: str) -> None:
-    """Print a line on standard output, with control characters made visible."""
-    click.echo(printable(text))
+def escape_json(text: str) -> str:
+    """Replace what hides in a JSON text by JSON's escapes; the newlines between its members stay."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    hidden = [letter for letter in set(text) if letter != "\n" and is_hidden(letter)]
+    return text.translate({ord(letter): json.dumps(letter)[1:-1] for letter in hidden}) if hidden else text
 
 
-def say(text: str) -> None:
-    """Print a line on standard error, with control characters made visible."""
-    click.echo(printable(text), err=True)
+def tell(line: str) -> None:
+    """Print one line on standard output; what hides in it, a newline too, is shown as an escape."""
+    click.echo(escape(line))
 
 
-def warn(text: str) -> None:
-    """Print a warning on standard error; with `--json` keep it for the one object that is printed."""
+def say(line: str) -> None:
+    """Print one line on standard error, escaped as by `tell`."""
+    click.echo(escape(line), err=True)
+
+
+def tell_lines(text: str) -> None:
+    """Print a text of several lines on standard output; each value in it that is not ours must be one line."""
+    click.echo(escape_lines(text))
+
+
+def say_lines(text: str) -> None:
+    """Print a text of several lines on standard error, as `tell_lines` does."""
+    click.echo(escape_lines(text), err=True)
+
+
+def warn(line: str) -> None:
+    """Print a warning of one line on standard error; with `--json` keep it for the one object that is printed."""
+    _warn(line, say)
+
+
+def warn_lines(text: str) -> None:
+    """Warn as `warn` does, with a text of several lines; each value in it that is not ours must be one line."""
+    _warn(text, say_lines)
+
+
+def _warn(text: str, print_text: Callable[[str], None]) -> None:
     context = click.get_current_context(silent=True)
     if context is not None and context.params.get("as_json"):
         pending_warnings().append(text)
     else:
-        say(text)
+        print_text(text)
 
 
 def pending_warnings() -> list[str]:

@@ -7,10 +7,13 @@ import shutil
 import sys
 import tempfile
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.union import remove_database
+from faber_ledger.ledger.whole_file import OWN, keep_owner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,12 +23,37 @@ if TYPE_CHECKING:
 DATABASE = b"SQLite format 3\0"
 
 
+class _Permissions(click.ParamType[int]):
+    """A file's permissions, as an octal number."""
+
+    name = "octal number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number, of which the owner may at least read and write."""
+        try:
+            mode = int(str(value), 8)
+        except ValueError:
+            mode = 0
+        if mode & ~0o666 or mode & OWN != OWN:
+            self.fail(f"{value!r} is not an octal number between 600 and 666 that lets you read and write", param, ctx)
+        return mode
+
+
+mode_option = click.option(
+    "--mode",
+    type=_Permissions(),
+    metavar="OCTAL",
+    help="The permissions of the file, as `644`. Default: a new file is yours alone, an older one keeps its own.",
+)
+
+
 @contextmanager
-def output_file(path: str | None) -> Iterator[BinaryIO]:
+def output_file(path: str | None, mode: int | None = None) -> Iterator[BinaryIO]:
     """Yield a file to write to; when the block ends, it replaces `path` or is copied to standard output.
 
-    Raises NotWritable. The output goes to disk first, since a slow reader of our standard output would otherwise hold
-    the log open and keep hooks from writing.
+    It has the `mode` that the user named, else the permissions of the file that it replaces, else 0600. Raises
+    NotWritable. The output goes to disk first, since a slow reader of our standard output would otherwise hold the log
+    open and keep hooks from writing.
     """
     if path is None or path == "-":
         with tempfile.TemporaryFile() as file:
@@ -35,9 +63,9 @@ def output_file(path: str | None) -> Iterator[BinaryIO]:
             sys.stdout.buffer.flush()
         return
     check_no_database(path)
-    with replace_file(path) as temporary:
+    with replace_file(path, mode) as temporary:
         try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o666)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), OWN)
         except OSError as error:
             raise _not_writable(path, error) from error
         with open(descriptor, "wb") as file:
@@ -50,10 +78,11 @@ def output_file(path: str | None) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def replace_file(path: str) -> Iterator[str]:
-    """Yield a path beside `path` to write to; when the block ends, that file replaces `path`. Raises NotWritable.
+def replace_file(path: str, mode: int | None = None) -> Iterator[str]:
+    """Yield the path of an empty file beside `path`, to write to; when the block ends, that file replaces `path`.
 
-    A special file such as /dev/null is not replaced but written to.
+    Its permissions are as for `output_file`; until then only its owner may open it. A special file such as /dev/null is
+    not replaced but written to. Raises NotWritable.
     """
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
@@ -72,7 +101,12 @@ def replace_file(path: str) -> Iterator[str]:
     temporary = f"{target}.{os.getpid()}.tmp"
     try:
         remove_database(temporary)  # a repository can contain one, and a journal that SQLite would roll back into it
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWN))
         yield temporary
+        if mode is not None:
+            os.chmod(temporary, mode)
+        elif os.path.isfile(target):
+            keep_owner(temporary, os.stat(target))
         os.replace(temporary, target)
     except OSError as error:
         raise _not_writable(path, error) from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger.cli.ui.output import say, tell
-from faber_ledger.cli.ui.printable import printable
+from faber_ledger.files.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -67,7 +67,7 @@ def _page(command: str, lines: Iterable[str]) -> bool:
     try:
         with process.stdin as pipe:
             for line in lines:
-                pipe.write(f"{printable(line)}\n".encode())
+                pipe.write(f"{escape(line)}\n".encode())
     except BrokenPipeError:
         pass  # the user has seen enough
     finally:

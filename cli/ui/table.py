@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from faber_ledger.files.text import escape
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-TO_SPACES = dict.fromkeys((*b"\t\n\v\f\r", 0x2028, 0x2029), " ")
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Return the rows as lines, each column as wide as its widest cell; all rows have the same number of cells.
 
-    A cell may be a repository's text, with newlines: each row is one line.
+    A cell may be any text of a repository: each row is one line.
     """
-    rows = [[cell.translate(TO_SPACES) for cell in row] for row in rows]
+    rows = [[escape(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join([cell.ljust(width) for cell, width in zip(row, widths, strict=True)]).rstrip()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.context.messages import state_broken
+from faber_ledger.files.text import escape
 from faber_ledger.ledger.errors import NotWritable, StateInvalid, StateMissing, StateNotWritten, StateRefused
 from faber_ledger.runs.state_file import choose_backup, way_back
 
@@ -26,10 +27,15 @@ Possible reasons:
 To start a new workflow:
   /fractary-faber:workflow-run --work-id <work-id> [faber-ledger run start --work-id <work-id>]"""
 
-NO_WORKFLOW_TO_LOAD = """\
+START_ONE = "start one with `faber-ledger run start --work-id ID`"
+
+
+def no_workflow_to_load(run_id: str = "<run-id>") -> str:
+    """Return the block for a load without a run (RELOAD, Step 1), naming a run that is there."""
+    return f"""\
 ❌ ERROR: No active workflow found
 Use /fractary-faber:run to start a new workflow [faber-ledger run start --work-id <work-id>]
-Or specify run ID: /fractary-faber:prime-context --run-id {id} [faber-ledger session-load --run-id {id}]"""
+Or specify run ID: /fractary-faber:prime-context --run-id {run_id} [faber-ledger session-load --run-id {run_id}]"""
 
 
 def state_not_found(run: Run) -> str:
@@ -49,14 +55,15 @@ Recovery:
 def state_not_parsed(run: Run, error: StateInvalid) -> str:
     """Return the block for a corrupted state in session-save (END, Step 2; AGENT, Session Save, Error Handling)."""
     return f"""\
-❌ ERROR: Cannot {"read" if isinstance(error, StateRefused) else "parse"} state file: {error.reason}
+❌ ERROR: Cannot {"read" if isinstance(error, StateRefused) else "parse"} state file: {escape(error.reason)}
 Path: {run.shown(run.state_path)}
-Error: {error.reason}
+Error: {escape(error.reason)}
 
 Recovery:
 1. Check if backup exists: {os.path.basename(choose_backup(run))}
 2. Restore from backup if available [faber-ledger project {run.run_id} --restore]
-3. Contact support if no backup available"""
+3. Contact support if no backup available
+4. Look for an older version in git: git log --oneline -- {run.shown(run.state_path)}"""
 
 
 def state_not_saved(run: Run, error: NotWritable) -> str:
@@ -67,7 +74,7 @@ def state_not_saved(run: Run, error: NotWritable) -> str:
     return f"""\
 ❌ ERROR: Failed to save state file
 Path: {run.shown(run.state_path)}
-Error: {failed}{error.message}
+Error: {failed}{escape(error.message)}
 
 Recovery:
 1. Check file permissions
@@ -76,7 +83,7 @@ Recovery:
 {then if recorded else "Nothing was recorded: run the command again then"}"""
 
 
-def run_not_found(run: Run, work_id: str = "{work_id}") -> str:
+def run_not_found(run: Run) -> str:
     """Return the block for an unknown run in session-load (RELOAD, Step 2; AGENT, Session Load, Error Handling)."""
     return f"""\
 ❌ ERROR: Run not found: {run.run_id}
@@ -86,7 +93,7 @@ Check available runs: ls .fractary/runs/
 
 Recovery:
 1. List active runs: find .fractary/runs -name state.json [faber-ledger run list]
-2. Start new run: /fractary-faber:workflow-run {work_id} [faber-ledger run start --work-id {work_id}]{_back(run, 3)}"""
+2. Start new run: /fractary-faber:workflow-run <work-id> [faber-ledger run start --work-id <work-id>]{_back(run, 3)}"""
 
 
 def _back(run: Run, number: int) -> str:
@@ -95,17 +102,31 @@ def _back(run: Run, number: int) -> str:
     return f"\n{number}. {step[0].upper()}{step[1:]}" if run.has_files() else ""
 
 
+UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+
+
 def duration(seconds: float | None) -> str:
     """Return a duration in its two largest units: `2 hours 15 minutes`, `42 seconds`."""
     if seconds is None or seconds < 0:
         return "unknown"
     left = int(seconds)
     words: list[str] = []
-    for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second")):
+    for size, unit in UNITS:
         count, left = divmod(left, size)
         if count or (unit == "second" and not words):
             words.append(plural(count, unit))
     return " ".join(words[:2])
+
+
+def ago(seconds: float | None) -> str:
+    """Return how long ago something was, as people say it: `just now`, `1 minute ago`, `3 hours ago`, `325 days ago`.
+
+    A moment that is unknown or has not come yet is "at an unknown time".
+    """
+    if seconds is None or seconds < 0:
+        return "at an unknown time"
+    count, unit = next(((int(seconds // size), unit) for size, unit in UNITS[:-1] if seconds >= size), (0, ""))
+    return f"{plural(count, unit)} ago" if count else "just now"
 
 
 def load_failed(run: Run, error: StateMissing | StateInvalid | NotWritable) -> str:

@@ -10,7 +10,7 @@ import click
 
 from faber_ledger.cli.ui.output import warn
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.errors import NotFound
+from faber_ledger.ledger.command_errors import NotFound
 from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.united import read_log
 
@@ -32,17 +32,18 @@ def find_thing(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match:
     if len(found) == 1:
         return found[0]
     if found:
-        more = "\n  and others" if len(found) > MAX_MATCHES else ""
+        more = ["  and others"] if len(found) > MAX_MATCHES else []
         raise NotFound(
-            f"{text} may be several things in {run.run_id}:\n{_list_matches(found[:MAX_MATCHES])}{more}",
+            f"{text} may be several things in {run.run_id}:",
             hint="give more of the id, or all of it",
+            lines=[*_list_matches(found[:MAX_MATCHES]), *more],
         )
     close = [one for one in find_similar(partial(read_log, run), text) if one.kind in kinds]
-    similar = f"; similar:\n{_list_matches(close)}" if close else ""
     name = " or ".join(filter(None, [", ".join(kinds[:-1]), kinds[-1]]))
     raise NotFound(
-        f"there is no {name} {text} in {run.run_id}{similar}",
+        f"there is no {name} {text} in {run.run_id}{'; similar:' if close else ''}",
         hint=f"run `faber-ledger log {run.run_id}` to see its events",
+        lines=_list_matches(close),
     )
 
 
@@ -85,8 +86,8 @@ def _check_known(run: Run, kind: str, text: str, names: list[str]) -> str:
     )
 
 
-def _list_matches(found: list[Match]) -> str:
-    return "\n".join([f"  {one.kind} {one.id}{f' ({one.words})' if one.words else ''}" for one in found])
+def _list_matches(found: list[Match]) -> list[str]:
+    return [f"  {one.kind} {one.id}{f' ({one.words})' if one.words else ''}" for one in found]
 
 
 MOMENT = "SEQ|EVENT|TIME"

@@ -12,8 +12,9 @@ import click
 from faber_ledger.cli.ui import texts
 from faber_ledger.cli.ui.git_words import hint_if_left_out, hint_without_runs
 from faber_ledger.cli.ui.output import ask_number, tell, warn
+from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.command_errors import NoActiveRun, RunShown, SeveralActiveRuns
+from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, RunShown, SeveralActiveRuns
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWritable, RunNotFound, StateMissing
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections.fold import fold
@@ -175,8 +176,10 @@ def run_to_load(
     if named is not None:
         try:
             return choose_run(root, run_id, active, records=records)
+        except AmbiguousRun:
+            raise
         except RunNotFound as error:
-            error.block = texts.run_not_found(find_run(root, named)) + ("" if run_id else f"\n{error.message}")
+            error.block = texts.run_not_found(find_run(root, named)) + ("" if run_id else f"\n{escape(error.message)}")
             raise
     runs = _unfinished_runs(root)
     used = [(run, state) for run, state in runs if belongs_here(root, run.run_id)]
@@ -186,8 +189,12 @@ def run_to_load(
     if not runs:
         reason = active.reason_none
         more = [text for text in (reason, hint_without_runs(root)) if text]
-        block = "\n".join([texts.NO_WORKFLOW_TO_LOAD, *[f"{text[0].upper()}{text[1:]}" for text in more]])
-        raise NoActiveRun("No active workflow found" + (f": {reason}" if reason else ""), block=block)
+        if example != LOAD:
+            more.append(f"name one: `faber-ledger {example} RUN`")
+        no_workflow = texts.no_workflow_to_load(*_newest_run(root))
+        block = "\n".join([no_workflow, *[escape(f"{text[0].upper()}{text[1:]}") for text in more]])
+        hint = more[-1] if more else _hint_without_run(root)
+        raise NoActiveRun("No active workflow found" + (f": {reason}" if reason else ""), hint=hint, block=block)
     if len(runs) == 1:
         log(f"✓ Auto-detected active workflow: {runs[0][0].run_id}")
         if not used:
@@ -199,9 +206,17 @@ def run_to_load(
     return chosen
 
 
+def _newest_run(root: str) -> list[str]:
+    """Return the id of the run of this clone that was started last; nothing if it has none that can be read."""
+    runs = [(seconds_of(state.get("started_at")) or 0.0, run.run_id) for run, state in _with_states(runs_here(root))]
+    return [max(runs)[1]] if runs else []
+
+
 def _shown(run_id: str) -> RunShown:
     line = shown_line(run_id)
-    return RunShown(line, hint=f"run `faber-ledger run resume {run_id}`, or name the run", block=line)
+    return RunShown(
+        line, hint=f"run `faber-ledger run resume {quote_word(run_id)}`, or name the run", block=escape(line)
+    )
 
 
 work_id_option = click.option(
@@ -222,10 +237,9 @@ def named_run(root: str, text: str | None, work_id: str | None, example: str) ->
     if text is not None:
         warn(f"note: --work-id {work_id} is not used, since the run is named: {text}")
         return text
-    runs = [(run, state) for run, state in _with_states(refresh_runs_here(root)) if _is_of_work(state, work_id)]
+    runs = [(run, state) for run, state in _with_states(refresh_runs_here(root)) if is_of_work(state, work_id)]
     if not runs:
-        hint = "run `faber-ledger run list` to see the runs of this project"
-        raise RunNotFound(f"no run here has the work item {work_id}", hint=hint)
+        raise RunNotFound(f"no run here has the work item {work_id}", hint=_hint_to_list(root))
     at_work = [(run, state) for run, state in runs if state.get("status") in progress.ACTIVE]
     here = [(run, state) for run, state in at_work if claimed_in_worktree(root, run.run_id) is None] or at_work
     if len(here) > 1:
@@ -234,7 +248,8 @@ def named_run(root: str, text: str | None, work_id: str | None, example: str) ->
     return (here[0] if here else newest)[0].run_id
 
 
-def _is_of_work(state: dict[str, Any], work_id: str) -> bool:
+def is_of_work(state: dict[str, Any], work_id: str) -> bool:
+    """Return whether a state is that of a run of the work item."""
     known = state.get("work_id")
     return isinstance(known, (str, int)) and not isinstance(known, bool) and str(known) == work_id
 
@@ -266,15 +281,18 @@ def _ask_for_run(runs: list[tuple[Run, dict[str, Any]]], example: str) -> Run:
     lines = ["Multiple active workflows found. Please select:"]
     for number, (run, state) in enumerate(runs, 1):
         phase, started = state.get("current_phase") or "unknown", state.get("started_at") or "unknown"
-        lines.append(f"{number}. {run.run_id} ({phase} phase, started {started})")
+        lines.append(escape(f"{number}. {run.run_id} ({phase} phase, started {started})"))
     if not sys.stdin.isatty():
-        block = "\n".join([*lines, "", f"Name one: faber-ledger {example} {runs[0][0].run_id}"])
         names = [run.run_id for run, _ in runs]
-        hint = "name one with --run-id"
+        commands = [f"  faber-ledger {example} {quote_word(name)}" for name in names]
+        block = "\n".join([*lines, "", "Name one:", *commands])
+        hint = f"name one: `faber-ledger {example} RUN`"
         raise SeveralActiveRuns("Multiple active workflows found", hint=hint, block=block, data={"candidates": names})
     for line in lines:
         tell(line)
-    return runs[ask_number(len(runs)) - 1][0]
+    chosen = runs[ask_number(len(runs)) - 1][0]
+    tell(f"  (`faber-ledger run resume {chosen.run_id}` makes it the active run: then nothing is asked)")
+    return chosen
 
 
 def match_run(root: str, text: str) -> Run:
@@ -290,13 +308,24 @@ def match_run(root: str, text: str) -> Run:
     if len(near) == 1:
         return _run_here(root, near[0])
     if near:
-        raise RunNotFound(f"{text} is the beginning of several runs: {', '.join(near[:5])}", hint="give more of the id")
+        more = f" and {len(near) - 5} more" if len(near) > 5 else ""
+        raise AmbiguousRun(
+            f"{text} is the beginning of several runs: {', '.join(near[:5])}{more}",
+            hint="give more of the id",
+            data={"candidates": near},
+        )
     from difflib import get_close_matches  # only after a typing error
 
     close = get_close_matches(text, known, n=4, cutoff=0.4)
     similar = f"; near it are: {', '.join(close)}" if close else ""
-    hint = hint_if_left_out(root) or "run `faber-ledger run list` to see the runs of this project"
+    hint = hint_if_left_out(root) or _hint_to_list(root)
     raise RunNotFound(f"there is no run {text}{similar}", hint=hint)
+
+
+def _hint_to_list(root: str) -> str:
+    return (
+        "run `faber-ledger run list` to see the runs of this project" if run_ids_here(root) else _hint_without_run(root)
+    )
 
 
 def _run_here(root: str, text: str) -> Run:
@@ -322,16 +351,27 @@ def choose_run(root: str, text: str | None, active: ActiveRun | None = None, *, 
     if active.run_id is None:
         message = "no run is active here" + (f": {active.reason_none}" if active.reason_none else "")
         hint = _hint_to_restore(root, active) or hint_without_runs(root)
-        raise NoActiveRun(message, hint=hint or "name one; `faber-ledger run list` shows them")
+        raise NoActiveRun(message, hint=hint or _hint_without_run(root))
     if active.is_shown:
         if records:
             raise _shown(active.run_id)
         warn(f"note: {active.shown_line}")
     problem = active.find_problem()
     if problem is not None:
-        problem.hint = _hint_to_restore(root, active) or problem.hint
+        problem.hint = _hint_to_restore(root, active) or _hint_to_name_another(root, problem)
         raise problem
     return _run_here(root, active.run_id)
+
+
+def _hint_to_name_another(root: str, problem: LedgerError) -> str:
+    """Return how to make another run the active one than the one that is missing, or whose name is not an id."""
+    newest = _newest_run(root)
+    another = f"make {newest[0]} active with `faber-ledger run resume {newest[0]}`" if newest else texts.START_ONE
+    return f"get it with `git pull`, or {another}" if isinstance(problem, RunNotFound) else another
+
+
+def _hint_without_run(root: str) -> str:
+    return "name one; `faber-ledger run list` shows them" if run_ids_here(root) else f"no runs yet: {texts.START_ONE}"
 
 
 def _hint_to_restore(root: str, active: ActiveRun) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 def events_shown(events: int | None) -> str:
     """Return a number of events in words; None is a mirror that cannot be read."""
     return "events that cannot be read" if events is None else plural(events, "event")
+
+
+def place_lines(root: str) -> list[str]:
+    """Return the line that says what paths are relative to; none in the project's root, where they hold as they are."""
+    return [] if os.getcwd() == root else [f"  (paths are relative to {root})"]
 
 
 LONGEST_VALUE = 100

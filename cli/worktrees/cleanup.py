@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from faber_ledger.cli.worktrees.removal import (
     list_ignored_files,
     list_leftovers,
 )
+from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.runs.clone import cleanup_lock_path
@@ -94,7 +94,7 @@ def cleanup_lines(results: list[dict[str, Any]], *, named: bool) -> Iterator[str
         if result["action"] == "kept" and result["orphaned_reason"]:
             yield f"  orphaned ({result['orphaned_reason']}): {result['orphaned_why']}"
             if not named:
-                yield f"  to remove it: faber-ledger worktree cleanup {shlex.quote(os.path.basename(result['path']))}"
+                yield f"  to remove it: faber-ledger worktree cleanup {quote_word(os.path.basename(result['path']))}"
         elif result["action"] == "removed" and result["branch_stays"]:
             yield f"  the branch {result['branch']} stays; `git branch -d` removes a merged one"
 

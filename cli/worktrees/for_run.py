@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.worktrees import git
 from faber_ledger.cli.worktrees.survey import survey_and_record
-from faber_ledger.hooks.client_settings import unanswered
+from faber_ledger.files.text import quote_word
+from faber_ledger.hooks.client_plugins import hint_to_install, list_unanswered
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.runs import state_file, state_write, worktree_registry
@@ -121,9 +121,9 @@ def update_registry(root: str, *, at: float, warn: Callable[[str], None], create
 
 def next_lines(plan: Plan) -> Iterator[str]:
     """Return the next steps for a new worktree, as lines."""
-    if unanswered(plan.root):
-        yield f"{NO_HOOKS}: run `faber-ledger init` in it, and commit .claude/settings.json for the next one"
-    yield f"Next: cd {shlex.quote(shorten_path(plan.root))}, and start the client there"
+    if list_unanswered(plan.root):
+        yield f"{NO_HOOKS}: {hint_to_install(plan.root)}"
+    yield f"Next: cd {quote_word(shorten_path(plan.root))}, and start the client there"
 
 
 def _record(root: str, top: str) -> dict[str, Any] | None:

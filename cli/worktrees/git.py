@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 import os
-import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
+from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.command_errors import GitFailed, NoWorkTree
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import git_command
 from faber_ledger.runs.git import FOREIGN, WorkTree, forget_work_trees, top_above, work_tree_of
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable
 
 
@@ -35,6 +36,8 @@ class Tree(NamedTuple):
 def require_work_tree(root: str) -> None:
     """Raise NoWorkTree unless git has a work tree here."""
     done = run_git("rev-parse", "--is-inside-work-tree", at=root)
+    if _is_refused_bare(done):
+        raise _bare()
     if done.returncode:
         if is_forgotten(root):
             raise NoWorkTree(
@@ -55,11 +58,16 @@ def is_forgotten(root: str) -> bool:
 def refuse_bare(root: str) -> None:
     """Raise NoWorkTree in a bare repository: nothing that is written there could ever be committed."""
     try:
-        is_bare = run_git("rev-parse", "--is-bare-repository", at=root).stdout.strip() == b"true"
+        done = run_git("rev-parse", "--is-bare-repository", at=root)
     except LedgerError:
         return  # without git there is no repository
-    if is_bare:
+    if done.stdout.strip() == b"true" or _is_refused_bare(done):
         raise _bare()
+
+
+def _is_refused_bare(done: subprocess.CompletedProcess[bytes]) -> bool:
+    """Return whether git did not look into a bare repository, since nothing but its being there names it."""
+    return done.returncode != 0 and b"safe.bareRepository" in done.stderr
 
 
 def _bare() -> NoWorkTree:
@@ -121,7 +129,7 @@ def add(root: str, folder: str, branch: str, warn: Callable[[str], None]) -> Non
     if os.path.lexists(folder):
         raise LedgerError(
             f"the folder {shown} exists already, and nothing in it was changed",
-            hint=f"go there if it is the worktree (`cd {shlex.quote(shown)}`), or create one elsewhere with"
+            hint=f"go there if it is the worktree (`cd {quote_word(shown)}`), or create one elsewhere with"
             " `git worktree add`",
         )
     refs = git("for-each-ref", "--format=%(refname)", f"refs/heads/{branch}", "refs/remotes", at=root)
@@ -129,7 +137,7 @@ def add(root: str, folder: str, branch: str, warn: Callable[[str], None]) -> Non
     if known:
         raise LedgerError(
             f"the branch {branch} exists already ({known[0].removeprefix('refs/')}), and was not changed",
-            hint=f"`git worktree add {shlex.quote(shown)} {branch}` uses it as it is; start the run there",
+            hint=f"`git worktree add {quote_word(shown)} {quote_word(branch)}` uses it as it is; start the run there",
         )
     done = run_git("worktree", "add", "--quiet", "-b", branch, "--", folder, at=root)
     forget_work_trees()
@@ -153,13 +161,15 @@ def take_back(root: str, folder: str, branch: str) -> None:
     run_git("branch", "-D", "--", branch, at=root)
 
 
-def remove(tree: Tree, at: str) -> None:
-    """Remove a worktree with git, which checks for uncommitted work once more; raises GitFailed.
+def remove(tree: Tree, common: str) -> None:
+    """Remove a worktree of the git directory `common` with git, which checks for uncommitted work once more.
+
+    Raises GitFailed.
 
     If its branch was deleted, every file is uncommitted to git: there only `changes` has checked.
     """
     force = ["--force"] if tree.head is None and tree.why_gone is None else []
-    git("worktree", "remove", *force, "--", tree.path, at=at)
+    git(f"--git-dir={common}", "worktree", "remove", *force, "--", tree.path, at=common)
     forget_work_trees()
 
 

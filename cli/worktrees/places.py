@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 
+from faber_ledger.ledger import summary
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
@@ -103,7 +104,6 @@ def count_events(path: str) -> int | None:
     """Return how many events a log has; None if it cannot be read."""
     try:
         with Log.read(path) as log:
-            (count,) = log.connection.execute("SELECT count(*) FROM event").fetchone()
-            return int(count)
+            return summary.count_events(log)
     except LedgerError:
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from faber_ledger.cli.worktrees import git
 from faber_ledger.cli.worktrees.at_work import find_projects, list_other_projects, list_other_runs
 from faber_ledger.cli.worktrees.hand_back import HandBack, plan_hand_back
 from faber_ledger.cli.worktrees.survey import record_of
+from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import progress
 from faber_ledger.runs.git import work_tree_of
@@ -167,7 +167,7 @@ def _work_left(site: Site, roots: list[str], named: bool) -> list[str]:
     if git.has_submodules(site.tree):
         found.append(
             "submodules are or were checked out in it, and git does not remove such a worktree: make sure that"
-            f" their commits are pushed, then `git worktree remove --force {shlex.quote(site.tree.path)}`"
+            f" their commits are pushed, then `git worktree remove --force {quote_word(site.tree.path)}`"
         )
     if commit is None or merged:
         return found
@@ -175,7 +175,11 @@ def _work_left(site: Site, roots: list[str], named: bool) -> list[str]:
         found.append(f"{site.tree.branch or 'its commit'} is not merged")
     left, where = git.count_unkept(commit, site.tree.path)
     if left:
-        back = f"; `git branch {site.tree.branch} {commit[:12]}` restores it" if site.tree.head is None else ""
+        back = (
+            f"; `git branch {quote_word(site.tree.branch or 'NAME')} {commit[:12]}` restores it"
+            if site.tree.head is None
+            else ""
+        )
         found.append(f"{plural(left, 'commit')} of it {where}{back}")
     return found
 

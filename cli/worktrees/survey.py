@@ -7,7 +7,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.worktrees import git
-from faber_ledger.hooks.client_settings import unanswered
+from faber_ledger.hooks.client_plugins import list_unanswered
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
@@ -124,7 +124,7 @@ def _site(tree: Tree, root: str, here: WorkTree | None, at: float, days: int, re
     else:
         site = with_run(blank, active.run_id)
     has_use = site.run_id is not None or os.path.isdir(os.path.join(root, ".fractary"))
-    site = site._replace(bytes=_size(tree.path), without_hooks=unanswered(root) if has_use else [])
+    site = site._replace(bytes=_size(tree.path), without_hooks=list_unanswered(root) if has_use else [])
     if tree.is_main or (site.run_id is None and not known):
         return site
     orphan, why = _check_orphan(site, at, days, known)

@@ -4,25 +4,41 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 
-from faber_ledger.context.reconstitution.journal import text_or_na
+from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
+from faber_ledger.files.untrusted import FileRefused, folder_around, read_text, size_of
 from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.runs.progress import error_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, TypedDict
 
     from faber_ledger.context.reconstitution.journal import Journal
+    from faber_ledger.context.reconstitution.known import Compacted
     from faber_ledger.runs.run import Run
+
+    class EventsFound(TypedDict):
+        """The newest events of FABER's tools, oldest first, and whether older ones are there that were not read."""
+
+        events: list[dict[str, Any]]
+        unreadable: int
+        has_older: bool
 
 
 MAX_BYTES = 1024 * 1024
 DIGITS = re.compile(r"([0-9]+)")
 EVENTS = "events"
+CONSOLIDATED = "events.jsonl"
+MAX_CONSOLIDATED = 16 * 1024 * 1024
 NEWEST_EVENTS = 20
+MAX_EVENTS = 2000  # that are read to be compared; of more, the newest
+MAX_EVENT_BYTES = 16 * 1024 * 1024
 KEY_TYPES = ("phase_complete", "step_error", "decision_point", "approval_granted")
+DECISION_TYPES = ("decision_point", "approval_request", "approval_granted", "approval_denied")
 SUMMARIES = "session-summaries"
 MAX_SUMMARIES = 200
 FOR_BUILD = ("accomplished", "decisions", "files_changed", "remaining_phases")
@@ -76,17 +92,24 @@ def _natural_order(name: str) -> tuple[bool, list[tuple[int, str]]]:
     return parts[0] == "" and len(parts) > 1, key
 
 
-def load_events(run: Run, journal: Journal) -> list[dict[str, Any]]:
-    """Return the newest twenty events, oldest first; one that cannot be read is skipped with a warning."""
+def load_events(run: Run, journal: Journal, known: list[str]) -> list[dict[str, Any]]:
+    """Return the newest twenty events, oldest first; one that cannot be read is skipped with a warning.
+
+    The lines `known` are logged where there are none.
+    """
     try:
         files = json_files(run, EVENTS)
     except FileRefused as error:
         _warn_of_event(EVENTS, str(error), journal)
         return []
-    if not files:
+    read: list[tuple[str, Callable[[], dict[str, Any] | None]]] = [
+        (path, partial(json_object, run, path)) for path in (files or [])[-NEWEST_EVENTS:]
+    ] or _consolidated_events(run, journal)
+    if not read:
         journal.info("events_missing" if files is None else "events_empty", "ℹ No events found (new run)")
+        journal.log_all(known)
         return []
-    events = [event for path in files[-NEWEST_EVENTS:] if (event := _read_event(run, path, journal)) is not None]
+    events = [event for path, one in read if (event := _read_event(path, one, journal)) is not None]
     journal.log(f"✓ Loaded {len(events)} recent events")
     for event in events:
         if event.get("type") in KEY_TYPES:
@@ -94,22 +117,104 @@ def load_events(run: Run, journal: Journal) -> list[dict[str, Any]]:
     return events
 
 
+def read_events(run: Run) -> EventsFound:
+    """Return the events of FABER's tools, of the folder and of the consolidated file, each once.
+
+    What cannot be read is counted.
+    """
+    sources: list[tuple[str, Callable[[], dict[str, Any] | None]]] = []
+    events: list[dict[str, Any]] = []
+    unreadable, left = 0, MAX_EVENT_BYTES
+    for list_sources in (_consolidated_lines, _event_files):
+        try:
+            sources += list_sources(run)
+        except FileRefused:
+            unreadable += 1
+    known: set[tuple[str, str, str]] = set()
+    for count, (path, read) in enumerate(reversed(sources)):
+        if count == MAX_EVENTS or left <= 0:
+            return {"events": events[::-1], "unreadable": unreadable, "has_older": True}
+        try:
+            left -= size_of(os.path.join(run.own_directory, path)) or 0  # a line's file is small enough as a whole
+            event = _checked_event(read())
+        except (FileRefused, ValueError):
+            unreadable += 1
+            continue
+        if event is None:
+            continue
+        name = (str(event.get("event_id")), str(event.get("timestamp")), str(event["type"]))
+        if name not in known or event.get("event_id") is None:
+            events.append(event)
+        known.add(name)
+    return {"events": events[::-1], "unreadable": unreadable, "has_older": False}
+
+
+def older_decisions(run: Run, newest: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the newest twenty decisions that are not among the newest events, oldest first."""
+    decisions = [event for event in read_events(run)["events"] if event["type"] in DECISION_TYPES]
+    return [event for event in decisions if event not in newest][-NEWEST_EVENTS:]
+
+
+def _event_files(run: Run) -> list[tuple[str, Callable[[], dict[str, Any] | None]]]:
+    """Return the files of the folder of events, each with its path and what parses it; raises FileRefused."""
+    return [(path, partial(json_object, run, path)) for path in json_files(run, EVENTS) or []]
+
+
 def event_line(event: dict[str, Any]) -> str:
     """Return an event as one line: `[timestamp] type: message`."""
-    return f"[{text_or_na(event.get('timestamp'))}] {text_or_na(event.get('type'))}: {text_or_na(event.get('message'))}"
+    return (
+        f"[{text_or_na(event.get('timestamp'))}] {text_or_na(event.get('type'))}: {text_or_na(words_of_event(event))}"
+    )
 
 
-def _read_event(run: Run, path: str, journal: Journal) -> dict[str, Any] | None:
+def words_of_event(event: dict[str, Any]) -> object:
+    """Return an event's message; without one, its error's, then its phase and step; None if it has none of these."""
+    told = event.get("message") or error_message(event.get("error"))
+    return told or ":".join([str(part) for part in (event.get("phase"), event.get("step")) if part]) or None
+
+
+def _consolidated_events(run: Run, journal: Journal) -> list[tuple[str, Callable[[], dict[str, Any] | None]]]:
+    """Return the newest lines of the consolidated file; one that cannot be read is skipped with a warning."""
     try:
-        event = json_object(run, path)
-        if event is not None and not isinstance(event.get("type"), str):
-            raise ValueError("its type is not a string")
-        check_strings(event or {}, ("timestamp", "message"))
+        return _consolidated_lines(run)[-NEWEST_EVENTS:]
+    except FileRefused as error:
+        _warn_of_event(CONSOLIDATED, str(error), journal)
+        return []
+
+
+def _consolidated_lines(run: Run) -> list[tuple[str, Callable[[], dict[str, Any] | None]]]:
+    """Return the lines of the file that FABER's tools make of a finished run's events, in place of the folder.
+
+    Each has its place, and what parses it. Raises FileRefused.
+    """
+    place = os.path.join(run.own_directory, CONSOLIDATED)
+    if os.path.lexists(place) and folder_around(place, [run.own_directory]) is None:
+        raise FileRefused("a link that leads out of the run's folder")
+    lines = (read_text(place, MAX_CONSOLIDATED) or "").splitlines()
+    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    return [(f"{CONSOLIDATED}, line {number}", partial(_object_in, line)) for number, line in numbered]
+
+
+def _object_in(text: str) -> dict[str, Any]:
+    return JsonText(text).value
+
+
+def _read_event(path: str, read: Callable[[], dict[str, Any] | None], journal: Journal) -> dict[str, Any] | None:
+    try:
+        event = _checked_event(read())
     except (FileRefused, ValueError) as error:
         _warn_of_event(path, str(error), journal)
         return None
     if event is None:
         _warn_of_event(path, "No such file or directory", journal)
+    return event
+
+
+def _checked_event(event: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return an event whose type, time and message are text; raises ValueError for another."""
+    if event is not None and not isinstance(event.get("type"), str):
+        raise ValueError("its type is not a string")
+    check_strings(event or {}, ("timestamp", "message"))
     return event
 
 
@@ -119,8 +224,11 @@ def _warn_of_event(path: str, reason: str, journal: Journal) -> None:
     )
 
 
-def load_session_history(run: Run, journal: Journal) -> dict[str, Any] | None:
-    """Return a run's session summaries, or None; a file that cannot be read is skipped with a warning."""
+def load_session_history(run: Run, journal: Journal, known: list[str]) -> dict[str, Any] | None:
+    """Return a run's session summaries, or None; a file that cannot be read is skipped with a warning.
+
+    The lines `known` are logged where there are none.
+    """
     try:
         files = json_files(run, SUMMARIES)
     except FileRefused as error:
@@ -128,9 +236,11 @@ def load_session_history(run: Run, journal: Journal) -> dict[str, Any] | None:
         return None
     if files is None:
         journal.info("summaries_missing", "ℹ No session summaries found (first session for this run)")
+        journal.log_all(known)
         return None
     if not files:
         journal.info("summaries_missing", "ℹ Session summaries directory exists but is empty (first session)")
+        journal.log_all(known)
         return None
     summaries = _in_order(
         [summary for path in files[-MAX_SUMMARIES:] if (summary := _read_summary(run, path, journal))]
@@ -146,8 +256,7 @@ def load_session_history(run: Run, journal: Journal) -> dict[str, Any] | None:
     journal.log(f"    - Timestamp: {text_or_na(latest.get('timestamp'))}")
     journal.log(f"    - Accomplished: {len(said['accomplished'])} items")
     journal.log(f"    - Files changed: {len(said['files_changed'])}")
-    remaining = ", ".join([text_or_na(phase) for phase in said["remaining_phases"]])
-    journal.log(f"    - Remaining phases: {remaining}".rstrip())
+    journal.log(f"    - Remaining phases: {list_in_line(said['remaining_phases'])}".rstrip())
     return {
         "total_sessions": len(summaries),
         "latest": latest,
@@ -177,13 +286,17 @@ def session_summary(session_history: dict[str, Any] | None) -> dict[str, Any] | 
     }
 
 
-def build_input(summary: dict[str, Any] | None, current_phase: str | None) -> dict[str, Any]:
+def build_input(
+    summary: dict[str, Any] | None, current_phase: str | None, compacted: list[Compacted]
+) -> dict[str, Any]:
     """Return the build skill's input: its next phase and the latest summary (RECON, Passing Session Context).
 
-    If no summary names a phase, it is the state's current one.
+    If no summary names a phase, it is the state's current one. Where FABER has left no summary, what compactions came
+    to is there as `ledger_summaries`.
     """
     remaining = summary["remaining_phases"] if summary else []
-    return {"current_phase": remaining[0] if remaining else current_phase, "session_summary": summary}
+    given = {"current_phase": remaining[0] if remaining else current_phase, "session_summary": summary}
+    return {**given, "ledger_summaries": compacted} if compacted and summary is None else given
 
 
 def _read_summary(run: Run, path: str, journal: Journal) -> dict[str, Any] | None:

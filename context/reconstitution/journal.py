@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from faber_ledger.files.text import one_line
+from faber_ledger.files.text import escape, one_line
 from faber_ledger.ledger.command_errors import Aborted, ContextLost
-from faber_ledger.ledger.errors import LedgerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Literal
 
     from faber_ledger.ledger.events import Finding
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
 MAX_FINDINGS = 100
 MAX_OF_ONE_KIND = 10  # warnings
+LONGEST_LIST = 1_000  # units of all values of a list
 
 
 class Journal:
@@ -42,6 +42,11 @@ class Journal:
         """Log a line."""
         self._log(line)
 
+    def log_all(self, lines: list[str]) -> None:
+        """Log lines."""
+        for line in lines:
+            self._log(line)
+
     def info(self, code: str, line: str) -> None:
         """Log a line, and record it as a finding (RECON: INFO)."""
         self._log(line)
@@ -63,7 +68,7 @@ class Journal:
         lines += [f"{number}. {option}" for number, option in enumerate(options, 1)]
         try:
             chosen = self._choose(code, "\n".join(lines), options)
-        except LedgerError:
+        except BaseException:  # an interrupt too
             self._record("ERROR", code, f"{_summary(what, facts)} (stopped here)")
             raise
         if chosen == len(options):
@@ -89,12 +94,17 @@ class Journal:
 def context_lost(error: str, action: str, *, first: str = "") -> ContextLost:
     """Return a CRITICAL error: what is wrong and what to do; `first` is a line that RECON's steps want before it."""
     lines = [first, "❌ CRITICAL: Cannot reconstitute context", f"Error: {error}", f"Action: {action}"]
-    return ContextLost(error, hint=action, block="\n".join([line for line in lines if line]))
+    return ContextLost(error, hint=action, block="\n".join([escape(line) for line in lines if line]))
 
 
 def text_or_na(value: object) -> str:
     """Return a value from a file of the repository as one bounded line; "N/A" for an empty one."""
     return one_line("" if value is None else value) or "N/A"
+
+
+def list_in_line(values: Iterable[object]) -> str:
+    """Return values from a file of the repository as one bounded line, with commas between them."""
+    return one_line(", ".join([text_or_na(value) for value in values]), LONGEST_LIST)
 
 
 def _fact_lines(facts: dict[str, str]) -> list[str]:

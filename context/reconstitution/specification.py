@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from faber_ledger.context.artifact import ArtifactError, parse_artifact
 from faber_ledger.context.artifact_source import find_file
-from faber_ledger.context.markdown import front_matter, title_of, wanted_sections
+from faber_ledger.context.markdown import bold_lines, front_matter, title_of, wanted_sections
 from faber_ledger.context.reconstitution.journal import text_or_na
 from faber_ledger.files.untrusted import FileRefused, read_text
 
@@ -22,7 +22,7 @@ OPTIONS = ["Skip spec loading and continue", "Regenerate specification", "Abort 
 
 
 def load_specification(surroundings: Surroundings, spec_path: object, journal: Journal) -> dict[str, Any] | None:
-    """Return the specification that the state names: front matter, sections and text; None without one.
+    """Return the specification that the state names: title, type, status, sections and text; None without one.
 
     Raises ChoiceNeeded or Aborted if the file is there but cannot be read.
     """
@@ -40,12 +40,12 @@ def load_specification(surroundings: Surroundings, spec_path: object, journal: J
         return _ask_unreadable(spec_path, str(error.__cause__), journal)
     except FileRefused as error:
         return _ask_unreadable(spec_path, str(error), journal)
-    matter = front_matter(text)
+    matter = {**bold_lines(text), **front_matter(text)}  # most of FABER's own specifications have the former
     facts = {
         "path": spec_path,
         "title": matter.get("title") or title_of(text),
-        "type": matter.get("type"),
-        "status": matter.get("status"),
+        "type": matter.get("type") or None,
+        "status": matter.get("status") or None,
     }
     journal.log(f"✓ Loaded specification: {text_or_na(spec_path)}")
     for name in ("title", "type", "status"):

@@ -10,6 +10,7 @@ from faber_ledger.context.reconstitution.faber_files import (
     json_object,
     load_events,
     load_session_history,
+    older_decisions,
     session_summary,
 )
 from faber_ledger.context.reconstitution.journal import context_lost, text_or_na
@@ -18,8 +19,15 @@ from faber_ledger.context.reconstitution.work_item import load_work_item
 from faber_ledger.files.untrusted import FileRefused
 from faber_ledger.ledger.command_errors import ContextLost
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateRefused
-from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.progress import branch_name, current_phase, current_step, resume_point
+from faber_ledger.runs import state_file
+from faber_ledger.runs.progress import (
+    branch_name,
+    current_phase,
+    current_step,
+    error_message,
+    phase_state,
+    resume_point,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,12 +42,16 @@ if TYPE_CHECKING:
 FEEDBACK_OPTIONS = ["Continue with the feedback request as it is", "Abort workflow"]
 
 
-def reconstitute_context(run: Run, config: UserConfig, journal: Journal) -> dict[str, Any]:
+def reconstitute_context(
+    run: Run, state: dict[str, Any], config: UserConfig, journal: Journal, known: list[str]
+) -> dict[str, Any]:
     """Take RECON's steps in order, report them to the journal, and return the `workflow_context`.
+
+    `known` are the lines that say what the ledger has where RECON's say that a run is new (DECISIONS 39).
 
     Raises ContextLost before anything is reported, and ChoiceNeeded or Aborted if an ERROR needs the user.
     """
-    state, metadata = load_state(run), load_metadata(run)
+    metadata = load_metadata(run)
     _report_metadata(run, state, metadata, journal)
     if config["problem"]:
         journal.warn(
@@ -61,12 +73,12 @@ def reconstitute_context(run: Run, config: UserConfig, journal: Journal) -> dict
     else:
         issue = load_work_item(work_id, surroundings, journal)
     branch = inspect_branch(run.root, branch_named, journal)
-    history = load_session_history(run, journal)
-    events = load_events(run, journal)
+    history = load_session_history(run, journal, known)
+    events = load_events(run, journal, known)
     feedback = _pending_feedback(run, state, journal)
     journal.finish()
     point = resume_point(state)
-    _report_resume_point(state["status"], point, journal)
+    _report_resume_point(state, point, journal)
     return {
         "run_id": run.run_id,
         "work_id": work_id,
@@ -83,6 +95,7 @@ def reconstitute_context(run: Run, config: UserConfig, journal: Journal) -> dict
         "resuming_from_feedback": state["status"] == "awaiting_feedback",
         "feedback_request": feedback,
         "resume_point": point,
+        "older_decisions": older_decisions(run, events),
     }
 
 
@@ -101,8 +114,7 @@ def load_state(run: Run) -> dict[str, Any]:
         is_refused = isinstance(error, StateRefused) and not isinstance(error, ForeignState)
         raise context_lost(
             f"State file {'not readable' if is_refused else 'corrupted'}: {run.shown(run.state_path)}: {error.reason}",
-            f"Inspect and repair state.json manually, or take its backup {run.shown(state_file.choose_backup(run))}"
-            f" [faber-ledger project {run.run_id} --restore]",
+            f"Inspect and repair state.json manually, or {state_file.way_back_from_broken(run)}",
         ) from error
     except LedgerError as error:
         raise context_lost(f"State file not readable: {error}", "Check the file's permissions") from error
@@ -110,11 +122,7 @@ def load_state(run: Run) -> dict[str, Any]:
         state_file.check_required(run, state)
     except LedgerError as error:
         raise context_lost(f"{error}: {run.shown(run.state_path)}", "Inspect and repair state.json manually") from error
-    if state["status"] not in progress.STATUSES:
-        message = f"Invalid state status: {text_or_na(state['status'])}"
-        raise LedgerError(
-            message, hint=f"set it to one of {', '.join(progress.STATUSES)}", block=f"❌ ERROR: {message}"
-        )
+    state_file.check_status(run, state)
     return state
 
 
@@ -129,10 +137,10 @@ def load_metadata(run: Run) -> dict[str, Any] | None:
         ) from error
 
 
-def run_not_found(run: Run) -> ContextLost:
-    """Return the error for a run that does not exist (RECON, Error Response Patterns)."""
+def run_not_found(run: Run, reason: str = "") -> ContextLost:
+    """Return the error for a run that does not exist (RECON, Error Response Patterns); `reason` says who names it."""
     return context_lost(
-        f"Run directory not found: {run.shown(run.directory)}".rstrip("/"),
+        f"Run directory not found: {run.shown(run.directory)}".rstrip("/") + (f" ({reason})" if reason else ""),
         "Verify run_id is correct or start a new run with /faber run <work_id>"
         " [faber-ledger run list; faber-ledger run start --work-id <work_id>]",
         first=f"❌ ERROR: Run not found: {run.run_id}",
@@ -195,10 +203,11 @@ def point_text(point: ResumePoint) -> str:
     return f"{phase}:{text_or_na(point['step'])}" if point["step"] else phase
 
 
-def _report_resume_point(status: str, point: ResumePoint | None, journal: Journal) -> None:
-    """Report where the run continues (RECON, 0.7)."""
+def _report_resume_point(state: dict[str, Any], point: ResumePoint | None, journal: Journal) -> None:
+    """Report where the run continues (RECON, 0.7), and why its phase failed."""
     if point is None:
-        ended = "already completed - nothing to resume" if status == "completed" else "was cancelled - cannot resume"
+        is_completed = state["status"] == "completed"
+        ended = "already completed - nothing to resume" if is_completed else "was cancelled - cannot resume"
         journal.log(f"ℹ Workflow {ended}")
         return
     words = {
@@ -208,3 +217,6 @@ def _report_resume_point(status: str, point: ResumePoint | None, journal: Journa
         "start": "Start from beginning",
     }
     journal.log(f"Resume point: {words[point['mode']].format(point_text(point))}")
+    error = error_message(phase_state(state, point["phase"]).get("error")) if point["mode"] == "retry" else ""
+    if error:
+        journal.log(f"  Error: {text_or_na(error)}")

@@ -9,7 +9,7 @@ import re
 from faber_ledger.context.artifact import ArtifactError
 from faber_ledger.context.artifact_command import fill_program
 from faber_ledger.context.program import UNATTENDED, ProgramFailed, decode_output, run_program
-from faber_ledger.context.reconstitution.journal import text_or_na
+from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _parse_answer(work_id: str, output: str, journal: Journal) -> dict[str, Any]
     comments = _list(issue.get("comments"))
     journal.log(f"✓ Loaded issue #{text_or_na(work_id)}: {text_or_na(issue.get('title'))}")
     journal.log(f"  State: {text_or_na(issue.get('state'))}")
-    journal.log(f"  Labels: {', '.join([text_or_na(label) for label in labels])}".rstrip())
+    journal.log(f"  Labels: {list_in_line(labels)}".rstrip())
     journal.log(f"  Comments: {len(comments)}")
     return {
         "title": issue.get("title"),
@@ -112,7 +112,7 @@ def _parse_plain_text(work_id: str, text: str, journal: Journal) -> dict[str, An
     if title:
         journal.log(f"✓ Loaded issue #{text_or_na(work_id)}: {text_or_na(title)}")
         journal.log(f"  State: {text_or_na(state)}")
-        journal.log(f"  Labels: {', '.join([text_or_na(label) for label in labels])}".rstrip())
+        journal.log(f"  Labels: {list_in_line(labels)}".rstrip())
         journal.log(f"  Comments are not separated: {HINT}")
     else:
         journal.log(f"✓ Loaded issue #{text_or_na(work_id)} (plain text: {text_or_na(text.split(chr(10), 1)[0])})")

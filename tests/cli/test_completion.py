@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -151,7 +152,23 @@ def test_an_id_that_means_something_to_a_shell_is_not_offered(project: Project, 
 
 @pytest.mark.parametrize("content", [b"", b"no ledger", b"SQLite format 3\0" + bytes(100)])
 def test_a_log_that_cannot_be_read_offers_nothing_and_says_nothing(project: Project, content: bytes) -> None:
+    shutil.rmtree(project.root / ".git")
     project.ledger_path.write_bytes(content)
+    assert offered(project, "show", "0") == []
+    assert offered(project, "log", "--session", "") == []
+
+
+@pytest.mark.parametrize("content", [b"no ledger", b"SQLite format 3\0" + bytes(100)])
+def test_of_a_log_that_cannot_be_read_what_the_mirror_has_is_offered(project: Project, content: bytes) -> None:
+    ids, session = sorted(recorded["id"] for recorded in project.events), project.current
+    project.ledger_path.write_bytes(content)
+    assert offered(project, "show", "0") == ids
+    assert offered(project, "log", "--session", "") == [session]
+
+
+def test_of_a_log_that_is_gone_nothing_is_offered(project: Project) -> None:
+    """Every command says that `project` brings it back."""
+    project.ledger_path.write_bytes(b"")
     assert offered(project, "show", "0") == []
     assert offered(project, "log", "--session", "") == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 from support.patients import FAULTS, SETTINGS, Patient, another_run, copied, make_healthy, problems_of
 from support.project import RUN
+
+from faber_ledger.ledger import JUDGED_ENDING
 
 FIXED = [
     "no hooks",
@@ -61,8 +64,15 @@ def test_what_is_safe_is_fixed_and_then_no_problem_is_left(patient: Patient, nam
     assert [one["problem"] for one in data["mended"]] == [None] * len(data["mended"])
     changed = {path for path, (_, _, content) in before.items() if content and is_changed(Path(path), content)}
     kept = {Path(copy).read_bytes() for one in data["mended"] for copy in one["copies"]}
-    for path in changed - {str(patient.root / ".git" / "faber-ledger" / "runs" / RUN / "ledger.db")}:
+    private = patient.root / ".git" / "faber-ledger"
+    judged = {path for path in changed if Path(path).parent == private / "ledgers" and path.endswith(JUDGED_ENDING)}
+    waited = {path for path in changed if Path(path).parent == private / "spool" / RUN}  # unmasked: no copy may stay
+    assert not any([Path(path).exists() for path in waited])
+    for path in changed - judged - waited - {str(private / "runs" / RUN / "ledger.db")}:
         assert before[path][2] in kept, path
+    ledger = patient.ledger_path.stat()
+    for path in judged:  # nothing that could be lost: it names the file that was judged last
+        assert Path(path).read_text() == f"{ledger.st_ino} {ledger.st_size} {ledger.st_mtime_ns}\n"
     again = patient.snapshot()
     assert patient.doctor("--fix", code=0)["mended"] == []
     assert patient.snapshot() == again
@@ -106,11 +116,17 @@ def test_the_copies_lie_where_no_commit_and_no_clean_reaches(patient: Patient) -
     assert "would" not in said
 
 
-def test_without_git_the_copies_lie_beside_the_log(patient: Patient) -> None:
+def test_without_git_the_copies_lie_in_the_users_folder_for_state(
+    patient: Patient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     shutil.rmtree(patient.root / ".git")
     FAULTS["one hook missing"][2](patient)
     (copy,) = patient.doctor("--fix", code=0)["mended"][0]["copies"]
-    assert copy.startswith(str(patient.root / ".fractary" / "faber" / "logs" / "doctor"))
+    key = hashlib.sha256(bytes(patient.root.resolve())).hexdigest()
+    assert copy.startswith(str(tmp_path / "state" / "faber-ledger" / key / "doctor"))
+    folders = [path for path in (tmp_path / "state").rglob("*") if path.is_dir()]
+    assert {path.stat().st_mode & 0o777 for path in folders} == {0o700}
 
 
 def test_hooks_go_where_the_others_are(patient: Patient) -> None:

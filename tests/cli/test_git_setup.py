@@ -291,7 +291,7 @@ def on_terminal(clone: Clone, answer: str, *arguments: str) -> str:
     """Run `init --git-only` on a terminal, type the answer, and return what it showed."""
     terminal, side = pty.openpty()
     process = subprocess.Popen(
-        [COMMAND, "init", "--git-only", *arguments],
+        [COMMAND, "init", "--git-only", "--no-summaries", *arguments],  # else it asks about them first
         cwd=clone.root,
         env={**clone.environment, "TERM": "dumb"},
         stdin=side,

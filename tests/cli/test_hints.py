@@ -45,10 +45,12 @@ def test_a_changed_event_is_restored_by_the_command_that_verify_names(project: P
     assert project.events == before
 
 
-def test_without_an_unchanged_copy_verify_names_no_command_that_restores(project: Project) -> None:
+def test_without_an_unchanged_copy_verify_names_the_command_that_takes_the_event_out(project: Project) -> None:
     shutil.rmtree(project.root / ".git")
     forged(project)
-    assert "restore the newest version that verifies" in project.faber("verify", project.run_id).stdout
+    shown = project.faber("verify", project.run_id).stdout
+    assert f"run `faber-ledger quarantine {project.run_id}`, which takes it out" in shown
+    assert "union" not in shown
 
 
 def test_doctor_names_the_scope_to_take_hooks_out_of(project: Project) -> None:

@@ -16,7 +16,7 @@ from support.command import COMMAND, run_command
 
 from faber_ledger.cli.setup.git_files import IGNORED
 from faber_ledger.files.change import FileChange, make_changes, with_block, without_block
-from faber_ledger.hooks.client_settings import add_hooks, decode_settings, hook_command, remove_hooks
+from faber_ledger.hooks.client_settings import add_hooks, decode_settings, earlier_command, hook_command, remove_hooks
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
 
@@ -377,6 +377,83 @@ def test_the_guard_hands_on_standard_input_and_the_event(tmp_path: Path) -> None
         assert done.stdout == f"hook {name}\ndelivery".encode()
 
 
+@pytest.fixture
+def used(tmp_path: Path) -> Path:
+    """A clone that has used the program, with an active run."""
+    root = tmp_path / "used"
+    (root / ".fractary/faber").mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", root], check=True)
+    (root / ".git/faber-ledger").mkdir()
+    (root / ".fractary/faber/.active-run-id").write_text("a-run\n")
+    return root
+
+
+def without_the_program(root: Path, event: str = "SessionStart") -> tuple[int, bytes, bytes]:
+    """Run the hook's command as the client does, where git is found and the program is not."""
+    folders = [one for one in os.get_exec_path() if not Path(one, "faber-ledger").exists()]
+    env = {"PATH": os.pathsep.join(folders), "CLAUDE_PROJECT_DIR": str(root)}
+    line = ["sh", "-c", hook_command(event)]
+    done = subprocess.run(line, input=b"{}", env=env, cwd="/", capture_output=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_start_says_that_the_program_is_missing_where_this_clone_has_used_it(used: Path) -> None:
+    """(real-client D3)"""
+    said = "faber-ledger is not on PATH: this session of the active FABER run is not recorded"
+    code, output, errors = without_the_program(used)
+    assert (code, json.loads(output), errors) == (0, {"systemMessage": said}, b"")
+    assert [without_the_program(used, event) for event in HOOKS if event != "SessionStart"] == [(0, b"", b"")] * 3
+    (used / ".fractary/faber/runs").mkdir()
+    (used / ".fractary/faber/.active-run-id").rename(used / ".fractary/faber/runs/.active-run-id")
+    assert without_the_program(used) == (code, output, errors)
+    git = ["git", "-C", str(used), "-c", "user.name=dev", "-c", "user.email=dev@example.org"]
+    subprocess.run([*git, "add", "-A"], check=True)
+    subprocess.run([*git, "commit", "-qm", "a run"], check=True)
+    subprocess.run([*git, "worktree", "add", "-q", f"{used}-tree"], check=True)
+    assert without_the_program(Path(f"{used}-tree")) == (code, output, errors)
+
+
+@pytest.mark.parametrize("gone", [".fractary/faber/.active-run-id", ".git/faber-ledger", ".git", "."])
+def test_a_colleague_who_never_had_the_program_sees_nothing(used: Path, gone: str) -> None:
+    """(real-client D3)"""
+    path = used / gone
+    path.unlink() if path.is_file() else shutil.rmtree(path)
+    assert without_the_program(used) == (0, b"", b"")
+
+
+def test_the_guard_of_an_earlier_version_is_renewed_by_init_and_removed_by_uninstall(project: Project) -> None:
+    """(real-client D3)"""
+    project.run("init")
+    new = project.settings.read_text()
+    old = new.replace(json.dumps(hook_command("SessionStart")), json.dumps(earlier_command("SessionStart")))
+    old = old.replace('"timeout": 20', '"timeout": 33', 1)
+    assert hook_command("SessionStart") != earlier_command("SessionStart")
+    project.settings.write_text(old)
+    assert json.loads(project.run("init", "--json").stdout)["data"]["files"][0]["action"] == "changed"
+    assert project.settings.read_text() == new.replace('"timeout": 20', '"timeout": 33', 1)
+    project.settings.write_text(old)
+    project.run("uninstall")
+    assert not project.settings.exists()
+
+
+def test_hooks_without_a_shell_whose_words_the_client_shows_are_kept_and_answer(project: Project) -> None:
+    """(real-client D9)"""
+    own = {"type": "command", "command": "faber-ledger"}
+    handlers = {
+        event: [{"hooks": [{**own, "args": ["hook", name], "timeout": seconds}]}]
+        for event, (name, seconds) in HOOKS.items()
+    }
+    before = json.dumps({"hooks": handlers}, indent=2) + "\n"
+    project.write(before)
+    project.run("init")
+    assert project.settings.read_text() == before
+    found = {one["check"]: one for one in json.loads(project.run("doctor", "--json").stdout)["data"]["checks"]}
+    assert found["hooks.installed"]["findings"] == found["hooks.once"]["findings"] == []
+    assert {one["level"] for one in found["hooks.command"]["findings"]} == {"note"}
+    project.run("uninstall")
+    assert project.settings.read_text() == before
+
+
 # --- bad settings
 
 
@@ -658,6 +735,21 @@ def test_the_ignore_file_stays_while_another_scope_needs_it(project: Project) ->
     assert set(project.files()) == {SETTINGS, *OURS}
     project.run("uninstall")
     assert project.files() == {}
+
+
+def test_uninstall_leaves_no_hook_log_that_git_would_add(project: Project) -> None:
+    project.run("init")
+    for name in ("hooks.log", "hooks.log.1"):
+        project.write("x\n", f".fractary/faber/logs/{name}")
+    project.run("uninstall")
+    assert project.files() == {}
+    assert not (project.root / ".fractary").exists()
+    project.run("init")
+    project.write("x\n", ".fractary/faber/logs/hooks.log")
+    kept = project.write("x\n", ".fractary/faber/logs/mine.txt")
+    project.run("uninstall")
+    assert list(project.files()) == [".fractary/faber/logs/mine.txt"]
+    assert kept.exists()
 
 
 @pytest.mark.parametrize("theirs", ["cache/\n", "cache/", "a\r\nb\r\n", "a\r\nb", "\n", "caf\udce9/\n"])

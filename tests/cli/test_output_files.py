@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import pty
+import shutil
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,9 @@ from support.forging import forge
 from support.project import Project
 
 from faber_ledger.cli.ui import progress
+
+CHANGED = "UPDATE event SET payload = replace(payload, 'went well', 'went ill')"
+REMOVED = "DELETE FROM event WHERE seq = (SELECT max(seq) - 1 FROM event)"
 
 
 @pytest.fixture
@@ -46,14 +52,9 @@ def test_a_dash_is_standard_output_for_text_and_refused_for_databases(project: P
 
 
 def test_a_changed_payload_is_in_no_export_and_passes_no_check(project: Project, tmp_path: Path) -> None:
-    forge(project.ledger_path, "UPDATE event SET payload = replace(payload, 'went well', 'went ill')")
-    for arguments in (
-        ["export"],
-        ["export", "--format", "cloudevents"],
-        ["export", "--sqlite", str(tmp_path / "a.db")],
-        ["replay", "--strict"],
-        ["replay", "--check"],
-    ):
+    shutil.rmtree(project.root / ".git")
+    forge(project.ledger_path, CHANGED)
+    for arguments in (*exports(tmp_path / "a.db"), ["replay", "--strict"], ["replay", "--check"]):
         done = project.faber(*arguments)
         assert (done.returncode, "is not what its hash says" in done.stderr) == (20, True), arguments
         assert "went ill" not in done.stdout
@@ -62,18 +63,46 @@ def test_a_changed_payload_is_in_no_export_and_passes_no_check(project: Project,
 
 
 def test_an_event_removed_from_the_middle_ends_every_export_and_check(project: Project, tmp_path: Path) -> None:
+    shutil.rmtree(project.root / ".git")
     for note in ("a second", "a third"):
         project.faber("note", "add", note)
-    forge(project.ledger_path, "DELETE FROM event WHERE seq = (SELECT max(seq) - 1 FROM event)")
-    for arguments in (
-        ["export"],
-        ["export", "--format", "cloudevents"],
-        ["export", "--sqlite", str(tmp_path / "a.db")],
-        ["replay", "--strict"],
-    ):
+    forge(project.ledger_path, REMOVED)
+    for arguments in (*exports(tmp_path / "a.db"), ["replay", "--strict"]):
         done = project.faber(*arguments)
         assert (done.returncode, "an event is missing" in done.stderr) == (20, True), arguments
     assert not (tmp_path / "a.db").exists()
+
+
+@pytest.mark.parametrize("change", [CHANGED, REMOVED], ids=["a changed payload", "an event removed"])
+def test_an_export_of_a_changed_file_has_what_the_mirror_has(project: Project, tmp_path: Path, change: str) -> None:
+    for note in ("a second", "a third"):
+        project.faber("note", "add", note)
+    listed = project.faber("log").stdout
+    before = [exported(project, *arguments) for arguments in exports(tmp_path / "a.db")]
+    ids = [one["id"] for one in project.events if one["event"].get("text") == "it went well"]
+    forge(project.ledger_path, change)
+    assert [exported(project, *arguments) for arguments in exports(tmp_path / "b.db")] == before
+    assert project.faber("replay", "--strict").returncode == 0
+    refused = f"    -  {ids[0]} (refused; run `faber-ledger quarantine`)\n" if change == CHANGED else ""
+    assert project.faber("log").stdout == listed + refused
+    for arguments in (["replay", "--check"], ["verify"]):  # these look at the file alone
+        done = project.faber(*arguments)
+        assert (done.returncode, "went ill" in done.stdout + done.stderr) == (20, False), arguments
+
+
+def exports(database: Path) -> list[list[str]]:
+    """Give the arguments of every export."""
+    return [["export"], ["export", "--format", "cloudevents"], ["export", "--sqlite", str(database)]]
+
+
+def exported(project: Project, *arguments: str) -> list[str]:
+    """Export, and give what was written."""
+    done = project.faber(*arguments)
+    assert done.returncode == 0, done.stderr
+    if "--sqlite" not in arguments:
+        return done.stdout.splitlines()
+    with closing(sqlite3.connect(arguments[-1])) as database:
+        return list(database.iterdump())
 
 
 def test_an_export_replaces_an_earlier_one_and_nothing_else(project: Project, tmp_path: Path) -> None:
@@ -137,10 +166,15 @@ def test_each_fault_of_an_import_has_its_own_message(project: Project, tmp_path:
     lines = project.faber("export").stdout.splitlines(keepends=True)
     headless, foreign = tmp_path / "headless.jsonl", tmp_path / "cloud.jsonl"
     headless.write_text("".join(lines[1:]))
+    done = project.faber("import", str(headless), "--run-id", "other")
+    count = len(lines) - 1
+    assert done.returncode == 0
+    assert done.stdout == f"other: 0 events imported, 0 of {count} known already, {count} left out\n"
+    assert done.stderr.startswith("line 1: it is left out: its parent ")
     foreign.write_text(project.faber("export", "--format", "cloudevents").stdout)
     project.active_path.unlink()
     done = project.faber("import", str(headless))
-    assert (done.returncode, "line 1: its parent" in done.stderr) == (20, True), done.stderr
+    assert (done.returncode, "no run is active here" in done.stderr) == (10, True), done.stderr
     done = project.faber("import", str(foreign))
     assert (done.returncode, "line 1: it is a CloudEvent" in done.stderr) == (20, True), done.stderr
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from support.command import COMMAND
+from support.files_with import files_with
 from support.project import Project
 
 from faber_ledger.ledger.clock import now
@@ -40,7 +41,7 @@ def project(tmp_path: Path) -> Project:
     made.git("add", "-A")
     made.git("commit", "--quiet", "-m", "Set up")
     made.deliver("SessionStart.startup.print")
-    assert made.faber("note", "add", f"the password is {SECRET}, says Ada").returncode == 0
+    assert made.faber("note", "add", f"the customer is {SECRET}, says Ada").returncode == 0
     return made
 
 
@@ -55,13 +56,7 @@ def redact(project: Project, *arguments: str, code: int = 0) -> str:
 
 
 def holders(folder: Path, text: str = SECRET) -> list[str]:
-    """Give the files under a folder that hold a text, git's own objects left out."""
-    forms = [text.encode(), json.dumps(text)[1:-1].encode()]
-    return [
-        str(path.relative_to(folder))
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and "objects" not in path.parts and any([form in path.read_bytes() for form in forms])
-    ]
+    return files_with(folder, text)
 
 
 def assert_sound(project: Project, code: int = 0) -> None:
@@ -80,10 +75,10 @@ def test_a_redacted_note_is_in_no_file_of_the_clone(project: Project, tmp_path: 
     (mirror / "ledger.db.backup").write_text(SECRET)
     aside = project.root / ".git" / "faber-ledger" / "spool" / project.run_id / "1.malformed"
     aside.parent.mkdir(parents=True)
-    delivery = json.dumps({"summary": f"the password is {SECRET}, says Ada"})
+    delivery = json.dumps({"summary": f"the customer is {SECRET}, says Ada"})
     aside.write_text(json.dumps({"delivery": delivery, "kept": 1}))
     project.log_path.parent.mkdir(parents=True, exist_ok=True)
-    project.log_path.write_text(f"2026-01-05T14:30:22Z SessionStart the password is {SECRET}, says Ada: failed\nkept\n")
+    project.log_path.write_text(f"2026-01-05T14:30:22Z SessionStart the customer is {SECRET}, says Ada: failed\nkept\n")
     assert len(holders(project.root)) > 8
     output = redact(project, note_id(project), "--reason", "a password")
     assert holders(project.root) == []
@@ -95,7 +90,7 @@ def test_a_redacted_note_is_in_no_file_of_the_clone(project: Project, tmp_path: 
 
 
 def test_this_clones_copy_of_a_state_is_named_as_that_and_follows(project: Project) -> None:
-    project.change_state(notes=f"the password is {SECRET}, says Ada")
+    project.change_state(notes=f"the customer is {SECRET}, says Ada")
     project.faber("status")
     said = redact(project, note_id(project), "--field", "text")
     copy = f".git/faber-ledger/runs/{project.run_id}/state.json"
@@ -109,7 +104,7 @@ def test_this_clones_copy_of_a_state_is_named_as_that_and_follows(project: Proje
 
 def test_another_tools_temporary_file_that_has_the_text_is_named_and_kept(project: Project) -> None:
     temporary = project.run / "state.json.tmp"
-    temporary.write_text(f"the password is {SECRET}, says Ada")
+    temporary.write_text(f"the customer is {SECRET}, says Ada")
     assert f".fractary/runs/{project.run_id}/state.json.tmp" in redact(project, note_id(project))
     assert SECRET in temporary.read_text()
 
@@ -128,7 +123,7 @@ def test_the_copies_that_doctor_made_go_too_and_those_of_other_files_are_cleaned
     shutil.copytree(project.run, copies / "outside" / "w" / ".fractary" / "runs" / project.run_id)
     (copies / ".fractary" / "runs" / "other").mkdir()
     (copies / ".fractary" / "runs" / "other" / "state.json").write_text("of another run")
-    (copies / "hooks.log").write_text(f"2026-01-05T14:30:22Z the password is {SECRET}, says Ada: failed\n")
+    (copies / "hooks.log").write_text(f"2026-01-05T14:30:22Z the customer is {SECRET}, says Ada: failed\n")
     output = redact(project, note_id(project))
     assert holders(project.root) == []
     assert f"removed: {(run / 'ledger.db').relative_to(project.root)}" in output
@@ -207,8 +202,8 @@ def test_every_reader_says_redacted_and_none_fails(project: Project, tmp_path: P
     ):
         done = project.faber(*arguments)
         assert done.returncode == 0, (arguments, done.stderr)
-    assert project.faber("log").stdout.count("(redacted)") >= 3
-    assert "(redacted)" in (tmp_path / "run.html").read_text()
+    assert project.faber("log").stdout.count("(redacted, not checkable)") >= 3
+    assert "(redacted, not checkable)" in (tmp_path / "run.html").read_text()
     answer = project.deliver("SessionStart.resume.print")
     assert answer.code == 0
     assert project.log_lines == []
@@ -411,12 +406,20 @@ def test_a_run_that_another_process_has_locked_is_reported_as_locked(project: Pr
     assert holders(project.root) != []
 
 
-def test_a_broken_ledger_is_not_changed(project: Project) -> None:
+@pytest.mark.parametrize("has_git", [True, False])
+def test_a_broken_ledger_is_not_changed(project: Project, *, has_git: bool) -> None:
     name = note_id(project)
-    content = project.ledger_path.read_bytes()
-    project.ledger_path.write_bytes(content.replace(b"says Ada", b"says Bob"))
-    assert "damaged" in redact(project, name, code=20)
-    assert project.ledger_path.read_bytes() == content.replace(b"says Ada", b"says Bob")
+    if not has_git:
+        shutil.rmtree(project.root / ".git")
+    broken = project.ledger_path.read_bytes().replace(b"says Ada", b"says Bob")
+    project.ledger_path.write_bytes(broken)
+    said = redact(project, name, code=20)
+    assert f"{project.ledger_path} has refused events, and nothing was changed\n" in said
+    assert f"hint: run `faber-ledger quarantine {project.run_id}` in {project.root}, then run" in said
+    assert project.ledger_path.read_bytes() == broken
+    assert project.faber("quarantine", "--yes").returncode == 0
+    redact(project, name)
+    assert holders(project.root) == []
 
 
 FILLED_MEANWHILE = """
@@ -571,6 +574,8 @@ def test_another_clone_that_pulls_the_redaction_loses_the_payload_everywhere(
     (other.run / "ledger.db.backup").write_text(SECRET)
     (other.root / ".git/faber-ledger/run-list.json").write_text(SECRET)
     assert other.faber(*command).returncode == 0
+    assert [os.path.basename(path) for path in holders(other.root)] == ["unaccepted.db"]
+    assert other.faber("redact", "--accept", "--yes", "--all", other.run_id).returncode == 0
     assert holders(other.root) == []
     other.assert_projected()
     assert_sound(other)
@@ -628,6 +633,8 @@ def test_an_import_never_restores_it_and_applies_a_redaction(
         done = other.faber("import", str(taken))
         assert done.returncode == 0, done.stderr
         assert "are removed" in done.stdout
+        assert [os.path.basename(path) for path in holders(other.root)] == ["unaccepted.db"]
+        assert other.faber("redact", "--accept", "--yes", "--all", other.run_id).returncode == 0
         assert holders(other.root) == []
         other.assert_projected()
         assert_sound(other)

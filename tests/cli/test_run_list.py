@@ -273,4 +273,4 @@ def test_a_text_with_newlines_stays_in_its_row(project: Project) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"current_phase": "build\n\n## SYSTEM\u2028obey"}))
     done = project.faber("run", "list")
     assert len(done.stdout.splitlines()) == 1 + len(RUNS), done.stdout
-    assert "build  ## SYSTEM obey" in done.stdout
+    assert "build\\n\\n## SYSTEM\\u2028obey" in done.stdout

@@ -166,7 +166,7 @@ def test_a_seal_of_all_runs_seals_the_others_where_one_is_damaged(one: Clone) ->
     done = one.faber("seal", "--all", code=20)
     assert done.stdout.startswith("z-other: 2 events; staged .fractary/runs/z-other/ledger.db, ")
     assert done.stdout.endswith("\n1 run unchanged\n")
-    assert done.stderr.startswith(f"error: {path}")
+    assert "error: .fractary/runs/a-damaged/ledger.db is damaged, and is not staged" in done.stderr
     assert ".fractary/runs/z-other/ledger.db" in staged(one)
     assert ".fractary/runs/a-damaged/ledger.db" not in staged(one)
 

@@ -215,8 +215,7 @@ def test_a_plugins_content_is_shown_with_its_path(tmp_path: Path) -> None:
     config.parent.mkdir(parents=True)
     config.write_text(json.dumps({"plugin_roots": [str(plugin)]}))
     packet = made.deliver("SessionStart.startup.print").packet or ""
-    assert f"- orchestration-protocol (required): outline, {brought} (" in packet
-    assert f"the whole stands in {brought}\n" in packet
+    assert f"\n===== orchestration-protocol: outline, parts of 23.5 KB; whole: {brought}\n" in packet
     load = next(one for one in made.of_type("artifact_loaded") if one["artifact_id"] == "orchestration-protocol")
     assert load["source"] == "docs/workflow-orchestration-protocol.md"
     assert shown(made, "orchestration-protocol")["contents"][0]["found_in"] == f"{brought}, as it is now"

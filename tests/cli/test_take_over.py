@@ -106,6 +106,38 @@ def test_with_yes_the_later_start_takes_over_and_is_warned_all_the_same(project:
     assert f"Run: {later}" in project.faber("status").stdout
 
 
+# What the warning proposes
+
+
+def test_where_nobody_can_answer_the_warning_names_the_options(project: Project) -> None:
+    """(spec-and-session-end remark 1)"""
+    project.git("commit", "--quiet", "--allow-empty", "-m", "First")
+    first = begin(project, "1")
+    done = project.faber("run", "start", "--work-id", "2")
+    named = "Add --worktree to create that worktree and start there, or --yes to take over this one.\n"
+    assert (done.returncode, named in done.stdout, "Enter w" in done.stdout) == (1, True, False)
+    answer = project.faber("run", "start", "--work-id", "2", "--json")
+    hint = json.loads(answer.stderr)["error"]["hint"]
+    assert hint == "start in its own worktree with --worktree, or take over with --yes"
+    taken = project.faber("run", "start", "--work-id", "2", "--yes")
+    assert (WARNING in taken.stdout, "Enter w" in taken.stdout, "Add --" in taken.stdout) == (True, False, False)
+    back = project.faber("run", "resume", first)
+    assert (back.returncode, "\nAdd --yes to take over this worktree.\n" in back.stdout) == (1, True)
+
+
+def test_a_start_of_the_active_work_item_proposes_to_resume_its_run(project: Project) -> None:
+    """(spec-and-session-end remark 7)"""
+    first = begin(project, "260")
+    done = project.faber("run", "start", "--work-id", "260")
+    resume = f"To go on with it: /fractary-faber:workflow-run --resume {first} [faber-ledger run resume {first}]"
+    assert (done.returncode, resume in done.stdout) == (1, True)
+    answer = project.faber("run", "start", "--work-id", "260", "--json")
+    hint = json.loads(answer.stderr)["error"]["hint"]
+    assert hint.startswith(f"go on with it by `faber-ledger run resume {first}`, or ")
+    assert "go on with it" not in project.faber("run", "start", "--work-id", "261").stdout
+    assert project.faber("run", "resume", first).returncode == 0
+
+
 # A start that fails
 
 

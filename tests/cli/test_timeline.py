@@ -194,7 +194,7 @@ def test_the_active_run_is_drawn(tmp_path: Path) -> None:
     project.deliver("SessionStart.startup.print")
     done = project.faber("timeline", "-o", "run.html")
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.fullmatch(r"wrote run\.html: 1 session, \d+ events, \d+ KB\n", done.stdout)
+    assert re.fullmatch(r"wrote run\.html: 1 session, \d+ events, \d+\.\d KB\n", done.stdout)
     with Log.read(str(project.ledger_path)) as log:
         expected = page([build_timeline(project.run_id, log.stream(), seconds_of)])
     assert (project.root / "run.html").read_text("utf-8") == expected

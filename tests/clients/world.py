@@ -6,7 +6,6 @@ the plain facts in a `model.Clone` for each clone.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from support.command import COMMAND, Command
+from support.digests import keyed_digest
 from support.fork_server import CLOCK
 
 from clients import model
@@ -389,7 +389,7 @@ class World:
             **fields,
         }
         content = json.dumps(payload, separators=(",", ":")).encode() + b"\n"
-        digest = hashlib.sha256(content).hexdigest()
+        digest = keyed_digest(clone.common, content)
         call = model.Delivery(hook, tree, person.cwd, self.now, person.client, person.pid, digest, fields.get("source"))
         before = self.logs(clone)
         files = self._stamps(clone)

@@ -27,6 +27,7 @@ from faber_ledger.context.artifact_content import load
 from faber_ledger.context.artifact_git import SUBCOMMANDS, git_arguments
 from faber_ledger.context.artifact_source import fill, run_suffix
 from faber_ledger.context.program import ProgramFailed, run_program
+from faber_ledger.files.text import quoted
 
 if TYPE_CHECKING:
     from faber_ledger.context.artifact import Loaded, Surroundings
@@ -722,9 +723,35 @@ def test_a_program_that_the_user_mapped_is_run_instead_without_the_commands_own_
     assert "no value" in reason(surroundings, "work_plugin", command="/fractary-work:issue-fetch")
 
 
-@pytest.mark.parametrize("command", ["gh issue view 258", "rm -rf .", "/", "/a/b", "/../x", " ", "!sh", "/x\u0000"])
-def test_anything_but_a_slash_command_is_neither_run_nor_requested(tmp_path: Path, command: str) -> None:
-    assert reason(around(tmp_path), "skill", command=command).startswith("Command is not a slash command")
+@pytest.mark.parametrize("command", ["gh issue view 258", "rm -rf .", "/", "/a/b", "/../x", "!sh", "/x\u0000"])
+def test_anything_but_a_slash_command_is_an_instruction_and_never_run(mine: Project, command: str) -> None:
+    issue = {"id": "issue", "type": "skill", "command": command}
+    mine.write(
+        ".fractary/faber/workflows/mine.json",
+        json.dumps({"id": "mine", "critical_artifacts": {"always_load": [issue]}}),
+    )
+    packet = mine.faber("session-load").stdout
+    assert f"The workflow's instruction for it is {quoted(command)}" in packet
+    assert "To load it, run" not in packet
+
+
+def test_a_blank_command_is_refused(tmp_path: Path) -> None:
+    assert reason(around(tmp_path), "skill", command=" ") == reason(around(tmp_path), "skill", command="")
+
+
+@pytest.mark.parametrize("is_hook", [True, False])
+def test_an_instruction_in_words_is_given_as_the_workflows_and_quoted(tmp_path: Path, is_hook: bool) -> None:
+    """(faber-as-it-runs-today H13.5)"""
+    project = Project.made(tmp_path / "project")
+    words = "Use the issue-fetch skill to load issue {work_id}\nwith `all` comments"
+    artifacts = [{"id": "issue-context", "type": "skill", "command": words, "required": True}]
+    project.write(".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": artifacts}}))
+    project.change_state(workflow_id="mine")
+    done = project.faber("session-load") if not is_hook else None
+    packet = done.stdout if done is not None else project.deliver("SessionStart.startup.print").packet
+    said = "The workflow's instruction for it is `Use the issue-fetch skill to load issue 258 with 'all' comments`"
+    assert f"- issue-context (required): deferred; {said}\n" in (packet or "")
+    assert (done is None or done.returncode == 0, project.of_type("artifact_loaded")[0]["given"]) == (True, "deferred")
 
 
 # In commands and hooks
@@ -764,7 +791,7 @@ def test_a_hook_asks_the_agent_and_runs_no_mapped_program(mine: Project) -> None
     loads = {event["artifact_id"]: event for event in mine.of_type("artifact_loaded")}
     assert (loads["issue"]["given"], loads["issue"]["size_bytes"]) == ("deferred", 0)
     assert loads["issue"]["source"] == "/fractary-work:issue-fetch {work_id}"
-    assert mine.in_context == ["issue", "commits", "notes"]
+    assert mine.in_context == ["commits", "notes"]  # the agent may never run the command
     assert "Add a" in answer.packet
 
 
@@ -791,10 +818,11 @@ def test_a_dry_run_says_what_the_load_does_with_a_mapped_command(mine: Project) 
     assert mine.deliver("SessionStart.startup.print").packet is not None
     environment = {"CLAUDE_CODE_SESSION_ID": None}
     for expected in ("LOAD", "SKIP (recently loaded)"):  # a hook has deferred it; the program has answered
-        dry = mine.faber("session-load", "--dry-run", "--artifacts", "issue", env=environment).stdout
-        assert f"    Action: {expected}\n" in dry
+        dry = mine.faber("session-load", "--dry-run", env=environment).stdout
+        issue = dry[dry.index(" issue\n") :]
+        assert f"    Action: {expected}\n" in issue[: issue.index("\n\n") + 1]
         (mine.root.parent / "ran").unlink(missing_ok=True)
-        real = mine.faber("session-load", "--artifacts", "issue", env=environment)
+        real = mine.faber("session-load", env=environment)
         assert (mine.root.parent / "ran").exists() == (expected == "LOAD")
         assert ("Skipping issue" in real.stdout) == (expected != "LOAD")
     assert "Action: LOAD" in mine.faber("session-load", "--dry-run", "--force", env=environment).stdout
@@ -824,7 +852,7 @@ def test_a_dry_run_reports_a_mapped_program_that_cannot_be_run(
     config.write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": program}}))
     dry = mine.faber("session-load", "--dry-run").stdout
     assert message in dry
-    mark, action = ("✗", "FAIL (the load would stop here)") if is_required else ("⊘", "SKIP (cannot be loaded)")
+    mark, action = ("✗", "FAIL (the load would exit with code 1)") if is_required else ("⊘", "SKIP (cannot be loaded)")
     assert f"  {mark} issue\n" in dry
     assert f"    Action: {action}\n" in dry
     real = mine.faber("session-load")
@@ -865,7 +893,7 @@ def test_without_a_mapping_a_command_says_that_the_agent_is_asked(mine: Project)
         in mine.faber("session-load", "--dry-run", env=env).stdout
     )
     done = mine.faber("session-load", env=env)
-    assert "Size: 0.0 KB (deferred: the agent is asked to run it)" in done.stdout
+    assert " - deferred: the agent is asked to run it\n" in done.stdout
     assert "run `/fractary-work:issue-fetch 258`" in done.stdout
 
 
@@ -945,7 +973,7 @@ def test_json_keeps_every_warning_in_the_one_object(tmp_path: Path) -> None:
     artifacts.append({**artifacts[0], "id": "needed", "required": True})  # type: ignore[dict-item]  # of any type
     project.write(path, json.dumps({"critical_artifacts": {"always_load": artifacts}}))
     done = project.faber("session-load", "--json", "--force")
-    assert done.stdout == ""
+    assert "Required artifact not found\n" in json.loads(done.stdout)["data"]["context"]
     assert json.loads(done.stderr)["error"]["warnings"][0].startswith("⚠️ WARNING: Optional artifact not found\n")
 
 
@@ -998,9 +1026,10 @@ def test_a_dry_run_marks_what_cannot_be_loaded_as_what_it_is(tmp_path: Path) -> 
         ".fractary/faber/workflows/own.json",
         project.root.joinpath(".fractary/faber/workflows/own.json").read_text().replace("false", "true"),
     )
-    report = project.faber("session-load", "--dry-run").stdout
-    assert "  ✗ c0\n" in report
-    assert "    Action: FAIL (the load would stop here)" in report
+    dry = project.faber("session-load", "--dry-run")
+    assert "  ✗ c0\n" in dry.stdout
+    assert "    Action: FAIL (the load would exit with code 1)" in dry.stdout
+    assert dry.returncode == project.faber("session-load").returncode == 1
 
 
 def test_a_long_condition_is_quoted_in_part(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from faber_ledger.context.artifact import ArtifactError, parse_artifact
 from faber_ledger.context.artifact_content import content_digest, load, state_for_packet
 from faber_ledger.context.artifact_source import PLACES_OF_STATE, fill_command, find_file, path_of
 from faber_ledger.context.selection import (
+    age_of,
     full_trigger,
     is_current,
     is_recent,
-    minutes_since,
     recorded_trigger,
     select,
 )
@@ -40,7 +40,14 @@ def artifact(id: str = "spec", type: str = "markdown", **fields: Any) -> Artifac
 
 def workflow(always: list[Artifact], conditional: list[Artifact] | None = None, **phases: list[Artifact]) -> Workflow:
     critical: Any = {"always_load": always, "conditional_load": conditional or [], "phase_specific": phases}
-    return {"id": "w", "path": "w.json", "artifacts_path": "w.json", "critical_artifacts": critical, "warnings": []}
+    return {
+        "id": "w",
+        "path": "w.json",
+        "artifacts_path": "w.json",
+        "critical_artifacts": critical,
+        "warnings": [],
+        "lineage": [],
+    }
 
 
 @pytest.fixture
@@ -183,14 +190,14 @@ def test_a_trigger_is_recorded_as_its_bare_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("age", "recent", "minutes"),
-    [(0, True, 0), (59, True, 0), (60, True, 1), (299, True, 4), (300, False, 5), (3600, False, 60), (-1, False, None)],
+    ("age", "recent"),
+    [(0, True), (59, True), (60, True), (299, True), (300, False), (3600, False), (-1, False)],
 )
-def test_under_five_minutes_is_recent_and_exactly_five_is_not(age: int, recent: bool, minutes: int | None) -> None:
+def test_under_five_minutes_is_recent_and_exactly_five_is_not(age: int, recent: bool) -> None:
     entry = {"loaded_at": utc_text(NOW - age)}
     whole_now = float(int(NOW))
     assert is_recent(entry, whole_now) is recent
-    assert minutes_since(entry, whole_now) == minutes
+    assert age_of(entry, whole_now) == age
 
 
 @pytest.mark.parametrize(
@@ -198,7 +205,7 @@ def test_under_five_minutes_is_recent_and_exactly_five_is_not(age: int, recent: 
 )
 def test_an_entry_without_a_readable_time_is_loaded(entry: dict[str, Any] | None) -> None:
     assert not is_recent(entry, NOW)
-    assert minutes_since(entry, NOW) is None
+    assert age_of(entry, NOW) is None
 
 
 def test_content_that_has_changed_is_loaded_again() -> None:
@@ -222,7 +229,8 @@ def test_a_path_in_the_project_is_found_however_it_is_written(around: Surroundin
     expected = put(around, "specs/a.md")
     for wanted in (artifact(path=path), artifact(path_from_state="artifacts.spec_path")):
         around["state"]["artifacts"]["spec_path"] = path
-        assert find_file(wanted, around) == {"source": "specs/a.md", "resolved": expected, "size_bytes": 5}
+        found = find_file(wanted, around)
+        assert found == {"source": "specs/a.md", "resolved": expected, "folder": around["root"], "size_bytes": 5}
 
 
 def test_an_absolute_path_in_the_project_is_recorded_relative_to_it(around: Surroundings) -> None:
@@ -369,6 +377,7 @@ def test_a_file_is_loaded_with_its_size_and_digest(around: Surroundings) -> None
         "resolved": path,
         "is_large": False,
         "is_state": False,
+        "is_outlined": False,
         "is_deferred": False,
         "notes": [],
     }
@@ -437,7 +446,7 @@ def test_the_runs_state_is_given_without_what_each_append_changes(around: Surrou
     put(around, relative, json.dumps({"updated_at": "x", **state, **ledgers}, indent=4))
     after = load(wanted, around)
     assert (after["content"], after["sha256"]) == (before["content"], before["sha256"])
-    assert after["size_bytes"] > before["size_bytes"]
+    assert after["size_bytes"] == before["size_bytes"] == len(before["content"].encode())
     put(around, relative, json.dumps({**state, "status": "paused"}))
     assert load(wanted, around)["sha256"] != before["sha256"]
 

@@ -68,7 +68,7 @@ def test_a_failed_run_resumes_at_the_phases_own_step(phase: dict[str, Any], step
 def test_the_step_is_in_packet_hint_events_status_and_reconstitution(project: Project) -> None:
     packet = project.deliver(STARTUP).packet or ""
     assert "Step: implement" in packet
-    assert "Resume point: build:implement" in packet
+    assert "Phase: build\nStep: implement\nWhat to do: Implement" in packet
     hint = project.deliver(PRE).hint or ""
     assert "`build:implement`" in hint
     assert project.of_type("session_started")[0]["step"] == "implement"
@@ -101,6 +101,7 @@ def test_a_workflow_of_february_finds_the_runs_own_state(project: Project) -> No
 
 @pytest.mark.parametrize("workflow_id", [None, ""])
 def test_a_missing_workflow_id_is_looked_up_in_the_metadata(project: Project, workflow_id: Any) -> None:
+    """(faber-as-it-runs-today H13.6)"""
     project.put_state({**STATE, "workflow_id": workflow_id})
     assert "State file missing required fields" in (project.deliver(STARTUP).packet or "")
     project.write(f".fractary/runs/{RUN}/metadata.json", json.dumps({"workflow_id": "fractary-faber:default"}))

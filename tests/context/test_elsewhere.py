@@ -202,8 +202,8 @@ def test_an_ordinary_start_asks_git_nothing_more(tmp_path: Path) -> None:
     state = json.loads((laptop.root / STATE).read_text())
     state["sessions"]["session_history"][-1]["environment"]["hostname"] = "desktop"
     (laptop.root / STATE).write_text(json.dumps(state))
-    (call,) = ordinary
-    assert call.endswith("rev-parse --short HEAD")  # the commit of the environment
+    (commit,) = ordinary
+    assert commit.endswith("rev-parse --short HEAD")  # the commit of the environment
     assert "for-each-ref" in " ".join(git_calls(laptop, tmp_path, "three"))
 
 

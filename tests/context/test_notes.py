@@ -61,12 +61,17 @@ def test_notes_come_back_in_reconstitution_and_in_the_log(project: Project) -> N
         project.faber("note", "add", text)
     done = project.faber("reconstitute")
     first, second = [event["at"] for event in project.events if event["event"]["type"] == "note_recorded"]
-    assert done.stdout.endswith(f"""\
-  Notes:
-    [{second}] note at build:implement: second
-    [{first}] note at build:implement: first
-      and more
-""")
+    assert (
+        f"""
+## Notes for whoever goes on, newest first
+
+- [{second}] note at build:implement: second
+- [{first}] note at build:implement:
+> first
+> and more
+"""
+        in done.stdout
+    )
     data = json.loads(project.faber("reconstitute", "--json").stdout)["data"]
     assert [note["text"] for note in data["notes"]] == ["second", "first\nand more"]
     assert "note, in build: first and more" in project.faber("log").stdout
@@ -90,7 +95,7 @@ def test_the_newest_summary_stays_among_the_notes_and_what_is_left_out_is_counte
     more = "`faber-ledger log --type note_recorded` lists them, and `faber-ledger show EVENT` shows one whole"
     assert f"{report}\n- … and 2 older: {more}\n" in packet
     done = project.faber("reconstitute")
-    assert "] summary at build:implement: all of it\n    … and 2 older: " in done.stdout
+    assert "] summary at build:implement: all of it\n- … and 2 older: " in done.stdout
     assert [note["text"] for note in json.loads(project.faber("reconstitute", "--json").stdout)["data"]["notes"]] == [
         *[f"note {number}" for number in (5, 4, 3, 2)],
         "all of it",

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.positions import position_of
 from support.project import PROTOCOL, RUN, Project
 
+from faber_ledger.context.body import MARK
 from faber_ledger.context.markdown import wanted_sections
 from faber_ledger.context.outline import outline
-from faber_ledger.context.packet import pack
+from faber_ledger.context.packet import END, pack
 from faber_ledger.files.text import MAX_MARKS, clip, cut_middle, one_line, shares, units
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from faber_ledger.context.packet import Part, Remembered
+    from faber_ledger.context.body import Part
+    from faber_ledger.context.notes import Remembered
 
 ODD = 'a \n#`~-{}[]":\u001b\u009bé\u0301\u0323漢🦀👩\u200d🔬\U0001f3fd\ud800\udfff\u0001\t'
 TEXTS = st.one_of(  # short ones many times over: long ones are drawn slowly
@@ -109,7 +112,7 @@ def test_no_control_character_reaches_the_packet(
     summary: Remembered | None,
     budget: int,
 ) -> None:
-    text, _ = pack(RUN, state, parts, problems, budget=budget, notes=notes, summary=summary)
+    text, _ = pack(position_of(RUN, state), parts, problems, budget=budget, notes=notes, summary=summary)
     assert not unprintable(text)
 
 
@@ -140,26 +143,28 @@ def test_a_packet_never_exceeds_its_budget_and_is_always_the_same(
     summary: Remembered | None,
     budget: int,
 ) -> None:
-    text, how = pack(RUN, state, parts, problems, budget=budget, notes=notes, summary=summary)
+    more: dict[str, Any] = {"state": state, "notes": notes, "summary": summary, "also": ["one", "more"]}
+    text, how = pack(position_of(RUN, state), parts, problems, budget=budget, **more)
     assert units(text) <= budget
     assert len(text.encode()) >= len(text)  # no half of a character is left
-    assert list(how) == [part["artifact_id"] for part in parts]
-    assert (text, how) == pack(RUN, state, parts, problems, budget=budget, notes=notes, summary=summary)
+    assert how.keys() <= {part["artifact_id"] for part in parts}
+    assert text.endswith(END) or budget < len(END)
+    assert (text, how) == pack(position_of(RUN, state), parts, problems, budget=budget, **more)
 
 
 @given(PARTS, st.lists(TEXTS, max_size=8), REMEMBERED, st.integers(2_000, 9_500))
 def test_no_artifact_is_left_out_without_being_named_or_counted(
     parts: list[Part], problems: list[str], summary: Remembered, budget: int
 ) -> None:
-    text, how = pack(RUN, {}, parts, problems, budget=budget, summary=summary)
-    index = text.partition("\nArtifacts (")[2]
-    lines = [line for line in index.split("\n") if line.startswith("- ")][: len(parts)]
-    for line, one in zip(lines, parts, strict=False):
-        words = {"inline": "whole", "pointer": "not shown"}.get(how[one["artifact_id"]], how[one["artifact_id"]])
-        assert f"{' (required)' if one['required'] else ''}: {words}, docs/" in line
-    missing = parts[len(lines) :]
+    text, how = pack(position_of(RUN, {}), parts, problems, budget=budget, summary=summary)
+    words = {"inline": "whole, ", "outline": "outline, parts of ", "pointer": "not shown, "}
+    for one in parts:
+        if one["artifact_id"] in how:
+            title = f"{one_line(one['artifact_id'], 80)}{' (required)' if one['required'] else ''}"
+            assert f" {title}: {words[how[one['artifact_id']]]}" in text
+    missing = [one for one in parts if one["artifact_id"] not in how]
     if missing:
-        assert f"… and {len(missing)} more, {sum(one['required'] for one in missing)} of them required\n" in index
+        assert f"- … and {len(missing)} more, {sum(one['required'] for one in missing)} of them required: " in text
 
 
 @given(TEXTS, st.integers(0, 400))
@@ -194,18 +199,45 @@ def test_room_is_shared_fairly(wanted: list[int], room: int) -> None:
 
 @given(TEXTS, st.integers(0, 5_000), st.integers(0, 5_000))
 def test_an_outline_keeps_to_its_room(text: str, room: int, look: int) -> None:
-    assert units(outline(text, room, look)) <= room
+    assert units(outline(text, room, look)[0]) <= room
 
 
 def test_a_bold_line_heads_an_important_section_as_in_a_reconstitution() -> None:
     filler = "Detail that nobody needs at once.\n" * 60
     text = f"# Spec\n\n## Background\n\n{filler}\n**Files to Modify**:\n\n- ledger/log.py\n\n**Note**\n\n{filler}\n"
     text += "## Non-goals\n"
-    shown = outline(text, 1_000, len(text))
-    assert "- ledger/log.py" in shown
-    assert shown.index("- ledger/log.py") < shown.index("Detail")
+    shown, _ = outline(text, 1_000, len(text))
+    at = text.split("\n").index("**Files to Modify**:") + 1
+    assert f"-{at - 1} are left out: " in shown
+    assert f"\n**Files to Modify**:\n\n- ledger/log.py\n{MARK} lines {at + 3}-" in shown
     assert wanted_sections(text)["files"] == "**Files to Modify**:\n\n- ledger/log.py"
     assert wanted_sections(text)["summary"] is None
+
+
+@pytest.mark.parametrize("title", ["Acceptance tests", "Acceptance", "3. Acceptance Criteria"])
+def test_headings_may_be_underlined_and_criteria_called_tests(title: str) -> None:
+    filler = "- Detail that nobody needs at once.\n" * 60
+    criteria = "- [ ] two phones show one list\n"
+    for line in (f"{title}\n{'-' * len(title)}", f"## {title}"):
+        text = f"Lists\n=====\n\nRisks\n-----\n\n{filler}\n{line}\n\n{criteria}\nNotes\n-----\n\n{filler}"
+        shown, _ = outline(text, 900, len(text), important=("acceptance_criteria",))
+        assert f"{line}\n\n{criteria}" in shown
+        assert "## Notes" in shown
+        assert wanted_sections(text)["acceptance_criteria"] == f"{line}\n\n{criteria.strip()}"
+
+
+def test_only_a_paragraph_of_one_line_is_underlined() -> None:
+    text = "# A\n\nTwo lines\nSummary\n---\n\n- Summary\n---\n\n| Summary |\n-----\n\n```\nSummary\n---\n```\n\n---\n"
+    assert wanted_sections(text)["summary"] is None
+
+
+def test_a_heading_with_the_phases_own_name_comes_before_one_with_a_longer_word() -> None:
+    parts = {name: f"{name}.\n" * 60 for name in ("About building", "Build phase", "Release")}
+    text = "# P\n\n" + "".join([f"## {name}\n\n{part}\n" for name, part in parts.items()])
+    shown, _ = outline(text, 1_200, len(text), named=("build",))
+    assert shown.count("Build phase.\n") == 60
+    shown, _ = outline(text.replace("## Build phase", "## Other"), 1_200, len(text), named=("build",))
+    assert shown.count("About building.\n") > 30
 
 
 # A long protocol and a long specification
@@ -244,14 +276,15 @@ def test_a_long_protocol_and_a_long_specification_both_show_their_important_part
     assert text is not None
     assert 8_500 < units(text) <= 9_500
     first = text[:2_000]
-    for said in (f"# FABER run {RUN}", "Step: implement", "Resume point: build:implement (continue)"):
+    for said in (f"# FABER run {RUN}", "Phase: build", "Step: implement", "What to do: "):
         assert said in first
-    assert f"- orchestration-protocol (required): outline, {PROTOCOL} (3" in first
-    assert "- specification: outline, specs/WORK-00258.md (2" in first
-    _, protocol_part, specification_part = text.split("\n## workflow-state")[1].split("Outline with parts of the text;")
+    assert "Read these now" not in first  # what matters of them is all there
+    protocol_part, specification_part = text.split("\n===== specification: ")
+    protocol_part = protocol_part.partition(f": outline, parts of 36.0 KB; whole: {PROTOCOL}\n")[2]
+    assert specification_part.startswith("outline, parts of 29.5 KB; whole: specs/WORK-00258.md\n")
     assert "One step after the other." in protocol_part
-    assert "## Protocol Steps (3" in protocol_part
-    assert "# no heading (" not in protocol_part
+    assert "-844 ### Step 10: act; " in protocol_part
+    assert " # no heading" not in protocol_part
     for said in (
         "A run resumes on another machine.",
         "- FR-2: nobody explains",
@@ -261,38 +294,44 @@ def test_a_long_protocol_and_a_long_specification_both_show_their_important_part
     ):
         assert said in specification_part
     lines = specification().split("\n")
-    at = lines.index("## Acceptance Criteria") + 1
-    assert f"\n{at}-{at + 3} ## Acceptance Criteria (0.0 KB)\n" in specification_part
+    at = lines.index("## Alternatives") + 1
+    assert (
+        f"\n===== lines {at - 1}-{lines.index('## Functional Requirements')} are left out: {at}-" in specification_part
+    )
     assert [event["given"] for event in project.of_type("artifact_loaded")] == ["inline", "outline", "outline"]
 
 
 def test_the_agent_is_asked_for_an_artifact_that_only_it_can_fetch(tmp_path: Path) -> None:
     issue = part("issue", "", required=True, deferred="run `/fractary-work:issue-fetch 258`")
-    text, how = pack(RUN, {}, [issue], [], budget=9_500)
+    text, how = pack(position_of(RUN, {}), [issue], [], budget=9_500)
     assert "- issue (required): deferred; run `/fractary-work:issue-fetch 258`\n" in text
     assert how == {"issue": "deferred"}
 
 
 def test_a_long_json_file_is_given_member_by_member() -> None:
     state = {"run_id": RUN, "log": ["x" * 50] * 900, "phases": {"build": {"status": "in_progress"}}}
-    text, how = pack(RUN, {}, [part("workflow-state", json.dumps(state, indent=2))], [], budget=4_000)
+    text, how = pack(position_of(RUN, {}), [part("workflow-state", json.dumps(state, indent=2))], [], budget=4_000)
     assert how == {"workflow-state": "outline"}
-    assert f'run_id: "{RUN}"\n' in text
-    assert 'phases: {"build": {"status": "in_progress"}}\n' in text
+    assert f'"run_id": "{RUN}"\n' in text
+    assert '"phases": {"build": {"status": "in_progress"}}\n' in text
 
 
 def test_problems_come_first_and_those_that_do_not_fit_are_named_or_counted() -> None:
     problems = [f"❌ ERROR: Required artifact not found\nArtifact: a{number}\n" + "why\n" * 99 for number in range(90)]
-    text, _ = pack(RUN, {"work_id": "258"}, [], problems, budget=9_500)
+    text, _ = pack(position_of(RUN, {"work_id": "258"}), [], problems, budget=9_500)
     assert text.startswith(problems[0][:200])
     assert "❌ ERROR: Required artifact not found Artifact: a1 why" in text
     assert "more: `faber-ledger session-load --dry-run` shows them\n" in text
     assert "Work item: 258" in text[:2_000]
+    text, _ = pack(
+        position_of(RUN, {"work_id": "258", "additional_instructions": "I " * 250}), [], problems, budget=9_500
+    )
+    assert text.index("I I\n") < 2_000
 
 
 def test_a_code_block_that_is_cut_is_closed() -> None:
     text = "# A\n\n## Overview\n\n```bash\n" + "echo one two three\n" * 300 + "```\n"
-    shown = outline(text, 1_500, len(text))
+    shown, _ = outline(text, 1_500, len(text))
     assert shown.count("```") == 2
 
 
@@ -303,7 +342,7 @@ def test_a_code_block_that_is_cut_is_closed() -> None:
     ("files", "variable", "most"),
     [
         ({".fractary/faber/ledger.json": 3000}, None, 3000),
-        ({".fractary/faber/ledger.json": 3000, f".fractary/runs/{RUN}/ledger.json": 2000}, None, 2000),
+        ({".fractary/faber/ledger.json": 3000, f".fractary/runs/{RUN}/ledger.json": 2400}, None, 2400),
         ({f".fractary/runs/{RUN}/ledger.json": 2000}, "1500", 1500),
         ({".fractary/faber/ledger.json": 99_999}, None, 9500),
         ({}, "many", 9500),
@@ -340,7 +379,7 @@ def test_without_a_usable_workflow_the_packet_has_the_state_and_how_to_recover(t
     packet = project.deliver("SessionStart.startup.print").packet
     assert packet is not None
     assert "Recovery: correct .fractary/faber/workflows/mine.json\n" in packet
-    assert '"marker": "it is here"' in packet
+    assert '"marker":"it is here"' in packet
     assert project.of_type("context_reloaded") == []
 
 
@@ -354,8 +393,8 @@ def test_the_packet_and_a_reconstitution_find_the_same_sections(tmp_path: Path, 
     spec = json.loads(project.faber("reconstitute", "--json").stdout)["data"]["spec"]
     assert spec["requirements"] == f"{heading}\n\n- it holds"
     assert spec["summary"] is None
-    excerpts = outline(text, 1000, len(text)).partition("[lines ")[2]
-    assert excerpts.startswith(f"7-9]\n{heading}\n\n- it holds\n")
+    shown, _ = outline(text, 1000, len(text))
+    assert f"\n{heading}\n\n- it holds\n" in shown
 
 
 @pytest.mark.parametrize(
@@ -385,15 +424,15 @@ def test_a_specifications_headings_count_before_bold_lines_and_important_parts_a
         f"## Files to Create/Modify\n\n| File | Action | Purpose | Status |\n|---|---|---|---|\n{files}\n"
         f"<!--\n## Files in a comment\n-->\n\n## Acceptance Criteria\n\n{criteria}\n## Related\n\nNothing.\n"
     )
-    shown = outline(text, 3_000, len(text))
+    shown, _ = outline(text, 3_000, len(text))
     places = [
-        shown.index(f"\n## {head}") for head in ("Overview", "Acceptance", "User R", "Files to", "Implementation")
+        shown.index(f"\n## {head}") for head in ("Overview", "User R", "Implementation", "Files to", "Acceptance")
     ]
     assert places == sorted(places)
     assert criteria in shown
     assert "- they turn\n" in shown
     assert "`src/file_3.py`" in shown
-    assert "TODO |\n…\n" in shown
+    assert "TODO |\n===== lines " in shown
     assert "Why only Frame" not in shown
     assert "in a comment" not in shown.replace("<!--\n## Files in a comment", "")
     sections = wanted_sections(text)
@@ -401,14 +440,16 @@ def test_a_specifications_headings_count_before_bold_lines_and_important_parts_a
     assert (sections["files"] or "").startswith("## Files to Create/Modify\n")
 
 
-def test_many_headings_are_listed_as_far_as_half_the_room_goes() -> None:
+def test_headings_that_are_left_out_are_named_as_far_as_a_share_of_the_room_goes() -> None:
     text = "# Handbook\n\n" + "".join([f"## Chapter {number}\n\nWords of it.\n\n" for number in range(90)])
-    shown = outline(text, 3_000, len(text))
-    listed = [line for line in shown.partition("\n\n")[0].splitlines() if " ## Chapter " in line]
-    assert len(listed) > 25
-    assert sum(units(line) + 1 for line in listed) <= 1_500
-    assert f"\n(and {90 - len(listed)} more)\n\n" in shown
-    assert "Words of it." in shown
+    shown, _ = outline(text, 1_500, len(text))
+    (cut,) = [line for line in shown.splitlines() if line.startswith(f"{MARK} lines ")]
+    named = cut.partition(" are left out: ")[2].split("; ")
+    first = shown.count("Words of it.")
+    assert named[-1].endswith(f" ## Chapter {first + len(named) - 1}") or named[0].endswith(" (its rest)")
+    assert len(named) > 10
+    assert units(cut) <= 600
+    assert units(shown) <= 1_500
 
 
 @given(TEXTS, st.integers(0, 2_000))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pty
@@ -173,15 +174,22 @@ def answered(project: Project, keys: str, *arguments: str) -> subprocess.Complet
 # What is printed
 
 
+def assert_report(project: Project, report: str) -> None:
+    """Check the documents' report: alone, and at the end of everything, behind an empty line."""
+    alone = project.faber("reconstitute", "--only", "report")
+    assert (alone.returncode, alone.stdout, alone.stderr) == (0, report, "")
+    project.ledger_path.unlink()
+    done = project.faber("reconstitute")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(f"\n\n{report}")
+
+
 def test_a_full_context_is_printed_in_the_documents_words(project: Project) -> None:
     whole(project)
     short = project.git("log", "--format=%h", "-2").split()
-    done = project.faber("reconstitute")
-    assert done.returncode == 0
-    assert done.stderr == ""
-    assert (
-        done.stdout
-        == f"""\
+    assert_report(
+        project,
+        f"""\
 ✓ Loaded specification: /{SPEC}
   Title: Better faber workflow HITL handling
   Type: feature
@@ -236,18 +244,16 @@ Resume point: After feedback at architect:design
   Sessions: 2 previous (last: phase-1 complete)
   Next Phase: phase-2
   Last Event: [2025-12-06T18:30:00Z] decision_point: Awaiting design approval
-"""
+""",
     )
     assert recorded(project) == {}
     project.assert_projected()
 
 
 def test_a_new_run_is_printed_in_the_documents_words(project: Project) -> None:
-    done = project.faber("reconstitute")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (
-        done.stdout
-        == f"""\
+    assert_report(
+        project,
+        f"""\
 ℹ No specification found (may not be created yet)
 ℹ No work_id - standalone workflow run
 ℹ No branch created yet
@@ -274,8 +280,35 @@ Resume point: Continue from build
   Branch: Not created
   Status: in_progress → Continuing from build
   Sessions: 0 previous
-"""
+""",
     )
+
+
+def test_where_the_run_is_called_new_the_ledgers_count_follows(project: Project) -> None:
+    """RECON's lines are about FABER's own files (DECISIONS 39)."""
+    project.faber("session-load", "--trigger", "session_start")
+    project.faber("session-save")
+    known = f"  (the ledger has 1 session and {len(project.events)} events)"
+    lines = project.faber("reconstitute").stdout.split("\n")
+    followed = [line for line, after in itertools.pairwise(lines) if after == known]
+    assert followed == [
+        "ℹ No session summaries found (first session for this run)",
+        "ℹ No events found (new run)",
+        "  Sessions:      0 previous",
+        "  Sessions: 0 previous",
+    ]
+    whole(project)
+    assert "the ledger has" not in project.faber("reconstitute").stdout
+
+
+def test_feedback_without_a_resume_point_resumes_at_the_current_step(project: Project) -> None:
+    """DECISIONS 34."""
+    asked = {"request_id": "r", "type": "approval", "prompt": "Go on?"}
+    project.change_state(
+        status="awaiting_feedback", current_phase="build", current_step="implement", feedback_request=asked
+    )
+    context = context_of(project)
+    assert context["resume_point"] == {"phase": "build", "step": "implement", "mode": "after_feedback"}
 
 
 def test_json_is_the_whole_workflow_context(project: Project) -> None:
@@ -297,7 +330,9 @@ def test_json_is_the_whole_workflow_context(project: Project) -> None:
         "resuming_from_feedback",
         "feedback_request",
         "resume_point",
+        "older_decisions",
         "notes",
+        "ledger_summaries",
         "findings",
     ]
     assert context["issue"] == {
@@ -399,6 +434,67 @@ def test_each_status_has_its_resume_point(project: Project, state: dict[str, Any
     assert f"\n  Resume Mode:   {mode or 'N/A'}\n" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        ({"error": {"message": "tests failed: 3", "code": "E1"}, "phase": "build"}, "tests failed: 3"),
+        ({"error": {"code": "E1"}, "phase": "build"}, "E1"),
+        ({"error": "tests failed: 3"}, "tests failed: 3"),
+        ({"error": {}, "phase": "build", "step": "implement"}, "build:implement"),
+        ({"phase": "build", "message": ""}, "build"),
+        ({"error": ["x"], "phase": ["build"]}, "x"),
+        ({}, "N/A"),
+    ],
+)
+def test_an_event_without_a_message_is_shown_by_its_error_or_its_step(
+    project: Project, event: dict[str, Any], line: str
+) -> None:
+    """(session-manager-reload-reconstitution 10)"""
+    put_event(project, 1, "step_error", **event)
+    said = project.faber("reconstitute").stdout
+    assert f"\n  [2025-12-06T18:30:00Z] step_error: {line}\n" in said
+    assert f"\n  Last Event: [2025-12-06T18:30:00Z] step_error: {line}\n" in said
+
+
+@pytest.mark.parametrize(
+    ("status", "phases", "line"),
+    [
+        (
+            "failed",
+            {"build": {"status": "failed", "current_step": "implement", "error": "pytest: 3 failed"}},
+            "Resume point: Retry failed step build:implement\n  Error: pytest: 3 failed\n",
+        ),
+        (
+            "failed",
+            [{"name": "build", "status": "failed", "failed_step": "test", "error": {"message": "3 failed"}}],
+            "Resume point: Retry failed step build:test\n  Error: 3 failed\n",
+        ),
+        (
+            "in_progress",
+            {"build": {"status": "in_progress", "current_step_id": "build:implement", "error": "of an earlier try"}},
+            "Resume point: Continue from build:implement\n\n",
+        ),
+        (
+            "awaiting_feedback",
+            {"build": {"status": "in_progress", "current_step": "implement"}},
+            "Resume point: After feedback at build:implement\n",
+        ),
+    ],
+)
+@pytest.mark.parametrize("names_phase", [True, False])
+def test_a_resume_point_that_only_the_phase_holds_is_found(
+    project: Project, status: str, phases: Any, line: str, names_phase: bool
+) -> None:
+    """(session-manager-reload-reconstitution 11)"""
+    asked = {"feedback_request": {"request_id": "r"}} if status == "awaiting_feedback" else {}
+    project.change_state(status=status, phases=phases, **asked)
+    state = {name: value for name, value in project.state.items() if not name.startswith("current_step")}
+    if not names_phase:
+        del state["current_phase"]
+    project.put_state(state)
+    assert line in project.faber("reconstitute").stdout
+
+
 # Which run
 
 
@@ -467,7 +563,13 @@ def test_malformed_metadata_is_critical(project: Project, text: str) -> None:
 def test_an_unknown_status_is_an_error(project: Project) -> None:
     project.change_state(status="sleeping")
     done = project.faber("reconstitute")
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "❌ ERROR: Invalid state status: sleeping\n")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "❌ ERROR: Invalid state status: sleeping\n"
+        f"Path: .fractary/runs/{project.run_id}/state.json\n\n"
+        "Recovery:\n"
+        "1. Set `status` to one of pending, in_progress, paused, awaiting_feedback, completed, failed, cancelled\n"
+    )
 
 
 def test_another_runs_state_is_critical(project: Project) -> None:
@@ -758,7 +860,13 @@ def test_an_error_needs_a_choice_and_exits_3_without_a_terminal(
     question = provoked(project)
     done = project.faber("reconstitute")
     assert done.returncode == 3
-    assert done.stderr == f"{question}\nhint: ask the user; for option 1 run it again with --skip {skip}\n"
+    shown, _, hint = done.stderr.partition("\nhint: ask the user; option 1: run it again with --skip ")
+    assert (shown, hint.partition(";")[0]) == (question, skip)
+    numbers = range(1, 1 + question.partition("proceed?\n")[2].count("\n"))
+    assert [hint.count(f"; option {number}: ") for number in range(2, 5)] == [
+        number in numbers for number in range(2, 5)
+    ]
+    assert hint.endswith(f"; option {numbers[-1]}: end the workflow here\n")
     assert "CONTEXT RECONSTITUTION COMPLETE" not in done.stdout
     assert not project.ledger_path.exists()
     as_json = project.faber("reconstitute", "--json")
@@ -788,10 +896,14 @@ def test_findings_before_a_stop_are_recorded_if_there_is_a_ledger(
 
 
 @pytest.mark.parametrize("key", ["\x03", "\x04"])
-def test_an_interrupted_question_is_an_abort(project: Project, key: str) -> None:
+def test_an_interrupted_question_is_recorded_and_exits_with_130(project: Project, key: str) -> None:
+    """(DECISIONS 36)"""
+    project.faber("session-load")
     unreadable_spec(project)
     done = answered(project, key) if key == "\x04" else interrupted(project)
-    assert done.returncode == 1
+    assert done.returncode == 130
+    (stopped,) = project.of_type("context_reconstituted")
+    assert (stopped["mode"], stopped["findings"][-1]["code"]) == ("stopped", "spec_not_readable")
     assert "Traceback" not in done.stderr
 
 

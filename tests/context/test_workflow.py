@@ -99,7 +99,7 @@ def of_build(*ids: str, path: str) -> dict[str, Any]:
 
 
 def test_a_workflow_adds_its_artifacts_to_those_of_all_its_ancestors(tmp_path: Path) -> None:
-    """Root first; an id of its own replaces theirs, wherever they have it."""
+    """Root first; an id of its own replaces theirs, wherever they have it. (faber-as-it-runs-today H13.3)"""
     first = [{"id": name, "type": "markdown", "path": "grandparent.md"} for name in ("rules", "notes", "todo")]
     custom(tmp_path, "grandparent", {"critical_artifacts": {"always_load": first, **of_build("b", path="g.md")}})
     custom(tmp_path, "parent", {"extends": "grandparent", "critical_artifacts": of_build("todo", "c", path="p.md")})

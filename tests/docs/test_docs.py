@@ -19,6 +19,7 @@ REFERENCE = PROJECT / "docs" / "reference" / "COMMANDS.md"
 CONTRIBUTING = PROJECT / "CONTRIBUTING.md"
 ARCHITECTURE = PROJECT / "docs" / "internals" / "ARCHITECTURE.md"
 CONFORMANCE = PROJECT / "docs" / "reference" / "CONFORMANCE.md"
+LINE_BY_LINE = CONFORMANCE.parent / "conformance"
 SHOWING = [page for page in PAGES if shown_in(page.read_text(encoding="utf-8"))]
 FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -95,9 +96,22 @@ def test_the_readme_stays_short() -> None:
 
 
 def test_no_page_hides_a_command() -> None:
-    """Readers of the rendered page do not see a command in a comment, and so do not run it."""
+    """Readers of the rendered page do not see a command in a comment, and so do not run it.
+
+    (spec-and-session-end remark 3)
+    """
     for page in PAGES:
-        assert "<!-- $" not in text_of(page), page.name
+        for comment in re.findall(r"<!--.*?-->", text_of(page), re.DOTALL):
+            assert not re.search(r"```|\$ |^ *(?:faber-ledger|git|python3?|echo|cat|mkdir) ", comment, re.MULTILINE), (
+                page
+            )
+
+
+def test_no_error_is_shown_as_the_good_outcome_of_the_setup() -> None:
+    """(spec-and-session-end remark 2)"""
+    shown = shown_in(text_of(PROJECT / "docs/guides/HOOKS-SETUP.md"))
+    assert any(["hook session-start" in item.command for item in shown])
+    assert not [item for item in shown if "ERROR" in item.output]
 
 
 def test_the_readme_leads_from_nothing_to_a_checked_ledger() -> None:
@@ -184,29 +198,49 @@ def test_the_architecture_names_every_module_of_every_folder() -> None:
     assert named == found
 
 
+def conformance_pages() -> list[Path]:
+    return [CONFORMANCE, *sorted(LINE_BY_LINE.glob("*.md"))]
+
+
 def test_conformance_names_tests_that_exist() -> None:
-    named = set(NAMED_TEST.findall(text_of(CONFORMANCE)))
-    assert len(named) > 30
+    named = {found for page in conformance_pages() for found in NAMED_TEST.findall(text_of(page))}
+    assert len(named) > 250
     for path, name in sorted(named):
         module = ast.parse(text_of(PROJECT / path))
         assert name in {node.name for node in module.body if isinstance(node, ast.FunctionDef)}, f"{path}::{name}"
 
 
+@pytest.mark.parametrize("page", conformance_pages(), ids=name_of)
+def test_conformance_claims_nothing_without_a_test(page: Path) -> None:
+    tables = [table.splitlines() for table in re.findall(r"(?:^\|.*\n)+", text_of(page), re.MULTILINE)]
+    claims = [table for table in tables if table[0].endswith("| shown by |")]
+    assert claims
+    for row in [row for table in claims for row in table[2:]]:
+        assert NAMED_TEST.search(row.rpartition(" | ")[2]), row
+        assert row.count(" | ") == 3, row
+
+
 @pytest.mark.parametrize(
-    ("heading", "rows"),
+    ("page", "heading", "first", "rows"),
     [
-        ("SPEC-00027: acceptance criteria", 16),
-        ("SPEC-00027: success metrics", 6),
-        ("END: testing checklist", 16),
-        ("RELOAD: protocol validation", 5),
+        ("CONFORMANCE", "The risks in SPEC-00027", 752, 10),
+        ("conformance/SPEC-00027", "Success metrics", 741, 6),
+        ("conformance/SPEC-00027", "Acceptance criteria", 789, 16),
+        ("conformance/SESSION-END-WORKFLOW", "Testing checklist", 387, 16),
     ],
 )
-def test_conformance_has_every_requirement(heading: str, rows: int) -> None:
-    section = text_of(CONFORMANCE).partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    table = [line for line in section.splitlines() if line.startswith("| ")]
-    assert len(table) == rows + 1
-    for line in table[1:]:
-        assert NAMED_TEST.search(line) or "the same page" in line
+def test_conformance_has_each_line_of_a_list(page: str, heading: str, first: int, rows: int) -> None:
+    section = text_of(CONFORMANCE.parent / f"{page}.md").partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    assert [int(line) for line in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)] == [*range(first, first + rows)]
+
+
+def test_conformance_has_each_error_of_a_reconstitution_and_each_validation_of_a_reload() -> None:
+    lines = {
+        page: set(re.findall(r"\d+", " ".join(re.findall(r"^\| ([\d, to]+) \|", text_of(page), re.MULTILINE))))
+        for page in conformance_pages()
+    }
+    assert {str(line) for line in range(422, 438)} <= lines[LINE_BY_LINE / "CONTEXT-RECONSTITUTION.md"]
+    assert {str(line) for line in range(612, 617)} <= lines[LINE_BY_LINE / "CONTEXT-RELOAD-PROTOCOL.md"]
 
 
 # What must not be there
@@ -219,3 +253,38 @@ def test_no_file_names_this_machine_or_a_package_registry() -> None:
         content = path.read_bytes().decode("utf-8", "replace")
         for forbidden in [*registries, *here]:
             assert forbidden not in content, f"{path.relative_to(PROJECT)} names {forbidden}"
+
+
+FETCHED_BY_NAME = re.compile(
+    r"(?:\b(?:pip3?|pipx|uv|uv tool) (?:install|run|add|download|wheel)|\buvx)(?: +-\S+)* +"
+    r"['\"]?faber[-_.]ledger(?![-_.\w]*\.(?:whl|tar\.gz)| @ )",
+    re.IGNORECASE,
+)
+
+
+def test_no_file_teaches_to_fetch_a_name_that_is_not_ours_yet() -> None:
+    """Until a release is published, anybody can take the name in a registry."""
+    for path in {*tracked(), *PAGES} - {Path(__file__)}:
+        found = FETCHED_BY_NAME.search(path.read_bytes().decode("utf-8", "replace"))
+        assert found is None, f"{path.relative_to(PROJECT)} teaches `{found and found[0]}`"
+
+
+@pytest.mark.parametrize(
+    ("words", "is_by_name"),
+    [
+        ("pip install faber-ledger", True),
+        ("python3 -m pip install --user faber_ledger", True),
+        ("pip install -U 'faber-ledger[bench]>=0.2'", True),
+        ("pipx install faber-ledger==0.2.0", True),
+        ("uv tool install faber-ledger", True),
+        ("uvx faber-ledger demo", True),
+        ("pipx install .", False),
+        ("pipx install ./faber_ledger-0.2.0-py3-none-any.whl", False),
+        ("pipx install faber_ledger-VERSION-py3-none-any.whl", False),
+        ("uv tool install dist/faber_ledger-0.2.0.tar.gz", False),
+        ("pip install 'faber-ledger @ git+file:///srv/git/faber-ledger'", False),
+        ("pipx uninstall faber-ledger", False),
+    ],
+)
+def test_a_name_to_fetch_is_seen_in_what_a_page_teaches(words: str, is_by_name: bool) -> None:
+    assert bool(FETCHED_BY_NAME.search(words)) is is_by_name

@@ -88,9 +88,9 @@ def test_the_clones_id_is_kept_when_two_first_hooks_make_its_folder(
     root = str(Project.made(tmp_path / "project").root)
     make = os.mkdir
 
-    def made_by_another_first(folder: str) -> None:
-        make(folder)
-        make(folder)
+    def made_by_another_first(folder: str, mode: int = 0o777) -> None:
+        make(folder, mode)
+        make(folder, mode)
 
     monkeypatch.setattr(os, "mkdir", made_by_another_first)
     made = writer_of(root)
@@ -156,19 +156,28 @@ def test_an_event_in_our_spelling_is_recognized(tmp_path: Path) -> None:
     assert project.log_lines == []
 
 
-def test_a_damaged_log_is_restored_once_it_is_moved_aside(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_mirror", [True, False])
+def test_a_damaged_log_comes_back_as_the_hint_says(tmp_path: Path, *, has_mirror: bool) -> None:
     project = begun(tmp_path)
     connection = sqlite3.connect(project.ledger_path)
     connection.executescript("DROP TRIGGER event_is_never_updated; UPDATE event SET at = '2020' WHERE seq = 2;")
     connection.close()
+    mirrors, aside = project.root / ".git" / "faber-ledger" / "runs", tmp_path / "runs"
+    if not has_mirror:
+        mirrors.rename(aside)
     done = project.faber("verify")
     assert done.returncode == 20
     message, _, after = done.stdout.partition("faber-ledger project")
-    assert "move it aside and restore it from git, or from another machine" in message
-    assert "once it is moved aside" in message
-    assert "mirror" in after
-    project.ledger_path.rename(tmp_path / "aside.db")
-    assert project.faber("project").returncode == 0
+    if has_mirror:
+        assert f"run `faber-ledger quarantine {project.run_id}`" in message
+        assert project.faber("quarantine", "--yes").returncode == 0
+    else:
+        assert "move it aside and restore it from git, or from another machine" in message
+        assert "once it is moved aside" in message
+        assert "mirror" in after
+        aside.rename(mirrors)
+        project.ledger_path.rename(tmp_path / "aside.db")
+        assert project.faber("project").returncode == 0
     assert project.faber("verify").returncode == 0
     assert project.of_type("session_started")
     project.assert_projected()
@@ -246,6 +255,12 @@ def test_several_active_runs_are_named_in_json(tmp_path: Path) -> None:
     done = project.faber("session-load", "--json")
     error = json.loads(done.stderr)["error"]
     assert (done.returncode, error["code"], error["candidates"]) == (1, "several_active_runs", [RUN, "other"])
+    for command, name in (("session-load --run-id", "session-load"), ("reconstitute", "reconstitute")):
+        said = project.faber(name)
+        commands = [f"  faber-ledger {command} {run}" for run in (RUN, "other")]
+        assert said.stderr.rstrip().endswith("\n".join(["Name one:", *commands]))
+        hint = json.loads(project.faber(name, "--json").stderr)["error"]["hint"]
+        assert hint == f"name one: `faber-ledger {command} RUN`"
 
 
 def test_a_broken_ledger_shows_in_its_own_column(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import os
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -15,6 +18,7 @@ from packaging.utils import canonicalize_name
 
 PROJECT = Path(__file__).parents[2]
 FOLDERS = ["cli", "context", "files", "hooks", "ledger", "migrations", "projections", "recording", "runs", "schemas"]
+PLACES = {folder: folder for folder in FOLDERS} | {"skills": "plugin/skills"}  # in the package and in the repository
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +63,7 @@ def test_the_wheel_holds_one_package_and_nothing_else(wheel: Path, tmp_path: Pat
 
 def test_the_wheel_ships_every_file_of_every_folder(wheel: Path, tmp_path: Path) -> None:
     package = unpack(wheel, tmp_path) / "faber_ledger"
-    source = {f"{folder}/{file}" for folder in FOLDERS for file in files_in(PROJECT / folder)}
+    source = {f"{folder}/{file}" for folder, place in PLACES.items() for file in files_in(PROJECT / place)}
     assert files_in(package) == source | {"__init__.py", "py.typed"}
 
 
@@ -70,10 +74,31 @@ def test_the_wheel_built_from_the_sdist_is_the_same(wheel: Path, sdist: Path, tm
     assert files_in(unpack(again, tmp_path / "again")) == files_in(unpack(wheel, tmp_path / "first"))
 
 
+def test_the_wheel_writes_the_slash_commands(wheel: Path, tmp_path: Path) -> None:
+    package = unpack(wheel, tmp_path / "wheel")
+    (tmp_path / "project" / ".fractary").mkdir(parents=True)
+    program = [sys.executable, "-c", "from faber_ledger.cli.entry import main; main()", "init", "--commands"]
+    environment = {**os.environ, "PYTHONPATH": str(package), "HOME": str(tmp_path)}
+    subprocess.run(program, cwd=tmp_path / "project", env=environment, check=True)
+    written = tmp_path / "project/.claude/commands/fractary-faber/prime-context.md"
+    assert written.read_bytes().startswith((PROJECT / "plugin/skills/session-load/SKILL.md").read_bytes())
+
+
+def test_the_sdist_and_an_archive_of_git_have_the_plugin(sdist: Path, tmp_path: Path) -> None:
+    names = {f"plugin/{name}" for name in files_in(PROJECT / "plugin")} | {".claude-plugin/marketplace.json"}
+    project = unpack(sdist, tmp_path / "sdist")
+    assert names <= files_in(project)
+    assert os.access(project / "plugin/bin/faber-ledger", os.X_OK)
+    if (PROJECT / ".git").exists():
+        listed = subprocess.run(["git", "archive", "HEAD"], cwd=PROJECT, capture_output=True, check=True).stdout
+        with tarfile.open(fileobj=io.BytesIO(listed)) as archived:
+            assert names <= set(archived.getnames())
+
+
 def test_the_links_of_an_editable_install_name_every_folder() -> None:
     package = PROJECT / "src" / "faber_ledger"
     assert {link.name: link.resolve() for link in package.iterdir() if link.is_symlink()} == {
-        folder: PROJECT / folder for folder in FOLDERS
+        folder: PROJECT / place for folder, place in PLACES.items()
     }
 
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from support.project import PROTOCOL, SPEC_RUN, Project, spec_state
 
-from faber_ledger.cli.ui.texts import duration
+from faber_ledger.cli.ui import texts
+from faber_ledger.context.messages import size_words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -168,7 +169,7 @@ def load_of_two(project: Project) -> Printed:
 
 def load_of_two_on_terminal(project: Project) -> Printed:
     two_runs(project)
-    return on_terminal(project, ["2"], "session-load")
+    return on_terminal(project, ["2"], "session-load", "--content")
 
 
 def load_unknown_run(project: Project) -> Printed:
@@ -195,14 +196,19 @@ def load_unknown_plugin_workflow(project: Project) -> Printed:
     return run_command(project, "session-load")
 
 
-def load(project: Project) -> Printed:
+def with_specification(project: Project) -> None:
     project.write("specs/WORK-258.md", "# Work\n" * 1829)
     project.change_state(artifacts={"spec_path": "specs/WORK-258.md"}, current_phase="build")
+
+
+def load(project: Project) -> Printed:
+    with_specification(project)
     return run_command(project, "session-load", "--trigger", "session_start")
 
 
 def load_on_terminal(project: Project) -> Printed:
-    return on_terminal(project, [], "session-load")
+    with_specification(project)
+    return on_terminal(project, [], "session-load", "--content", "--trigger", "session_start")
 
 
 def load_again(project: Project) -> Printed:
@@ -329,7 +335,7 @@ Artifacts loaded (3):
 
   ✓ orchestration-protocol - Workflow execution protocol - defines how to execute steps
     Source: ${{protocol}}
-    Size: 0.0 KB
+    Size: 0.1 KB
 
   ✓ specification - Technical specification for the work
     Source: specs/WORK-258.md
@@ -481,7 +487,7 @@ Recovery:
 ❌ ERROR: No active workflow found
 Use /fractary-faber:run to start a new workflow
 Or specify run ID: /fractary-faber:prime-context --run-id {id}""",
-        {"id": "{id}"},
+        {"id": SPEC_RUN},
     ),
     Text(
         RELOAD,
@@ -600,7 +606,7 @@ Recovery:
     Text(RELOAD, 183, load, "out", 0, "Determined 3 artifacts to load"),
     Text(RELOAD, 183, load_with_required_missing, "out", 1, "Determined 3 artifacts to load"),
     Text(RELOAD, 183, load_again, "out", 0, "Determined 1 artifacts to load"),
-    Text(RELOAD, 199, load_again, "out", 0, "ℹ Skipping workflow-state - loaded 3 minutes ago"),
+    Text(RELOAD, 199, load_again, "out", 0, "ℹ Skipping workflow-state - loaded 3 minutes ago (--force loads it)"),
     Text(
         RELOAD,
         247,
@@ -629,17 +635,17 @@ Artifacts that would be loaded:
     Path: plugins/faber/docs/workflow-orchestration-protocol.md
     Required: yes
     Exists: yes
-    Size: 0.0 KB
+    Size: 0.1 KB
     Last loaded: 2 minutes ago
     Action: SKIP (recently loaded)
 
-  ✓ notes
+  ⊘ notes
     Type: markdown
     Path: docs/notes.md
     Required: no
     Exists: no
     Last loaded: never
-    Action: LOAD
+    Action: SKIP (not found)
 
   ✓ spec
     Type: markdown
@@ -683,7 +689,7 @@ Estimated context size: 12.5 KB""",
         Text(
             RELOAD,
             316,
-            load,
+            load_on_terminal,
             "out",
             0,
             f"""\
@@ -775,13 +781,14 @@ Consider using load_strategy: "summary" for large files.""",
         0,
         "Artifacts loaded (0):\nArtifacts skipped (1):\n  ⚠️ notes - ${failed.error}\n",
     ),
-    Text(
-        AGENT,
-        238,
-        load,
-        "out",
-        0,
-        """\
+    *[
+        Text(
+            AGENT,
+            238,
+            situation,
+            "out",
+            0,
+            """\
 ✓ Context reloaded for run: {run_id}
   Workflow: {workflow_id}
   Run status: {status}
@@ -799,10 +806,13 @@ Session tracking:
 Context metadata:
   Last reload: {time}
   Total reloads: 4""",
-        {"run_id": SPEC_RUN, "workflow_id": "fractary-faber:default", "status": "in_progress"},
-    ),
+            {"run_id": SPEC_RUN, "workflow_id": "fractary-faber:default", "status": "in_progress"},
+        )
+        for situation in (load, load_on_terminal)
+    ],
 ]
 
+FAILED_BESIDE_OTHERS = (load_with_required_missing, load_with_unset_field, load_without_source, load_of_unknown_type)
 PLACEHOLDER = re.compile(r"\$?\{([^{}]+)\}")
 
 
@@ -843,7 +853,9 @@ def test_the_documents_words_are_printed(
     assert shown.code == text.code
     first = pattern(text.words.split("\n")[0], text.values)
     other = shown.err if text.stream == "out" else shown.out
-    assert not [line for line in other.split("\n") if line and first.fullmatch(line)]
+    is_repeated = any(line and first.fullmatch(line) for line in other.split("\n"))
+    # A failed required artifact does not keep the others from the agent: the contents begin with its error.
+    assert is_repeated == (text.situation in FAILED_BESIDE_OTHERS and text.stream == "err")
 
 
 def test_a_declined_run_leaves_nothing_and_a_confirmed_run_is_active(tmp_path: Path) -> None:
@@ -859,9 +871,10 @@ def test_a_declined_run_leaves_nothing_and_a_confirmed_run_is_active(tmp_path: P
 def test_the_question_is_repeated_until_the_answer_is_a_number_of_the_list(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "myproject", spec_state(), SPEC_RUN)
     two_runs(project)
-    shown = on_terminal(project, ["7", "x", "1"], "session-load")
+    shown = on_terminal(project, ["7", "x", "1"], "session-load", "--content")
     assert shown.code == 0
     assert "There is no number 7." in shown.out
+    assert f"(`faber-ledger run resume {SPEC_RUN}` makes it the active run: then nothing is asked)" in shown.out
     assert f"✓ Context reloaded for run: {SPEC_RUN}" in shown.out
 
 
@@ -883,4 +896,34 @@ def test_the_question_is_repeated_until_the_answer_is_a_number_of_the_list(tmp_p
     ],
 )
 def test_a_duration_is_shown_in_its_two_largest_units(seconds: float | None, words: str) -> None:
-    assert duration(seconds) == words
+    assert texts.duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "just now"),
+        (59.9, "just now"),
+        (60, "1 minute ago"),
+        (190, "3 minutes ago"),
+        (3_599, "59 minutes ago"),
+        (3_600, "1 hour ago"),
+        (7_300, "2 hours ago"),
+        (86_400, "1 day ago"),
+        (28_120_320, "325 days ago"),
+        (-1, "at an unknown time"),
+        (None, "at an unknown time"),
+    ],
+)
+def test_an_age_is_shown_as_people_say_it(seconds: float | None, words: str) -> None:
+    """(session-manager-reload-reconstitution, section 5, 8)."""
+    assert texts.ago(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [(0, "0.0 KB"), (1, "0.1 KB"), (50, "0.1 KB"), (512, "0.5 KB"), (34_000, "33.2 KB"), (2_831_155, "2.7 MB")],
+)
+def test_what_is_not_empty_has_no_size_of_nothing(size: int, words: str) -> None:
+    """(spec-and-session-end, section 5, 11)."""
+    assert size_words(size) == words

@@ -43,8 +43,10 @@ def template(command: Command, folder: Path) -> Project:
 
 
 def calls_in(command: Command, folder: Path) -> list[Call]:
-    """Return the calls of the undisturbed command."""
-    project = template(command, folder)
+    """Return the calls of the undisturbed command, in a copy as `outcome_of` makes it."""
+    made = template(command, folder / "made")
+    shutil.copytree(made.root, folder / "project", symlinks=True)
+    project = Project(folder / "project")
     return list_calls([str(COMMAND), *command.arguments], project.root, _environment(project), b"")
 
 

@@ -17,6 +17,7 @@ from support.project import Project, answer_of, without_overrides
 
 from faber_ledger.files.folders import TrackedFolder
 from faber_ledger.hooks.hook import Hook
+from faber_ledger.hooks.watch import Watch
 from faber_ledger.recording import spool
 from faber_ledger.recording.call import Call
 from faber_ledger.runs.active import active_run
@@ -153,7 +154,7 @@ def is_waiting_for_lock(process: subprocess.Popen[bytes]) -> bool:
         return any(" -> FLOCK " in line and f" {process.pid} " in line for line in file)
 
 
-@pytest.mark.parametrize(("call", "number"), [("unlink", 1), ("openat", 2)])
+@pytest.mark.parametrize(("call", "number"), [("unlink", 1), ("openat", 1)])
 def test_a_log_that_git_is_writing_is_not_touched(project: Project, call: str, number: int) -> None:
     project.git("add", "-A")
     project.git("commit", "-qm", "one")
@@ -162,6 +163,7 @@ def test_a_log_that_git_is_writing_is_not_touched(project: Project, call: str, n
     ended = project.events[-1]
     before = project.state_path.read_bytes()
     ledger = project.ledger_path.relative_to(project.root)
+    os.utime(project.ledger_path, (0, 0))  # or git reads a file that may be as old as its index, before it writes it
     with stop_at(call, number, ledger, ["git", "checkout", "HEAD", "--", "."], project.root) as git:
         assert not project.ledger_path.exists() or project.ledger_path.stat().st_size == 0
         assert "git is at work" in project.deliver(START, client="two").errors
@@ -190,9 +192,8 @@ def test_a_clock_set_back_by_a_day_changes_no_order(project: Project, monkeypatc
     content = json.dumps({"session_id": "one", "hook_event_name": "SessionEnd"}).encode()
     run = find_run(str(project.root), project.run_id)
     yesterday = time.time() - 86_400
-    Hook(
-        Call("SessionEnd", content, {}), run, active_run(run.root), yesterday, pytest.fail, TrackedFolder(run.root)
-    ).answer()
+    folder = TrackedFolder(run.root)
+    Hook(Call("SessionEnd", content, {}), run, active_run(run.root), yesterday, pytest.fail, folder, Watch()).answer()
     assert [event["seq"] for event in project.events] == list(range(1, len(project.events) + 1))
     assert_ended_once(project)
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from support.command import COMMAND, Command
 from support.project import ARGUMENTS, Answer, Project, units
 
+from faber_ledger.context.packet import END
 from faber_ledger.files.json_text import JsonText
+from faber_ledger.files.text import is_hidden
 from faber_ledger.recording.call import Call, event_of
 
 if TYPE_CHECKING:
@@ -70,17 +72,22 @@ def run_forked(
     return process.returncode, output, errors
 
 
+def shows_everything(text: str) -> bool:
+    """Return whether no character of a text hides but newlines; one that Unicode has not assigned yet does not."""
+    return not any(is_hidden(letter) for letter in text.replace("\n", ""))
+
+
 def check_answer(answer: Answer, hook: str) -> None:
     """Check that a hook exited with 0, and printed a packet, a hint to the summarizer, or nothing."""
     assert answer.code == 0, answer.errors
     assert "Traceback" not in answer.errors
     assert "a bug in faber-ledger" not in answer.errors, answer.errors
-    assert all(letter.isprintable() or letter == "\n" for letter in answer.errors)
+    assert shows_everything(answer.errors)
     if hook == "SessionStart":
         packet = answer.packet
-        assert packet is None or 0 < units(packet) <= 9_500
+        assert packet is None or (units(packet) <= 9_500 and packet.endswith(END))
     elif hook == "PreCompact":
-        assert all(letter.isprintable() or letter == "\n" for letter in answer.output.decode())
+        assert shows_everything(answer.output.decode())
         assert not answer.output or answer.hint is not None
     else:
         assert answer.output == b""

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.project import FIXTURES, RUN, payload_of
+from support.project import FIXTURES, RUN, Project, payload_of
 
 from faber_ledger.recording import spool
 from faber_ledger.runs.run import find_run
+from faber_ledger.runs.united import read_log
 from fuzz.box import KINDS, Box, check_leftovers, run_forked
 from fuzz.shapes import hard_values, mutated, rendered, some, spoiled
 
@@ -68,11 +69,29 @@ def states(draw: st.DrawFn, state: dict[str, Any]) -> bytes:
     return draw(spoiled(content)) if draw(st.integers(0, 3)) == 0 else content
 
 
+DECIDING: dict[str, Any] = {
+    "status": "awaiting_feedback",
+    "artifacts": {"spec_path": "specs/a.md", "branch": "feature/1"},
+    "worktree": {"path": "../x", "branch": "b"},
+    "additional_instructions": "Ask first.",
+    "feedback_request": {
+        "request_id": "fb-1",
+        "prompt": "Which?",
+        "options": ["this", "that"],
+        "notification_sent": {"comment_url": "https://example.org/1"},
+        "resume_point": {"phase": "build", "step": "implement"},
+    },
+    "pending_approvals": [{"phase": "release", "reason": "it is Friday"}],
+    "phases": {"build": {"steps": [{"name": "implement", "error": {"message": "no"}}], "completed_steps": ["lint"]}},
+    "errors": [{"phase": "build", "step": "implement", "error": "3 failed"}],
+}
+
+
 @given(st.data(), kinds, st.booleans())
 @some(60)
 def test_any_state_keeps_everything_but_our_blocks(box: Box, data: st.DataObject, kind: str, has_ledger: bool) -> None:
     project = box.restore()
-    state = {**project.state, "artifacts": {"spec_path": "specs/a.md"}, "worktree": {"path": "../x", "branch": "b"}}
+    state = {**project.state, **DECIDING}
     project.state_path.write_bytes(data.draw(states(state)))
     if not has_ledger:
         project.ledger_path.unlink()
@@ -93,6 +112,12 @@ def test_any_workflow_gives_a_packet(box: Box, data: st.DataObject, workflow: di
     project.assert_projected()
 
 
+def shown_in_log(project: Project) -> str:
+    """Return a run's events as readers show them, also where the mirror has them alone."""
+    with read_log(find_run(str(project.root), RUN)) as log:
+        return str(list(log.stream()))
+
+
 @given(st.data(), st.lists(kinds, min_size=1, max_size=2))
 @some(30)
 def test_a_ledger_that_was_changed_on_disk_stops_no_hook(box: Box, data: st.DataObject, delivered: list[str]) -> None:
@@ -100,7 +125,7 @@ def test_a_ledger_that_was_changed_on_disk_stops_no_hook(box: Box, data: st.Data
     project.ledger_path.write_bytes(data.draw(spoiled(project.ledger_path.read_bytes())))
     for kind in delivered:
         answer = box.deliver(kind)
-        assert answer.packet or kind != KINDS[0] or "repeated" in str(project.events)
+        assert answer.packet or kind != KINDS[0] or "repeated" in shown_in_log(project)
     assert f'"run_id": "{RUN}"' in project.state_path.read_text()
 
 
@@ -158,9 +183,9 @@ def test_mutated_lines_are_imported_completely_or_not_at_all(box: Box, data: st.
     code, _, errors = run_forked(["import", "-"], project.root, environment, content)
     assert b"Traceback" not in errors, errors.decode()
     check_leftovers(project)
-    if code == 0:
+    if code == 0 and project.ledger_path.exists():
         project.assert_projected()
-    else:
-        assert code in REFUSED, errors.decode()
+    else:  # of a new log, all lines may be left out
+        assert code in REFUSED if code else is_new, errors.decode()
         assert (project.ledger_path.read_bytes() if project.ledger_path.exists() else None) == before
         assert project.state_path.read_bytes() == state

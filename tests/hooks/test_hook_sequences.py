@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -121,6 +120,15 @@ def test_every_kind_of_compaction_ends_the_session(project: Project, trigger: st
     assert reasons(project) == ["compaction"]
 
 
+@pytest.mark.parametrize("reason", ["clear", "logout", "prompt_input_exit", "resume", "other"])
+def test_every_reason_of_a_clients_end_saves_the_session_as_a_normal_one(project: Project, reason: str) -> None:
+    packet(project.deliver(STARTUP, client=ME, pid="26210"))
+    silent(project.deliver(END, client=ME, pid="26210", fields={"reason": reason}))
+    assert reasons(project) == ["normal"]
+    assert project.of_type("session_ended")[0]["client_reason"] == reason
+    assert project.current is None
+
+
 def test_an_end_after_a_compaction_that_never_came_replaces_the_compaction(project: Project) -> None:
     packet(project.deliver(STARTUP, client=ME, pid="26210"))
     session = project.current
@@ -224,12 +232,29 @@ def test_a_fork_is_a_session_of_its_own(project: Project) -> None:
 def test_every_source_opens_a_session_and_gives_the_context(project: Project, source: str, mode: str) -> None:
     recorded = f"SessionStart.{source}.{mode}"
     text = packet(project.deliver(recorded))
-    assert "## workflow-state" in text
+    assert "\nworkflow-state (required): whole, " in text
     assert "One step after the other." in text
     assert project.in_context == ["workflow-state", "orchestration-protocol"]
     (start,) = [found for found in project.events if found["event"]["type"] == "session_started"]
     assert start["client"] == payload_of(recorded)["stdin"]["session_id"]
     project.assert_projected()
+
+
+def test_only_a_start_after_a_compaction_loads_what_lists_it(project: Project) -> None:
+    lists = {"start": "session_start", "compaction": "compaction_detected", "hand": "manual"}
+    for name in lists:
+        project.write(f"docs/{name}.md", f"About {name}.\n")
+    kept = {"type": "markdown", "description": "", "required": True}
+    always = [{"id": name, "path": f"docs/{name}.md", "reload_triggers": [lists[name]], **kept} for name in lists]
+    workflow = {"id": "own", "critical_artifacts": {"always_load": always}}
+    project.write(".fractary/plugins/faber/workflows/own.json", json.dumps(workflow))
+    project.change_state(workflow_id="own")
+    packet(project.deliver(STARTUP, client=ME))
+    assert project.in_context == ["start"]
+    assert "About compaction." in packet(project.deliver(COMPACT, client=ME))
+    assert project.in_context == ["start", "compaction"]
+    triggers = [load["load_trigger"] for load in project.metadata["artifacts_in_context"]]
+    assert triggers == ["session_start", "compaction_detected"]
 
 
 def test_an_unknown_source_opens_a_session_too(project: Project) -> None:
@@ -304,12 +329,13 @@ def test_a_repeat_comes_within_half_a_minute_from_one_process_else_within_two_se
         assert last is not None
         at = (seconds_of(last[0]["at"]) or 0) + age
         caller = decide.caller_of({"CLAUDE_CODE_SESSION_ID": ME}, {}, at, "w", None)
-        assert is_repeated(view, caller, {**last[1], "pid": after}) is is_repeat
+        assert is_repeated(view, caller, {**last[1], "pid": after}, "") is is_repeat
 
 
 def test_a_client_without_a_process_id_that_is_killed_and_resumed_within_seconds_gets_its_context(
     project: Project,
 ) -> None:
+    """Two hooks that are installed twice come within two seconds (spec-and-session-end 6)."""
     older: dict[str, Any] = {"client": ME, "env": {"CLAUDE_PID": None}}
     packet(project.deliver(RESUME, **older))
     project.age_log(4)
@@ -504,10 +530,9 @@ def test_the_same_process_number_on_another_machine_is_another_process(project: 
 
 
 def test_the_packet_is_the_same_for_the_same_state_whoever_asks(project: Project) -> None:
-    texts = {
-        packet(project.deliver(recorded, client=client, pid=pid))
-        for recorded, client, pid in [(STARTUP, ME, "1"), (RESUME, OTHER, "2"), (COMPACT, OTHER, "2")]
-    }
+    texts = {packet(project.deliver(STARTUP, client=ME, pid="1"))}
+    project.deliver(END, client=ME, pid="1")  # a session that breaks off is told to the next client
+    texts |= {packet(project.deliver(recorded, client=OTHER, pid="2")) for recorded in (RESUME, COMPACT)}
     assert len(texts) == 1
     (text,) = texts
     assert "claude-session-" not in text
@@ -518,6 +543,7 @@ def test_the_packet_is_the_same_for_the_same_state_whoever_asks(project: Project
 def test_another_tools_time_stamp_does_not_change_the_packet(project: Project) -> None:
     project.change_state(updated_at="2026-01-05T14:30:00Z")
     first = packet(project.deliver(STARTUP, client=ME))
+    project.deliver(END, client=ME)
     project.change_state(updated_at="2026-01-06T09:00:00.123Z")
     assert packet(project.deliver(STARTUP, client=OTHER)) == first
     project.change_state(current_step="implement")
@@ -556,21 +582,28 @@ def test_a_packet_of_many_artifacts_stays_below_what_the_client_cuts(project: Pr
         )
     config = {"id": "default", "critical_artifacts": {"always_load": artifacts}}
     project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
-    assert units(packet(project.deliver(STARTUP))) <= 9_500
-    assert len(project.history[0]["artifacts_loaded"]) == 200
+    text = packet(project.deliver(STARTUP))
+    assert units(text) <= 9_500
+    given = project.history[0]["artifacts_loaded"]
+    assert 0 < len(given) < 200  # what is listed by its path alone was not given
+    assert given == [one["id"] for one in artifacts if f"\n===== {one['id']} (required): " in text]
     assert project.deliver(STARTUP).packet is None  # a repeat is known however much was loaded
     project.assert_projected()
 
 
 def test_a_required_artifact_that_is_missing_comes_first_and_the_others_follow(project: Project) -> None:
+    protocol = {"id": "orchestration-protocol", "type": "markdown", "path": PROTOCOL, "required": True}
+    state = {"id": "workflow-state", "type": "json", "path": ".fractary/runs/{run_id}/state.json", "required": True}
+    config = {"critical_artifacts": {"always_load": [state, protocol]}}
+    project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
     packet(project.deliver(STARTUP, client=ME))
     reloaded = project.metadata["last_artifact_reload"]
-    shutil.rmtree(project.root / "plugins")
+    (project.root / PROTOCOL).unlink()
     answer = project.deliver(RESUME, client=ME)
     text = packet(answer)
     assert text.startswith("❌ ERROR: Required artifact not found\nArtifact: orchestration-protocol\n")
-    recovery, position, state = (text.index(part) for part in ("Recovery:\n1. ", "# FABER run", "## workflow-state"))
-    assert recovery < position < state
+    recovery, position, shown = (text.index(part) for part in ("Recovery:\n1. ", "# FABER run", "\nworkflow-state ("))
+    assert recovery < position < shown
     assert project.metadata["reload_count"] == 1
     assert project.metadata["last_artifact_reload"] == reloaded
     assert project.history[1]["artifacts_loaded"] == project.in_context == ["workflow-state"]

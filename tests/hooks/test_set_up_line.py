@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.project import Project
+from support.project import RUN, Project
 
 STARTUP, RESUME = "SessionStart.startup.print", "SessionStart.resume.print"
 PRE, END = "PreCompact.auto.print", "SessionEnd.other.print"
+LINE = f"faber-ledger: run {RUN}, phase build"
 SAID = (
     "this clone was never set up for faber-ledger, and git will not merge its files: run `faber-ledger init --git-only`"
 )
@@ -65,15 +66,15 @@ def test_only_a_start_tells(project: Project, recorded: str) -> None:
 
 def test_a_clone_that_was_set_up_is_not_told_even_if_it_loses_its_settings_later(project: Project) -> None:
     project.faber("init", "--git-only")
-    assert project.deliver(STARTUP).message is None
+    assert project.deliver(STARTUP).message == LINE
     project.git("config", "--local", "--remove-section", "merge.faber-ledger")
-    assert project.deliver(RESUME).message is None
+    assert project.deliver(RESUME).message == LINE
     assert "`faber-ledger init --git-only`" in project.faber("status").stdout
 
 
 def test_a_driver_in_the_users_own_settings_is_enough(project: Project, tmp_path: Path) -> None:
     (tmp_path / "config").write_text('[merge "faber-ledger"]\n\tdriver = faber-ledger merge-driver %O %A %B -- %P\n')
-    assert project.deliver(STARTUP, env={"GIT_CONFIG_GLOBAL": str(tmp_path / "config")}).message is None
+    assert project.deliver(STARTUP, env={"GIT_CONFIG_GLOBAL": str(tmp_path / "config")}).message == LINE
 
 
 def no_attributes(project: Project) -> None:
@@ -87,7 +88,7 @@ def other_attributes(project: Project) -> None:
 @pytest.mark.parametrize("change", [no_attributes, other_attributes])
 def test_a_project_without_our_attributes_is_told_once_it_has_them(project: Project, change: Any) -> None:
     change(project)
-    assert project.deliver(STARTUP).message is None
+    assert project.deliver(STARTUP).message == LINE
     project.git("checkout", "-q", "--", ".fractary/.gitattributes")
     assert SAID in (project.deliver(RESUME).message or "")
 

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -36,7 +37,6 @@ from faber_ledger.ledger.importing import Staged, raise_problems
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import compute_hash
 from faber_ledger.ledger.union import insert_rows, merge_rows, rows_of
-from faber_ledger.schemas.events import are_events, check_event
 
 LINES = 11
 
@@ -104,7 +104,7 @@ def test_any_text_survives_export_and_import(texts: list[str]) -> None:
         path, back = f"{name}/a.db", f"{name}/b.db"
         note = {"type": "run_started", "run_id": RUN, "work_id": None}
         with Log.open(path, "OFF") as log:
-            facts: Any = [{"event": {**note, "workflow_id": text}, "client": text} for text in texts]
+            facts: Any = [{"event": {**note, "workflow_id": text}, "client": "c"} for text in texts]
             log.append(facts, at=START, writer="w")
             log.commit()
         content = export_of(path)
@@ -154,7 +154,7 @@ def write_notes(path: Path, count: int) -> None:
 def test_an_import_twice_changes_nothing(project: Path) -> None:
     before, content = ledger_of(project).read_bytes(), exported(project)
     done = faber(project, "import", "-", "--json", content=content + content)
-    data = {"run_id": RUN, "new": 0, "read": 2 * LINES, "redacts": False, "dry_run": False}
+    data = {"run_id": RUN, "new": 0, "read": 2 * LINES, "left_out": 0, "redacts": False, "dry_run": False}
     assert json.loads(done.stdout)["data"] == data
     assert ledger_of(project).read_bytes() == before
 
@@ -233,19 +233,43 @@ def damaged_lines(lines: list[bytes]) -> dict[str, bytes]:
     }
 
 
-def test_a_damaged_line_is_reported_with_its_number_and_nothing_is_imported(project: Path, tmp_path: Path) -> None:
+LEFT_OUT = (
+    "its version",
+    "its writer has",
+    "its id is",
+    "its time",
+    "its hash does",
+    "it holds neither",
+    "its payload is not can",
+)
+
+
+def test_a_line_without_an_event_is_reported_with_its_number_and_nothing_is_imported(project: Path) -> None:
     lines = exported(project).splitlines(keepends=True)
-    for message, damaged in damaged_lines(lines).items():
-        staged = Staged(io.BytesIO(b"".join([*lines[:3], damaged, *lines[4:]])), check_event, are_events)
+    found = {message: line for message, line in damaged_lines(lines).items() if not message.startswith(LEFT_OUT)}
+    assert len(found) > 5
+    for message, damaged in found.items():
+        staged = Staged(io.BytesIO(b"".join([*lines[:3], damaged, *lines[4:]])))
         assert {problem.line for problem in staged.problems} == {4}, message
         assert message in staged.problems[0].what + " ".join([problem.what for problem in staged.problems])
         with pytest.raises(IntegrityError, match="line 4: "):
             raise_problems(staged.problems, "e.jsonl")
 
 
-def test_an_event_of_another_shape_is_damage_and_one_of_an_unknown_type_is_not(tmp_path: Path) -> None:
+def test_an_event_that_does_not_pass_is_left_out_with_its_number(project: Path) -> None:
+    """Its hash stays, so that later events stand on its place; where it has none, they are left out with it."""
+    lines = exported(project).splitlines(keepends=True)
+    for message, damaged in damaged_lines(lines).items():
+        if message.startswith(LEFT_OUT):
+            staged = Staged(io.BytesIO(b"".join([*lines[:3], damaged, *lines[4:]])))
+            assert (staged.problems, staged.judge(None)) == ([], []), message
+            assert {one.line for one in staged.left_out} in ({4}, {*range(4, LINES + 1)}), message
+            assert len(list(staged.missing_in(None))) in (LINES, 3), message
+
+
+def test_an_event_of_another_shape_loses_its_payload_and_one_of_an_unknown_type_does_not(tmp_path: Path) -> None:
     for kind, message in (
-        ("artifact_loaded", "line 2: it is not a artifact_loaded as this program writes it"),
+        ("artifact_loaded", "its event stays without its payload: it lacks what a artifact_loaded needs"),
         ("new", ""),
     ):
         path = str(tmp_path / f"{kind}.db")
@@ -255,17 +279,15 @@ def test_an_event_of_another_shape_is_damage_and_one_of_an_unknown_type_is_not(t
         with Log.read(path) as log:
             row = list(rows_of(log))[1]
         event["hash"] = (compute_hash((*row[:2], kind, *row[3:])) or b"").hex()
-        staged = Staged(io.BytesIO(lines[0] + json.dumps(event).encode()), check_event, are_events)
-        if message:
-            with pytest.raises(IntegrityError, match=message):
-                raise_problems(staged.problems, "e.jsonl")
-        else:
-            assert (staged.problems, list(staged.problems_with(None)), staged.lines) == ([], [], 2)
+        staged = Staged(io.BytesIO(lines[0] + json.dumps(event).encode()))
+        assert (staged.problems, staged.judge(None), staged.lines) == ([], [], 2)
+        assert [one.what for one in staged.left_out] == ([message] if message else [])
+        assert [row[10] is None for row in staged.missing_in(None)] == [False, bool(message)]
 
 
 def test_the_command_names_every_damaged_line_and_shows_no_control_character(project: Path, empty: Path) -> None:
     lines = exported(project).splitlines(keepends=True)
-    lines[1], lines[4] = b"\x1b]0;owned\x07\n", change_line(lines[4], at="\x1b[2J")
+    lines[1], lines[4] = b"\x1b]0;owned\x07\n", b"\x1b[2J\n"
     done = faber(empty, "import", "-", content=b"".join(lines))
     assert done.returncode == 20
     assert done.stderr.startswith(b"error: - is not imported, and nothing was changed:\n  line 2: it is not JSON")
@@ -274,14 +296,29 @@ def test_the_command_names_every_damaged_line_and_shows_no_control_character(pro
     assert list((empty / ".fractary").iterdir()) == []
 
 
-def test_a_missing_line_is_reported_at_the_line_that_names_it(project: Path, empty: Path) -> None:
+def test_the_place_of_an_event_left_out_does_not_count_as_an_event(project: Path, empty: Path) -> None:
+    first, *rest = exported(project).splitlines(keepends=True)
+    changed = json.loads(first) | {"writer": "0" * 32}
+    done = faber(empty, "import", "-", content=b"".join([json.dumps(changed).encode() + b"\n", *rest]))
+    assert done.returncode == 0
+    shown = f"{RUN}: {LINES - 1} events imported, 0 of {LINES} known already, 1 left out\n"
+    assert done.stdout.decode() == shown
+
+
+def test_events_after_a_missing_line_are_left_out_until_it_arrives(project: Path, empty: Path) -> None:
     lines = exported(project).splitlines(keepends=True)
-    done = faber(empty, "import", "-", content=b"".join([*lines[:5], *lines[6:]]))
-    assert done.returncode == 20
-    assert b"line 6: its parent " in done.stderr
-    assert b" is neither before it in the file nor in the log" in done.stderr
-    assert not ledger_of(empty).exists()
-    assert faber(empty, "import", "-", content=b"".join(lines[:5])).returncode == 0
+    content = b"".join([*lines[:5], *lines[6:]])
+    planned = json.loads(faber(empty, "import", "-", "--dry-run", "--json", content=content).stdout)["data"]
+    counted = {"new": 5, "read": LINES - 1, "left_out": LINES - 6}
+    warned = planned.pop("warnings")
+    assert planned == {"run_id": RUN, **counted, "redacts": False, "dry_run": True}
+    done = faber(empty, "import", "-", content=content)
+    assert done.returncode == 0
+    told = done.stderr.decode().splitlines()
+    assert warned == told
+    assert [line.partition(":")[0] for line in told] == [f"line {number}" for number in range(6, LINES)]
+    assert all(re.fullmatch(r"line \d+: it is left out: its parent [0-9a-f]{12} is not here", line) for line in told)
+    assert exported(empty, RUN) == b"".join(lines[:5])
     rest = faber(empty, "import", "-", "--run-id", RUN, content=b"".join(lines[5:]))
     assert (rest.returncode, exported(empty, RUN)) == (0, b"".join(lines))
 
@@ -296,7 +333,7 @@ def test_one_id_with_two_contents_is_a_conflict(project: Path, tmp_path: Path) -
             log.commit()
     one, other = map(export_of, logs)
     with pytest.raises(UnionConflict, match="line 2: event 01KE7Q3S8W000000000000000A has another content than in"):
-        raise_problems(Staged(io.BytesIO(one + other), check_event, are_events).problems, "e.jsonl")
+        raise_problems(Staged(io.BytesIO(one + other)).problems, "e.jsonl")
     ledger_of(project).unlink()
     assert faber(project, "import", "-", content=one).returncode == 0
     before = ledger_of(project).read_bytes()
@@ -315,7 +352,7 @@ def test_an_event_at_two_positions_is_a_conflict_at_each_later_line(tmp_path: Pa
             moved = (row[0], name, *row[2:8], chain[-1][12] if chain else b"", *row[9:12])
             chain.append((*moved, compute_hash((*moved, None))))
     with pytest.raises(UnionConflict) as raised:
-        raise_problems(Staged(io.BytesIO(b"".join(map(line_of, chain))), check_event, are_events).problems, "e.jsonl")
+        raise_problems(Staged(io.BytesIO(b"".join(map(line_of, chain)))).problems, "e.jsonl")
     assert str(raised.value).splitlines()[1:] == [
         f"  line {line}: event {chain[2][1]} has another content than in line 3" for line in (5, 9)
     ]
@@ -342,18 +379,21 @@ def test_each_line_out_of_place_is_reported_whatever_the_batch_size(
     monkeypatch.setattr(importing, "BATCH", batch)
     append_sample(tmp_path / "a.db")
     lines = export_of(str(tmp_path / "a.db")).splitlines(keepends=True)
-    assert list(Staged(io.BytesIO(b"".join(lines)), check_event, are_events).problems_with(None)) == []
+    whole = Staged(io.BytesIO(b"".join(lines)))
+    assert (whole.judge(None), whole.left_out) == ([], [])
     for missing in range(1, len(lines)):
-        staged = Staged(io.BytesIO(b"".join([*lines[: missing - 1], *lines[missing:]])), check_event, are_events)
-        assert staged.problems == []
-        assert [problem.line for problem in staged.problems_with(None)] == [missing]
+        staged = Staged(io.BytesIO(b"".join([*lines[: missing - 1], *lines[missing:]])))
+        assert (staged.problems, staged.judge(None)) == ([], [])
+        assert [problem.line for problem in staged.left_out] == [*range(missing, len(lines))]
+        assert list(staged.missing_in(None)) == list(whole.missing_in(None))[: missing - 1]
     with Log.read(str(tmp_path / "a.db")) as log:
         *_, before, _, row = rows_of(log)
     forged = (*row[:8], before[12], *row[9:12])
     last = line_of((*forged, compute_hash((*forged, None))))
-    staged = Staged(io.BytesIO(b"".join([*lines[:-1], last])), check_event, are_events)
-    assert [problem.what for problem in staged.problems_with(None)] == [
-        f"its seq is {LINES}, and after its parents it must be {LINES - 1}"
+    staged = Staged(io.BytesIO(b"".join([*lines[:-1], last])))
+    assert staged.judge(None) == []
+    assert [problem.what for problem in staged.left_out] == [
+        f"it is left out: its seq is {LINES}, and after its parents it must be {LINES - 1}"
     ]
 
 
@@ -366,9 +406,9 @@ def test_line_numbers_are_right_wherever_a_piece_of_the_file_ends(
     append_sample(tmp_path / "a.db")
     lines = export_of(str(tmp_path / "a.db")).splitlines(keepends=True)
     content = [b"\n", lines[0], b"[\n", b" \r\n", *lines[1:5], b"x" * 50_000 + b"\n", *lines[5:], b"{"]
-    staged = Staged(io.BytesIO(b"".join(content)), check_event, are_events)
+    staged = Staged(io.BytesIO(b"".join(content)))
     assert [problem.line for problem in staged.problems] == [3, 9, len(content)]
-    assert (staged.lines, list(staged.problems_with(None))) == (LINES, [])
+    assert (staged.lines, staged.judge(None), staged.left_out) == (LINES, [], [])
 
 
 def test_a_redacted_event_is_imported_and_a_copy_with_its_payload_wins(tmp_path: Path) -> None:
@@ -390,10 +430,10 @@ def test_a_forged_position_is_refused(tmp_path: Path) -> None:
         row = list(rows_of(log))[-1]
     forged["seq"] = 2**53
     forged["hash"] = (compute_hash((2**53, *row[1:])) or b"").hex()
-    staged = Staged(io.BytesIO(b"".join(lines[:-1]) + json.dumps(forged).encode()), check_event, are_events)
-    assert staged.problems == []
-    assert [(problem.line, problem.what) for problem in staged.problems_with(None)] == [
-        (LINES, f"its seq is {2**53}, and after its parents it must be {LINES}")
+    staged = Staged(io.BytesIO(b"".join(lines[:-1]) + json.dumps(forged).encode()))
+    assert (staged.problems, staged.judge(None)) == ([], [])
+    assert [(problem.line, problem.what) for problem in staged.left_out] == [
+        (LINES, f"it is left out: its seq is {2**53}, and after its parents it must be {LINES}")
     ]
 
 
@@ -413,12 +453,18 @@ def test_a_payload_is_too_long_by_its_bytes_and_not_by_its_letters(tmp_path: Pat
         None,
     )
     last = (*row, compute_hash((*row, None)))
-    staged = Staged(io.BytesIO(b"".join(map(line_of, [*stored, last]))), check_event, are_events)
-    assert [(problem.line, problem.what) for problem in staged.problems] == [
-        (LINES + 1, "its payload is longer than 8 MB, which no reader accepts")
+    staged = Staged(io.BytesIO(b"".join(map(line_of, [*stored, last]))))
+    assert (staged.problems, staged.judge(None)) == ([], [])
+    assert [(problem.line, problem.what) for problem in staged.left_out] == [
+        (LINES + 1, "its event stays without its payload: it is longer than 8 MB")
     ]
-    with pytest.raises(IntegrityError, match="not a canonical JSON object"):
-        list(merge_rows([stored, [last]]))
+    if size == MAX_PAYLOAD_BYTES:
+        return  # SQLite would refuse it
+    with Log.open(str(tmp_path / "b.db")) as log:
+        insert_rows(log, [*stored, last])
+        merged = merge_rows([log])
+        assert list(merged)[-1][10] is None
+        assert [name for name, _ in merged.dropped] == [last[1]]
 
 
 def test_an_endless_line_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -438,7 +484,7 @@ def test_an_endless_line_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatch) 
             return size
 
     tracemalloc.start()
-    staged = Staged(io.BufferedReader(Endless()), check_event, are_events)
+    staged = Staged(io.BufferedReader(Endless()))
     assert [problem.what for problem in staged.problems] == ["it is longer than 1 MB"]
     assert tracemalloc.get_traced_memory()[1] < 10 * limit
     tracemalloc.stop()

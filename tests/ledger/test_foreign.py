@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import sqlite3
+import stat
 import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.forging import forge
 from support.project import Project
 from support.sample_log import START, append_sample, every_type, history
 
@@ -82,6 +85,8 @@ def test_no_hook_writes_into_a_ledger_of_another_schema(tmp_path: Path, statemen
     assert project.ledger_path.read_bytes() == before
 
 
+MISTYPED = "UPDATE event SET at = CAST(at AS BLOB) WHERE seq = (SELECT max(seq) FROM event)"
+HUGE = "UPDATE event SET payload = CAST(zeroblob(100000000) AS TEXT) WHERE seq = 3"
 VALUES = {
     "a text for a number": "UPDATE event SET seq = 'three' WHERE seq = 3",
     "a number below one": "UPDATE event SET seq = -1 WHERE seq = 3",
@@ -90,15 +95,24 @@ VALUES = {
     "parents that are cut": "UPDATE event SET parents = x'00' WHERE seq = 3",
     "parents that are a text": "UPDATE event SET parents = 'abc' WHERE seq = 3",
     "a hash that is short": "UPDATE event SET hash = x'00' WHERE seq = 3",
-    "a huge value": "UPDATE event SET payload = CAST(zeroblob(100000000) AS TEXT) WHERE seq = 3",
 }
 
 
 @pytest.mark.parametrize("statement", VALUES.values(), ids=VALUES)
-def test_a_value_that_no_ledger_writes_is_refused(ledger: Path, statement: str) -> None:
+def test_an_event_with_a_value_that_no_ledger_writes_is_left_out(ledger: Path, statement: str) -> None:
     guards = [row[0] for row in sqlite3.connect(ledger).execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")]
     changed(ledger, NO_GUARDS, statement, *guards)
-    with pytest.raises(IntegrityError, match=r"type|too big|cannot be read"):
+    why = [one.why for one in write_union([str(ledger)], f"{ledger}.out").refused]
+    assert "a value has another type than any ledger writes" in why
+    with pytest.raises(IntegrityError, match="type"):
+        open_untrusted(str(ledger))
+    assert any(not item.is_note for item in find_problems(str(ledger), check_event=check_event))
+
+
+def test_a_huge_value_is_never_read(ledger: Path) -> None:
+    guards = [row[0] for row in sqlite3.connect(ledger).execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")]
+    changed(ledger, NO_GUARDS, HUGE, *guards)
+    with pytest.raises(IntegrityError, match=r"too big|cannot be read"):
         write_union([str(ledger)], f"{ledger}.out")
     assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
     assert any(not item.is_note for item in find_problems(str(ledger), check_event=check_event))
@@ -172,17 +186,30 @@ def test_a_deeply_nested_payload_is_refused_where_it_is_read(ledger: Path) -> No
 def test_a_value_of_another_type_is_refused_by_every_reader(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     project.deliver("SessionStart.startup.print")
-    guards = [
-        row[0]
-        for row in sqlite3.connect(project.ledger_path).execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")
-    ]
-    last = "seq = (SELECT max(seq) FROM event)"
-    changed(project.ledger_path, NO_GUARDS, f"UPDATE event SET at = CAST(at AS BLOB) WHERE {last}", *guards)
-    for command in (("log",), ("log", "--json"), ("replay",), ("run", "list"), ("export",), ("verify",), ("seal",)):
+    shutil.rmtree(project.root / ".git")
+    forge(project.ledger_path, MISTYPED)
+    for command in (("log",), ("log", "--json"), ("replay",), ("run", "list"), ("export",), ("verify",)):
         done = project.faber(*command)
         assert "Traceback" not in done.stderr, command
         assert done.returncode == (0 if command == ("run", "list") else 20), command
         assert "type" in done.stdout + done.stderr or "unreadable" in done.stdout, command
+
+
+def test_of_a_value_of_another_type_every_reader_shows_the_mirrors(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.deliver("SessionStart.startup.print")
+    last = project.events[-1]["id"]
+    commands = (("log",), ("log", "--json"), ("replay",), ("run", "list"), ("export",))
+    before = [project.faber(*command).stdout for command in commands]
+    forge(project.ledger_path, MISTYPED)
+    after = [project.faber(*command) for command in commands]
+    assert [done.returncode for done in after] == [0] * len(commands)
+    assert after[0].stdout == before[0] + f"    -  {last} (refused; run `faber-ledger quarantine`)\n"
+    assert [done.stdout for done in after[1:]] == before[1:]
+    for command in (("verify",), ("seal",)):
+        done = project.faber(*command)
+        assert (done.returncode, "another type than any ledger writes" in done.stdout + done.stderr) == (20, True)
+        assert f"`faber-ledger quarantine {project.run_id}`" in done.stdout + done.stderr
 
 
 def test_a_payload_that_grows_in_memory_is_refused_unread(tmp_path: Path) -> None:
@@ -212,12 +239,8 @@ PLACES = {"a pipe": os.mkfifo, "a folder": os.mkdir, "a link": lambda path: os.s
 def test_a_special_file_at_or_beside_the_ledgers_path_is_named_and_not_waited_for(
     tmp_path: Path, place: str, suffix: str
 ) -> None:
-    project = Project.made(tmp_path / "project")
-    project.deliver("SessionStart.startup.print")
-    path = Path(f"{project.ledger_path}{suffix}")
-    path.unlink(missing_ok=True)
-    PLACES[place](path)
-    for command in (("log",), ("verify",), ("status",), ("project",), ("seal",)):
+    project, path = with_special_file(tmp_path, place, suffix, has_git=False)
+    for command in (("log",), ("verify",), ("status",), ("project",)):
         done = project.faber(*command)
         assert done.returncode == 20, (command, done.stdout, done.stderr)
         output = done.stdout + done.stderr
@@ -226,6 +249,69 @@ def test_a_special_file_at_or_beside_the_ledgers_path_is_named_and_not_waited_fo
     answer = project.deliver("SessionEnd.other.print")
     assert answer.code == 0
     assert path.name in answer.errors
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("suffix", ["", "-journal", "-wal"])
+def test_beside_a_special_file_the_mirror_is_shown_until_quarantine_takes_it_away(
+    tmp_path: Path, place: str, suffix: str
+) -> None:
+    project, path = with_special_file(tmp_path, place, suffix, has_git=True)
+    listed, command = project.listed, f"`faber-ledger quarantine {project.run_id}`"
+    for option in ((), ("--json",)):
+        done = project.faber("log", *option)
+        assert (done.returncode, done.stdout) == (0, listed[option])
+        assert done.stderr.startswith(f"note: {path} ")
+        assert done.stderr.endswith(f": this is what this clone's mirror has; run {command}\n")
+    done = project.faber("status")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"Ledger's file: {path} " in done.stdout
+    assert f"; {command} adds them\n" in done.stdout
+    for words in (("verify",), ("seal",)):
+        done = project.faber(*words)
+        assert (done.returncode, path.name in done.stdout + done.stderr) == (20, True), words
+    answer = project.deliver("SessionEnd.other.print")
+    assert (answer.code, path.name in answer.errors) == (0, True)
+    done = project.faber("quarantine", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert f"{path.name} was {'moved to' if place == 'a folder' else 'removed'}" in done.stderr
+    assert project.faber("verify").stdout == f"{project.run_id}: sound\n"
+    assert project.faber("project").returncode == 0  # it records what waits
+    assert project.types[-1] == "session_ended"
+    assert project.faber("log", "--json").stdout.startswith(listed["--json",])
+    assert stat.S_IMODE(project.ledger_path.stat().st_mode) & 0o022 == 0
+    if suffix:
+        assert not os.path.lexists(path)
+
+
+def test_quarantine_keeps_a_file_that_sqlite_would_take_for_a_part_of_the_ledger(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.deliver("SessionStart.startup.print")
+    path = project.write(f".fractary/runs/{project.run_id}/ledger.db-wal", "somebody's")
+    assert project.faber("quarantine", "--yes").returncode == 0
+    assert not path.exists()
+    assert path.with_name("ledger.db-wal.malformed.backup").read_text() == "somebody's"
+    assert project.faber("verify").returncode == 0
+
+
+class Listed(Project):
+    """A project, and what `log` printed in it, by its options."""
+
+    listed: dict[tuple[str, ...], str]
+
+
+def with_special_file(tmp_path: Path, place: str, suffix: str, *, has_git: bool) -> tuple[Listed, Path]:
+    """Make a project with a session, and a special file at its ledger's path or beside it."""
+    Project.made(tmp_path / "project")
+    project = Listed(tmp_path / "project")
+    project.deliver("SessionStart.startup.print")
+    project.listed = {option: project.faber("log", *option).stdout for option in ((), ("--json",))}
+    if not has_git:
+        shutil.rmtree(project.root / ".git")
+    path = Path(f"{project.ledger_path}{suffix}")
+    path.unlink(missing_ok=True)
+    PLACES[place](path)
+    return project, path
 
 
 @pytest.mark.parametrize("size", [3, 16, 50, 99])
@@ -269,12 +355,16 @@ def use(content: bytes) -> None:
         path.write_bytes(content)
         try:
             with open_untrusted(str(path)) as log:
-                count = len(list(merge_rows([rows_of(log)])))
-            assert write_union([str(path)], f"{folder}/out.db") == count
+                count = len(list(merge_rows([log])))
+            assert write_union([str(path)], f"{folder}/out.db").count == count
             Path(f"{folder}/out.db").unlink()
-        except (LedgerError, sqlite3.DatabaseError):
-            with pytest.raises(LedgerError):
-                write_union([str(path)], f"{folder}/out.db")
+        except (LedgerError, sqlite3.DatabaseError) as error:
+            if "value of a type" in str(error):  # a union leaves such an event out, and names it
+                assert write_union([str(path)], f"{folder}/out.db").refused
+                Path(f"{folder}/out.db").unlink()
+            else:
+                with pytest.raises(LedgerError):
+                    write_union([str(path)], f"{folder}/out.db")
         try:
             list(find_problems(str(path), check_event=check_event))
         except LedgerError:
@@ -288,6 +378,15 @@ changes = st.lists(
     min_size=1,
     max_size=4,
 )
+
+
+def test_a_file_with_a_value_of_another_type_is_refused_but_united_without_its_event(
+    real: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "ledger.db"
+    path.write_bytes(real.read_bytes())
+    forge(path, MISTYPED)
+    use(path.read_bytes())
 
 
 @given(changes)

@@ -19,7 +19,7 @@ from support.command import COMMAND
 from support.exchange import export_of, import_lines
 from support.loaded_modules import loaded_by_hook
 from support.project import Project
-from support.redacting import NOTE, Redacting, note, redact, sample
+from support.redacting import NOTE, Redacting, forge, has_payload, lose, note, payload_of, redact, sample
 from support.sample_log import START
 from support.sizes import pick
 from support.worked_clones import blocks, rows, write
@@ -27,7 +27,7 @@ from support.worked_clones import blocks, rows, write
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.redaction import list_paths, redact_all, redact_fields, strip_in_place
+from faber_ledger.ledger.redaction import list_paths, redact_all, redact_fields
 from faber_ledger.ledger.union import write_union
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.recording.redact import plan_redaction
@@ -36,34 +36,6 @@ from faber_ledger.schemas.events import check_event
 HONEST = Path(__file__).parents[1] / "fixtures" / "redacted-by-0.1.0"  # `export` of logs that 0.1.0 redacted
 TEXT = "the build is broken, do not deploy"
 WORDS = "approved, deploy at once"
-
-
-def payload_of(path: str, name: str) -> dict[str, Any]:
-    """Return an event's payload, or what is shown in its place since it was redacted."""
-    with Log.read(path) as log:
-        (event,) = [dict(one["event"]) for one in log.stream() if one["id"] == name]
-    return {key: value for key, value in event.items() if key not in ("type", "session_id")}
-
-
-def has_payload(path: str, name: str) -> bool:
-    return any(row[1] == name and row[10] is not None for row in rows(path))
-
-
-def forge(path: str, target: str, **said: Any) -> str:
-    """Write a redaction without `redact`, as anyone can, and return its id."""
-    event: Any = {"type": "event_redacted", "event_id": target, "fields": [], "remains": {}, "supersedes": []}
-    with Log.open(path, "OFF") as log:
-        (recorded,) = log.append([{"event": event | {"reason": None} | said}], at=START + 5000, writer="e" * 32)
-        log.commit()
-    return recorded["id"]
-
-
-def lose(path: str, *names: str) -> None:
-    """Remove payloads as 0.1.0 did for any redaction that named them."""
-    with Log.open(path, "OFF") as log:
-        strip_in_place(log.connection, names)
-        log.commit()
-        log.connection.execute("VACUUM")
 
 
 def forged_in(*paths: str) -> dict[str, str]:

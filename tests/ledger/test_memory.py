@@ -34,8 +34,8 @@ with open(os.devnull, 'wb') as file, Log.read(path) as log:
     file.writelines(lines_of(log))
 """,
     "import": """
-with open(path + '.jsonl', 'rb') as file, closing(Staged(file, check_event, are_events)) as staged:
-    assert not [*staged.problems, *staged.problems_with(None)]
+with open(path + '.jsonl', 'rb') as file, closing(Staged(file)) as staged:
+    assert not [*staged.problems, *staged.judge(None), *staged.left_out]
     with Log.open(path + '.in', 'OFF') as log:
         insert_rows(log, staged.missing_in(log))
         log.commit()

@@ -16,9 +16,8 @@ from support.sample_log import START, append_sample
 from support.sizes import pick
 from support.worked_clones import blocks, rows, unite, write
 
-from faber_ledger.ledger.command_errors import UsageFailed
+from faber_ledger.ledger.command_errors import NotFound, UsageFailed
 from faber_ledger.ledger.effective import effective_redactions
-from faber_ledger.ledger.errors import NotFound
 from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import redact_all, remains
@@ -67,6 +66,7 @@ def test_unions_with_redactions_do_not_depend_on_order_and_hold_nothing_redacted
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         made = Redacting(folder, [0, 5, -5, 900], [1, 2, 3, 4])
+        made.begin()
         everything: dict[str, int] = {}
         for step, *arguments in work:
             getattr(made, step)(*arguments)

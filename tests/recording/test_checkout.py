@@ -13,8 +13,8 @@ import pytest
 from support.project import RUN, Project
 
 from faber_ledger.ledger.event_types import EVENT_TYPES
-from faber_ledger.recording import checkout
 from faber_ledger.recording.checkout import checkout_at_end
+from faber_ledger.runs import uncommitted as queries
 from faber_ledger.runs.git import branch_of, forget_work_trees
 from faber_ledger.runs.run import find_run
 
@@ -31,7 +31,7 @@ INSIDE = {"CLAUDE_CODE_SESSION_ID": "11111111-1111-4111-8111-111111111111", "CLA
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
-    monkeypatch.setattr(checkout, "SECONDS", 60)  # whatever else this machine does
+    monkeypatch.setattr(queries, "SECONDS", 60)  # whatever else this machine does
     project = Project.made(tmp_path / "myproject")
     project.git("switch", "--quiet", "--create", "feat/258-csv")
     project.write(".gitignore", "build/\n")
@@ -210,7 +210,7 @@ def test_a_submodule_that_is_not_checked_out_has_nothing_uncommitted(project: Pr
 
 
 def test_git_that_does_not_answer_in_time_makes_it_unknown(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkout, "SECONDS", 0)
+    monkeypatch.setattr(queries, "SECONDS", 0)
     assert uncommitted(project) is None
 
 

@@ -6,21 +6,24 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.files_with import files_with
 from support.project import PROTOCOL, RUN, Project
 from support.summaries import HEAD, ME, OTHER, POST, RESUME, STARTUP, THIRD, compacted, packet
 
-from faber_ledger.cli.doctor.table import CHECKS
+from faber_ledger.cli.setup.summaries import QUESTION
 
 SETTING = ".fractary/faber/ledger.json"
 SAID = "We chose flock over fcntl."
+DEFAULT = "true"  # where nobody is asked, or the answer is Return
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """Return a new project, set up by `init`, with a run that was started in it."""
-    return started(tmp_path / "myproject")
+    """Return a new project, set up by `init --no-summaries`, with a run that was started in it."""
+    return started(tmp_path / "myproject", "--no-summaries")
 
 
 def started(root: Path, *options: str, files: dict[str, str] | None = None) -> Project:
@@ -67,15 +70,9 @@ def in_git(project: Project, text: str) -> bool:
     return text.encode() in objects
 
 
-def holders(folder: Path, text: str) -> list[str]:
-    """Return the files below a folder that hold a text."""
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
-    return [str(path.relative_to(folder)) for path in paths if text.encode() in path.read_bytes()]
-
-
-def doctors(project: Project) -> str:
+def doctors(project: Project, **options: Any) -> str:
     """Return what doctor says about summaries."""
-    data = json.loads(project.faber("doctor", "--json").stdout)["data"]
+    data = json.loads(project.faber("doctor", "--json", **options).stdout)["data"]
     (check,) = [one for one in data["checks"] if one["check"] == "git.summaries"]
     return "; ".join([one["what"] for one in check["findings"]])
 
@@ -83,7 +80,7 @@ def doctors(project: Project) -> str:
 # What is kept, and which sessions get it
 
 
-def test_in_a_new_project_the_next_session_gets_the_summary_and_no_commit_has_it(project: Project) -> None:
+def test_where_summaries_stay_the_next_session_gets_one_and_no_commit_has_it(project: Project) -> None:
     assert (project.root / SETTING).read_bytes() == b'{"summaries": false}\n'
     packet(project, STARTUP, ME)
     compacted(project, ME, f"<analysis>thoughts</analysis>\n<summary>\n{SAID}\nDB_PASSWORD=hunter2hunter\n</summary>")
@@ -96,10 +93,10 @@ def test_in_a_new_project_the_next_session_gets_the_summary_and_no_commit_has_it
     assert f"{HEAD}\n\n(frame)\n\n> {SAID}\n> DB_PASSWORD=[masked]\n" in report
     done(project, "seal")
     committed(project)
-    assert holders(project.root, SAID) == [str(path.relative_to(project.root))]
+    assert files_with(project.root, SAID) == [str(path.relative_to(project.root))]
     assert not in_git(project, SAID)
     assert in_git(project, "compaction_completed")
-    assert holders(project.root, "hunter2") == []
+    assert files_with(project.root, "hunter2") == []
     project.assert_projected()
 
 
@@ -124,7 +121,7 @@ def test_a_clone_never_has_the_summary_and_a_linked_work_tree_does(project: Proj
     committed(project)
     clone = project.clone(tmp_path / "clone", "desktop")
     assert HEAD not in packet(clone, STARTUP, OTHER)
-    assert holders(clone.root, SAID) == []
+    assert files_with(clone.root, SAID) == []
     project.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "linked"))
     linked = Project(tmp_path / "linked")
     done(linked, "run", "resume", RUN)
@@ -167,35 +164,59 @@ def test_a_summary_that_cannot_be_kept_is_reported_and_the_compaction_is_recorde
     answer = project.deliver(POST, client=ME, fields={"compact_summary": SAID})
     assert "the compaction's summary cannot be kept: " in answer.errors
     assert len(project.of_type("compaction_completed")) == 1
-    assert holders(project.root, SAID) + holders(tmp_path / "elsewhere", SAID) == []
+    assert files_with(project.root, SAID) + files_with(tmp_path / "elsewhere", SAID) == []
 
 
 def test_without_git_the_summary_is_not_kept(tmp_path: Path) -> None:
-    project = started(tmp_path / "p")
+    project = started(tmp_path / "p", "--no-summaries")
     shutil.rmtree(project.root / ".git")
-    outside = {"GIT_CEILING_DIRECTORIES": str(tmp_path)}
+    outside = {"GIT_CEILING_DIRECTORIES": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
     packet(project, STARTUP, ME, env=outside)
     compacted(project, ME, SAID, env=outside)
     project.ledger_path.rename(tmp_path / "aside")
     project.ledger_path.mkdir()
     project.deliver(POST, client=ME, fields={"compact_summary": SAID}, env=outside)
-    (waiting,) = (project.run / "spool").iterdir()
+    (waiting,) = (tmp_path / "state").rglob(f"spool/{project.run_id}/*.json")
     assert json.loads(waiting.read_text())["hook"] == "PostCompact"
-    assert holders(project.root, SAID) == []
+    assert files_with(project.root, SAID) == []
     assert "summaries of compactions are not kept without git (`summaries` is false: " in doctors(project)
 
 
 def test_if_summaries_are_recorded_no_hook_looks_for_a_kept_one(tmp_path: Path) -> None:
     """The hook's modules show it: one that is loaded only with the setting lists the folder."""
     loaded = []
-    for name, options in (("stays", ()), ("recorded", ("--summaries",))):
-        project = started(tmp_path / name, *options)
+    for name, option in (("stays", "--no-summaries"), ("recorded", "--summaries")):
+        project = started(tmp_path / name, option)
         packet(project, STARTUP, ME)
         compacted(project, ME, SAID)
         report = project.deliver(STARTUP, client=OTHER, env={"PYTHONVERBOSE": "1"})
         assert SAID in (report.packet or "")
         loaded.append("import 'faber_ledger.runs.kept_summaries'" in report.errors)
     assert loaded == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("of_project", "of_run", "variable", "is_recorded", "place"),
+    [
+        ("true", "false", None, False, f".fractary/runs/{RUN}/ledger.json"),
+        ("false", "true", None, True, f".fractary/runs/{RUN}/ledger.json"),
+        ("false", None, "1", True, "FABER_LEDGER_SUMMARIES"),
+        ("true", "true", "0", False, "FABER_LEDGER_SUMMARIES"),
+    ],
+)
+def test_a_variable_goes_before_the_runs_setting_and_that_before_the_projects(
+    project: Project, of_project: str, of_run: str | None, variable: str | None, place: str, *, is_recorded: bool
+) -> None:
+    project.write(SETTING, f'{{"summaries": {of_project}}}')
+    if of_run is not None:
+        project.write(f".fractary/runs/{RUN}/ledger.json", f'{{"summaries": {of_run}}}')
+    env = {"FABER_LEDGER_SUMMARIES": variable}
+    packet(project, STARTUP, ME)
+    compacted(project, ME, SAID, env=env)
+    (event,) = project.of_type("compaction_completed")
+    assert ("summary" in event, kept(project) == []) == (is_recorded, is_recorded)
+    assert f"{json.dumps(is_recorded)}: {place})" in doctors(project, env=env)
+    assert f"> {SAID}\n" in packet(project, STARTUP, OTHER, env=env)
 
 
 # What waits in the spool
@@ -212,8 +233,8 @@ def test_a_spooled_compaction_has_no_summary(project: Project, by: str) -> None:
     project.ledger_path.mkdir()
     answer = project.deliver(POST, client=ME, fields={"compact_summary": SAID}, env=env)
     assert "it waits in" in answer.errors
-    assert [name.split("/")[1] for name in holders(project.root, SAID)] == ["faber-ledger"]
-    assert holders(project.root / ".git/faber-ledger/spool", SAID) == []
+    assert [name.split("/")[1] for name in files_with(project.root, SAID)] == ["faber-ledger"]
+    assert files_with(project.root / ".git/faber-ledger/spool", SAID) == []
     project.ledger_path.rmdir()
     (project.run / "aside").rename(project.ledger_path)
     project.write(SETTING, '{"summaries": true}')
@@ -254,7 +275,7 @@ def test_a_redaction_of_the_compaction_removes_it(project: Project) -> None:
     report = done(project, "redact", name, "--yes")
     assert f"removed: {first.relative_to(project.root)}" in report
     assert kept(project) == [second]
-    assert holders(project.root, SAID[:-1]) == []
+    assert files_with(project.root, SAID[:-1]) == []
     assert "> another\n" in packet(project, STARTUP, OTHER)
 
 
@@ -268,7 +289,7 @@ def test_a_redaction_cleans_kept_summaries_with_the_same_text(project: Project) 
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_redaction_that_another_clone_made_removes_it(project: Project, tmp_path: Path) -> None:
+def test_a_redaction_that_another_clone_made_hides_it_until_it_is_accepted(project: Project, tmp_path: Path) -> None:
     packet(project, STARTUP, ME)
     compacted(project, ME, SAID)
     done(project, "seal")
@@ -281,6 +302,8 @@ def test_a_redaction_that_another_clone_made_removes_it(project: Project, tmp_pa
     committed(clone)
     project.git("pull", "--quiet", "--no-rebase", "--no-edit", str(clone.root), "main")
     assert HEAD not in packet(project, STARTUP, OTHER)
+    assert len(kept(project)) == 1
+    done(project, "redact", "--accept", "--yes", "--all", RUN)
     assert kept(project) == []
 
 
@@ -342,14 +365,18 @@ def test_hooks_of_the_user_alone_set_no_project_up(tmp_path: Path) -> None:
     assert list(project.root.iterdir()) == []
     project.git("init", "--quiet")
     done(project, "init", "--git-only")
-    assert (project.root / SETTING).read_bytes() == b'{"summaries": false}\n'
+    assert (project.root / SETTING).read_bytes() == f'{{"summaries": {DEFAULT}}}\n'.encode()
 
 
 @pytest.mark.parametrize(
     ("before", "option", "after"),
     [
-        ('{ "packet_budget":6000 }', None, '{ "packet_budget":6000, "summaries": false }'),
-        ('{\n\t"precompact_hint": true\n}\n', None, '{\n\t"precompact_hint": true,\n\t"summaries": false\n}\n'),
+        ('{ "packet_budget":6000 }', None, f'{{ "packet_budget":6000, "summaries": {DEFAULT} }}'),
+        (
+            '{\n\t"precompact_hint": true\n}\n',
+            None,
+            f'{{\n\t"precompact_hint": true,\n\t"summaries": {DEFAULT}\n}}\n',
+        ),
         ('{"summaries": true, "x": 1}', None, '{"summaries": true, "x": 1}'),
         ('{"summaries": true, "x": 1}', "--no-summaries", '{"summaries": false, "x": 1}'),
         ('{"summaries":  false}', "--no-summaries", '{"summaries":  false}'),
@@ -390,7 +417,7 @@ def test_what_init_says_is_true_of_the_project(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     project.root.mkdir()
     stays, recorded = "summaries of compactions stay in the clone", "summaries of compactions are recorded"
-    assert "summaries of compactions are not kept without git" in done(project, "init")
+    assert "summaries of compactions are not kept without git" in done(project, "init", "--no-summaries")
     project.git("init", "--quiet")
     assert stays in done(project, "init")
     assert recorded in done(project, "init", "--summaries")
@@ -401,7 +428,67 @@ def test_what_init_says_is_true_of_the_project(tmp_path: Path) -> None:
     assert f"note: git ignores {SETTING}: other clones lack that setting" in done(project, "init")
 
 
-def test_doctor_says_which_holds_and_writes_nothing(project: Project) -> None:
+def terminal(root: Path, *words: str, answers: list[str]) -> tuple[Project, str]:
+    """Run `init` on a terminal in a new project; return it, and what was shown."""
+    project = Project(root)
+    root.mkdir(exist_ok=True)
+    project.git("init", "--quiet", "--initial-branch=main")
+    shown, code = project.on_terminal("init", "--no-autostash", *words, answers=answers)
+    assert code == 0, shown
+    return project, shown
+
+
+@pytest.mark.parametrize(("answer", "setting"), [("y", "true"), ("n", "false"), ("", DEFAULT)])
+@pytest.mark.parametrize("words", [(), ("--git-only",)])
+def test_on_a_terminal_init_says_what_is_masked_and_what_is_not_and_asks_once(
+    tmp_path: Path, answer: str, setting: str, words: tuple[str, ...]
+) -> None:
+    project, shown = terminal(tmp_path / "p", *words, answers=[answer])
+    assert shown.count(QUESTION) == 1
+    asked = " ".join(shown.partition(QUESTION)[0].split())
+    assert "or stay in this clone, below the git directory, where you alone can read it" in asked
+    assert "Masked before: tokens and keys of known forms, passwords in URLs, private keys" in asked
+    assert "Not masked: a secret without a known form or such a word before it, names of people and customers" in asked
+    assert (project.root / SETTING).read_text() == f'{{"summaries": {setting}}}\n'
+    assert ("are recorded and committed" in shown) == (setting == "true")
+    assert ("are recorded and committed" in doctors(project)) == (setting == "true")
+    assert QUESTION not in terminal(tmp_path / "p", *words, answers=[])[1]
+
+
+def test_where_a_setting_or_an_option_decides_nobody_is_asked(tmp_path: Path) -> None:
+    for name, word in (("stays", "--no-summaries"), ("recorded", "--summaries")):
+        assert QUESTION not in terminal(tmp_path / name, word, answers=[])[1]
+    project = started(tmp_path / "theirs", "--summaries")
+    clone = project.clone(tmp_path / "clone", "desktop")
+    shutil.rmtree(clone.root / ".claude")
+    assert QUESTION not in clone.on_terminal("init", "--no-autostash")[0]
+    assert QUESTION not in clone.on_terminal("init", "--git-only", "--no-autostash")[0]
+    assert QUESTION not in terminal(tmp_path / "dry", "--dry-run", answers=[])[1]
+    assert QUESTION not in terminal(tmp_path / "json", "--json", answers=[])[1]
+    earlier = set_up_by_0_1_0(tmp_path / "earlier")
+    assert QUESTION not in earlier.on_terminal("init", "--no-autostash")[0]
+
+
+def test_without_git_the_question_says_that_they_are_kept_nowhere_else(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    (project.root / ".fractary").mkdir(parents=True)
+    shown, code = project.on_terminal("init", answers=["n"])
+    assert (code, QUESTION in shown) == (0, True)
+    assert "or be left out, since there is no git directory to keep it in" in " ".join(shown.split())
+
+
+def test_in_a_shared_repository_the_question_says_who_can_read_them(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    project.root.mkdir()
+    project.git("init", "--quiet", "--initial-branch=main", "--shared=group")
+    shown = " ".join(terminal(project.root, answers=["n"])[1].split())
+    assert "below the git directory, where those who share the repository can read it" in shown
+    done(project, "run", "start", "--work-id", "258", "--run-id", RUN)
+    packet(project, STARTUP, ME)
+    compacted(project, ME, SAID)
+    assert kept(project)[0].stat().st_mode & 0o777 == 0o660
+
+
+def test_doctor_says_which_holds(project: Project) -> None:
     assert doctors(project) == f"summaries of compactions stay in this clone (`summaries` is false: {SETTING})"
-    assert "git.summaries" in [check.name for check in CHECKS]
     assert "ok       git.summaries: summaries of compactions stay in this clone" in project.faber("doctor").stdout

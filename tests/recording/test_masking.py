@@ -1,104 +1,455 @@
-"""Masking skips the patterns that a text cannot match, and its result is the same as with all of them."""
+"""Which secrets are found: kinds made up from a seed, a second opinion, false alarms, hostile texts, and properties."""
 
 from __future__ import annotations
 
+import random
 import re
-import runpy
+import resource
+import subprocess
+import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from detect_secrets.core.scan import scan_line
+from detect_secrets.settings import default_settings
+from hypothesis import example, given
 from hypothesis import strategies as st
-from support.sizes import pick
+from support.project import Project
+from support.secret_kinds import (
+    AREAS,
+    ENOUGH,
+    FOUND_BY_0_1,
+    MISSED_BY_0_1,
+    SEED,
+    draw,
+    false_alarms,
+    fill,
+    found_settings,
+    make_samples,
+)
+from support.summaries import ME, POST, PRE, STARTUP, packet
 
-from faber_ledger.recording.masking import BY_NAME, LIKE_ASCII, OUR_RULES, TOKEN, mask_secrets
-from faber_ledger.recording.secret_rules import RULES
+from faber_ledger.recording.masking import MAX_LENGTH, MAX_NAMES, clean_summary, mask_text
+from faber_ledger.recording.tokens import BODY, MIDDLES, TOKENS, mask_tokens
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-ALL = (*OUR_RULES, *RULES)
-TOOL = Path(__file__).parents[2] / "tools" / "required_words.py"
-required_words: Callable[[str, int], tuple[str, ...]] = runpy.run_path(str(TOOL))["required_words"]
-
-
-def masked_by_all(text: str) -> str:
-    """Mask with every pattern, whatever the text."""
-    for kind, pattern, flags, _ in ALL:
-        text = re.sub(f"(?:{pattern})(?:(?<={TOKEN}){TOKEN}*)?", f"[masked: {kind}]", text, flags=flags | re.ASCII)
-    for shown, pattern, flags, _ in BY_NAME:
-        text = re.sub(pattern, shown, text, flags=flags)
-    return text
-
-
-def texts() -> st.SearchStrategy[str]:
-    """Draw texts with secrets of several kinds, complete and broken, beside words that rules look for."""
-    parts: list[st.SearchStrategy[str]] = [
-        st.text(max_size=20),
-        st.sampled_from([word for _, _, _, words in ALL for word in words]),
-        st.sampled_from(
-            [
-                "pa\u017f\u017fword: hunter22",
-                "PR\u0130VATEKEY=abcdefgh",
-                "CL\u0131ENT_KEY: abcdefgh",
-                "api\u212aey=abcdefgh",
-            ]
-        ),
-        *[st.from_regex(re.compile(pattern, flags | re.ASCII)) for _, pattern, flags, _ in ALL],
-        *[st.from_regex(re.compile(pattern, flags)) for _, pattern, flags, _ in BY_NAME],
-    ]
-    return st.lists(st.one_of(parts), max_size=4).map(" ".join)
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = [(rule[0], marker, *rule[2:]) for rule in TOKENS for marker in rule[1]]
+SAMPLES = make_samples()
+SEEDS = (SEED, 1, 60)  # what is found of each kind must not hang on one secret's letters
+KB = 1024
+LEAST_KINDS = 100  # of the corpus that the other detector finds: 155 when this was written
 
 
-@pytest.mark.long
-@given(texts())
-@settings(max_examples=pick(60, 300), deadline=None)
-def test_skipping_patterns_masks_the_same_as_all_patterns(text: str) -> None:
-    assert mask_secrets(text) == masked_by_all(text)
+# Which kinds are found
 
 
-@pytest.mark.parametrize(("kind", "pattern", "flags", "words"), ALL)
-def test_every_match_of_a_rule_has_one_of_its_words(
-    kind: str, pattern: str, flags: int, words: tuple[str, ...]
+@pytest.mark.parametrize("seed", SEEDS)
+def test_of_all_kinds_94_in_100_are_found_and_each_that_0_1_masked(seed: int) -> None:
+    found = {kind: len(settings) >= ENOUGH for kind, settings in found_settings(make_samples(seed)).items()}
+    assert [kind for kind in FOUND_BY_0_1 if not found[kind]] == []
+    assert sum(found.values()) >= 0.94 * len(found)
+
+
+def test_the_figures_of_the_threats_are_those_that_are_measured() -> None:
+    found = {kind for kind, settings in found_settings(SAMPLES).items() if len(settings) >= ENOUGH}
+    text = " ".join((ROOT / "docs/internals/THREATS.md").read_text(encoding="utf-8").split())
+    figures = (
+        f"{len(found)} of {len(MISSED_BY_0_1) + len(FOUND_BY_0_1)} kinds",
+        f"{len(found & set(MISSED_BY_0_1))} of the {len(MISSED_BY_0_1)}",
+        f"all {len(FOUND_BY_0_1)}",
+    )
+    assert [figure for figure in figures if figure not in text] == []
+
+
+@pytest.mark.parametrize(("kind", "marker", "alphabet", "least", "most"), [(*row, 0)[:5] for row in ROWS])
+def test_every_row_of_the_table_finds_its_tokens(kind: str, marker: str, alphabet: str, least: int, most: int) -> None:
+    chance = random.Random(f"{SEED} {marker}")
+    run = "".join(chance.choices(alphabet.replace("\n", "").strip(".-/=+,~:!@"), k=least))
+    run = run[:-2] + ("1a" if not set("1a") - set(alphabet) else run[-2:])
+    assert mask_tokens(f"it was {marker}{run}, then") == f"it was [masked: {kind}], then"
+    assert mask_tokens(f"it was {marker}{run[: least // 2]}, then") == f"it was {marker}{run[: least // 2]}, then"
+    if most == least:
+        assert mask_tokens(f"it was {marker}{run}{run}, then") == f"it was {marker}{run}{run}, then"
+    assert alphabet is BODY or not most or most >= least
+
+
+@pytest.mark.parametrize(("kind", "before", "least", "most", "marker", "after", "rest"), MIDDLES)
+def test_every_token_that_is_known_by_its_middle_is_found(
+    kind: str, before: str, least: int, most: int, marker: str, after: str, rest: int
 ) -> None:
-    @given(st.from_regex(re.compile(pattern, flags | re.ASCII)))
-    @settings(max_examples=20, deadline=None)
-    def check(text: str) -> None:
-        assert any(word in (text.lower() if flags & re.IGNORECASE else text) for word in words)
-        assert mask_secrets(text) != text
-
-    assert words, kind
-    check()
+    chance = random.Random(f"{SEED} {marker}")
+    first = "".join(chance.choices(before.strip(".-/+~_"), k=least - 2)) + ("1a" if "a" in before else "12")
+    last = "".join(chance.choices(after.strip(".-/+=~_") or "x", k=rest))
+    assert mask_tokens(f"it was {first}{marker}{last}, then") == f"it was [masked: {kind}], then"
+    assert least <= most
 
 
-@pytest.mark.parametrize(("shown", "pattern", "flags", "words"), BY_NAME)
-def test_every_value_that_is_called_a_secret_has_one_of_the_words(
-    shown: str, pattern: str, flags: int, words: tuple[str, ...]
-) -> None:
-    @given(st.from_regex(re.compile(pattern, flags)))
-    @settings(max_examples=50, deadline=None)
-    def check(text: str) -> None:
-        looked_at = text.translate(LIKE_ASCII)
-        assert any(word in (looked_at.lower() if flags & re.IGNORECASE else looked_at) for word in words)
+def test_what_another_detector_finds_is_found() -> None:
+    missed: list[tuple[str, str]] = []
+    kinds: set[str] = set()
+    with default_settings():
+        for sample in SAMPLES:
+            shown = mask_text(sample.text)
+            for line in sample.text.splitlines():
+                values = {found.secret_value or "" for found in scan_line(line)}
+                kinds |= {sample.kind for value in values if value and is_secret(value, sample.secrets, sample.text)}
+                missed += [
+                    (sample.kind, value) for value in values if value and is_secret(value, sample.secrets, shown)
+                ]
+    assert missed == []
+    assert len(kinds) > LEAST_KINDS  # else it has looked at nothing
 
-    assert shown.endswith(("[masked]", r"[masked]\2"))
-    check()
+
+def is_secret(value: str, secrets: list[str], shown: str) -> bool:
+    """Return whether a value is one of the secrets, or of their pieces, and still shown."""
+    return value in shown and any(
+        secret in value or (value in secret and len(value) * 2 > len(secret)) for secret in secrets
+    )
 
 
 @pytest.mark.parametrize(
-    ("pattern", "flags", "words"),
+    "form",
     [
-        ("abc[0-9]+", 0, ("abc",)),
-        ("(?:one|three)x?", 0, ("one", "three")),
-        ("A[BC]D", 0, ("ABD", "ACD")),
-        ("Key", re.IGNORECASE, ("key",)),
-        ("(?:|one)[a-z]+", 0, ()),
-        ("(?:one)?two{0,3}", 0, ("tw",)),
-        ("(?!no)x|y+", 0, ("x", "y")),
-        (r"(?<=before)\w+", 0, ()),
-        ("(?i:key)s", 0, ("s",)),
+        "jdbc:oracle:thin:app/«{b62:14}»@//db:1521/APP",
+        "sqlplus -S app/«{b62:14}»@db:1521/APP",
+        "app password «{let:4} {let:4} {let:4} {let:4}»",
+        "SMTP_PASSWORD=«{let:4} {let:4} {let:4} {let:4}»",
+        "circle ci token for the api v2 is «{hex:40}», put it away",
+        "curl -u AC{hex:32}:«{hex:32}» https://api.twilio.com/",
+        "la contraseña de la base de datos de pruebas es «{typed}#»",
+        "le mot de passe de la base de données est «{typed}#»",
+        "log in as root with «correct-maple-lantern-{num:2}»",
+        "floating licence key: «{up:5}-{up:5}-{up:5}-{up:5}-{up:5}»",
+        "recovery codes for the bot:\n«a{num:4}-b{num:4}»\n«c{num:4}-d{num:4}»\n«e{num:4}-f{num:4}»",
+        '"recovery_codes": ["«a{num:4}-b{num:4}»", "«c{num:4}-d{num:4}»"]',
+        "WPA2 key «Kaffee{num:4}bohne»",
+        "WLAN-Schlüssel: «Kaffee{num:4}bohne»",
+        "Teams bot password «8Q~x{num:4}z»",
+        "| Host | User | PASSWORD |\n|---|---|---|\n| db1 | bob | «{typed}» |\n| db2 | eve | «kiwi-{num:2}-melone» |",
+        "| Entorno | Contraseña | Nota |\n|:--|--:|---|\n| a | «{let:9}» | ok |",
+        "user,password,role\nbob,«{typed}»,admin\neve,«tulpe{num:3}»,user",
+        "+------+----------+\n| user | passwd   |\n+------+----------+\n| bob  | «{typed}» |\n+------+----------+",
+        "HOST  USER  PASSWORD\ndb1  bob  «{typed}x»",
+        "mytool login --user bob --password «{let:4}-{let:4}-{let:4}-{let:4}»",
+        "mytool --passwd «{let:8}» sync",
+        "psqlx -u bob -p «{typed}» -h db",
+        'Client("AC{hex:32}", "«{hex:32}»")',
+        "AKIA{b32:16} / «{b64:40}»",
+        "[smtp.acme.io]:587 bot@acme.io:«{typed}%x»",
+        "SecretID:       «{uuid}»",
+        "secret_id             «{uuid}»",
+        "github-recovery-codes.txt of the bot:\n\n«{hex:5}-{hex:5}»\n«{hex:5}-{hex:5}»\n«{hex:5}-{hex:5}»",
+        "Wiederherstellungscodes:\n- «a{low:8}1»\n- «b{low:8}2»",
+        "códigos de recuperación: «{num:8}», «{num:8}», «{num:8}»",
+        "Lizenzschlüssel «A{up:4}-{up:4}7-{up:5}-{up:5}-{up:5}»",
+        "activated with «A{up:4}-{up:4}7-{up:5}-{up:5}-{up:5}»",
+        "Password reset for bob.\nNew value: «a{b62:18}7»",
+        "el PIN de la tarjeta es «{num:4}»",
+        "curl -b 'sid=«{low:18}»' https://host",
+        "Set-Cookie: session=«{let:24}»; HttpOnly",
+        'Authorization: Digest username="bob", nonce="1a2b", response="«{hex:32}»"',
+        "net use Z: \\\\nas\\share «Kiwi{num:4}» /user:bob",
+        'expect "Password:"\nsend "«{typed}»\\r"',
+        "rclone obscure «Kiwi{num:4}!»",
+        "TOTP secret «{b32:14}27»",
+        "tool --db-password «{let:10}»",
+        'password for root is "«{let:10}»"',
+        "<tr><td>Password</td><td>«{typed}»</td></tr>",
+        "| user | backup code |\n|---|---|\n| bob | «{num:8}» |",
+        "usuario: admin / contraseña: «{let:9}»\n",
+        "$ openssl rand -hex 32\n«{hex:64}»",
+        "printf '«{typed}' | docker login --password-stdin",
+        "kubectl create secret generic db --from-literal=api=«a{b62:18}7»",
+        "createUser bob SHA «{typed}» AES «{typed}x»",
+        'bob : EAP "«{typed}»"',
+        "Please use the following password:\n\n«{hex:32}»",
+        "I made an app password for scans@acme.io, because of 2-step: «{let:4} {let:4} {let:4} {let:4}» (no spaces)",
+        "the upload token from the settings page — `«{uuid}»` — is the secret CODECOV",
     ],
 )
-def test_the_words_of_a_pattern_are_in_each_of_its_matches(pattern: str, flags: int, words: tuple[Any, ...]) -> None:
-    assert required_words(pattern, flags) == words
+def test_what_was_once_not_found_is_masked(form: str) -> None:
+    said = fill(form, random.Random(f"{SEED} {form}"))
+    around = "We saw this:\n{}\nThen the tests ran." if "\n" in form else "We saw {} there."
+    shown = mask_text(around.format(re.sub("[«»]", "", said)))
+    assert [secret for secret in re.findall("«(.*?)»", said) if secret in shown] == []
+
+
+# What is not masked
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_false_alarms_in_this_repository_are_less_than_one_in_20_kb(area: str) -> None:
+    size, alarms = false_alarms(area)
+    assert size > 100 * KB
+    assert len(alarms) * 20 * KB < size, alarms
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "token: rotate",
+        "build/password-reset",
+        "key=value",
+        "git -C /tmp/password log",
+        "https://host:8080/a@b?page=2&key=name",
+        "sk-this-is-the-name-of-a-branch-that-is-long",
+        "ghp_ and glpat- begin tokens",
+    ],
+)
+def test_what_a_field_names_stays(said: str) -> None:
+    assert mask_tokens(said) == said
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "OrderServiceIntegrationTest.shouldReturn404WhenOrderDoesNotExist",
+        "s.getConnectionPoolManager()",
+        "release-v1.0-linux-x86_64-unknown-linux-musl-static-build2",
+        "md-grid-layout-column-12x",
+        "https://github.com/acme/pypi-attestations-and-more-for-python-3-12",
+        "pod/auth-service-4e92e3bc08-x6k3p",
+        "detect-secrets@16.28.21",
+        '"stripe-x": "^7.0.21-beta.9"',
+        '"license": "BSD-3-Clause"',
+        "License: LGPL-2.1+",
+        "Signature Algorithm: sha1WithRSAEncryption",
+        "crypto/keys as well as cannotUseCache",
+        "the username ([#2375](https://www.github.com/nodejs/node-gyp/issues/2375))",
+        "[the channel](https://acme.slack.com/archives/C019Y2T6STH)",
+        "xmlSecOpenSSLAppDefaultKeysMngrInit",
+        "_ZN4node16NodeMainInstance3RunEv",
+        "credentials: 'same-origin'",
+        "apiKey: process.env.API_KEY_V2",
+        '"token": "ACTION_V2"',
+        "aws: m5.2xlarge",
+        "MemDeallocPolicy MDP = MemDeallocPolicy::Standard",
+        "tests/auth/test_login.py::TestPasswordReset::test_token_is_rejected[user-None-403]",
+        "postgres://user:password@localhost:5432/db",
+        "jdbc:oracle:thin:user/<password>@host:1521/x",
+        "DB_PASSWORD=changeme",
+        "arn:aws:iam::123456789012:role/ledger-deploy-eu-central-1",
+        r"`(?i)(password|secret|token)\s*[:=]\s*\S+`",
+        "secretName: wildcard-acme-io-tls2",
+        "existingSecret: postgres-credentials-v2",
+        "the token check of commit 31e4452415df60f290d94d7efecc22a4e5d4697e",
+    ],
+)
+def test_what_people_write_stays(said: str) -> None:
+    assert mask_text(f"We looked at {said} again.") == f"We looked at {said} again."
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '"integrity": "sha512-{b64:86}==",',
+        "integrity sha1-{b64:27}=",
+        "github.com/acme/auth v1.2.3 h1:{b64:43}=",
+        'password_generator.whl", hash = "sha256:{hex:64}"',
+        "ED25519 key fingerprint is SHA256:{b64:43}.",
+        "-----BEGIN PUBLIC KEY-----\nMIIB{b64:60}\n{b64:64}\n{b64:20}==\n-----END PUBLIC KEY-----",
+        "-----BEGIN CERTIFICATE-----\\nMIID{b64:60}\\n{b64:64}\\n-----END CERTIFICATE-----",
+        "SHA256:{b64:43} ada@host (ED25519)",
+        'aws-sign@1.2.3: checksum = "{hex:64}"',
+        "auth: rotate the token in {hex:40}, key {hex:7}",
+        "the session {uuid} of the login job {uuid}",
+    ],
+)
+def test_what_lock_files_and_logs_have_stays(line: str) -> None:
+    chance = random.Random(f"{SEED} {line}")
+    said = "\n".join(fill(line, chance) for _ in range(50))
+    assert mask_text(said) == said
+
+
+# Hostile texts
+
+PIECES = [
+    *(
+        "a",
+        "//",
+        "eyJ",
+        "sk-",
+        "secret",
+        "-----BEGIN ",
+        " ",
+        "xoxb-1-",
+        "\n",
+        "key ",
+        "key 1 ",
+        "password ",
+        "password=",
+    ),
+    *(
+        "password 1aA! ",
+        "pass:",
+        "token token ",
+        "://",
+        "http://a:b@",
+        "a.",
+        "MII",
+        "PRIVATE KEY ",
+        "-----END PRIVATE KEY-----",
+    ),
+    *(
+        "-----BEGIN PRIVATE KEY----- ",
+        "////:_authToken=",
+        "key      ",
+        "mysql -",
+        "sshpass -p ",
+        "echo a | ",
+        "base64 -d ",
+    ),
+    *(
+        "card 4111",
+        "pin 1 ",
+        "seed abandon ",
+        "abandon ",
+        "a:1:b:c:d ",
+        "=",
+        "&a=b",
+        "://?key=a1b2c3&",
+        "pw a1 ",
+        "x,password\n",
+        "password,a\n",
+        "| password |\n",
+        "[masked",
+        "\\n",
+    ),
+    *(
+        'password "',
+        "password: '",
+        "password(",
+        "curl -u ",
+        "a1Q~",
+        "-us1",
+        ":AA",
+        "log in as ",
+        "is the password ",
+        "密码是",
+    ),
+    *(
+        "\u200b",
+        "İ",
+        "a" * 64 + "\n",
+        "aA1",
+        "a" * 24 + ".",
+        "A1b2" * 6 + ".",
+        "passphrase: a ",
+        "7z -p",
+        "key" + " " * 50,
+    ),
+]
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_the_time_grows_with_the_text_alone(piece: str) -> None:
+    """Four times as much takes about four times as long; were it quadratic, sixteen times. (W11)"""
+    small, large = (piece * (size // len(piece)) for size in (16 * KB, 64 * KB))
+    assert min(ratio(small, large) for _ in range(3)) < 8
+
+
+def ratio(small: str, large: str) -> float:
+    """Return how many times as long the large text takes; what takes no time is not compared."""
+    first, second = cpu_time(small), cpu_time(large)
+    return second / max(first, 0.002)
+
+
+def cpu_time(text: str) -> float:
+    start = time.process_time()
+    mask_text(text)
+    return time.process_time() - start
+
+
+def test_64_kb_of_hostile_text_take_less_than_three_hooks(tmp_path: Path) -> None:
+    mask_text("password=a1!b2c3")  # what is compiled once
+    project = Project.made(tmp_path / "project")
+    packet(project, STARTUP, ME)
+    hooks = []
+    for number in range(3):
+        project.deliver(PRE, client=ME, fields={"prompt_id": str(number)})
+        start = resource.getrusage(resource.RUSAGE_CHILDREN)
+        project.deliver(POST, client=ME, fields={"prompt_id": str(number), "compact_summary": "We chose flock."})
+        end = resource.getrusage(resource.RUSAGE_CHILDREN)
+        hooks.append(end.ru_utime - start.ru_utime + end.ru_stime - start.ru_stime)
+    texts = {piece: piece * (64 * KB // len(piece.encode())) for piece in PIECES}
+    slowest = max((min(cpu_time(text) for _ in range(3)), piece) for piece, text in texts.items())
+    assert slowest[0] < 3 * min(hooks), (hooks, slowest)
+
+
+def test_where_a_text_has_more_names_than_anybody_writes_the_rest_is_masked() -> None:
+    """So its time is bounded, and nothing that a name leads is left."""
+    text = "".join([f"DB_{number}_PASSWORD=kr4!{number}\n" for number in range(MAX_NAMES + 100)])
+    masked = mask_text(text)
+    assert f"DB_{MAX_NAMES - 1}_PASSWORD=[masked]" in masked
+    assert masked.endswith(" [masked: the rest]")
+    assert "kr4!" not in masked
+    assert mask_text(masked) == masked
+
+
+def test_a_text_without_a_marker_compiles_nothing() -> None:
+    program = (
+        "import sys; from faber_ledger.recording.masking import mask_text; from faber_ledger.recording.tokens import"
+        " mask_tokens; loaded = 're' in sys.modules; mask_text('We chose flock, and every test is green.');"
+        " mask_tokens('https://u:p' + '@host/x'); print(loaded or 're' not in sys.modules)"
+    )
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'src')!r}); {program}"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n"
+
+
+# Properties: hypothesis prints what failed, and how to repeat it
+
+
+def texts() -> st.SearchStrategy[str]:
+    """Draw texts of secrets, whole and broken, of what leads them, and of other words."""
+    pieces = [
+        st.sampled_from([sample.text for sample in SAMPLES]),
+        st.sampled_from([sample.secrets[0] for sample in SAMPLES]),
+        st.builds(lambda sample, cut: sample.text[:cut], st.sampled_from(SAMPLES), st.integers(0, 60)),
+        st.sampled_from(PIECES),
+        st.text(max_size=12),
+        st.sampled_from([" ", "\n", "=", ": ", '"', "'", "|", "[masked]", "[masked: Key]", "\\n", ", "]),
+    ]
+    return st.lists(st.one_of(pieces), max_size=8).map("".join)
+
+
+@given(texts())
+def test_masking_twice_is_masking_once(text: str) -> None:
+    once = mask_text(text)
+    assert mask_text(once) == once
+    fields = mask_tokens(text)
+    assert mask_tokens(fields) == fields
+
+
+@given(texts())
+@example("pw=ab1x")
+@example("pin: 4711")
+@example("a://b:c@d.e f")
+@example("passphrase: a1b2")
+def test_masking_lengthens_no_text_beyond_its_double(text: str) -> None:
+    assert len(mask_text(text)) <= 2 * len(text)
+    assert len(mask_tokens(text)) <= 2 * len(text)
+
+
+KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEabc/+\n" * 3_000 + "-----END RSA PRIVATE KEY----- "
+
+
+@pytest.mark.parametrize("is_at_end", [False, True])
+@pytest.mark.parametrize(("cut", "length", "before"), [(3_000, 9_000, ""), (32_768, 80_000, KEY)])
+def test_no_half_of_a_secret_is_left_at_a_cut(cut: int, length: int, before: str, *, is_at_end: bool) -> None:
+    """What is before makes room: else what is around the further cut would not be kept."""
+    secret = "ghp_" + draw("b62", 36, random.Random(SEED))
+    for shift in range(-50, 12, 1 if not before else 4):
+        first = ("word " * cut)[: cut + shift - len(before)]
+        rest = ("tail " * length)[: length - cut]
+        text = f"{rest} {secret} {first[::-1]}{before}" if is_at_end else f"{before}{first} {secret} {rest}"
+        shown = clean_summary(text)
+        assert len(shown) <= MAX_LENGTH
+        assert secret[:9] not in shown
+        assert secret[-5:] not in shown
+
+
+def test_the_corpus_is_the_same_from_the_same_seed() -> None:
+    assert make_samples(SEED) == SAMPLES
+    assert make_samples(SEED + 1) != SAMPLES
+    assert draw("hex", 8, random.Random(1)) == draw("hex", 8, random.Random(1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -25,11 +26,14 @@ from faber_ledger.files import folders
 from faber_ledger.files.folders import TrackedFolder
 from faber_ledger.hooks import hook as hooks
 from faber_ledger.hooks.hook import Hook
+from faber_ledger.hooks.watch import Watch
 from faber_ledger.recording import incoming, recording, spool
 from faber_ledger.recording.call import Call
 from faber_ledger.recording.spooled import VARIABLES
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.run import find_run
+from faber_ledger.runs.clone import spool_path
+from faber_ledger.runs.private_files import make_kept_folder
+from faber_ledger.runs.run import Run, find_run
 
 START, PRE, POST, END = (
     "SessionStart.startup.print",
@@ -188,8 +192,8 @@ def test_a_file_that_is_not_a_delivery_is_moved_aside_and_holds_up_nothing(proje
 
 def test_links_and_folders_in_a_repositorys_spool_are_moved_aside(project: Project, tmp_path: Path) -> None:
     shutil.rmtree(project.root / ".git")
-    folder = project.run / "spool"
-    folder.mkdir()
+    folder = Path(spool_path(Run(str(project.root), project.run_id, str(project.run))))
+    folder.mkdir(parents=True)
     (tmp_path / "theirs").write_text("theirs")
     (folder / "00000000000000000-link.json").symlink_to(tmp_path / "theirs")
     (folder / "00000000000000001-folder.json").mkdir()
@@ -222,7 +226,8 @@ FORGED: dict[str, dict[str, Any]] = {
     "progress": {"progress": {"phase": "build", "step": None, "phases_completed": [{}]}},
     "a status": {"status": 7},
     "a writer": {"writer": "me"},
-    "a digest": {"digest": ""},
+    "a digest": {"digest": "0" * 63},
+    "no digest, from a version that always had one": {"spool": 1, "digest": ""},
     "no session": {"session_id": ""},
     "one member more": {"more": 1},
     "a load of no client": {"loads": [{"event": {"type": "artifact_loaded"}, "client": None}]},
@@ -260,7 +265,7 @@ def test_a_repositorys_spool_redacts_nothing_and_does_no_more_than_a_hook(projec
     }
     redacted |= {"supersedes": [], "reason": None}
     for load in ({"event": redacted, "client": None}, {"id": values["id"], **values["loads"][0]}):
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({**values, "loads": [load]}))
         assert "was moved to" in project.deliver(END).errors
     assert project.of_type("note_recorded")[0]["text"] == "keep this"
@@ -285,9 +290,11 @@ def test_a_spool_of_very_many_files_is_recorded_in_several_transactions(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.rmtree(project.root / ".git")
-    (project.run / "spool").mkdir()
+    run = Run(str(project.root), project.run_id, str(project.run))
+    folder = Path(spool_path(run))
+    make_kept_folder(run, str(folder))
     for number in range(5):
-        (project.run / "spool" / f"{number}.json").touch()
+        (folder / f"{number}.json").touch()
     monkeypatch.setattr(spool, "MAX_FILES", 3)
     for left in (2, 0):
         deliver(project, monkeypatch, "SessionStart", at=1_800_000_000.0 + left)
@@ -302,10 +309,17 @@ def test_a_waiting_delivery_is_readable_by_its_owner_only_and_outside_the_work_t
     assert json.loads(json.loads(path.read_text())["delivery"])["source"] == "startup"
 
 
-def test_without_git_a_delivery_waits_beside_the_ledger(project: Project) -> None:
+def test_without_git_a_delivery_waits_in_the_users_folder_for_state(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     shutil.rmtree(project.root / ".git")
     (path,) = spooled(project, START)
-    assert path.parent == project.run / "spool"
+    key = hashlib.sha256(bytes(project.root.resolve())).hexdigest()
+    state = tmp_path / "state" / "faber-ledger"
+    assert path.parent == state / key / "spool" / project.run_id
+    assert {one.stat().st_mode & 0o777 for one in (state, *path.parents[:3])} == {0o700}
+    assert not (project.run / "spool").exists()
     project.deliver(END)
     assert not path.parent.exists()
     assert project.types == ["run_adopted", "session_started", "session_ended"]
@@ -370,7 +384,7 @@ def deliver(project: Project, monkeypatch: pytest.MonkeyPatch, hook: str, *, at:
     content = json.dumps({"session_id": "one", "hook_event_name": hook, "source": "startup"}).encode()
     run = find_run(str(project.root), project.run_id)
     answer = Hook(
-        Call(hook, content, {}), run, active_run(run.root), at, lambda output: None, TrackedFolder(run.root)
+        Call(hook, content, {}), run, active_run(run.root), at, lambda output: None, TrackedFolder(run.root), Watch()
     ).answer()
     return answer.context if answer is not None else None
 
@@ -498,7 +512,10 @@ def test_the_spool_returns_what_was_put_into_it(project: Project, monkeypatch: p
 def test_every_spooled_call_can_be_read_again(
     content: bytes, variables: dict[str, str], phases: int, hook: str
 ) -> None:
-    with tempfile.TemporaryDirectory() as root, mock.patch.dict(os.environ, variables):
+    with (
+        tempfile.TemporaryDirectory() as root,
+        mock.patch.dict(os.environ, {**variables, "XDG_STATE_HOME": os.path.join(root, "state")}),
+    ):
         os.makedirs(os.path.join(root, ".fractary/runs/one"))
         run = find_run(root, "one")
         one = incoming.IncomingCall(Call(hook, content, os.environ), run, 1.5, lambda output: None)

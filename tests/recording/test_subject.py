@@ -446,7 +446,7 @@ def test_a_client_that_left_the_worktree_is_still_recorded_there(project: Projec
 
 def test_a_start_says_why_an_active_file_is_not_used(project: Project) -> None:
     name(project, "gone")
-    project.deliver(START)
+    assert project.deliver(START, client="another").message
     said = project.deliver(START).message or ""
     assert said.startswith(f"faber-ledger: {OURS} names gone, which is not here - ")
     assert "`faber-ledger run resume RUN`" in said

@@ -14,7 +14,7 @@ from support.summaries import COMPACT, HEAD, ME, OTHER, POST, PRE, RESUME, START
 
 from faber_ledger.context.notes import summary_for
 from faber_ledger.ledger.log import Log
-from faber_ledger.recording.masking import MAX_LENGTH, clean_summary, mask_secrets
+from faber_ledger.recording.masking import MAX_LENGTH, clean_summary, mask_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,7 +131,7 @@ def test_a_log_from_elsewhere_may_hold_anything_in_place_of_a_summary(project: P
 @pytest.mark.parametrize("secret", SECRETS)
 @pytest.mark.parametrize("around", ["{}", "key={} and more", "`{}`,", "https://host/?t={}&x=1", "({})"])
 def test_all_of_a_secret_is_masked(secret: str, around: str) -> None:
-    shown = mask_secrets(around.format(secret))
+    shown = mask_text(around.format(secret))
     assert secret[8:] not in shown
     assert secret[-6:] not in shown
     assert "[masked" in shown
@@ -157,21 +157,21 @@ def test_all_of_a_secret_is_masked(secret: str, around: str) -> None:
     ],
 )
 def test_what_is_called_a_secret_is_masked(text: str) -> None:
-    shown = mask_secrets(text)
+    shown = mask_text(text)
     assert "[masked" in shown
     assert not re.search("hunter2|0123456789|correct", shown)
 
 
 def test_plain_words_paths_and_commits_are_not_masked() -> None:
     text = "In `ledger/log.py` at 94550d5f0e1c2b3a we chose BEGIN IMMEDIATE; see SPEC-00027. Token budgets hold."
-    assert mask_secrets(text) == text
+    assert mask_text(text) == text
 
 
 def test_commands_and_addresses_without_credentials_are_not_masked() -> None:
     text = (
         "`docker run -u 1000:1000 x`, `sort -u a.txt`, `git push -u origin main`, https://host:8080/a@b, npm_config_x"
     )
-    assert mask_secrets(text) == text
+    assert mask_text(text) == text
 
 
 def test_a_private_key_is_masked_to_its_end_even_if_that_was_cut_off() -> None:
@@ -318,7 +318,7 @@ def test_a_key_that_begins_before_the_part_that_is_read_is_masked() -> None:
     ],
 )
 def test_secrets_are_masked_in_the_forms_that_people_write(said: str, kept: str) -> None:
-    assert mask_secrets(said) == kept
+    assert mask_text(said) == kept
 
 
 @pytest.mark.parametrize(
@@ -333,4 +333,4 @@ def test_secrets_are_masked_in_the_forms_that_people_write(said: str, kept: str)
     ],
 )
 def test_code_and_prose_are_not_masked(said: str) -> None:
-    assert mask_secrets(said) == said
+    assert mask_text(said) == said

@@ -192,7 +192,7 @@ def test_a_session_that_a_load_opens_has_nothing_in_context_and_skips_nothing(pr
         done = project.faber("session-load", *dry)
         assert done.returncode == 0
         assert "Skipping" not in done.stdout
-    assert "## workflow-state" in done.stdout
+    assert "\nworkflow-state (required): whole, " in done.stdout
     assert project.history[1]["artifacts_loaded"] == ["workflow-state", "orchestration-protocol"]
     assert "Skipping workflow-state" in project.faber("session-load").stdout
     project.assert_projected()

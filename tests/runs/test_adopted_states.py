@@ -65,6 +65,15 @@ def untouched(before: dict[str, Any], after: dict[str, Any]) -> None:
 # SPEC's example: its open session is not in the history, which has one entry where the total says two
 
 
+def test_status_counts_the_open_session_that_the_history_lacks(tmp_path: Path) -> None:
+    project = spec_project(tmp_path)
+    assert f"Session: {OPEN}, open since an unknown time on an unknown machine (2 in all)\n" in (
+        project.faber("status").stdout
+    )
+    project.faber("session-save")
+    assert "Session: none open (2 in all)" in project.faber("status").stdout
+
+
 @pytest.mark.parametrize("way", ENDINGS)
 def test_the_open_session_of_the_example_enters_the_history_when_it_ends(tmp_path: Path, way: str) -> None:
     project = spec_project(tmp_path)

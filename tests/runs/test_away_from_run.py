@@ -146,7 +146,8 @@ def test_a_session_is_recorded_and_gets_its_packet_while_its_run_is_away(tmp_pat
     printed = json.loads(answer.output)
     packet = printed["hookSpecificOutput"]["additionalContext"]
     assert packet.startswith(f"# FABER run {RUN}\n"), packet
-    assert "does not have the files of" in packet.splitlines()[-1]
+    assert "does not have the files of" in packet.splitlines()[-3]
+    assert packet.endswith("\n===== end of the FABER context\n")
     assert "does not have the files of" in printed["systemMessage"]
     assert project.faber("note", "add", "while it was away", "--run-id", RUN).returncode == 0
     project.deliver(END, client="one", pid="1")

@@ -14,36 +14,15 @@ from typing import Any
 
 import pytest
 from support.command import COMMAND, run_command
+from support.journals import PAGE, journal, pages_of, texts
 from support.project import RUN, Project, usual_state
 
 from faber_ledger.ledger.log import Log
+from faber_ledger.runs.ledger_notes import ledger_stem, note_writing
 
 START, END, COMPACT = "SessionStart.startup.print", "SessionEnd.other.print", "PreCompact.auto.print"
-MAGIC = bytes.fromhex(
-    "d9d505f920a163d7"
-)  # each header of a journal begins with it, and a super-journal's name ends with it
-PAGE = 4096
 JOURNAL = f".fractary/runs/{RUN}/ledger.db-journal"
 Done = subprocess.CompletedProcess
-
-
-def journal(pages: int, *, names: str = "", content: bytes = b"") -> bytes:
-    """Make a journal for a database of so many pages: it plays `content`, and names a super-journal."""
-    count, nonce, sector = len(content) // PAGE, 7, 512
-    numbers = (count, nonce, pages, sector, PAGE)
-    made = (MAGIC + b"".join([number.to_bytes(4, "big") for number in numbers])).ljust(sector, b"\0")
-    for number in range(count):
-        page = content[number * PAGE : (number + 1) * PAGE]
-        check = nonce + sum(page[PAGE - 200 : 0 : -200])
-        made += (number + 1).to_bytes(4, "big") + page + check.to_bytes(4, "big")
-    if names:
-        name = names.encode()
-        made += name + len(name).to_bytes(4, "big") + sum(name).to_bytes(4, "big") + MAGIC
-    return made
-
-
-def pages_of(ledger: Path) -> int:
-    return ledger.stat().st_size // PAGE
 
 
 def commit(project: Project, *files: str) -> None:
@@ -131,12 +110,6 @@ def shown(project: Project) -> list[str]:
     done = project.faber("export")
     assert done.returncode == 0, done.stderr
     return [json.loads(line)["id"] for line in done.stdout.splitlines()]
-
-
-def texts(project: Project) -> str:
-    done = project.faber("log")
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -277,11 +250,22 @@ def test_a_journal_that_git_tracks_is_not_played(
         assert (victim.root / f"{JOURNAL}.malformed.backup").exists()
 
 
-def test_the_same_journal_is_played_if_git_does_not_track_it(origin: Project, older: bytes) -> None:
+def test_the_same_journal_is_played_if_git_does_not_track_it_and_a_writer_was_at_work(
+    origin: Project, older: bytes
+) -> None:
     """So the only reason to refuse a tracked one is that git tracks it."""
     clone = cloned(origin)
     (clone.root / JOURNAL).write_bytes(journal(len(older) // PAGE, content=older))
+    assert "the newest note" in texts(clone)
+    note_writer(clone)
     assert "the newest note" not in texts(clone)
+
+
+def note_writer(project: Project) -> None:
+    """Make the private note of a writer of this clone that was killed."""
+    path = str(project.ledger_path)
+    note_writing(path)
+    assert (ledger_stem(path) or "").startswith(str(project.root.parent))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
@@ -315,6 +299,8 @@ def test_root_plays_the_journal_that_its_own_killed_command_left_in_a_users_fold
     """
     victim = without_git(origin)
     (victim.root / JOURNAL).write_bytes(journal(len(older) // PAGE, content=older))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    note_writer(victim)
     if os.geteuid() == 0:
         for path in (victim.ledger_path, victim.root / JOURNAL):
             os.chown(path, 4711, -1)
@@ -332,6 +318,9 @@ def test_any_other_user_does_not_play_the_journal_of_the_ledgers_owner(
     victim = without_git(origin)
     (victim.root / JOURNAL).write_bytes(journal(len(older) // PAGE, content=older))
     run_as(os.geteuid() + 1, tmp_path, monkeypatch)
+    config = Path(victim.environment()["HOME"], ".gitconfig")
+    config.parent.mkdir(exist_ok=True)
+    config.write_text("[safe]\n\tdirectory = *\n")  # else nothing of the project is used
     assert "belongs to another user" in victim.faber("verify").stdout
     assert "the newest note" in texts(victim)
 
@@ -481,7 +470,7 @@ def counting(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[[], 
     program.write_text(f'#!/bin/sh\necho "$@" >> "{asked}"\nexec "{real}" "$@"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
-    return lambda: asked.read_text().count(" ls-files ")
+    return lambda: asked.read_text().count(" --no-literal-pathspecs ls-files ")  # `is_tracked`; digests ask otherwise
 
 
 @pytest.mark.parametrize("brought", [True, False])
@@ -493,7 +482,7 @@ def test_git_is_asked_once_and_only_where_something_is_there(
         commit(origin, RECOVERED)
     victim = cloned(origin)
     asked = counting(victim, monkeypatch)
-    for number, recorded in enumerate((START, COMPACT, END), 2):  # the first also reads which branch is the run's own
+    for number, recorded in enumerate((START, COMPACT, END), 1):
         victim.deliver(recorded)
         assert asked() == (number if brought else 0)
 
@@ -603,6 +592,7 @@ def test_a_journal_of_many_gigabytes_is_not_copied(origin: Project) -> None:
         bytes.fromhex("d9d505f920a163d7") + b"".join([n.to_bytes(4, "big") for n in (1, 0, 1, 512, 4096)])
     )
     os.truncate(journal, 5 << 30)  # it takes no room on the disk
+    note_writer(clone)
     done = clone.faber("log")
     assert (done.returncode, done.stdout) == (1, "")
     assert "ledger.db-journal is too large to be copied" in done.stderr

@@ -260,7 +260,7 @@ shared_layout = pytest.mark.parametrize("layout", SHARED, ids=["-run-", "/"])
 def test_runs_of_a_plan_do_not_see_each_others_files(tmp_path: Path, layout: Layout) -> None:
     project = project_of(tmp_path / "project", layout)
     other = Layout(neighbour(layout), f"{PLAN}-run-{OTHER}")
-    secret = "the password is correct-horse"
+    secret = "the customer is Katzenberger"
     for name in (".state-{}.json.0123456789abcdef.faber-ledger.tmp", "state-{}.json.backup", "ledger-{}.db.tmp"):
         project.write(f"{layout.folder}/{name.format(OTHER)}", secret)
     before = {path: path.read_bytes() for path in project.run.glob(f"*{OTHER}*")}

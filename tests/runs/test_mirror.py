@@ -342,23 +342,31 @@ def test_a_ledger_that_is_replaced_while_open_is_an_error(project: Project) -> N
 
 
 def test_an_append_to_a_damaged_ledger_reaches_the_mirror(project: Project) -> None:
-    """An event of a wrong type keeps the two from being united; the mirror gets the new event all the same."""
+    """An event of a wrong type is refused: the file is left as it is, and the mirror gets the new event."""
     git_took = project.ledger_path.read_bytes()
     project.deliver(START, client="lost", pid="9")
+    intact = ids(project.ledger_path)
     project.ledger_path.write_bytes(git_took)
     forge(project.ledger_path, "UPDATE event SET payload = CAST(payload AS BLOB) WHERE seq = 1")
+    damaged = project.ledger_path.read_bytes()
     done = project.faber("note", "add", "seen")
-    assert (done.returncode, "the ledger is damaged" in done.stderr) == (0, True), done.stderr
+    assert (done.returncode, "faber-ledger quarantine" in done.stderr) == (0, True), done.stderr
+    assert project.ledger_path.read_bytes() == damaged
+    assert '"text": "seen"' in project.faber("log", "--json").stdout
+    assert set(ids(mirror_of(project))) > set(intact)
+    assert project.faber("quarantine", "--yes").returncode == 0
     assert project.of_type("note_recorded")[0]["text"] == "seen"
-    assert ids(project.ledger_path)[-1] in ids(mirror_of(project))
+    project.assert_projected()
 
 
-def test_a_delivery_to_a_ledger_with_a_foreign_trigger_is_spooled(project: Project) -> None:
+def test_a_delivery_to_a_ledger_with_a_foreign_trigger_reaches_the_mirror(project: Project) -> None:
     mine = project.ledger_path.read_bytes()
     with sqlite3.connect(project.ledger_path) as connection:
         connection.execute("CREATE TRIGGER forge AFTER INSERT ON event BEGIN SELECT 1; END")
     connection.close()
-    assert "it waits in" in project.deliver(START, client="waits", pid="9").errors
+    forged = project.ledger_path.read_bytes()
+    assert "faber-ledger quarantine" in project.deliver(START, client="waits", pid="9").errors
+    assert project.ledger_path.read_bytes() == forged
     project.ledger_path.write_bytes(mine)
     assert project.faber("note", "add", "one").returncode == 0
     assert "waits" in {recorded["client"] for recorded in project.events}
@@ -410,7 +418,7 @@ def test_a_redaction_that_arrives_while_the_mirror_is_locked_is_applied_later(pr
     with open_log(find_run(str(project.root), RUN), warnings.append) as opened:
         holder.close()
         if append:
-            opened.log.append([{"event": {"type": "session_ended", "session_id": "s"}}], at=1.0, writer="w")  # type: ignore[typeddict-item]  # an event with other fields
+            opened.log.append([{"event": note_recorded("x", "note", None, snapshot({}))}], at=1.0, writer="w")
         opened.commit()
     assert "alone has the newest events" in warnings[-1]
     assert project.faber("note", "add", "one").returncode == 0

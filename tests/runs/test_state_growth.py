@@ -72,7 +72,7 @@ class Walk:
         if kind == "adopt" and self.chance.random() < 0.7:
             kind = "start"
         if kind == "start" or not self.sessions:
-            self.sessions.append(f"claude-session-{len(self.sessions)}-{self.chance.choice(TEXTS)}")
+            self.sessions.append(f"claude-session-{len(self.sessions)}")
             return {
                 "type": "session_started",
                 "session_id": self.sessions[-1],
@@ -164,11 +164,12 @@ class Walk:
         A hook may have read the state before, and another tool may have written it since.
         """
         self.at += self.chance.choice([0, 1, 60])
-        earlier = state_file.read_state(self.run) if self.chance.random() < 0.5 else None
+        if self.chance.random() < 0.5:
+            state_file.look_at_state(self.run)
         if self.chance.random() < 0.1:
             self.edit()
         before = self.project.state_path.read_bytes().decode()
-        with Recording(self.run, at=self.at, writer="5f" * 16, warn=self.warn, earlier=earlier) as recording:
+        with Recording(self.run, at=self.at, writer="5f" * 16, warn=self.warn) as recording:
             recording.append(self.facts())  # type: ignore[arg-type]  # the drafts are drawn
         with Log.read(self.run.ledger_path) as log:
             folded = fold(log.stream())
@@ -261,7 +262,9 @@ def test_a_block_that_the_log_does_not_have_is_not_taken_for_its_own(tmp_path: P
 def test_a_state_that_was_read_before_counts_only_as_long_as_it_has_the_same_bytes(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     run = find_run(str(project.root), RUN)
-    earlier = state_file.read_state(run)
-    assert state_write.read_known(run, earlier).document is earlier
+    earlier = state_file.look_at_state(run)
+    assert state_file.look_at_state(run) is earlier
+    assert state_write.read_known(run).document is earlier
+    assert state_file.look_at_state(run) is not earlier, "it may be changed now"
     project.change_state(notes="new")
-    assert state_write.read_known(run, earlier).value["notes"] == "new"
+    assert state_write.read_known(run).value["notes"] == "new"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shlex
@@ -184,7 +185,7 @@ def test_two_runs_with_one_id_are_not_mixed(tmp_path: Path) -> None:
 def test_a_redaction_reaches_the_copies_of_its_own_project(pair: tuple[Project, Project]) -> None:
     for project in pair:
         project.deliver(START, client=project.run_id, pid="1")
-        assert project.faber("note", "add", "the secret word is Aubergine").returncode == 0
+        assert project.faber("note", "add", "the customer is Aubergine").returncode == 0
         assert project.faber("run", "list").returncode == 0
     one, two = pair
     note = next(event for event in one.events if event["event"]["type"] == "note_recorded")["id"]
@@ -358,7 +359,7 @@ def test_a_mirror_that_an_earlier_version_writes_again_is_united(older: Project)
 
 
 def test_a_redaction_reaches_what_an_earlier_version_kept(older: Project) -> None:
-    assert older.faber("note", "add", "the secret word is Aubergine").returncode == 0
+    assert older.faber("note", "add", "the customer is Aubergine").returncode == 0
     assert older.faber("run", "list").returncode == 0
     put_where_earlier_versions_had_it(older)
     note = next(event for event in older.events if event["event"]["type"] == "note_recorded")["id"]
@@ -368,13 +369,11 @@ def test_a_redaction_reaches_what_an_earlier_version_kept(older: Project) -> Non
 
 
 def test_deliveries_that_waited_are_recorded(older: Project) -> None:
-    holder = older.ledger_path
-    content = holder.read_bytes()
-    holder.write_bytes(b"<<<<<<< not a ledger")
-    older.deliver(END, client="c", pid="1")
+    with (older.run / "ledger.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        older.deliver(END, client="c", pid="1")
     put_where_earlier_versions_had_it(older)
     assert list((top_of(older) / ".git" / "faber-ledger" / "spool" / "run-0").glob("*.json"))
-    holder.write_bytes(content)
     older.deliver(START, client="d", pid="2")
     assert [entry.get("end_reason") for entry in older.history][-2:] == ["normal", None]
     assert not (top_of(older) / ".git" / "faber-ledger" / "spool").exists()

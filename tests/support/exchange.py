@@ -13,7 +13,6 @@ from faber_ledger.ledger.exchange import lines_of
 from faber_ledger.ledger.importing import Staged, raise_problems
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import insert_rows
-from faber_ledger.schemas.events import are_events, check_event
 from support.command import COMMAND, run_command
 
 
@@ -30,10 +29,10 @@ def export_of(path: str) -> bytes:
 
 def import_lines(content: bytes, path: str) -> None:
     """Import lines into the log at a path, as the command does."""
-    staged = Staged(io.BytesIO(content), check_event, are_events)
+    staged = Staged(io.BytesIO(content))
     raise_problems(staged.problems, "the file")
     with Log.open(path, "OFF") as log:
-        raise_problems(staged.problems_with(log), "the file")
+        raise_problems(staged.judge(log), "the file")
         insert_rows(log, staged.missing_in(log))
         log.commit()
 

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from faber_ledger.hooks.client_settings import earlier_command
 from faber_ledger.ledger.clock import now
 from faber_ledger.recording import spool
 from faber_ledger.recording.call import Call
@@ -17,9 +18,11 @@ from faber_ledger.recording.incoming import IncomingCall
 from faber_ledger.runs.run import find_run
 from support.command import COMMAND, run_command
 from support.project import RUN, Project, payload_of, usual_state
+from support.redacting import redact
 
 NEW_CLIENT = "2.1.330 (Claude Code)"
 SETTINGS = ".claude/settings.json"
+WORKFLOW = "plugins/faber/config/workflows/default.json"
 
 
 class Patient(Project):
@@ -188,12 +191,22 @@ def _another_form(patient: Patient) -> None:
     )
 
 
+def _earlier_form(patient: Patient) -> None:
+    command = earlier_command("SessionStart")
+    patient.settings(lambda values: hooks_of(values, "SessionStart")[0]["hooks"][0].update(command=command))
+
+
 def _no_time(patient: Patient) -> None:
     patient.settings(lambda values: hooks_of(values, "SessionEnd")[0]["hooks"][0].pop("timeout"))
 
 
 def _asynchronous(patient: Patient) -> None:
     patient.settings(lambda values: hooks_of(values, "SessionEnd")[0]["hooks"][0].update({"async": True}))
+
+
+def _an_agent_with_one_hook(patient: Patient) -> None:
+    hook = {"type": "command", "command": "faber-ledger hook --agent codex session-start"}
+    patient.write(".codex/hooks.json", json.dumps({"hooks": {"SessionStart": [{"hooks": [hook]}]}}))
 
 
 def _not_json(patient: Patient) -> None:
@@ -225,6 +238,28 @@ def _a_failure(patient: Patient) -> None:
     patient.ledger_path.write_bytes(b"no ledger")
     patient.deliver("SessionStart.startup.print")
     patient.ledger_path.write_bytes(ledger)
+
+
+def _written_over(patient: Patient) -> None:
+    patient.change_state(sessions={**patient.state["sessions"], "another": "tool"})
+    patient.deliver("PreCompact.auto.print")
+
+
+def _nothing_recorded(patient: Patient) -> None:
+    patient.active_path.unlink()
+    patient.deliver("SessionStart.startup.print")
+    patient.active_path.write_text(f"{RUN}\n")
+
+
+def _a_warning(patient: Patient) -> None:
+    artifact = {"id": "odd", "type": "markdown", "path": "odd.md", "condition": "odd +"}
+    patient.write(WORKFLOW, json.dumps({"critical_artifacts": {"conditional_load": [artifact]}}))
+    patient.deliver("SessionStart.startup.print")
+
+
+def _required_artifact_missing(patient: Patient) -> None:
+    artifact = {"id": "plan", "type": "markdown", "path": "PLAN.md", "required": True}
+    patient.write(WORKFLOW, json.dumps({"critical_artifacts": {"always_load": [artifact]}}))
 
 
 def _twice_delivered(patient: Patient) -> None:
@@ -295,6 +330,7 @@ def _tracked_backup(patient: Patient) -> None:
 
 def _ignored_settings(patient: Patient) -> None:
     patient.write(".git/info/exclude", "/.fractary/faber/ledger.json\n")
+    patient.write(".fractary/faber/ledger.json", '{"summaries": false}\n')
 
 
 def _no_repository(patient: Patient) -> None:
@@ -412,6 +448,11 @@ def _rolled_back(patient: Patient) -> None:
     patient.state_path.write_bytes(state)
 
 
+def _redacted_elsewhere(patient: Patient) -> None:
+    note = next(one["id"] for one in patient.events if one["event"]["type"] == "artifact_loaded")
+    redact(str(patient.ledger_path), note)
+
+
 def _not_committed(patient: Patient) -> None:
     client = payload_of("SessionStart.startup.print")["stdin"]["session_id"]
     patient.deliver("SessionEnd.prompt_input_exit.interactive", client=client)
@@ -473,8 +514,10 @@ FAULTS = {
     "in another file": ("hooks.place", "warning", _in_another_file),
     "a slash command": ("hooks.command", "warning", _a_slash_command),
     "another form": ("hooks.command", "note", _another_form),
+    "an earlier form": ("hooks.command", "note", _earlier_form),
     "no time": ("hooks.timeout", "warning", _no_time),
     "asynchronous": ("hooks.timeout", "warning", _asynchronous),
+    "an agent with one hook": ("hooks.agents", "warning", _an_agent_with_one_hook),
     "not JSON": ("hooks.settings", "error", _not_json),
     "all off": ("hooks.settings", "error", _all_off),
     "program gone": ("hooks.program", "error", _program_gone),
@@ -482,6 +525,9 @@ FAULTS = {
     "mute client": ("hooks.client", "note", _mute_client),
     "compacted without an end": ("hooks.compactions", "note", _compacted_without_an_end),
     "a failure": ("hooks.log", "warning", _a_failure),
+    "written over": ("hooks.log", "note", _written_over),
+    "nothing recorded": ("hooks.log", "note", _nothing_recorded),
+    "a warning": ("hooks.log", "note", _a_warning),
     "twice delivered": ("hooks.repeated", "note", _twice_delivered),
     "1 delivery waiting": ("hooks.waiting", "warning", _a_delivery_waits),
     "no delivery waits": ("hooks.waiting", "note", _no_delivery_waits),
@@ -522,6 +568,7 @@ FAULTS = {
     "newer format": ("ledger.format", "error", _newer_format),
     "changed payload": ("ledger.sound", "error", _changed_payload),
     "rolled back": ("ledger.rollback", "warning", _rolled_back),
+    "redacted elsewhere": ("ledger.redactions", "note", _redacted_elsewhere),
     "ledger gone": ("ledger.rollback", "warning", _ledger_gone),
     "state changed": ("ledger.projection", "error", _state_changed),
     "state broken": ("ledger.projection", "error", _state_broken),
@@ -530,6 +577,7 @@ FAULTS = {
     "worktree without hooks": ("clone.worktrees", "warning", _worktree_without_hooks),
     "malformed registry": ("clone.registry", "warning", _malformed_registry),
     "no workflow": ("workflow.usable", "warning", _no_workflow),
+    "required artifact missing": ("workflow.artifacts", "warning", _required_artifact_missing),
     "reloads in build": ("workflow.reload", "warning", _reloads_in_build),
     "wrong configuration": ("workflow.configuration", "warning", _wrong_configuration),
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.redaction import strip_in_place
 from faber_ledger.ledger.union import write_union
 from faber_ledger.recording.redact import plan_redaction
 from faber_ledger.schemas.events import check_event
@@ -31,6 +32,34 @@ def redact(path: str, name: str, *fields: str) -> None:
             log.append([{"event": plan.event}], at=START, writer="f" * 32)
         log.commit()
     write_union([path], path)
+
+
+def payload_of(path: str, name: str) -> dict[str, Any]:
+    """Return an event's payload, or what is shown in its place since it was redacted."""
+    with Log.read(path) as log:
+        (event,) = [dict(one["event"]) for one in log.stream() if one["id"] == name]
+    return {key: value for key, value in event.items() if key not in ("type", "session_id")}
+
+
+def has_payload(path: str, name: str) -> bool:
+    return any(row[1] == name and row[10] is not None for row in rows(path))
+
+
+def forge(path: str, target: str, *, writer: str = "e" * 32, **said: Any) -> str:
+    """Write a redaction without `redact`, as anyone can, and return its id."""
+    event: Any = {"type": "event_redacted", "event_id": target, "fields": [], "remains": {}, "supersedes": []}
+    with Log.open(path, "OFF") as log:
+        (recorded,) = log.append([{"event": event | {"reason": None} | said}], at=START + 5000, writer=writer)
+        log.commit()
+    return recorded["id"]
+
+
+def lose(path: str, *names: str) -> None:
+    """Remove payloads as 0.1.0 did for any redaction that named them."""
+    with Log.open(path, "OFF") as log:
+        strip_in_place(log.connection, names)
+        log.commit()
+        log.connection.execute("VACUUM")
 
 
 class Redacting(Clones):

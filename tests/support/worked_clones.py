@@ -32,6 +32,12 @@ class Clones:
             with Log.open(path, "OFF") as log:
                 log.commit()
 
+    def begin(self) -> None:
+        """Give all the same first event, which makes them clones of one run."""
+        self.append(0, 0, 0)
+        for clone in range(1, len(self.paths)):
+            self.pull(clone, 0)
+
     def append(self, clone: int, kind: int, drift: int) -> None:
         """Append one event, `drift` seconds after the clone's last one: below 0, its clock ran backwards."""
         self.clocks[clone] += drift
@@ -69,6 +75,7 @@ Work = tuple[list[int], list[int], list[tuple[Any, ...]]]
 def do_work(folder: Path, work: Work) -> Clones:
     """Do the work, and return the clones."""
     made = Clones(folder, list(work[0]), list(work[1]))
+    made.begin()
     for name, *arguments in work[2]:
         getattr(made, name)(*arguments)
     return made

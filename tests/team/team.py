@@ -9,6 +9,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from support.digests import keyed_digest
+
 from team.machine import BEGIN, Answer, Clock, Machine
 from team.programs import OLD
 from team.site import Site
@@ -168,8 +170,9 @@ class Team:
             **fields,
         }
         content = json.dumps(payload, separators=(",", ":")).encode() + b"\n"
-        digest = hashlib.sha256(content).hexdigest()
         answer = machine.hook(client.root, hook, content, client.variables)
+        keyed = keyed_digest(machine.main / ".git", content)
+        digest = keyed if machine.program.is_this else hashlib.sha256(content).hexdigest()
         self.counts[f"deliveries to {machine.program.version}"] += 1
         runs = sorted(run for run, events in self._see(machine).items() if digest in events.values())
         what = f"{hook} {fields.get('source') or fields.get('reason') or fields.get('trigger') or ''}".strip()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from faber_ledger.cli.worktrees.cleanup import clean_up, cleanup_lines, list_cos
 from faber_ledger.cli.worktrees.git import find_base_containing
 from faber_ledger.cli.worktrees.removal import HERE, list_blockers
 from faber_ledger.cli.worktrees.survey import Site, survey_and_record
+from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import GitFailed, NotReleased, NoWorkTree
 from faber_ledger.ledger.errors import LedgerError
@@ -90,7 +90,7 @@ def finish(run_id: str | None, as_json: bool) -> None:
         lines += [f"  - {cost}" for cost in list_costs(site)]
     show(data, lines, as_json=as_json)
     if not others and not as_json and sys.stdin.isatty():
-        click.echo(f"Remove its worktree {site.tree.path} now? [y/N]: ", nl=False)
+        click.echo(escape(f"Remove its worktree {site.tree.path} now? [y/N]: "), nl=False)
         if sys.stdin.readline().strip().lower() in ("y", "yes"):
             _clean_up(site, records, at)
 
@@ -145,4 +145,4 @@ def _clean_up(site: Site, records: list[Record], at: float) -> None:
         survey_and_record(
             os.path.normpath(os.path.join(main, os.path.relpath(site.root, site.tree.path))), at=at, warn=warn
         )
-        tell(f"Next: cd {shlex.quote(main)}")
+        tell(f"Next: cd {quote_word(main)}")

@@ -20,7 +20,9 @@ from faber_ledger.runs.git import clone_folder, other_roots
 from faber_ledger.runs.kept import kept_run
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.old_copies import old_copies, remove_run_list
+from faber_ledger.runs.quarantine import aside_path
 from faber_ledger.runs.run import ALONE, PLACE, find_root, find_run
+from faber_ledger.runs.unaccepted import ACCEPTED, UNACCEPTED
 
 
 @click.command()
@@ -83,9 +85,9 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     remove_run_list(root, warn)
     kept = summary_paths(run).values()
     beside = kept_run(root, run.run_id)
-    names = [os.path.join(os.path.dirname(path), name) for name in (PLACE, ALONE)]
+    names = [os.path.join(os.path.dirname(path), name) for name in (PLACE, ALONE, ACCEPTED, UNACCEPTED)]
     others = [*names, beside.state_path, beside.lock_path, *old_copies(beside)] if beside else []
-    for one in [*kept, *others]:
+    for one in [*kept, *others, aside_path(run)]:
         whole_file.remove(one)
     _remove(path, clone_folder(root) or "")
     for one in [*waits, *spool.moved_aside(run)]:

@@ -11,6 +11,7 @@ from faber_ledger.cli.reports.run_list import list_runs
 from faber_ledger.cli.ui.git_words import hint_if_left_out
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.table import plural, table
+from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.projecting import find_removed_run
@@ -59,7 +60,7 @@ def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:
         yield "no run matches"
         return
     if not rows:
-        yield "no runs yet: start one with `faber-ledger run start --work-id ID`"
+        yield f"no runs yet: {START_ONE}"
         return
     yield from table([COLUMNS, *[_cells(row) for row in rows]])
     for row in rows:

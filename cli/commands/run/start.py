@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli.reports.position import position_lines
 from faber_ledger.cli.setup.summaries import project_settings
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
-from faber_ledger.cli.ui.which_run import match_run
+from faber_ledger.cli.ui.which_run import is_of_work, match_run
+from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees import for_run
 from faber_ledger.cli.worktrees.git import can_add, refuse_bare
 from faber_ledger.cli.worktrees.places import check_is_new
-from faber_ledger.context.packet import position
 from faber_ledger.context.workflow import load_workflow
+from faber_ledger.files.text import quote_word
+from faber_ledger.hooks.client_plugins import list_enabled_plugins, unlisted_plugin_delivery
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import Declined
@@ -27,11 +29,11 @@ from faber_ledger.ledger.lock import RunLock
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.recording.start import activate_run, lock_takeover, start_run
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.active import other_active_run
+from faber_ledger.runs.active import MISSING, other_active_run
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_run_from_mirror, write_ignored_state
-from faber_ledger.runs.run import find_root, find_run, name_part
+from faber_ledger.runs.run import find_root, find_run, is_portable, name_part
 from faber_ledger.runs.settings import read_user_config
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ DEFAULT_WORKFLOW = "fractary-faber:default"
 CANCELLED = "Workflow start cancelled. Use separate worktrees for concurrent workflows."
 NOT_LOADED = "The session on it has begun, without its context: run `faber-ledger session-load` to load it."
 ENTER_W = "Enter w to create that worktree and start there."
+ADD_YES = "Add --yes to take over this worktree."
+ADD_OPTION = "Add --worktree to create that worktree and start there, or --yes to take over this one."
 QUESTION = (
     "Do you want to proceed anyway? This will take over context management\n"
     "for this worktree, potentially interfering with the other workflow. [y/N]: "
@@ -154,6 +158,11 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     except InvalidRunId as error:
         error.hint = "give another --run-id, or none to have one made"
         raise
+    if not is_portable(run_id):
+        raise InvalidRunId(
+            f"{run_id!r:.80} cannot be a folder on every system: Windows keeps the name for a device, or drops its end",
+            hint="give another --run-id, or none to have one made",
+        )
     check_is_new(new, everywhere=given["run_id"] is not None)
     try:
         load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
@@ -161,19 +170,22 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
         error.hint = error.hint.replace("correct workflow_id in state.json", "give another --workflow")
         error.block = error.block.replace("Correct workflow_id in state.json", "Give another --workflow")
         raise
-    subject = f"--work-id {shlex.quote(work_id)}" if work_id else f"--target {shlex.quote(target or '')}"
+    subject = f"--work-id {quote_word(work_id)}" if work_id else f"--target {quote_word(target or '')}"
     commands = f"/fractary-faber:workflow-run {subject} [faber-ledger run start {subject}]"
     runs = project_settings(root, os.environ).new_runs
     warnings: list[str] = []
     started = None
     while started is None and not in_worktree:
         other = other_active_run(root, run_id)
-        warnings, in_worktree = _take_over(root, other, run_id, about, commands, yes, as_json, offers=can_add(root))
+        warnings, in_worktree = _take_over(
+            root, other, run_id, about, commands, yes, as_json, offers=can_add(root), work_id=work_id
+        )
         with lock_takeover(root) or nullcontext():
             if not in_worktree and other_active_run(root, run_id) == other:  # else another start was quicker
                 started = _start(root, run_id, plan, at, os.environ, runs, None)
     if started is not None:
-        made, lines = None, [*_start_lines(started, plan), *([NOT_LOADED] if client_of(os.environ) else [])]
+        not_loaded = [NOT_LOADED] if client_of(os.environ) else []
+        made, lines = None, [*_start_lines(started, plan), *place_lines(root), *not_loaded]
     else:
         own = for_run.plan_worktree(root, about)
         for_run.make(root, own, warn)
@@ -217,7 +229,9 @@ def _start_lines(started: Run, plan: RunPlan) -> list[str]:
         f"  Ledger: {started.shown(started.ledger_path)}",
     ]
     if not os.path.exists(os.path.join(started.root, ".fractary", ".gitignore")):
-        lines.append("Run `faber-ledger init` for the client's hooks, and to keep locks and backups out of git.")
+        has_plugin = list_enabled_plugins(started.root) or unlisted_plugin_delivery(started.root, now())
+        how = "`faber-ledger init --plugin`" if has_plugin else "`faber-ledger init` for the client's hooks, and"
+        lines.append(f"Run {how} to keep locks and backups out of git.")
     return lines
 
 
@@ -243,10 +257,7 @@ def resume_run(text: str, yes: bool, as_json: bool) -> None:
             state_write.write_members(resumed, {"status": status}, warn=say)
         say(f"⚠️  its state had no status; it is now {status}")
         state = state_file.read_state(resumed).value
-    if status not in progress.STATUSES:
-        message = f"Invalid state status: {status}"
-        hint = f"correct `status` in {resumed.shown(resumed.state_path)}"
-        raise LedgerError(message, hint=hint, block=f"❌ ERROR: {message}")
+    state_file.check_status(resumed, state)
     point = resume_point(state)
     if point is None:
         completed = "ℹ Workflow already completed - nothing to resume"
@@ -265,7 +276,7 @@ def resume_run(text: str, yes: bool, as_json: bool) -> None:
         for_run.record_resumed(resumed, at=at, warn=say)
         lines = [
             f"✓ Workflow resumed: {resumed.run_id}",
-            *[f"  {line}" for line in position(resumed.run_id, state)[2:]],
+            *[f"  {line}" for line in position_lines(state)],
             *([NOT_LOADED] if is_new else []),
         ]
     data = {"run_id": resumed.run_id, "status": status, "resume_point": point, "warnings": warnings}
@@ -297,46 +308,68 @@ def _take_over(
     as_json: bool,
     *,
     offers: bool,
+    work_id: str | None = None,
 ) -> tuple[list[str], bool]:
     """Warn where another workflow, `other`, is active in this worktree, and ask (SPEC, section 5 and Example 4).
 
     Returns the warnings, which are not printed with `as_json`, and whether the user wants a worktree for the run, which
-    is asked only if `offers`. Raises Declined.
+    is asked only if `offers`. `work_id` is that of a new run: one that is active already is better resumed. Raises
+    Declined.
     """
     if other is None:
         return [], False
     active, status = other
-    finished = status in progress.FINISHED
-    warnings = [f"ℹ The active run was {active} ({status}); {run_id} takes its place."]
-    if not finished:
+    is_over = status in (MISSING, *progress.FINISHED)
+    is_asked = not (is_over or yes or as_json) and sys.stdin.isatty()
+    is_same = work_id is not None and not is_over and _is_about(root, active, work_id)
+    left = f"{active}, which is not here" if status == MISSING else f"{active} ({status})"
+    warnings = [f"ℹ The active run was {left}; {run_id} takes its place."]
+    if not is_over:
         own = for_run.plan_worktree(root, about)
         warnings = [
             "⚠️  WARNING: Another workflow is active in this worktree",
             f"   Active: {active}",
             f"   New: {run_id}",
             "",
+            *([_go_on(active), ""] if is_same else []),
             "Recommendation: Use separate worktrees for concurrent workflows:",
-            f"  git worktree add {shlex.quote(for_run.shorten_path(own.folder))} -b {own.branch}",
-            f"  cd {shlex.quote(for_run.shorten_path(own.root))}",
+            f"  git worktree add {quote_word(for_run.shorten_path(own.folder))} -b {own.branch}",
+            f"  cd {quote_word(for_run.shorten_path(own.root))}",
             f"  {command}",
-            *([ENTER_W] if offers else []),
+            *([] if yes or as_json else _choices(offers=offers, is_asked=is_asked)),
             "",
         ]
     for line in warnings if not as_json else []:
         tell(line)
-    answer = "y" if finished or yes else _answer(as_json)
+    answer = "y" if is_over or yes else _answer() if is_asked else ""
     if answer not in ("y", "yes") and not (offers and answer == "w"):
         if as_json:
-            hint = "start in its own worktree with --worktree, or take over with --yes"
-            why = f"another workflow is active in this worktree: {active}"
-            raise Declined(why, hint=hint if offers else "take over with --yes")
+            hint = f"{'start in its own worktree with --worktree, or ' if offers else ''}take over with --yes"
+            resume = f"go on with it by `faber-ledger run resume {active}`, or " if is_same else ""
+            raise Declined(f"another workflow is active in this worktree: {active}", hint=resume + hint)
         tell(CANCELLED)
         click.get_current_context().exit(1)
     return warnings, answer == "w"
 
 
-def _answer(as_json: bool) -> str:
-    if as_json or not sys.stdin.isatty():
-        return ""
+def _is_about(root: str, run_id: str, work_id: str) -> bool:
+    try:
+        return is_of_work(state_file.read_state(run_here(root, run_id)).value, work_id)
+    except LedgerError:
+        return False
+
+
+def _go_on(run_id: str) -> str:
+    command = f"/fractary-faber:workflow-run --resume {run_id} [faber-ledger run resume {run_id}]"
+    return f"The active run is one of the same work item. To go on with it: {command}"
+
+
+def _choices(*, offers: bool, is_asked: bool) -> list[str]:
+    if is_asked:
+        return [ENTER_W] if offers else []
+    return [ADD_OPTION if offers else ADD_YES]
+
+
+def _answer() -> str:
     click.echo(QUESTION, nl=False)
     return sys.stdin.readline().strip().lower()

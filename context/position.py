@@ -1,0 +1,453 @@
+"""The position, the packet's first part: where the run stands, and what else decides the next action."""
+
+from __future__ import annotations
+
+import os
+
+from faber_ledger.context.notes import render_notes
+from faber_ledger.context.state_outline import TIMES
+from faber_ledger.context.workflow import SHIPPED
+from faber_ledger.context.workflow_steps import steps_in_order
+from faber_ledger.files.text import clip, one_line, quoted, shares, units
+from faber_ledger.runs.git import (
+    branch_of,
+    has_remotes,
+    is_plain,
+    places_of_branch,
+    stopped_command,
+    work_tree_of,
+)
+from faber_ledger.runs.progress import (
+    FINISHED,
+    branch_name,
+    current_phase,
+    current_step,
+    done_steps,
+    error_message,
+    newest_errors,
+    phase_state,
+    phase_statuses,
+    place_of_error,
+    resume_point,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypedDict
+
+    from faber_ledger.context.notes import Remembered
+    from faber_ledger.context.workflow import Workflow
+    from faber_ledger.context.workflow_steps import WorkflowStep
+    from faber_ledger.runs.git import WorkTree
+    from faber_ledger.runs.progress import ResumePoint
+    from faber_ledger.runs.run import Run
+
+    class Position(TypedDict):
+        """The position's text, of at most `MAX_UNITS`.
+
+        `keys_shown` are the members of the state that it shows in full, `other_notes` the notes that it does not show.
+        """
+
+        text: str
+        keys_shown: frozenset[str]
+        other_notes: list[Remembered]
+
+    # A label, the text after it, the units of the text that no long text takes away, the most units of it, what follows
+    # it, and the mark of a cut.
+    Line = tuple[str, str, int, int, str, str]
+
+
+MAX_UNITS = 1_600  # of UTF-16, so that a sentence about what to read now is within the first 2,000
+MAX_INSTRUCTIONS, MAX_NOTES, MAX_STEP, MAX_QUESTION, MAX_ERROR = 600, 400, 400, 400, 300
+MAX_FACT, MAX_TODO, MAX_AFTER = 100, 160, 250  # units that no long text takes away
+MIN_LONG, MIN_NOTES = 60, 270  # units of a long text before the instructions have more, and of notes before others have
+MAX_VALUE, MAX_PLACE, MAX_KIND, MAX_NAMED = 200, 160, 40, 12
+WHAT_THIS_IS = (
+    "faber-ledger gives you this at each start of a session, also after a compaction: where the active workflow run"
+    " stands, so that you can go on."
+)
+INSTRUCTIONS = "Instructions from the user: "
+BELOW = "… (the rest: below)"
+APPROVAL = "Pending approval (do not go on before it is given): "
+QUESTION = ["request_id", "type", "prompt", "options", "context", "resume_point", "requested_at", "notification_sent"]
+RELOADS = ("/fractary-faber:prime-context", "/fractary-faber:session-load", "faber-ledger session-load")
+SAID_OF_ERROR = {"phase", "step", "step_id", "message", "error", *TIMES}
+GRANTED = ("granted", "approved")  # of an approval's status
+BEGUN = ("in_progress", "completed")
+NEVER = ("..", "//", "/.", "./", ".lock/")  # in a branch's name with a slash after it
+MODES = {
+    "after_feedback": "do not go on before the question below is answered",
+    "retry": "try the step again that failed",
+    "start": "nothing is done yet",
+}
+
+
+def render_position(
+    run: Run,
+    state: dict[str, Any],
+    *,
+    workflow: Workflow | None = None,
+    notes: list[Remembered] | None = None,
+    before: list[str] | None = None,
+) -> Position:
+    """Return the position by a run's state, its workflow and its notes.
+
+    `before` has sentences about the session before, and about other clones. No text of a repository makes lines.
+    """
+    lines = [*_lines_about_run(state, run), *_lines_about_step(state, workflow), *_lines_about_place(run, state)]
+    lines += [("", sentence, MAX_QUESTION, MAX_QUESTION, "", "…") for sentence in before or []]
+    lines += _lines_about_trouble(run, state)
+    head = f"# FABER run {one_line(run.run_id, MAX_VALUE)}\n\n{WHAT_THIS_IS}\n\n"
+    room = MAX_UNITS - units(head)
+    for_notes = room - units(_fit(lines, room, units(render_notes(notes or [], MAX_NOTES)[0])))
+    text = head + _fit(lines, room - units(render_notes(notes or [], min(MAX_NOTES, for_notes))[0]))
+    noted, others = render_notes(notes or [], min(MAX_NOTES, MAX_UNITS - units(text)))
+    return {"text": text + noted, "keys_shown": frozenset(_keys_shown(run, state, text)), "other_notes": others}
+
+
+def _fit(lines: list[Line], room: int, notes: int = 0) -> str:
+    """Return lines that leave room for `notes` units: long texts are cut before short ones, and a label never."""
+    texts = [one_line(text, 2 * most) for _, text, _, most, _, _ in lines]
+    around = sum([units(f"{label}{after}\n") for label, _, _, _, after, _ in lines])
+    wanted = [min(units(text), line[3]) for text, line in zip(texts, lines, strict=True)]
+    limits = _share([*wanted, notes], lines, room - around)
+    whole = ""
+    for (label, _, _, _, after, mark), text, limit in zip(lines, texts, limits, strict=False):
+        marks = [one for one in (mark, BELOW if mark != "…" else mark) if 3 * units(one) <= limit]
+        whole += f"{label}{clip(text, limit, marks[0] if marks else '…')}{after}\n"
+    return clip(whole, room, "…\n")
+
+
+def _share(wanted: list[int], lines: list[Line], room: int) -> list[int]:
+    """Split room among the texts of lines, and notes.
+
+    First for facts and a little of each long text, then half of what is left for the instructions.
+    """
+    given = [0] * len(wanted)
+    facts = [
+        fact if most <= fact or fact > MAX_FACT else MIN_LONG
+        for most, (_, _, fact, *_) in zip(wanted, lines, strict=False)
+    ]
+    of_notes = [0] * len(lines)
+    wish = [*[MAX_INSTRUCTIONS if line[0] == INSTRUCTIONS else 0 for line in lines], 0]
+    for limits, part in (([*facts, 0], 1), (wish, 2), ([*of_notes, MIN_NOTES], 1), (wanted, 1)):
+        more = [max(min(most, limit) - has, 0) for most, limit, has in zip(wanted, limits, given, strict=True)]
+        added = shares(more, (room - sum(given)) // part)
+        given = [has + more for has, more in zip(given, added, strict=True)]
+    return given
+
+
+def _lines_about_run(state: dict[str, Any], run: Run) -> list[Line]:
+    place = f"additional_instructions in {one_line(run.shown(run.state_path), MAX_PLACE)}"
+    where = f"… (read the rest before you go on: below, or {place})"
+    status = said(state.get("status"))
+    point = resume_point(state)
+    meant = MODES.get(point["mode"]) if point else "nothing is left to do" if status in FINISHED else None
+    lines: list[Line] = [
+        ("Work item: ", said(state.get("work_id")), MAX_FACT, MAX_VALUE, "", "…"),
+        ("Target: ", said(state.get("target")), MAX_FACT, MAX_VALUE, "", "…"),
+        (INSTRUCTIONS, _text_in(state.get("additional_instructions")), 0, MAX_INSTRUCTIONS, "", where),
+        ("Workflow: ", said(state.get("workflow_id")), MAX_FACT, MAX_VALUE, "", "…"),
+        ("Status: ", status, MAX_FACT, MAX_VALUE, f" ({meant})" if meant else "", "…"),
+    ]
+    return [line for line in lines if line[1]]
+
+
+def _lines_about_step(state: dict[str, Any], workflow: Workflow | None) -> list[Line]:
+    """Return the phase and the step, what there is to do, and what comes after it."""
+    phase, step = current_phase(state), current_step(state)
+    point = resume_point(state)
+    at = (point["phase"], point["step"]) if point else (phase, step)
+    steps = steps_in_order(workflow["lineage"]) if workflow else []
+    has_begun = bool(done_steps(state, phase)) or phase_statuses(state).get(phase or "") in BEGUN
+    is_gated = not has_begun and any([one["is_gated"] for one in steps if one["phase"] == phase])
+    gate = " (needs approval before it begins)" if is_gated else ""
+    lines: list[Line] = [
+        ("Phase: ", phase or "", MAX_FACT, MAX_VALUE, gate, "…"),
+        ("Step: ", step or "", MAX_FACT, MAX_VALUE, "", "…"),
+    ]
+    if point and at != (phase, step):
+        lines.append(("Go on at: ", place_of(point), MAX_FACT, MAX_VALUE, "", "…"))
+    lines = [line for line in lines if line[1]]
+    if point is None or not [one for one in steps if one["phase"] == at[0]]:
+        return lines
+    place = _find_place(state, steps, *at, is_retried=point["mode"] == "retry")
+    if place is None:
+        names = [one["name"] or "" for one in steps if one["phase"] == at[0]]
+        there = [one_line(one["phase"], MAX_PLACE) for one in steps if one["name"] == at[1]]
+        what = f"The workflow has this step in phase {there[0]}" if there else "No step of the workflow has this name"
+        label = f"{what}; those of phase {one_line(at[0], MAX_PLACE)}: "
+        return [*lines, *([(label, ", ".join(names[:MAX_NAMED]), MAX_FACT, MAX_VALUE, "", "…")] if any(names) else [])]
+    todo = steps[place] if place < len(steps) else None
+    if todo is None:
+        return [*lines, ("", "All steps of the workflow are done.", MAX_FACT, MAX_VALUE, "", "")]
+    name = "" if (todo["phase"], todo["name"]) == at else f"{_name_step(todo, at[0])}: "
+    done = "; this text has done it" if any([reload in todo["does"] for reload in RELOADS]) else ""
+    where = f" ({_place_of_workflow(todo['path'])}{done})"
+    nothing = "as the protocol says, since the workflow describes no step here"
+    lines.append((f"What to do: {name}", _fill(todo["does"], state) or nothing, MAX_TODO, MAX_STEP, where, "…"))
+    return [*lines, ("After it: ", _words_after(state, steps, place), MAX_AFTER, MAX_STEP, "", "…")]
+
+
+def _place_of_workflow(path: str) -> str:
+    """Return where a workflow stands; one that came with this program is nothing to read or to change."""
+    folder, name = os.path.split(path)
+    return f"faber-ledger's own {name}" if folder == SHIPPED else one_line(path, MAX_PLACE)
+
+
+def _find_place(
+    state: dict[str, Any], steps: list[WorkflowStep], phase: str | None, step: str | None, *, is_retried: bool
+) -> int | None:
+    """Return the place of the step to do next among a workflow's, perhaps behind the last; None if it is not known."""
+    of_phase = [at for at, one in enumerate(steps) if one["phase"] == phase]
+    done = done_steps(state, phase)
+    if step is None:
+        is_over = phase_statuses(state).get(phase or "") == "completed"
+        left = [at for at in of_phase if not is_over and steps[at]["name"] not in done]
+        return left[0] if left else of_phase[-1] + 1
+    found = [at for at in of_phase if steps[at]["name"] == step]
+    return found[0] + (step in done and not is_retried) if found else None
+
+
+def _fill(text: str, state: dict[str, Any]) -> str:
+    """Fill a step's placeholders, such as `{pr_number}`, with what the state has for them."""
+    artifacts = state.get("artifacts")
+    for name, value in [("work_id", state.get("work_id")), *(artifacts.items() if isinstance(artifacts, dict) else ())]:
+        if is_plain(said(value)):
+            text = text.replace(f"{{{name}}}", said(value))
+    return text
+
+
+def _name_step(step: WorkflowStep, phase: str | None) -> str:
+    """Return a step's name, with its phase if that is another, and whether it begins only after an approval."""
+    of_phase = f"phase {one_line(step['phase'], MAX_PLACE)}" if step["phase"] != phase else ""
+    gate = ", which needs approval before it begins" if of_phase and step["is_gated"] else ""
+    name = f"step {one_line(step['name'], MAX_PLACE)}" if step["name"] else ""
+    return f"{', '.join([part for part in (of_phase + gate, name) if part])}"
+
+
+def _words_after(state: dict[str, Any], steps: list[WorkflowStep], place: int) -> str:
+    """Return what comes after a step: the next one and what it is, and the others of its phase, then the next phase."""
+    here, later = steps[place]["phase"], steps[place + 1 :]
+    does = f" ({one_line(_fill(later[0]['does'], state), MAX_PLACE)})" if later and later[0]["does"] else ""
+    words = [_name_step(later[0], here) + does] if later else []
+    if later and later[0]["phase"] == here:
+        others = [one_line(one["name"], MAX_PLACE) for one in later[1:] if one["phase"] == here]
+        words += [", ".join([*others[:MAX_NAMED], *(["…"] if len(others) > MAX_NAMED else [])])] if others else []
+        following = [one for one in later if one["phase"] != here]
+        words.append(_name_step({**following[0], "name": None}, here) if following else "the run is complete")
+    return ", then ".join(words) or "nothing, the run is complete"
+
+
+def _lines_about_place(run: Run, state: dict[str, Any]) -> list[Line]:
+    """Return the run's branch, and whether it is checked out here."""
+    named, here = said(branch_name(state)), branch_of(run.root)
+    if not named:
+        why = "the state names none" if "status" in state else "which one the run has is not known"
+        return [("Branch: ", here, MAX_FACT, MAX_VALUE, f" (checked out here; {why})", "…")] if here else []
+    tree = work_tree_of(run.root)
+    if tree is None:
+        return [("Branch: ", named, MAX_FACT, MAX_VALUE, "", "…")]
+    if named == here:
+        return [("Branch: ", named, MAX_FACT, MAX_VALUE, " (checked out here)", "…")]
+    there = f"{quoted(here)} is checked out here" if here else "it is not checked out here"
+    return [("Branch: ", named, MAX_FACT, MAX_VALUE, f", but {there}{_describe_way_to(run, tree, named)}", "…")]
+
+
+def _describe_way_to(run: Run, tree: WorkTree, branch: str) -> str:
+    """Return how to get to a branch that is not checked out here: nothing for a name that git does not accept."""
+    stopped = stopped_command(tree)
+    if stopped is not None:
+        end = "" if stopped == "bisect" else f"finish it with `git {stopped} --continue`, or "
+        back = "reset" if stopped == "bisect" else "--abort"
+        return f"; a {stopped} has stopped in the middle: first {end}take it back with `git {stopped} {back}`"
+    if not is_plain(branch) or branch == "HEAD" or any([part in f"{branch}/" for part in NEVER]):
+        return ""
+    places = places_of_branch(run.root, branch)
+    if not places:
+        fetch = "run `git fetch`, or ask" if has_remotes(tree.common) else "ask"
+        return f"; this clone does not have that branch: {fetch} where it is"
+    if len(places) > 1:
+        remote = "origin" if "origin" in places else places[0]
+        others = ", ".join([one_line(place, MAX_KIND) for place in places[:MAX_NAMED]])
+        track = f": run `git switch --track {remote}/{branch}`, or ask which one is meant" if is_plain(remote) else ""
+        return f"; several remotes have that branch ({others}){track}"
+    top = tree.top_with(branch)
+    switch = f"run `git switch {branch}` before you change anything"
+    if top is None:
+        return f": {switch}"
+    place = quoted(os.path.relpath(top, run.root))
+    if os.path.lexists(os.path.join(top, ".git")):
+        return f"; it is checked out in {place}: work there"
+    return f"; {place}, where it was checked out, is gone: run `git worktree prune`, then {switch}"
+
+
+def _lines_about_trouble(run: Run, state: dict[str, Any]) -> list[Line]:
+    """Return the question that the run waits with, a pending approval, and what went wrong last."""
+    where = one_line(run.shown(run.state_path), MAX_PLACE)
+    lines: list[Line] = []
+    if state.get("status") == "awaiting_feedback":
+        lines += _lines_about_feedback(state.get("feedback_request"), where)
+    approvals = state.get("pending_approvals")
+    pending = [one for one in approvals if _is_pending(one)] if isinstance(approvals, list) else []
+    if pending:
+        lines.append((APPROVAL, _words_of_approval(pending[-1]), MAX_FACT, MAX_ERROR, "", "…"))
+    left = _text_in(state.get("continuation_note"))
+    lines.append(("Left by the last session: ", left, 0, MAX_ERROR, "", f"… (the rest: continuation_note in {where})"))
+    for label, (place, message) in zip(("Last error", "Newest of `errors`"), newest_errors(state), strict=False):
+        known = [one_line(place, MAX_PLACE), _count_failures(state, place)]
+        of = f" ({', '.join(filter(None, known))})" if any(known) else ""
+        lines.append((f"{label}{of}: ", message, 0, MAX_ERROR, "", f"… (the rest: {where})"))
+    return [line for line in lines if line[1]]
+
+
+def _is_pending(approval: object) -> bool:
+    """Return whether an entry of `pending_approvals` still waits: one that was granted may stay there."""
+    if not isinstance(approval, dict):
+        return False
+    return approval.get("granted") is not True and approval.get("status", "pending") not in GRANTED
+
+
+def _words_of_approval(approval: dict[str, Any]) -> str:
+    return ": ".join([text for name in ("phase", "reason") if (text := said(approval.get(name)))])
+
+
+def _count_failures(state: dict[str, Any], place: str) -> str:
+    """Return how often a step (`phase:step`) failed, and its phase was tried again, by the state; empty if once."""
+    errors, retries = state.get("errors"), state.get("retries")
+    places = [place_of_error(one) for one in errors] if isinstance(errors, list) else []
+    again = retries.get(place.partition(":")[0]) if isinstance(retries, dict) else None
+    count = places.count(place) if place else 0
+    said_so = [f"{count} errors of it" if count > 1 else "", f"retries of the phase: {said(again)}" if again else ""]
+    return ", ".join(filter(None, said_so))
+
+
+def _lines_about_feedback(request: object, where: str) -> list[Line]:
+    asked = request if isinstance(request, dict) else {}
+    kind = ", ".join([one_line(text, MAX_KIND) for name in ("request_id", "type") if (text := said(asked.get(name)))])
+    label = f"Question to the user ({kind}): " if kind else "Question to the user: "
+    prompt = said(asked.get("prompt")) or f"feedback_request in {where} names none"
+    sent = asked.get("notification_sent")
+    posted = _place_of_question(sent) if isinstance(sent, dict) else ""
+    lines: list[Line] = [(label, prompt, 0, MAX_QUESTION, "", f"… (the rest: feedback_request in {where})")]
+    options = asked.get("options")
+    named = [text for one in options if (text := said(one))] if isinstance(options, list) else []
+    lines.append(("Possible answers: ", "; ".join(named[:MAX_NAMED]), MAX_FACT, MAX_VALUE, "", "…"))
+    lines.append(("It was posted in ", posted, MAX_FACT, MAX_VALUE, ", where the answer may be", "…"))
+    return lines
+
+
+def _place_of_question(sent: dict[str, Any]) -> str:
+    """Return where a question was posted: a comment's address, or its id."""
+    comment = sent.get("issue_comment")
+    known = comment if isinstance(comment, dict) else {}
+    address = said(sent.get("comment_url")) or said(known.get("comment_url")) or said(known.get("url"))
+    number = said(known.get("comment_id"))
+    return address or (f"the issue's comment {number}" if number else "")
+
+
+def _text_in(value: object) -> str:
+    """Return what somebody said to whoever goes on: a text, or the members of a list or an object that are texts."""
+    if isinstance(value, dict):
+        return "; ".join([f"{name}: {text}" for name, one in value.items() if (text := said(one))])
+    if isinstance(value, list):
+        return "; ".join([text for one in value if (text := said(one))])
+    return said(value)
+
+
+def _keys_shown(run: Run, state: dict[str, Any], text: str) -> list[str]:
+    """Return the members of the state that the text shows in full."""
+    labels = {
+        "work_id": "Work item: ",
+        "target": "Target: ",
+        "additional_instructions": INSTRUCTIONS,
+        "workflow_id": "Workflow: ",
+        "status": "Status: ",
+        "current_phase": "Phase: ",
+        "current_step": "Step: ",
+        "branch": "Branch: ",
+        "continuation_note": "Left by the last session: ",
+    }
+    shown = [
+        key for key, label in labels.items() if (value := _whole_text(state.get(key))) and _has(text, label, value)
+    ]
+    named = said(branch_name(state))
+    if _has(text, labels["branch"], named):
+        held = state.get("artifacts")
+        artifacts = held if isinstance(held, dict) else {}
+        shown += [f"artifacts.{name}" for name in ("branch_name", "branch") if said(artifacts.get(name)) == named]
+    if _is_newest_error_shown(state, text):
+        shown.append("errors[-1]")
+    if _is_approval_shown(state.get("pending_approvals"), text):
+        shown.append("pending_approvals")
+    if _is_question_shown(state, text):
+        shown.append("feedback_request")
+    if state.get("run_id") == run.run_id and units(run.run_id) <= MAX_VALUE:
+        shown.append("run_id")
+    phase, step = current_phase(state), current_step(state)
+    if step and _has(text, "Step: ", step):
+        of_phase = phase_state(state, phase)
+        names = (step, f"{phase}:{step}")
+        shown += ["current_step_id"] if state.get("current_step_id") in names else []
+        shown += [f"phase.{key}" for key in ("current_step", "current_step_id") if of_phase.get(key) in names]
+    return shown
+
+
+def _whole_text(value: object) -> str:
+    """Return the text of a member of a state; an empty one if it does not have all of it."""
+    members = [*value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
+    return _text_in(value) if all(map(said, members)) else ""
+
+
+def _is_newest_error_shown(state: dict[str, Any], text: str) -> bool:
+    """Return whether the text has all of the newest of `errors`: its place and its message."""
+    errors = state.get("errors")
+    newest = errors[-1] if isinstance(errors, list) and errors else None
+    message, place = one_line(error_message(newest), MAX_UNITS), one_line(place_of_error(newest), MAX_PLACE)
+    if not message or (isinstance(newest, dict) and set(newest) - SAID_OF_ERROR):
+        return False
+    labels = ("\nLast error", "\nNewest of `errors`")
+    lines = [line for line in f"{text}\n".split("\n") if f"\n{line}".startswith(labels)]
+    return any([line.endswith(f": {message}") and place in line for line in lines])
+
+
+def _is_approval_shown(approvals: object, text: str) -> bool:
+    """Return whether the text has all of the one approval that is pending."""
+    if not isinstance(approvals, list) or len(approvals) != 1 or not isinstance(approvals[0], dict):
+        return False
+    (approval,) = approvals
+    return not set(approval) - {"phase", "reason", "requested_at"} and _has(
+        text, APPROVAL, _words_of_approval(approval)
+    )
+
+
+def _is_question_shown(state: dict[str, Any], text: str) -> bool:
+    """Return whether the text has all of a pending question but when it was asked, and how the user was told."""
+    asked = state.get("feedback_request")
+    if state.get("status") != "awaiting_feedback" or not isinstance(asked, dict):
+        return False
+    point, options = resume_point(state), asked.get("options", [])
+    named = [said(one) for one in options] if isinstance(options, list) else [""]
+    is_usual = all(named) and len(named) <= MAX_NAMED and not set(asked) - set(QUESTION)
+    prompt, place = f": {one_line(said(asked.get('prompt')), MAX_UNITS)}\n", place_of(point) if point else ""
+    here = ":".join([part for part in (current_phase(state), current_step(state)) if part])
+    is_place_shown = place == here or _has(text, "Go on at: ", place)
+    return is_usual and is_place_shown and prompt in text and (not named or f": {'; '.join(named)}\n" in text)
+
+
+def _has(text: str, label: str, value: str) -> bool:
+    """Return whether a line of the text has a whole value after its label."""
+    line = f"\n{label}{one_line(value, MAX_UNITS)}"
+    return f"{line}\n" in text or f"{line} (" in text or f"{line}, but " in text
+
+
+def said(value: object) -> str:
+    """Return a member of a state as text; an empty one if it is neither a text nor a usual number."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**18:
+        return str(value)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def place_of(point: ResumePoint) -> str:
+    """Return a resume point as `phase:step`, or what is known of it."""
+    return ":".join([part for part in (point["phase"], point["step"]) if part])

@@ -1,0 +1,353 @@
+"""The content of a reconstitution for an agent: where the run stands, then what was decided, noted and done, bounded.
+
+What matters most comes first. Texts of the repository are quoted, or stand between marks that they cannot forge, so
+that none of their lines is one of ours.
+"""
+
+from __future__ import annotations
+
+from faber_ledger.context.body import show_parts, show_whole
+from faber_ledger.context.focus import Focus
+from faber_ledger.context.notes import words_of_note
+from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, words_of_event
+from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
+from faber_ledger.context.reconstitution.work_item import FETCH
+from faber_ledger.files.text import clip, cut_middle, one_line, plain, quote_lines, quote_word, shares, units
+from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.plain_json import dumps
+from faber_ledger.runs.progress import newest_errors
+from faber_ledger.runs.run import is_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from typing import Any, NotRequired, TypedDict
+
+    from faber_ledger.context.body import Part
+    from faber_ledger.context.position import Position
+    from faber_ledger.context.reconstitution.known import Known
+
+    class Block(TypedDict):
+        """A line of ours, in which nothing hides, and below it a text, which is quoted, or an artifact."""
+
+        line: str
+        text: NotRequired[str]
+        artifact: NotRequired[Part]
+
+    class Sources(TypedDict):
+        """What the content is made from: `context` is RECON's, `known` the ledger's."""
+
+        context: dict[str, Any]
+        state: dict[str, Any]
+        position: Position
+        known: Known
+
+
+MIN_PART, MIN_BLOCK = 300, 120  # units: less of a part, or of one of its blocks, says nothing
+LONGEST_LINE, LONGEST_VALUE = 500, 300
+MAX_OUTLINED = 250_000  # characters that an outline reads
+NEWEST_SESSIONS = 5
+QUOTED_CUT = "\n> …\n> "
+
+
+def render_content(sources: Sources, *, budget: int, only: Collection[str] = ()) -> str:
+    """Return all parts, or those that `only` names, in at most `budget` UTF-16 units; a cut one says how to see more.
+
+    The text has no control character but newline and tab, whatever the repository contains.
+    """
+    chosen = [name for name in PARTS if not only or name in only]
+    command = f"faber-ledger reconstitute {quote_word(sources['context']['run_id'])} --only"
+    most = budget - units(_left_out(chosen, command))
+    head = clip(sources["position"]["text"], most, "… (more was cut)\n") if "position" in chosen else ""
+    parts = {name: list(PARTS[name][1](sources)) for name in chosen}
+    if "decisions" in parts:
+        parts["events"] = [block for block in parts.get("events", []) if block not in parts["decisions"]]
+    texts = {name: _title(name) + "".join(map(_text_of, blocks)) for name, blocks in parts.items() if blocks}
+    wanted = [units(text) for text in texts.values()]
+    names = list(texts)
+    room = budget - units(head)
+    room -= units(_left_out(names, command)) if sum(wanted) > room else 0
+    count = _count_fitting(wanted, MIN_PART, room)
+    limits = shares(wanted[:count], room)
+    focus = Focus(sources["state"])
+    shown = []
+    for name, whole, limit in zip(names, wanted, limits, strict=False):
+        more = f"{command} {name} --budget {2 * whole}"
+        shown.append(texts[name] if whole <= limit else _cut_part(name, parts[name], limit, more, focus))
+    lacking = ", ".join([_lacking(name, sources) for name in only if not parts.get(name, True) and name != "position"])
+    end = _left_out(names[count:], command) + (f"\nThere is nothing for: {lacking}\n" if lacking else "")
+    return clip(plain(head + "".join(shown) + end).strip("\n"), budget)
+
+
+def _count_fitting(wanted: list[int], least: int, room: int) -> int:
+    """Return how many of the first texts have room for what they want, or at least for `least` units each."""
+    for count, units_wanted in enumerate(wanted):
+        room -= min(units_wanted, least)
+        if room < 0:
+            return count
+    return len(wanted)
+
+
+def _cut_part(name: str, blocks: list[Block], room: int, command: str, focus: Focus) -> str:
+    """Return as many blocks of a part as fit, the long ones cut, and the command that shows all."""
+    title, more = _title(name), f"… (cut; `{command}` shows more)\n"
+    left = room - units(title) - units(more)
+    wanted = [units(_text_of(block)) for block in blocks]
+    count = _count_fitting(wanted, MIN_BLOCK, left)
+    limits = shares(wanted[:count], left)
+    texts = [_cut_block(block, limit, focus) for block, limit in zip(blocks, limits, strict=False)]
+    return clip(title + "".join(texts) + more, room)
+
+
+def _left_out(names: list[str], command: str) -> str:
+    named = ["position (its rest)" if name == "position" else name for name in names]
+    return f"\nNo room for: {', '.join(named)} (`{command} PART`)\n" if names else ""
+
+
+def _lacking(name: str, sources: Sources) -> str:
+    """Return a part without content, and the command that has it, if there is one."""
+    work_id = sources["context"]["work_id"]
+    is_known = name == "issue" and work_id is not None and is_name(work_id)
+    return f"{name} (no program is mapped, or it failed: run `{FETCH} {work_id}`)" if is_known else name
+
+
+def _title(name: str) -> str:
+    return f"\n## {PARTS[name][0]}\n\n"
+
+
+def _text_of(block: Block) -> str:
+    """Return a block whole."""
+    return f"{block['line']}\n{_quoted(block)}{show_whole(block['artifact']) if 'artifact' in block else ''}"
+
+
+def _quoted(block: Block) -> str:
+    return quote_lines(block["text"].strip("\n")) + "\n" if "text" in block else ""
+
+
+def _cut_block(block: Block, room: int, focus: Focus) -> str:
+    """Return a block in at most `room` units: a text cut in its middle, an artifact with its parts that matter most."""
+    whole = _text_of(block)
+    if units(whole) <= room:
+        return whole
+    line = block["line"]
+    left = room - units(line) - 1
+    if len(block) == 1 or left < MIN_BLOCK / 2:
+        return clip(line, room - 1) + "\n"
+    if "artifact" in block:
+        parts, _ = show_parts(block["artifact"], left, MAX_OUTLINED, *focus.sections(block["artifact"]))
+        return f"{line}\n{parts}"
+    return f"{line}\n{cut_middle(_quoted(block), left - 1, QUOTED_CUT).rstrip()}\n"
+
+
+def _line(text: str) -> str:
+    return f"- {one_line(text, LONGEST_LINE)}"
+
+
+def _block(line: str, text: object) -> Block:
+    """Return what somebody said: behind the line if it is short, else below it."""
+    said = text if isinstance(text, str) else _value(text)
+    short = one_line(f"{line} {said}", LONGEST_LINE)
+    if "\n" not in said.strip() and not short.endswith("…"):
+        return {"line": f"- {short}"}
+    return {"line": _line(line), "text": said}
+
+
+def _value(value: object) -> str:
+    """Return a value of a JSON file as a text."""
+    try:
+        return value if isinstance(value, str) else dumps(value)
+    except RecursionError:
+        return "…"
+
+
+def _by_time(timed: list[tuple[object, Block]]) -> list[Block]:
+    """Return blocks, newest first; those without a readable time keep their order, at the end."""
+    return [block for _, block in sorted(timed, key=lambda one: -(seconds_of(one[0]) or 0.0))]
+
+
+def _open_questions(sources: Sources) -> Iterator[Block]:
+    """Yield what the position has no room for: the whole question and instructions, and the newest error event."""
+    context, state, position = sources["context"], sources["state"], sources["position"]
+    request = context["feedback_request"]
+    if request and "feedback_request" not in position["keys_shown"]:
+        if f": {one_line(request.get('prompt'), LONGEST_LINE)}\n" not in position["text"]:
+            yield _block("The whole question to the user:", request.get("prompt"))
+        yield _block("With the question:", {name: value for name, value in request.items() if name != "prompt"})
+    instructions = state.get("additional_instructions")
+    if instructions and "additional_instructions" not in position["keys_shown"]:
+        yield _block("All instructions from the user:", instructions)
+    for place, message in newest_errors(state):
+        if f": {one_line(message, LONGEST_LINE)}\n" not in position["text"]:
+            yield _block(f"The whole error{f' ({place})' if place else ''}:", message)
+    errors = [event for event in context["events"] if event["type"].endswith("_error")]
+    said = [one_line(message, LONGEST_LINE) for _, message in newest_errors(state)]
+    if errors and one_line(words_of_event(errors[-1]) or "", LONGEST_LINE) not in said:
+        newest = _event_block(errors[-1])
+        text = f"{newest['line'].removeprefix('- ')} {newest.get('text', '')}"
+        yield {"line": _line(f"Last error among the events: {text}")}
+
+
+def _decisions(sources: Sources) -> Iterator[Block]:
+    """Yield what was decided, by session summaries and by events."""
+    context = sources["context"]
+    history = context["session_history"]
+    said: dict[str, object] = {}  # each decision with its newest time
+    for summary in reversed(history["all_summaries"] if history else []):
+        for decision in summary["decisions"]:
+            said.setdefault(decision, summary["timestamp"])
+    timed: list[tuple[object, Block]] = [
+        (at, _block(f"[{text_or_na(at)}] session summary:", decision)) for decision, at in said.items()
+    ]
+    events = [event for event in reversed(context["events"]) if event["type"] in DECISION_TYPES]
+    events += reversed(context["older_decisions"])
+    yield from _by_time([*timed, *[(event.get("timestamp"), _event_block(event)) for event in events]])
+
+
+def _notes(sources: Sources) -> Iterator[Block]:
+    """Yield the notes of earlier sessions."""
+    for note in sources["known"]["notes"]:
+        place = ":".join(filter(None, [note["phase"], note["step"]]))
+        yield _block(f"[{note['at']}] {note['kind']}{f' at {place}' if place else ''}:", words_of_note(note))
+    if sources["known"]["others"]:
+        yield {"line": f"- … and {sources['known']['others']} older: `faber-ledger log --type note_recorded`"}
+
+
+def _summaries(sources: Sources) -> Iterator[Block]:
+    """Yield what sessions and compactions came to: the newest whole, then a line for each older session."""
+    history, known = sources["context"]["session_history"], sources["known"]
+    timed: list[tuple[object, Block]] = [
+        (
+            one["at"],
+            _block(f"[{one['at']}] compaction{f' at {place}' if (place := _place(one)) else ''}:", one["text"]),
+        )
+        for one in known["summaries"]
+    ]
+    if history:
+        timed.append((history["latest"].get("timestamp"), _latest_summary(history["latest"])))
+    yield from _by_time(timed)
+    for summary in reversed(history["all_summaries"][:-1] if history else []):
+        done = "; ".join(summary["accomplished"])
+        yield _block(f"{_head_of_summary(summary)}", done or "nothing noted")
+    for session in reversed(known["sessions"][-NEWEST_SESSIONS:]):
+        ended = f"ended {session['ended_at']} ({session['end_reason'] or 'unknown'})" if session["ended_at"] else "open"
+        completed = ", ".join(session["newly_completed"]) or "no phase"
+        line = (
+            f"[{session['started_at']}] session on {session['hostname'] or 'unknown'}, {ended}: completed {completed}"
+        )
+        yield {"line": _line(line)}
+
+
+def _head_of_summary(summary: dict[str, Any]) -> str:
+    completed = summary.get("phase_completed")
+    return f"[{text_or_na(summary.get('timestamp'))}] session{f', {completed} completed' if completed else ''}:"
+
+
+def _latest_summary(summary: dict[str, Any]) -> Block:
+    """Return FABER's newest session summary; its decisions are a part of their own."""
+    said = summary["summary"]
+    lists = {"Accomplished": "accomplished", "Remaining phases": "remaining_phases", "Files changed": "files_changed"}
+    lines = [f"Context notes: {said['context_notes']}"] if said.get("context_notes") else []
+    for words, name in lists.items():
+        lines += [f"{words}:", *[f"- {item}" for item in said[name]]] if said[name] else []
+    return _block(_head_of_summary(summary), "\n".join(lines) or "nothing noted")
+
+
+def _place(at: Mapping[str, Any]) -> str:
+    """Return phase and step as `phase:step`, or what there is of them."""
+    return ":".join([str(at[name]) for name in ("phase", "step") if at.get(name)])
+
+
+def _events(sources: Sources) -> Iterator[Block]:
+    """Yield FABER's newest events."""
+    yield from map(_event_block, reversed(sources["context"]["events"]))
+
+
+def _event_block(event: dict[str, Any]) -> Block:
+    """Return an event: its time, type, place and status, what it says, and its other facts as JSON."""
+    place, status = _place(event), event.get("status")
+    head = f"{event['type']}{f' at {place}' if place else ''}{f' ({_value(status)})' if status else ''}"
+    words = words_of_event(event)
+    parts = [_value(words)] if words not in (None, place) else []
+    error, metadata, user = event.get("error"), event.get("metadata"), event.get("user")
+    if error and event.get("message"):
+        parts.append(f"error: {_value(error)}")
+    if user:
+        parts.append(f"by {one_line(_value(user))}")
+    if metadata:
+        parts.append(one_line(_value(metadata), LONGEST_VALUE))
+    line = f"[{text_or_na(event.get('timestamp'))}] {one_line(head, LONGEST_VALUE)}"
+    return _block(f"{line}:", "; ".join(parts)) if parts else {"line": _line(line)}
+
+
+def _comments(sources: Sources) -> Iterator[Block]:
+    """Yield the comments on the issue, as the programs of code hosts write them."""
+    issue = sources["context"]["issue"]
+    for comment in reversed(issue["comments"] if issue else []):
+        known: dict[str, Any] = comment if isinstance(comment, dict) else {"body": comment}
+        author = known.get("author") or known.get("user")
+        name = author.get("login") or author.get("name") if isinstance(author, dict) else author
+        at = known.get("createdAt") or known.get("created_at")
+        head = " ".join([f"[{one_line(at)}]"] if at else []) + (f" {one_line(name)}" if name else "")
+        if known.get("body", known):
+            yield _block(f"{head.strip() or 'comment'}:", known.get("body", known))
+
+
+def _issue(sources: Sources) -> Iterator[Block]:
+    """Yield the issue: its title, state and labels, then its description."""
+    issue = sources["context"]["issue"]
+    if issue is None:
+        return
+    labels = list_in_line(issue["labels"])
+    facts = {"Title": issue["title"], "State": issue["state"], "Labels": labels, "URL": issue["url"]}
+    for name, value in facts.items():
+        if value:
+            yield {"line": _line(f"{name}: {_value(value)}")}
+    if issue["description"]:
+        yield _block("Description:", issue["description"])
+
+
+def _branch(sources: Sources) -> Iterator[Block]:
+    """Yield the branch with what it changed, and its newest commits."""
+    branch = sources["context"]["branch"]
+    if branch is None:
+        return
+    yield {"line": _line(f"Name: {branch['name']}")}
+    if branch["files_changed"]:
+        yield {"line": "- Changed since it left the main branch:", "text": branch["files_changed"]}
+    for commit in branch["commits"]:
+        yield {"line": _line(f"Commit: {commit}")}
+
+
+def _spec(sources: Sources) -> Iterator[Block]:
+    """Yield the specification; where it has no room, its outline."""
+    spec = sources["context"]["spec"]
+    if spec is None:
+        return
+    if spec.get("regenerate"):
+        yield {"line": _line(f"{_value(spec['path'])}: cannot be read, and must be written again")}
+        return
+    facts = "; ".join([f"{name}: {spec[name]}" for name in ("title", "type", "status") if spec[name]])
+    artifact: Part = {
+        "artifact_id": "spec",
+        "description": "",
+        "source": str(spec["path"]),
+        "size_bytes": len(spec["content"].encode("utf-8", "surrogatepass")),
+        "content": spec["content"],
+        "required": False,
+    }
+    line = _line(f"{_value(spec['path'])}{f' ({facts})' if facts else ''}")
+    yield {"line": line, "artifact": artifact} if show_whole(artifact) else {"line": line, "text": spec["content"]}
+
+
+# The most important first: title, and what makes the blocks.
+PARTS: dict[str, tuple[str, Callable[[Sources], Iterator[Block]]]] = {
+    "position": ("More about where the run stands", _open_questions),
+    "decisions": ("Decisions, newest first", _decisions),
+    "notes": ("Notes for whoever goes on, newest first", _notes),
+    "summaries": ("What earlier sessions came to, newest first", _summaries),
+    "events": ("Events, newest first", _events),
+    "comments": ("Comments on the issue, newest first", _comments),
+    "issue": ("Issue", _issue),
+    "branch": ("Branch", _branch),
+    "spec": ("Specification", _spec),
+}

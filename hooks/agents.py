@@ -1,0 +1,229 @@
+"""Other agents than the client: what each of them calls its events and fields, and the form of answer that it takes.
+
+From their documentation and sources; none was tried. `docs/guides/AGENTS.md` says what is recorded of each.
+"""
+
+from __future__ import annotations
+
+import os
+
+from faber_ledger.files.text import escape
+from faber_ledger.ledger.plain_json import dumps, encoder
+from faber_ledger.recording.call import HOOKS, LONGEST_VALUE, Call
+from faber_ledger.runs.compacted import note_compaction, take_compaction
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from faber_ledger.recording.call import Answer
+
+PROMPT = "UserPrompt"  # no hook of the client: the next start of an agent that sends none after a compaction
+NAMES = (
+    {hook: event for event, (hook, _) in HOOKS.items()} | {event: event for event in HOOKS} | {"user-prompt": PROMPT}
+)
+CLIENT = "claude"
+REPLACED_PROMPT = "modifiedTransformedPrompt"  # a form of answer: the packet, and after it the prompt
+OF_CLIENT = (
+    "CLAUDE_CODE_SESSION_ID",
+    "CLAUDE_PID",
+    "CLAUDE_PROJECT_DIR",
+    "CLAUDE_ENV_FILE",
+    "AI_AGENT",
+    "CLAUDE_CODE_ENTRYPOINT",
+)
+PROMPTS = ("prompt", "transformedPrompt", "initialPrompt", "initial_prompt", "attachments", "user_email")  # never kept
+
+
+class Agent:
+    """How an agent calls hooks.
+
+    `events` maps its names to ours, beside ours, which every agent may use. `fields` names where it has what the
+    client calls by another name. `roots` are the variables with the folder that it was started in; without one, the
+    payload's `cwd` counts. `answer` is the form that its start takes, and `prompt_answer` the one of its prompt if it
+    gets the packet there after a compaction; None if it takes no context there. An agent that `starts_again` sends a
+    start after a compaction. `nothing` is printed where there is no answer.
+    """
+
+    def __init__(
+        self,
+        answer: str,
+        events: Mapping[str, str],
+        fields: Mapping[str, str] | None = None,
+        roots: tuple[str, ...] = (),
+        *,
+        prompt_answer: str | None = None,
+        starts_again: bool = False,
+        nothing: str | None = None,
+    ) -> None:
+        self.answer = answer
+        self.events = {**NAMES, **events}
+        self.fields = fields or {}
+        self.roots = roots
+        self.prompt_answer = prompt_answer
+        self.starts_again = starts_again
+        self.nothing = nothing
+
+
+AGENTS = {
+    "codex": Agent("client", {"UserPromptSubmit": PROMPT}, starts_again=True),
+    "copilot": Agent(
+        "additionalContext",
+        {
+            "sessionStart": "SessionStart",
+            "sessionEnd": "SessionEnd",
+            "preCompact": "PreCompact",
+            "userPromptSubmitted": PROMPT,
+            "UserPromptSubmit": PROMPT,
+            "userPromptTransformed": PROMPT,
+        },
+        {"session_id": "sessionId", "agent_id": "agentId"},
+        prompt_answer=REPLACED_PROMPT,
+    ),
+    "cursor": Agent(
+        "additional_context",
+        {
+            "sessionStart": "SessionStart",
+            "sessionEnd": "SessionEnd",
+            "preCompact": "PreCompact",
+            "beforeSubmitPrompt": PROMPT,
+        },
+        {"session_id": "conversation_id"},
+        ("CURSOR_PROJECT_DIR", "CLAUDE_PROJECT_DIR"),
+    ),
+    "gemini": Agent(
+        "client",
+        {"PreCompress": "PreCompact", "BeforeAgent": PROMPT},
+        roots=("GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR"),
+        prompt_answer="client",
+        nothing="{}",  # without any standard output its user is shown the standard error
+    ),
+}
+
+
+class AgentCall(Call):
+    """A hook call of another agent, read as if the client had made it.
+
+    `sha256` is that of the bytes as they came. Of these the object is kept, with the client's names added and without
+    the user's prompts. `form` is the form of answer that the agent takes, None if it takes no context, and `event_name`
+    the event as the agent names it in an answer.
+    """
+
+    def __init__(self, agent: str, hook: str, content: bytes, environ: Mapping[str, str]) -> None:
+        self._agent = AGENTS[agent]
+        self.event_name: str | None = None
+        super().__init__(self._agent.events.get(hook, hook), content, environ)
+        self.agent: str = agent
+        self.form: str | None = self._agent.answer
+        if self._values.get("hook_event_name") == PROMPT:
+            self.hook, self.problem = PROMPT, None
+        if self.hook == PROMPT:
+            self.form = self._agent.prompt_answer
+        elif self.event_name is None:
+            self.event_name = self.hook
+
+    def _read(self, content: bytes) -> dict[str, Any]:
+        values = super()._read(content)
+        if not values:
+            return values
+        for ours, theirs in self._agent.fields.items():
+            if not isinstance(values.get(ours), str):
+                values[ours] = values.get(theirs)
+        roots = values.get("workspace_roots")
+        if not isinstance(values.get("cwd"), str) and isinstance(roots, list) and roots:
+            values["cwd"] = roots[0]
+        named = values.get("hook_event_name")
+        if isinstance(named, str):
+            self.event_name = named[:LONGEST_VALUE]
+            values["hook_event_name"] = self._agent.events.get(named, named)
+        self._keep(values)
+        return values
+
+    def _keep(self, values: Mapping[str, Any]) -> None:
+        kept = {name: value for name, value in values.items() if name not in PROMPTS}
+        self._content = dumps(kept).encode("utf-8", "surrogatepass")
+
+    @property
+    def prompt(self) -> str | None:
+        """The prompt as the model would get it, which an answer may replace; None if it is not there."""
+        prompt = self._values.get("transformedPrompt")
+        return prompt if isinstance(prompt, str) else None
+
+    def can_take_packet(self) -> bool:
+        """Return whether an answer to this call can give the agent a context."""
+        return self.form is not None and (self.form != REPLACED_PROMPT or self.prompt is not None)
+
+    def become_start(self) -> None:
+        """Make a prompt the start that this agent does not send after a compaction."""
+        self.hook = "SessionStart"
+        self._values |= {"hook_event_name": "SessionStart", "source": "compact"}
+        self._keep(self._values)
+
+
+def render(call: Call, answer: Answer | None) -> str | None:
+    """Return what is printed for an agent, in its form; None for nothing: only a start takes any text."""
+    if not isinstance(call, AgentCall):
+        return None
+    found: dict[str, object] = {}
+    if answer is not None and call.hook == "SessionStart" and call.form == "client":
+        if answer.message is not None:
+            found["systemMessage"] = escape(answer.message)
+        if answer.context is not None:
+            found["hookSpecificOutput"] = {"hookEventName": call.event_name, "additionalContext": answer.context}
+    elif answer is not None and answer.context is not None and call.hook == "SessionStart" and call.form is not None:
+        found[call.form] = answer.context + (f"\n{call.prompt}" if call.form == REPLACED_PROMPT else "")
+    return encoder(separators=(",", ":"))(found) if found else AGENTS[call.agent].nothing
+
+
+def agent_in(words: list[str]) -> tuple[str | None, str]:
+    """Return the agent and the event that the words after `hook` name; no agent for the client itself."""
+    agent, names = None, []
+    left = iter(words)
+    for word in left:
+        if word == "--agent":
+            agent = next(left, "")
+        elif word.startswith("--agent="):
+            agent = word.partition("=")[2]
+        else:
+            names.append(word)
+    return None if agent == CLIENT else agent, next(iter(names), "")
+
+
+def read_call(agent: str, hook: str, content: bytes) -> Call:
+    """Read a delivery of another agent, and change this process's variables to those that it would have as a client's.
+
+    An agent that runs in a shell of the client inherits the client's variables, which are about another session.
+    """
+    if agent not in AGENTS:
+        return Call(hook, content, os.environ)
+    root = next((found for name in AGENTS[agent].roots if (found := os.environ.get(name))), None)
+    for name in OF_CLIENT:
+        os.environ.pop(name, None)
+    if root is not None:
+        os.environ["CLAUDE_PROJECT_DIR"] = root
+    return AgentCall(agent, hook, content, os.environ)
+
+
+def admit_call(call: Call, agent: str, root: str, warn: Callable[[str], None]) -> bool:
+    """Return whether a call of another agent is recorded, and note or forget that its client waits for a packet.
+
+    A prompt is recorded only as the start after a compaction, once.
+    """
+    if not isinstance(call, AgentCall):
+        warn(f"{agent or 'no name'} is not an agent that faber-ledger knows: {', '.join([CLIENT, *AGENTS])}")
+        return False
+    if call.client is None:
+        warn(f"a delivery of {agent} names no session, and is not recorded: it may not count for one of the client's")
+        return False
+    if AGENTS[agent].starts_again or call.text("agent_id") is not None:
+        return call.hook != PROMPT
+    if call.hook == PROMPT:
+        if not (call.can_take_packet() and take_compaction(root, call.client)):
+            return False
+        call.become_start()
+    elif call.hook == "PreCompact":
+        note_compaction(root, call.client)
+    elif call.hook == "SessionStart":
+        take_compaction(root, call.client)
+    return True

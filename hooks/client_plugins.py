@@ -1,0 +1,127 @@
+"""Which hooks of ours a client runs that is started in a folder: those of its settings, and those of our plugin.
+
+`enabledPlugins` of the three settings files says which plugins run: what the local file says of one counts before the
+project's, and that before the user's. A plugin that no file names does not run, though it may be installed. All of
+these files may have come with the repository, and so may the name of a plugin, which is shown.
+"""
+
+from __future__ import annotations
+
+import re
+
+from faber_ledger.context.plugins import list_named
+from faber_ledger.files.json_text import JsonText
+from faber_ledger.hooks.client_settings import is_answered, readable_settings, unreadable_settings
+from faber_ledger.ledger.clock import now
+from faber_ledger.recording.call import HOOKS
+from faber_ledger.runs.clients import last_plugin_delivery
+
+OURS = re.compile(r"faber-ledger@[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+NAME = "faber-ledger@faber-ledger"
+PRECEDENCE = ("user", "project", "local")  # of settings files: the last one that names a plugin decides
+RECENT_SECONDS = 7 * 24 * 3600
+
+
+class Plugin:
+    """A plugin, as one marketplace offers it.
+
+    `scope` and `path` are of the settings file that decides about it; None if no file names it. `has_source` says
+    whether the client has it, or knows from its settings where to get it.
+    """
+
+    def __init__(self, name: str, scope: str | None, path: str | None, *, is_enabled: bool, has_source: bool) -> None:
+        self.name = name
+        self.scope = scope
+        self.path = path
+        self.is_enabled = is_enabled
+        self.has_source = has_source
+
+    def command(self, verb: str) -> str:
+        """Return the client's command that does something with the plugin where it is enabled."""
+        return f"claude plugin {verb} {self.name}{'' if self.scope in (None, 'user') else f' --scope {self.scope}'}"
+
+
+def list_plugins(root: str, names: re.Pattern[str] = OURS) -> list[Plugin]:
+    """Return the plugins of such names, ours by default, that the client's settings or its list name, enabled first."""
+    texts = {scope: (path, text) for scope, path, text in readable_settings(root)}
+    installed = [name for name in list_named(root) if names.fullmatch(name)]
+    marketplaces: set[str] = set()
+    decided: dict[str, tuple[str, str, bool]] = {}
+    for scope in [scope for scope in PRECEDENCE if scope in texts]:
+        path, values = texts[scope][0], JsonText(texts[scope][1]).value
+        for name, is_enabled in _members(values, "enabledPlugins"):
+            if names.fullmatch(name) and isinstance(is_enabled, bool):
+                decided[name] = (scope, path, is_enabled)
+        marketplaces |= {marketplace for marketplace, _ in _members(values, "extraKnownMarketplaces")}
+    named = [
+        Plugin(
+            name,
+            scope,
+            path,
+            is_enabled=is_enabled,
+            has_source=name in installed or name.partition("@")[2] in marketplaces,
+        )
+        for name, (scope, path, is_enabled) in decided.items()
+    ]
+    others = [Plugin(name, None, None, is_enabled=False, has_source=True) for name in installed if name not in decided]
+    return sorted([*named, *others], key=lambda one: not one.is_enabled)
+
+
+def list_enabled_plugins(root: str) -> list[Plugin]:
+    """Return our plugins that a client started in `root` runs."""
+    return [one for one in list_plugins(root) if one.is_enabled]
+
+
+def list_unanswered(root: str) -> list[str]:
+    """Return the events for which a client started in `root` runs no hook of ours; unreadable settings run none.
+
+    Where neither settings nor the client's list name our plugin, its deliveries show that it runs the hooks.
+    """
+    if list_enabled_plugins(root):
+        return []
+    texts = [text for _, _, text in readable_settings(root)]
+    left = [event for event in HOOKS if not any([is_answered(text, event) for text in texts])]
+    return [] if len(left) == len(HOOKS) and unlisted_plugin_delivery(root, now()) is not None else left
+
+
+def list_settings_with_hooks(root: str) -> list[tuple[str, str]]:
+    """Return the scope and path of each settings file with a hook of ours, in any form, that the client runs."""
+    return [
+        (scope, path)
+        for scope, path, text in readable_settings(root)
+        if any([is_answered(text, event) for event in HOOKS])
+    ]
+
+
+def recent_plugin_delivery(root: str, at: float) -> float | None:
+    """Return when a plugin's hook last made a delivery in this clone; None if never, or over a week ago."""
+    seen = last_plugin_delivery(root)
+    return seen if seen is not None and at - seen <= RECENT_SECONDS else None
+
+
+def unlisted_plugin_delivery(root: str, at: float) -> float | None:
+    """Return when a plugin that is known by its deliveries alone last made one; None if over a week ago, or never.
+
+    A plugin may run that no settings file of the three names: one for this session alone, or of an administrator. Or
+    a file that is not read here names one that the client has.
+    """
+    known = list_plugins(root)
+    if any([plugin.scope is not None for plugin in known]) or (known and not [*unreadable_settings(root)]):
+        return None
+    return recent_plugin_delivery(root, at)
+
+
+def hint_to_install(root: str) -> str:
+    """Return what to run where a client started in `root` has no hooks; never for a second installation."""
+    known = list_plugins(root)
+    if not known:
+        return "run `faber-ledger init` in it, and commit .claude/settings.json for the next one"
+    for plugin in known:
+        if plugin.scope is not None:
+            return f"run `{plugin.command('enable')}` in it"
+    return f"run `{known[0].command('install')}`, which reaches every folder of yours"
+
+
+def _members(values: dict[str, object], name: str) -> list[tuple[str, object]]:
+    found = values.get(name)
+    return list(found.items()) if isinstance(found, dict) else []

@@ -1,0 +1,333 @@
+"""The gate: the one check that every event passes before it enters a log, whichever way it comes.
+
+An event passes if its envelope has the form that every ledger writes, its hash holds, each of its parents passes or has
+a place, and its seq is the one that they imply. The verdict depends on the event and its ancestors alone, so that
+everybody ends with the same events. A refused event stops nobody: it is left out and named. If only its form or its
+hash is wrong, it has a place, on which later events may stand. A place is a claim, which anybody can make of any hash:
+that it has this seq and these parents. So a hash may have several places, and each counts, beside the event whose hash
+it is: more events, whatever they claim, take no other away. A payload never refuses its event: one that readers could
+not use is dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, insort
+from itertools import product
+
+from faber_ledger.ledger.canonical import event_hash, payload_hash
+from faber_ledger.ledger.errors import UnionConflict
+from faber_ledger.ledger.event_types import has_required
+from faber_ledger.ledger.file import HIGHEST_SEQ, MAX_PAYLOAD_BYTES
+from faber_ledger.ledger.row import (
+    AT,
+    COLUMNS,
+    HASH,
+    ID,
+    PARENTS,
+    PAYLOAD,
+    PAYLOAD_HASH,
+    SALT,
+    SALT_BYTES,
+    SEQ,
+    SESSION,
+    TYPE,
+    VERSION,
+    WRITER,
+    event_of,
+    is_place,
+    is_too_long,
+    make_place,
+    parse_payload,
+    split_hashes,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+    from typing import Any
+
+    from faber_ledger.ledger.positions import Positions
+
+    Row = tuple[Any, ...]
+
+
+ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
+KIND = re.compile("[a-z_]{1,64}")
+# Every year that a clock may show: a clock of 0.1 past 9999 wrote it, too.
+TIME = re.compile(
+    r"-?[0-9]{1,12}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?"
+    r"(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
+)
+# Control and invisible characters, as fixed ranges: what Python itself calls printable differs from version to version.
+HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+HINT_QUARANTINE = (
+    "both are sound, so put the other ledger in the place of the run's ledger.db, and run `faber-ledger quarantine`:"
+    " what this clone's mirror has stays, and what contradicts it is kept aside"
+)
+NO_ID, NO_TIME = "its id is not a ULID", "its time is not a time"
+HIGHEST_VERSION = 999_999_999
+LONGEST_TEXT = 4096  # characters of a session, client or writer id
+WHOLE = frozenset(product(*COLUMNS.values()))  # the types of a row, column by column
+
+
+class Refused:
+    """An event that did not pass, why, and whether later events may stand on it; `row` is as it was read."""
+
+    def __init__(self, row: Row, why: str, *, has_place: bool = False) -> None:
+        self.id, self.hash, self.seq = row[ID], row[HASH], row[SEQ]
+        self.why = why
+        self.has_place = has_place
+        self.row = row
+
+    @property
+    def is_new(self) -> bool:
+        """Return whether more of the event was there than the place that a union has kept of it."""
+        return not is_place(self.row)
+
+
+class Gate:
+    """The check of a log's events, in `(seq, id)` order, after those whose positions are in `seqs`, and their `places`.
+
+    `refused` are the events that did not pass. `dropped` names each event that passed without its payload, which no
+    copy had in a usable form, and why.
+    """
+
+    def __init__(self, seqs: Positions, places: Iterable[tuple[int, bytes, bytes]] = ()) -> None:
+        self.seqs = seqs
+        self.refused: list[Refused] = []
+        self.dropped: list[tuple[str, str]] = []
+        self._places: dict[bytes, list[int]] = {}  # the seqs that places give to a hash, in order
+        self._parents: dict[tuple[bytes, int], set[bytes]] = {}  # of each such position, as claimed
+        self._needed: set[tuple[bytes, int]] = set()
+        for place in places:
+            self._place(*place)
+
+    def pick(self, copies: Collection[Row]) -> Row | None:
+        """Return the copy of one event that enters the log, None if it is refused; raises UnionConflict.
+
+        An intact copy is picked, of several one with a usable payload. It may have lost its own.
+        """
+        found = [examine(copy) for copy in (dict.fromkeys(copies) if len(copies) > 1 else copies)]
+        return self.admit(found)
+
+    def admit(self, found: list[Examined]) -> Row | None:
+        """Pick among the copies of one event, which were examined; as `pick`."""
+        placed = [one for one in found if one.fault is None and self._find_misplacement(one.row) is None]
+        if len(placed) > 1 and len({one.row[HASH] for one in placed}) > 1:
+            raise conflict_of([one.copy for one in placed])
+        if len(placed) < len(found):
+            self._refuse([one for one in found if not placed or one.row[HASH] != placed[0].row[HASH]])
+        if not placed:
+            return None
+        best = next((one for one in placed if one.row[PAYLOAD] is not None), placed[0])
+        row = best.row
+        if row[PAYLOAD] is None:
+            self.dropped += [(row[ID], one.dropped) for one in placed if one.dropped is not None][:1]
+        self.seqs[row[HASH]] = row[SEQ]
+        if self._places:
+            self._needed.update(self._places_below(row[SEQ], row[PARENTS]))
+        return row
+
+    def needed_places(self) -> list[Row]:
+        """Return the places that the events which passed stand on, in `(seq, id)` order; places stand on places."""
+        waiting = list(self._needed)
+        while waiting:
+            digest, seq = waiting.pop()
+            below = {one for parents in self._parents[digest, seq] for one in self._places_below(seq, parents)}
+            waiting += below - self._needed
+            self._needed |= below
+        found = [(seq, parents, digest) for digest, seq in self._needed for parents in self._parents[digest, seq]]
+        return sorted([make_place(*place) for place in found])
+
+    def _refuse(self, found: list[Examined]) -> None:
+        """Refuse copies of an event; one that is at a right position gives its hash a place there."""
+        misplaced = set()
+        for one in sorted(found, key=lambda one: repr(one.row[HASH])):
+            why = self._find_misplacement(one.row) if is_typed_whole(one.row) else one.fault
+            refused = Refused(one.row, one.fault or why or "", has_place=why is None)
+            if not refused.is_new and one.row[HASH] in self.seqs and self.seqs[one.row[HASH]] == one.row[SEQ]:
+                continue  # the event itself has arrived
+            if why is None:
+                self._place(one.row[SEQ], one.row[PARENTS], one.row[HASH])
+            elif one.fault is None:
+                if one.row[HASH] in misplaced:
+                    continue  # a copy, with another payload
+                misplaced.add(one.row[HASH])
+            self.refused.append(refused)
+
+    def _place(self, seq: int, parents: bytes, digest: bytes) -> None:
+        if (digest, seq) not in self._parents:
+            insort(self._places.setdefault(digest, []), seq)
+        self._parents.setdefault((digest, seq), set()).add(parents)
+
+    def _find_misplacement(self, row: Row) -> str | None:
+        parents = split_hashes(row[PARENTS])
+        if len(parents) > 1 and parents != sorted(set(parents)):
+            return "its parents are not in order, or one is there twice"
+        missing = [parent for parent in parents if parent not in self.seqs and parent not in self._places]
+        if missing:
+            return f"its parent {missing[0].hex():.12} is not here"
+        due = 1 + max(
+            [self._seq_below(row[SEQ], parent) if parent in self._places else self.seqs[parent] for parent in parents],
+            default=0,
+        )
+        if row[SEQ] != due:
+            return f"its seq is {row[SEQ]}, and after its parents it must be {due}"
+        return "its seq is higher than any ledger reaches" if due > HIGHEST_SEQ else None
+
+    def _seq_below(self, seq: int, digest: bytes) -> int:
+        """Return a hash's largest position below `seq`, which is the parent's if any is; if there is none, another."""
+        claimed = self._places[digest]
+        found = [claimed[max(bisect_left(claimed, seq) - 1, 0)], *([self.seqs[digest]] if digest in self.seqs else [])]
+        return max([one for one in found if one < seq], default=found[-1])
+
+    def _places_below(self, seq: int, parents: bytes) -> list[tuple[bytes, int]]:
+        """Return the places that an event stands on; none if the events that have its parents' hashes are enough."""
+        hashes = split_hashes(parents)
+        own = [self.seqs[digest] for digest in hashes if digest in self.seqs]
+        if len(own) == len(hashes) and 1 + max(own, default=0) == seq:
+            return []
+        below = [(digest, self._seq_below(seq, digest)) for digest in hashes if digest in self._places]
+        return [one for one in below if one[0] not in self.seqs or self.seqs[one[0]] != one[1]]
+
+
+class Examined:
+    """One row, examined without a look at any other: its fault (None: it is intact), and why its payload is dropped.
+
+    `row` is as it enters a log, `copy` as it was read.
+    """
+
+    def __init__(self, copy: Row, row: Row, fault: str | None, dropped: str | None = None) -> None:
+        self.copy = copy
+        self.row = row
+        self.fault = fault
+        self.dropped = dropped
+
+
+def examine(row: Row) -> Examined:
+    """Find what is wrong with one event in itself: the form of its envelope, its hash, its payload."""
+    if not is_typed_whole(row):
+        return Examined(row, row, "a value has another type than any ledger writes")
+    if is_place(row):
+        return Examined(row, row, "it was refused before, and only its place was kept")
+    fault = find_form_fault(row)
+    settled, dropped = _settle_payload(row)
+    if settled is None:
+        return Examined(row, row, fault or "its hash does not match what it says: it was changed after it was written")
+    return Examined(row, settled, fault, dropped)
+
+
+def is_typed_whole(row: Row) -> bool:
+    """Return whether each value of a row is of its column's types, its hashes complete, and its seq above 0."""
+    return tuple(map(type, row)) in WHOLE and row[SEQ] > 0 and len(row[HASH]) == 32 and len(row[PARENTS]) % 32 == 0
+
+
+def find_form_fault(row: Row) -> str | None:
+    """Return what in an event's envelope no ledger writes, or None; `row` begins with the columns up to the client."""
+    seq, name, kind, version, at, writer, session_id, client = row[:PARENTS]
+    if type(seq) is not int or type(version) is not int:
+        return "a value has another type than any ledger writes"
+    if type(name) is not str or not ULID.fullmatch(name):
+        return NO_ID
+    if type(kind) is not str or not KIND.fullmatch(kind):
+        return "its type is not a name of small letters"
+    if not 1 <= version <= HIGHEST_VERSION:
+        return f"its version is not a number from 1 to {HIGHEST_VERSION}"
+    if type(at) is not str or not TIME.fullmatch(at):
+        return NO_TIME
+    for text, what in ((writer, "writer"), (session_id, "session"), (client, "client")):
+        if text is not None and (type(text) is not str or len(text) > LONGEST_TEXT or HIDDEN.search(text)):
+            return f"its {what} id is too long, or has characters that cannot be seen"
+    return None if writer else "its writer id is missing"
+
+
+def _settle_payload(row: Row) -> tuple[Row | None, str | None]:
+    """Return the row as it enters a log, perhaps without its payload, and why; None if its hash does not hold."""
+    salt, payload, stored = row[SALT], row[PAYLOAD], row[PAYLOAD_HASH]
+    own = _hash_payload(salt, payload)
+    digest = stored if stored is not None else own
+    if digest is None or len(digest) != 32 or not _is_hash(row, digest):
+        return None, None
+    if payload is None and salt is None:
+        return row, None
+    if own != digest:
+        dropped: str | None = "it does not match its hash"
+    else:
+        dropped = find_payload_fault(row)
+    if dropped is None:
+        return (row if stored is None else (*row[:PAYLOAD_HASH], None, row[HASH])), None
+    return (*row[:SALT], None, None, digest, row[HASH]), dropped
+
+
+def _hash_payload(salt: bytes | None, payload: str | None) -> bytes | None:
+    if payload is None or salt is None or len(salt) != SALT_BYTES:
+        return None
+    try:
+        return payload_hash(salt, payload)
+    except UnicodeEncodeError:
+        return None
+
+
+def _is_hash(row: Row, digest: bytes) -> bool:
+    seq, name, kind, version, at, writer, session_id, client = row[:PARENTS]
+    try:
+        computed = event_hash(
+            seq=seq,
+            id=name,
+            type=kind,
+            version=version,
+            at=at,
+            writer=writer,
+            session_id=session_id,
+            client=client,
+            parents=split_hashes(row[PARENTS]),
+            payload_hash=digest,
+        )
+    except UnicodeEncodeError:
+        return False
+    is_same: bool = computed == row[HASH]
+    return is_same
+
+
+def find_payload_fault(row: Row) -> str | None:
+    """Return why no reader could use a payload, or None."""
+    if is_too_long(row[PAYLOAD]):
+        return f"it is longer than {MAX_PAYLOAD_BYTES // 1024 // 1024} MB"
+    payload = parse_payload(row[PAYLOAD])
+    if payload is None:
+        return "it is not a canonical JSON object"
+    if not has_required(row[TYPE], row[VERSION], event_of(row[TYPE], row[SESSION], payload)):
+        return f"it lacks what a {row[TYPE]} needs"
+    return None
+
+
+def shown_id(name: object) -> str:
+    """Return an event's id as it may be printed: a refused event's id may be any value."""
+    return name if isinstance(name, str) and ULID.fullmatch(name) else ascii(name)[:80]
+
+
+def lines_left_out(refused: Iterable[Refused], dropped: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Name each event that is left out, or stands without its payload, and why; a place was named when it was made."""
+    for one in refused:
+        if one.is_new:
+            yield f"event {shown_id(one.id)} is left out: {one.why}"
+    for name, why in dropped:
+        yield f"event {shown_id(name)} stays without its payload: {why}"
+
+
+def conflict_of(rows: Collection[Row]) -> UnionConflict:
+    """Return the error for one event id with several contents."""
+    contents = [
+        f"  {row[HASH].hex()[:12]}: {row[TYPE]} at {row[AT]} by {row[WRITER]}: {row[PAYLOAD]!s:.500}" for row in rows
+    ]
+    name = next(iter(rows))[ID]
+    return UnionConflict(
+        f"event {name} is in these logs with {len(rows)} contents:",
+        hint=HINT_QUARANTINE,
+        lines=contents,
+    )

@@ -1,0 +1,65 @@
+"""The first events of logs, which say whose run they are: two logs are of one run only if they share one.
+
+Only an intact event without a parent counts: anybody can write a hash into a column. Two different `run_started` are
+two runs, whatever else their logs share: a stranger can copy a first event, and would get what this clone keeps.
+"""
+
+from __future__ import annotations
+
+from faber_ledger.ledger.errors import UnionConflict
+from faber_ledger.ledger.gate import HINT_QUARANTINE, examine
+from faber_ledger.ledger.row import AT, HASH, PAYLOAD, ROW, TYPE, WRITER, decode_any, parse_payload
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from faber_ledger.ledger.file import sqlite3
+    from faber_ledger.ledger.log import Log
+
+    Row = tuple[Any, ...]
+
+STARTED, ADOPTED = "run_started", "run_adopted"
+
+
+def roots_in(connection: sqlite3.Connection) -> dict[bytes, Row]:
+    """Return the intact events without a parent, by their hashes."""
+    factory, connection.text_factory = connection.text_factory, decode_any
+    try:
+        rows = map(tuple, connection.execute(f"{ROW} WHERE seq = 1 AND parents = x''"))
+        return {row[HASH]: row for row in rows if examine(row).fault is None}
+    finally:
+        connection.text_factory = factory
+
+
+def starts_in(connection: sqlite3.Connection) -> dict[bytes, Row]:
+    """Return the intact `run_started` without a parent, by their hashes: one in the log of one run."""
+    return {digest: row for digest, row in roots_in(connection).items() if row[TYPE] == STARTED}
+
+
+def find_foreign_roots(own: Log, log: Log) -> set[bytes]:
+    """Return the hashes of the first events that make a log, or a part of it, another run's than `own`."""
+    ours, theirs = roots_in(own.connection), roots_in(log.connection)
+    if ours and theirs and not ours.keys() & theirs.keys():
+        return {*theirs}
+    known, started = [{digest for digest, row in one.items() if row[TYPE] == STARTED} for one in (ours, theirs)]
+    return started - known if known or (ours and len(started) > 1) else set()
+
+
+def check_one_start(logs: Iterable[tuple[str, sqlite3.Connection]]) -> None:
+    """Raise UnionConflict if two different `run_started` are in logs; each comes with its name."""
+    found = {digest: (name, row) for name, connection in logs for digest, row in starts_in(connection).items()}
+    if len(found) < 2:
+        return
+    named = sorted({str((parse_payload(row[PAYLOAD] or "") or {}).get("run_id")) for _, row in found.values()})
+    several = " and ".join([f"{name:.80}" for name in named[:2]])
+    raise UnionConflict(
+        f"these are the logs of two runs: {several}"
+        if len(named) > 1
+        else f"two runs were started under one id, {named[0]:.80}, and are in these logs:",
+        hint=HINT_QUARANTINE,
+        lines=[
+            f"  {row[HASH].hex():.12}: started at {row[AT]} by {row[WRITER]}, in {name}" for name, row in found.values()
+        ][:5],
+    )

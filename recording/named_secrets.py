@@ -1,0 +1,362 @@
+"""Mask what a name leads: in assignments, options, headers, tables, formats and prose.
+
+Only where a name stands is what follows it read, in bounded steps, so that the time is linear in the text whatever it
+holds. A value is judged by how sure the name is, and by how it is joined to the value.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from faber_ledger.recording.secret_names import GROUPS, KEYS_OF, LISTED, SPACES, VAGUE, split_words
+from faber_ledger.recording.secret_places import find_codes, find_columns, find_later
+from faber_ledger.recording.secret_values import (
+    ASSIGNED,
+    BESIDE,
+    CAMEL,
+    CARD,
+    CODES,
+    DIGIT,
+    ENDS,
+    GLUED,
+    HASHED,
+    HASHES,
+    HEX_32,
+    LEADING,
+    LONG,
+    MANY_WORDS,
+    MIDDLING,
+    MIXED,
+    NAME,
+    NEXT_WORD,
+    PUBLIC,
+    SAID,
+    SOME_WORDS,
+    UUID,
+    VERBS,
+    WORDS,
+    Value,
+    changes,
+    end_of_value,
+    is_adjective,
+    is_identifier,
+    is_other,
+    is_prose,
+    is_random,
+    read_value,
+    strength,
+    words_of,
+)
+from faber_ledger.recording.tokens import ALNUM, DIGIT_SET, is_public, is_shuffled
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+IN_NAME = ALNUM + "_-."
+VAGUE_WORDS = frozenset(("key", "keys", *VAGUE))
+OPTIONS = split_words("password passwd pass pwd pw passphrase passcode passwort kennwort")
+USERS = ("user", "usuario", "benutzer", "login", "utilisateur", "identifiant", "account")
+# What is said of an option.
+PLAIN_OPTION = split_words("flag option argument parameter switch instead prompts arg does only alone file stdin")
+WINDOW = 90  # characters of the same line in which a secret is near
+
+
+def mask_named(text: str, names: list[tuple[int, int, str]]) -> str:
+    """Return a text with the secrets that its names lead replaced by `[masked]`."""
+    marks = _Marks(text)
+    unjoined: list[tuple[int, int, str]] = []
+    for cell in find_columns(text, names):
+        marks.add(*cell)
+    mixed, runs = _Next(MIXED, text), _Next(MIDDLING, text)
+    has_keys = "-----BEGIN " in text
+    for start, end, group in names:
+        if group == "key" and not (mixed.is_near(end) and runs.is_near(end)):
+            continue  # no key has but small letters, or is shorter than eight characters
+        if marks.has(start, end) or (has_keys and is_public(text, start)):
+            continue
+        at, name = _end_of_name(text, start, end, group)
+        if name is None:
+            continue
+        span = _code(text, start, end) if group == "code" else _joined(text, start, at, group, name)
+        if span:
+            marks.add(*span)
+        else:
+            unjoined.append((start, end, group))
+        if group == "code" and name.lower().translate(SPACES) in LISTED:
+            for codes in find_codes(text, end):
+                marks.add(*codes)
+    ends, following = [], {name: len(text) for name, _ in GROUPS}
+    for start, _, group in reversed(unjoined):
+        ends.append(following[group])
+        following[group] = start
+    for start, end, group in unjoined:  # now that what is joined to a name in between is known
+        before = ends.pop()  # what comes after the next such name is that one's
+        if not marks.has(start, end):
+            span = _near(text, start, end, group, before)
+            if span:
+                marks.add(*span)
+    return marks.masked()
+
+
+class _Next:
+    """Where a pattern is found next in a text, asked for one place after the other."""
+
+    def __init__(self, pattern: Any, text: str) -> None:
+        self._pattern = pattern
+        self._text = text
+        self._at = -1
+
+    def is_near(self, place: int) -> bool:
+        if self._at < place:
+            found = self._pattern.search(self._text, place)
+            self._at = found.start() if found else len(self._text) + WINDOW
+        return self._at < place + WINDOW
+
+
+class _Marks:
+    """Which characters of a text are masked."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._marks = bytearray(len(text))
+        start = text.find("[masked")
+        while start >= 0:
+            end = text.find("]", start, start + 60) + 1 or start + 7
+            self._marks[start:end] = b"\2" * (end - start)  # it was masked before
+            start = text.find("[masked", end)
+
+    def has(self, start: int, end: int) -> bool:
+        return self._marks.count(0, start, end) < end - start
+
+    def add(self, start: int, end: int) -> None:
+        if not self.has(start, end):
+            self._marks[start:end] = b"\1" * (end - start)
+
+    def masked(self) -> str:
+        parts, done = [], 0
+        start = self._marks.find(1)
+        while start >= 0:
+            end = start + len(self._marks[start:]) - len(self._marks[start:].lstrip(b"\1"))
+            parts += [self._text[done:start], "[masked]"]
+            done = end
+            start = self._marks.find(1, end)
+        return "".join([*parts, self._text[done:]])
+
+
+def _joined(text: str, start: int, at: int, group: str, name: str) -> tuple[int, int] | None:
+    """Return where the secret is that is joined to a name: assigned to it, said of it, or beside it."""
+    if group not in ("password", "key"):
+        return None
+    joint = ASSIGNED.match(text, at)
+    said = None if joint else SAID.match(text, at)
+    beside = None if joint or said else BESIDE.match(text, at)
+    for match in (joint, said, beside):
+        if match:
+            value = read_value(text, match.end())
+            if value is None or not (value.sure or " " in value.word):
+                return None
+            if group == "password" and joint and not value.is_quoted:
+                words = SOME_WORDS.match(text, value.start)
+                if words and "phrase" in name and not is_prose(words[0].split()[0]):
+                    return words.span()
+            is_secret = _is_password if group == "password" else _is_key
+            if "arn:" in text[max(0, start - 80) : start] and text.startswith(":", start - 1):
+                return None
+            how = "assigned" if joint else "said" if said else "beside"
+            if match[0][:1] in (",", "(") and (value.sure < 2 or DIGIT_SET.isdisjoint(value.word)):
+                return None
+            return (value.start, end_of_value(text, value)) if is_secret(text, start, name, how, joint, value) else None
+    return None
+
+
+def _end_of_name(text: str, start: int, end: int, group: str) -> tuple[int, str | None]:
+    """Return where a name ends, with all of it; None in its place if it is not a secret's."""
+    if not text[end - 1].isascii():
+        return end, text[start:end]
+    if group not in ("password", "key"):
+        return end, text[start:end]
+    before = text[max(0, start - 24) : start]
+    first = before[len(before.rstrip(IN_NAME)) :]
+    if not first and group == "key" and before.endswith(" "):
+        first = before.split()[-1] + " " if before.strip() else ""
+    rest = NAME.match(text, end)
+    at = rest.end() if rest else end
+    more = rest[1] if rest else ""
+    name = first + text[start:end] + more
+    if text.startswith(("@", ">@"), at) or ("." in more and text.startswith("(", at)):
+        return at, None  # a placeholder in a URL, or a method of it
+    return at, None if is_other(name, group) else name.lower()
+
+
+def _is_password(text: str, start: int, name: str, how: str, joint: Any, value: Value) -> bool:
+    if value.is_quoted and " " in value.word:
+        return how != "beside" and not is_prose(value.word) and strength(value.word.replace(" ", "-")) > 0
+    sure = value.sure
+    if how == "assigned":
+        is_element = text.startswith("</", value.end)
+        return sure > 1 or (sure == 1 and (value.is_quoted or is_element or _is_line(text, start, name, joint, value)))
+    if how == "said":
+        if value.is_quoted or not WORDS.fullmatch(value.word):
+            return sure > (0 if value.is_quoted else 1)
+        return sure > 1 or (sure == 1 and "-" in value.word and not is_adjective(value.word))
+    if "secret" in name and _is_key(text, start, name, how, joint, value):
+        return True
+    is_option = name.startswith("-") or "_" in name
+    if (
+        name.startswith("-")
+        and value.sure
+        and words_of(name)[-1] in OPTIONS
+        and text[value.start - 1 - value.is_quoted] in " \t"
+    ):
+        return value.is_quoted or not (value.word in PLAIN_OPTION or value.word.isupper() or is_prose(value.word))
+    is_mixed = len(value.word) > 6 and not DIGIT_SET.isdisjoint(value.word) and not WORDS.fullmatch(value.word)
+    is_typed = ("pass" in name or "key" in name) and "_" not in name and (is_mixed or value.word[-2:].isdigit())
+    is_number = value.word.isdigit() and len(value.word) > 5 and "password" in name
+    return sure == 3 or (sure == 2 and (value.is_quoted or is_option or is_typed)) or is_number
+
+
+def _is_line(text: str, start: int, name: str, joint: Any, value: Value) -> bool:
+    """Return whether a name and its value are a setting: a variable of a shell, or a line of their own."""
+    if value.word.isdigit():
+        return len(name) > 4
+    if is_identifier(value.word):
+        return False
+    if joint[0] == "=" or (text[start : start + 4].isupper() and "=" in joint[0]):
+        return True
+    before = text[text.rfind("\n", max(0, start - 60), start) + 1 : start]
+    after = text[value.end : value.end + 2].rstrip(ENDS)
+    return (
+        len(before) < 60
+        and (" " not in before.strip(" \t-*>|") or before.lower().lstrip(" -*").startswith(USERS))
+        and after[:1] in ("", "\n", "\r")
+        and len(value.word) > 5
+    )
+
+
+@lru_cache(maxsize=512)
+def _is_sure(name: str) -> bool:
+    """Return whether a name says more than that there is a key, or a service."""
+    words = words_of(CAMEL.sub("_", name))
+    return not KEYS_OF.isdisjoint(words) or VAGUE_WORDS.isdisjoint(words)
+
+
+def _is_key(text: str, start: int, name: str, how: str, joint: Any, value: Value) -> bool:
+    word = value.word
+    if " " in word or not value.sure:
+        return False
+    is_sure = _is_sure(name)
+    is_header = name in ("bearer", "basic") or (joint and joint[0].lower().endswith(("basic ", "bearer ")))
+    if is_header and len(word) >= 16 and (is_shuffled(word.rstrip("=")) or not DIGIT_SET.isdisjoint(word)):
+        return not WORDS.fullmatch(word)
+    if UUID.fullmatch(word):
+        return how != "beside" or is_sure
+    if how != "assigned":
+        return is_random(word, 12 if is_sure else 16)
+    is_word = WORDS.fullmatch(word) and not (len(word) >= 12 and word.isalnum())
+    if is_sure and len(word) >= 8 and value.sure > 1 and not is_word:
+        return True
+    is_variable = text[start : start + 3].isupper() and len(word) >= 16 and not DIGIT_SET.isdisjoint(word)
+    return is_variable or is_random(word, 16)
+
+
+def _near(text: str, start: int, end: int, group: str, before: int) -> tuple[int, int] | None:
+    """Return where the secret is that stands in the same sentence as a name, and before the next one."""
+    if group == "phrase":
+        words = MANY_WORDS.match(text, end, end + 400)
+        return words.span(1) if words else None
+    digit = None if group == "code" else DIGIT.search(text, end, end + WINDOW)
+    if group == "card" and digit:
+        number = CARD.search(text, end, end + WINDOW + 20)
+        return number.span() if number and _is_card(number[0]) else None
+    least, most, long, is_secret = (
+        (20, 6, LONG, _is_near_key) if group == "key" else (8, 10, MIDDLING, _is_near_password)
+    )
+    later = find_later(text, end) if group == "password" else None
+    if later or not digit or not long.search(text, end, end + WINDOW + least):
+        return later or (_before(text, start) if group == "password" else None)
+    line = text[end : min(before, end + WINDOW)].partition("\n")[0]
+    at, last = end, ""
+    if text[end - 1].isascii():  # the rest of the name is no word of its own
+        rest = GLUED.match(text, end, end + WINDOW) if group == "key" else NAME.match(text, end)
+        at = rest.end() if rest else end
+    for _ in range(most):
+        found = NEXT_WORD.match(text, at, at + 4_096)
+        if found is None or found.start(1) >= end + len(line):
+            break
+        at = found.end()
+        if "[masked" in found[1]:
+            return None
+        ahead, word, is_after_colon = _value_in(found[1])
+        begin = found.start(1) + ahead
+        if PUBLIC.fullmatch(word):
+            is_token = len(word) > 26 and last in VERBS and text[end - 5 : end].lower() in ("token", "i key", "i-key")
+            return (begin, begin + len(word)) if is_token else None
+        if len(word) >= least and is_secret(word):
+            return begin, begin + len(word)
+        if word in HASHED:
+            break
+        is_said = last in VERBS or is_after_colon or (last in ("with", "using") and " as " in text[end:begin])
+        if group != "key" and is_said and strength(word) > 1 and DIGIT.search(word):
+            return begin, begin + len(word)
+        last = found[1]
+        if last[-1] in ".;":
+            break
+    return _before(text, start) if group == "password" else None
+
+
+@lru_cache(maxsize=512)  # several names are near a word
+def _value_in(said: str) -> tuple[int, str, bool]:
+    """Return where in what stands between two spaces its value begins, the value, and whether a colon leads it."""
+    begin = len(said) - len(said.lstrip(LEADING))
+    word = said[begin:].rstrip(LEADING + ENDS + ")]}>/\\")
+    name, mark, value = word.partition("=" if "=" in word else ":")
+    if name.lower() in HASHES:
+        return begin, "", False
+    if value != "" and name.replace("_", "").isalnum():
+        return begin + len(name) + 1, value, mark == ":"
+    return begin, word, False
+
+
+def _is_near_key(word: str) -> bool:
+    return HEX_32.fullmatch(word) is not None or (is_random(word, 20) and changes(word) * 10 >= len(word) * 3)
+
+
+def _is_near_password(word: str) -> bool:
+    return strength(word) == 3 and "://" not in word
+
+
+def _before(text: str, start: int) -> tuple[int, int] | None:
+    """Return where the secret is of which a name is said: `Winter2026! is the password`."""
+    if not DIGIT.search(text, max(0, start - 100), start):
+        return None
+    for verb in (" is ", " as ", " was ", " for "):
+        at = text.rfind(verb, max(0, start - 40), start)
+        if at < 0 or len(text[at + len(verb) : start].split()) > 3:
+            continue
+        said = text[max(0, at - 100) : at].split()[-1:]
+        word = said[0].strip(LEADING + ENDS + ")]}>") if said else ""
+        if strength(word) == 3:
+            begin = text.rfind(word, 0, at)
+            return begin, begin + len(word)
+    return None
+
+
+def _code(text: str, start: int, end: int) -> tuple[int, int] | None:
+    end += 1 if text[end : end + 1] in ("s", "S") else 0
+    found = CODES.match(text, end, end + 480)
+    if found is None:
+        return None
+    digits, dashes = sum([letter in DIGIT_SET for letter in found[1]]), found[1].count("-")
+    if digits < 4 and dashes < 3 and not (digits and dashes and "code" in text[start:end].lower()):
+        return None
+    is_joined = bool(text[end : found.start(1)].strip(" *`\"'"))
+    is_sure = end - start > 4 or (digits > 3 and text[start:end] in ("PIN", "PUK"))
+    return found.span(1) if is_joined or is_sure else None
+
+
+def _is_card(number: str) -> bool:
+    """Return whether a number's last digit is the check digit of a card's number (Luhn)."""
+    digits = [int(letter) for letter in reversed(number) if letter.isdigit()]
+    doubled = [2 * digit - 9 if digit > 4 else 2 * digit for digit in digits[1::2]]
+    return (sum(digits[::2]) + sum(doubled)) % 10 == 0

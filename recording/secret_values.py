@@ -1,0 +1,228 @@
+"""Read the value that a name leads, and judge whether nobody would write it but as a secret."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from faber_ledger.recording.secret_names import OTHER_KEYS, OTHER_WORDS, split_words
+from faber_ledger.recording.tokens import DIGIT_SET, DIGITS, LARGE_SET, SMALL_SET, has_three_classes, is_shuffled
+
+SIGNS = frozenset("!@#$%^&*?+~")
+# One word that stands where a secret would, and is none.
+PLAIN = split_words("""
+    aes256 argon2 argon2id base64 basic bcrypt bearer bool boolean bytes change-me change_me changeme contraseña
+    credentials default digest disabled ed25519 empty enabled encrypted environment example expired false field hashed
+    hidden hs256 http2 input integer invalid ipv4 ipv6 kennwort masked md5 missing nil none nothing null number oauth2
+    object optional p256 passwd password passwords passwort pbkdf2 placeholder plaintext prompt redacted required
+    rotated rs256 same same-origin scrypt secret secrets senha sha1 sha256 sha512 stdin str string text tls1 todo token
+    tokens true unchanged undefined unknown unset username utf8 value varchar wachtwoord x509
+""")
+# Words of which a sentence about secrets has one.
+PROSE = split_words("""
+    a an and are as at be by can contraseña das der die eingeben el enter for from gives ihr ihre in invalid is it
+    kennwort la le must new no not of olvidada olvidado on or oublié password passwort passwort? required same set
+    should su that the this to tu user vergessen vergessen? votre was what when which will with wrong your
+""")
+
+# How a word ends that says what a password is like: `case-sensitive`, `auto-generated`.
+ADJECTIVES = ("ed", "only", "sensitive", "time", "known", "able", "less", "free", "long", "wide", "ing", "bit", "party")
+
+QUOTE = re.compile(r"(?:[bruf]{1,2}(?=[\"']))?\\{0,3}[\"'`]|[“„«‘「]")
+CLOSED_BY = {"“": "”", "„": "“", "«": "»", "‘": "’", "「": "」"}
+OPENED = {")": "(", "]": "[", "}": "{"}
+ENDS = ".,:;'*"  # of a sentence or an emphasis, not of a secret
+BARE = re.compile(
+    r"(?:[^\s\"'`;<|\\&\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af，。；！]+|;(?=[^\s\w])|&(?!\w{1,30}=)|<(?!/)|\\(?![nrt\"'`\\])|['\"](?=\w))+"
+)
+LONGEST = 256  # characters of a value that are judged; a secret's may be more
+HARMLESS = re.compile(
+    r"""\[masked.*                                            # it was masked
+    |\$\{?[A-Za-z_][\w.]*\}?|\$[({].*|%[A-Za-z_]\w*%?|%\(.*    # a variable
+    # What somebody shall fill in.
+    |\{.*\}?|\}.*|[A-Z][A-Z0-9_]+=.*|<.*>?|.{0,2}<[^<>]*>.{0,3}|:[a-z_]+|[\[(].*|(.)\1*
+    |[A-Za-z_]+(?:\.[A-Za-z_]+)+|[\w./-]*::.*|(?:process|import\.meta)\.env\.\w+   # an attribute
+    |v?\d+(?:\.\d+)+\S{0,8}|\d{4}-\d\d-\d\d(?:[T_].*)?|\d{1,2}:\d\d.*|\d+(?:\.\d+)?[A-Za-z%]{1,3}
+    |@[\w./-]+|(?:arn:)?aws:.*
+    |[a-z]+://.*|[\w/-]+\.[a-z]{1,4}(?::\d+)?
+    |--?[a-z].*|\.\w+|[A-Z]+_[A-Z_]+(?:V?\d{1,2})?|0x[0-9a-fA-F]{1,8}
+    |\.[*+].*|[^\\]*\\[sSdDwW].*                             # a pattern""",
+    re.ASCII | re.VERBOSE,
+)
+PATH = re.compile(r"(?:\.{0,2}|~)/[\w./~-]*|[A-Za-z_][\w-]*(?:/[\w.-]+)+/?", re.ASCII)
+CALL = re.compile(r"[A-Za-z_][\w.]*[(\[]", re.ASCII)
+AFTER_CALL = re.compile(r"[\s.,;:)\]}'\"`\[]*\Z")
+IDENTIFIER = re.compile(r"[A-Za-z]+(?:[_.][A-Za-z]+)+|[A-Z][a-z]+(?:[A-Z][a-z]+)+", re.ASCII)
+RANDOM = re.compile(r"[A-Za-z0-9+/=_.~%-]+", re.ASCII)
+CHANGE = re.compile(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]", re.ASCII)
+WORDS = re.compile(r"[A-Za-z]?[a-z]+\d{0,3}(?:[-_./:][A-Za-z]?[a-z]*\d{0,4})*", re.ASCII)
+
+
+class Value:
+    """A value in a text, from `start` to `end`, without its quotes."""
+
+    def __init__(self, text: str, start: int, end: int, *, is_quoted: bool) -> None:
+        self.start = start
+        self.end = end
+        self.is_quoted = is_quoted
+        self.word = text[start:end]
+        self.sure = strength(self.word, is_quoted=is_quoted)
+
+
+def read_value(text: str, at: int) -> Value | None:
+    """Return the value at a place: what is in quotes, or up to the next space; None if there is none."""
+    quote = QUOTE.match(text, at)
+    if quote:
+        start = quote.end()
+        mark = quote[0].lstrip("bruf")
+        line = text[start : start + 300].partition("\n")[0]
+        length = line.find(CLOSED_BY.get(mark, mark))
+        if length >= 0:
+            is_quoted = not quote[0].endswith("`")  # what is in backticks may be code
+            return Value(text, start, start + length, is_quoted=is_quoted)
+        at = start
+    bare = BARE.match(text, at, at + LONGEST)
+    return _without_ends(text, at, bare[0]) if bare else None
+
+
+def end_of_value(text: str, value: Value) -> int:
+    """Return where a secret ends that may be longer than what was judged."""
+    whole = None if value.is_quoted or value.end - value.start < LONGEST - 8 else BARE.match(text, value.start)
+    return whole.end() if whole else value.end
+
+
+def _without_ends(text: str, at: int, word: str) -> Value | None:
+    """Return a bare value without what ends its sentence, or closes what was opened before it."""
+    if not word.startswith("[masked"):
+        word = word.partition("[masked")[0]
+    word = word.rstrip(ENDS)
+    while word and word[-1] in OPENED and word.count(word[-1]) > word.count(OPENED[word[-1]]):
+        word = word[:-1].rstrip(ENDS)
+    return Value(text, at, at + len(word), is_quoted=False) if word else None
+
+
+def is_code(word: str) -> bool:
+    """Return whether a word is a call or an index in code; a password may have parentheses too."""
+    call = CALL.match(word)
+    if call is None:
+        return False
+    last = max(word.rfind(")"), word.rfind("]"))
+    return last < call.end() or AFTER_CALL.match(word, last + 1) is not None or word[last + 1] in ".["
+
+
+@lru_cache(maxsize=512)  # several names are near a word, and words come again
+def strength(word: str, *, is_quoted: bool = False) -> int:
+    """Return how sure a word is a password: 0 not, 1 if something says so, 2 likely, 3 even in a sentence."""
+    if len(word) < 4 or HARMLESS.fullmatch(word) or word.lower() in PLAIN or (not is_quoted and is_code(word)):
+        return 0
+    if PATH.fullmatch(word) and changes(word) * 4 < len(word):
+        return 0
+    letters = set(word)
+    has_digit, has_sign = bool(letters & DIGIT_SET), bool(letters & SIGNS)
+    has_letter = bool(letters & SMALL_SET or letters & LARGE_SET) or not word.isascii()
+    if not has_letter or not (has_digit or has_sign):
+        return 1
+    if len(word) >= 8 and has_digit and (has_sign or is_typed(word)) and not WORDS.fullmatch(word):
+        return 3
+    return 2
+
+
+def is_typed(word: str) -> bool:
+    """Return whether a word has digits and letters of both cases, mixed or at its end, as a policy asks for."""
+    return has_three_classes(word) and (changes(word) * 5 >= len(word) * 2 or word[-2:].strip(DIGITS) == "")
+
+
+def is_random(word: str, least: int) -> bool:
+    """Return whether a word of at least so many characters changes between digits and letters as only a key does."""
+    if len(word) < least or RANDOM.fullmatch(word) is None:
+        return False
+    if DIGIT_SET.isdisjoint(word):
+        return is_shuffled(word) and changes(word) * 3 >= len(word)
+    return changes(word) * 5 >= len(word)
+
+
+def changes(word: str) -> int:
+    """Count the places where a digit, a small letter or a large one is followed by one of another kind."""
+    return len(CHANGE.findall(word))
+
+
+def is_identifier(word: str) -> bool:
+    """Return whether a word of letters is a name in code: `key_password`, `SecretStr`."""
+    return IDENTIFIER.fullmatch(word) is not None
+
+
+def is_prose(words: str) -> bool:
+    """Return whether a value of several words is a sentence, not a passphrase."""
+    return bool(PROSE.intersection(words.lower().split())) or len(words.split()) > 12
+
+
+@lru_cache(maxsize=512)
+def is_other(name: str, group: str) -> bool:
+    """Return whether a name has a word that makes it no secret's: `token_count`, `secretName`, `public key`."""
+    words = words_of(CAMEL.sub("_", name).lower())
+    if words[-2:] == ["secret", "id"]:  # half of an AppRole's or an ACL's pair
+        return False
+    return (
+        not OTHER_WORDS.isdisjoint(words)
+        or name.lower() == "salt"
+        or (group == "key" and not OTHER_KEYS.isdisjoint(words))
+    )
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of a name."""
+    return name.replace("-", "_").replace(".", "_").replace(" ", "_").split("_")
+
+
+def is_adjective(word: str) -> bool:
+    """Return whether a word says what a password is like, and is none."""
+    return word.isalpha() or word.endswith(ADJECTIVES)
+
+
+# How a name is joined to its value. First the rest of the name, with what closes it.
+NAME = re.compile(r"([A-Za-z0-9_.-]{0,40})([\])\"'`*_\\]{0,8})", re.ASCII)
+ASSIGNED = re.compile(
+    r"""(?:\s?\#?\d{1,3}|\s?\([^()\n]{1,30}\)|\s(?:for|of|on|at)\s[^\n:=|"']{1,40})?[\s\u3000]{0,8}
+        (?:(?::(?!:)|=|：|＝)={0,2}>?|->|=>|→|⇒|\|)(?:[\s*_\u3000|>]|\\\n|\\[nrt]){0,12}  # assigned, or a cell
+        (?:(?:bearer|basic|token|apikey)\s{1,3})?
+    |</\w{1,8}>\s{0,9}<\w{1,8}>(?=[^\s<])                                           # the next element
+    |>\s{0,3}(?=[^\s<])                                                           # an element
+    |,?\s{0,30}(?:\\n)?\s{0,30}\\{0,3}["']?value\\{0,3}["']?\s{0,3}[:=]\s{0,3}        # an entry of name and value
+    |[,(]\s{0,3}(?=\\{0,3}["'])                                                       # an argument""",
+    re.ASCII | re.VERBOSE | re.IGNORECASE,
+)
+SAID = re.compile(
+    r"""(?:\s(?:for|of|on|von|für|de|pour)\s[^\n:=|"'`]{1,30})?[\s\u3000]{0,3}(?:is|was|are|were|to|be|lautet|ist|war|est|es|era|é|è|är|er|on|jest|je|egy|là|adalah|это
+        |是|为|為|は|が|은|는|है)
+        (?:\s{1,3}now|\s{1,3}still|\s{1,3}set\s{1,3}to)?(?:[\s\u3000:]{1,3}|(?<=[是为為はが은는]))
+    |\s{1,3}[-–—/]{1,2}\s{1,3}|\s{0,3}[(（]\s{0,2}(?!\))""",
+    re.VERBOSE,
+)
+BESIDE = re.compile(r"[ \t]{4,40}|[\s\u3000]{1,3}")  # also in columns
+VERBS = frozenset(
+    ("is", "was", "to", "auf", "lautet", "ist", "war", "est", "es", "era", "é", "è", "är", "er", "/", "->", "→", "=")
+)
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+HEX_32 = re.compile(r"[0-9a-f]{32}", re.ASCII)
+PUBLIC = re.compile(r"[0-9a-f]{7,12}|I?[0-9a-f]{40}|[0-9a-f]{64}|[0-7][0-9A-HJKMNP-TV-Z]{25}", re.ASCII)  # SHA, ULID
+DIGIT = re.compile(r"\d", re.ASCII)
+MIXED = re.compile(r"\d|[a-z][A-Z]{2}|[A-Z][a-z][A-Z]", re.ASCII)
+MIDDLING = re.compile(r"\S{8}")
+LONG = re.compile(r"\S{20}")
+GLUED = re.compile(r"[!-~]*")
+NEXT_WORD = re.compile(r"[\s\u3000\"`]*([^\s\"`]+)")
+HASHES = frozenset(("sha1", "sha256", "sha512", "md5", "h1"))  # what follows their colon is no secret
+HASHED = frozenset(("commit", "sha", "hash", "digest", "revision", "checksum", "fingerprint"))
+LEADING = "\"'`([{<*_„“«|"
+CODES = re.compile(
+    r"(?: (?:for|of|de|del|du|des|der|von|vom|für|pour) [^\n:=]{1,40}?(?::| (?:is|was|es|est|ist|lautet)\b))?"
+    r"(?:"
+    r"codes?|is|was|are|es|est|ist|lautet|son|sont|sind|[:=|]|\\n|\s|[*_`\"'(\[\\-]|\d{1,2}[.)] )*?(?:(?<!\w)|(?<=\\n))"
+    r"((?:\d[\d -]{2,80}\d|[a-z0-9]{4,8}-[a-z0-9]{4,8}|[0-9a-f]{16}|[A-Z0-9]{4,6}(?:-[A-Z0-9]{4,6}){2,9})"
+    r"(?:(?:\\n|[\s,;/\"'\\-]){1,8}(?:\d{1,2}[.)] )?(?:\d[\d-]{2,12}\d|[a-z0-9]{4,8}-[a-z0-9]{4,8}|[0-9a-f]{16}))*)",
+    re.ASCII,
+)
+CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+CARD = re.compile(r"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)", re.ASCII)
+MANY_WORDS = re.compile(r".{0,39}?(?<![a-z])((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}(?![a-z]))", re.ASCII | re.DOTALL)
+SOME_WORDS = re.compile(r"[a-z]{2,12}(?: [a-z]{2,12}){2,11}(?=\s*(?:$|[\"'|`.,(\\]|\s[A-Z]))", re.ASCII | re.MULTILINE)

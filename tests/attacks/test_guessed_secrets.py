@@ -1,0 +1,217 @@
+"""What a reader of the repository cannot guess: an unmasked delivery, and a file that git does not track."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from support.digests import keyed_digest
+from support.project import Project, answer_of
+
+from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.log import Log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from faber_ledger.ledger.events import Draft
+
+START = "SessionStart.startup.print"
+COMPACTED = "PostCompact.manual.print"
+SUMMARY = "log in with password: Sommer2026! and go on"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "project")
+
+
+def digests(project: Project) -> list[str]:
+    events: list[dict[str, Any]] = [dict(recorded["event"]) for recorded in project.events]
+    return [event["delivery"]["digest"] for event in events if isinstance(event.get("delivery"), dict)]
+
+
+def ignored(project: Project) -> list[str]:
+    return [event["reason"] for event in project.of_type("delivery_ignored")]
+
+
+def test_a_masked_secret_cannot_be_guessed_from_the_deliverys_digest(project: Project) -> None:
+    """(H10)"""
+    project.deliver(START, client="one")
+    project.deliver(COMPACTED, client="one", fields={"compact_summary": SUMMARY})
+    content = project.prepared(COMPACTED, client="one", fields={"compact_summary": SUMMARY})[0]
+    last = digests(project)[-1]
+    assert last == keyed_digest(project.root / ".git", content)
+    key = (project.root / ".git" / "faber-ledger" / "key").read_bytes()
+    in_tree = [path.read_bytes() for path in project.root.rglob("*") if path.is_file() and ".git" not in path.parts]
+    for known in (key, key.hex().encode(), hashlib.sha256(content).hexdigest().encode(), b"Sommer2026!"):
+        assert not any(known in one for one in in_tree)
+
+
+def test_the_key_is_its_users_alone_and_each_clones_own(project: Project, tmp_path: Path) -> None:
+    """(H10)"""
+    project.git("config", "core.sharedRepository", "world")
+    umask = os.umask(0)
+    try:
+        project.deliver(START)
+    finally:
+        os.umask(umask)
+    key = project.root / ".git" / "faber-ledger" / "key"
+    assert (key.stat().st_mode & 0o777, key.stat().st_size) == (0o600, 32)
+    project.git("add", "--all")
+    project.git("commit", "--quiet", "-m", "Work")
+    other = project.clone(tmp_path / "other", "laptop")
+    other.deliver("SessionStart.resume.print")
+    assert (other.root / ".git" / "faber-ledger" / "key").read_bytes() != key.read_bytes()
+
+
+def test_two_hooks_at_once_in_a_new_clone_make_one_key(project: Project) -> None:
+    """(H10)"""
+    content = project.prepared(START)[0]
+    started = [project.started(START) for _ in range(6)]
+    for process in started:
+        answer_of(process, content)
+    assert set(digests(project)) == {keyed_digest(project.root / ".git", content)}
+    assert len(ignored(project)) == 5
+
+
+def test_without_a_key_no_digest_is_recorded_and_none_is_like_another(project: Project) -> None:
+    """(H10)"""
+    (project.root / ".git" / "faber-ledger" / "key").mkdir(parents=True)
+    project.write(".env", "TOKEN=1\n")
+    for _ in range(2):
+        assert project.deliver(START).packet is not None
+    assert set(digests(project)) == {""}
+    assert ignored(project) == []
+    assert "" in loaded(project).values()
+    assert project.faber("replay", "--strict").returncode == 0
+    assert project.faber("verify").returncode == 0
+
+
+def test_without_git_the_key_is_outside_the_project(project: Project) -> None:
+    """(H10)"""
+    shutil.rmtree(project.root / ".git")
+    state = project.root.parent / "state"
+    env = {"XDG_STATE_HOME": str(state)}
+    for _ in range(2):
+        project.deliver(START, env=env)
+    (key,) = state.rglob("key")
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert ignored(project) == ["repeated"]
+    assert hashlib.sha256(project.prepared(START)[0]).hexdigest() not in digests(project)
+    assert list(project.root.rglob("key")) == []
+
+
+def test_a_link_in_the_keys_place_is_not_followed(project: Project, tmp_path: Path) -> None:
+    """(H10)"""
+    known = tmp_path / "known"
+    known.write_bytes(bytes(32))
+    folder = project.root / ".git" / "faber-ledger"
+    folder.mkdir()
+    (folder / "key").symlink_to(known)
+    project.deliver(START)
+    assert (folder / "key").read_bytes() != known.read_bytes() == bytes(32)
+    assert digests(project) == [keyed_digest(project.root / ".git", project.prepared(START)[0])]
+
+
+# What versions up to 0.1.1 wrote
+
+
+def test_a_delivery_that_the_program_before_the_upgrade_recorded_is_known_again(project: Project) -> None:
+    project.deliver(START)
+    content = project.prepared(START)[0]
+    event = next(one for one in project.of_type("session_started"))
+    event["session_id"] = "claude-session-20990101-000000-aaaaaa"
+    event["delivery"]["digest"] = hashlib.sha256(content).hexdigest()
+    recorded = next(one for one in project.events if one["event"]["type"] == "session_started")
+    with Log.open(str(project.ledger_path)) as log:
+        draft = cast("Draft", {"event": event, "client": recorded["client"]})
+        log.append([draft], at=now(), writer=recorded["writer"])
+        log.commit()
+    project.deliver(START)
+    assert ignored(project) == ["repeated"]
+
+
+def test_a_delivery_that_the_program_before_the_upgrade_left_waiting_gets_a_keyed_digest(project: Project) -> None:
+    """(H10)"""
+    project.deliver(START, client="one")
+    with project.run.joinpath("ledger.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert "it waits in" in project.deliver(COMPACTED, client="one", fields={"compact_summary": SUMMARY}).errors
+    (waits,) = (project.root / ".git" / "faber-ledger" / "spool").rglob("*.json")
+    content = project.prepared(COMPACTED, client="one", fields={"compact_summary": SUMMARY})[0]
+    plain = hashlib.sha256(content).hexdigest()
+    spooled = json.loads(waits.read_text())
+    assert spooled["digest"] == keyed_digest(project.root / ".git", content)
+    waits.write_text(json.dumps({**spooled, "spool": 1, "digest": plain}))
+    assert project.faber("note", "add", "one more").returncode == 0
+    assert digests(project)[-1] == keyed_digest(project.root / ".git", content)
+    assert plain not in digests(project)
+
+
+# Artifacts
+
+
+def naming(project: Project, **files: str) -> None:
+    """Let the workflow that came with the repository name files."""
+    named = [{"id": name, "type": "markdown", "path": path, "required": True} for name, path in files.items()]
+    workflow = json.dumps({"critical_artifacts": {"always_load": named}})
+    project.write(".fractary/faber/workflows/mine.json", workflow)
+    project.change_state(workflow_id="mine")
+
+
+def loaded(project: Project) -> dict[str, str]:
+    return {load["artifact_id"]: load["sha256"] for load in project.of_type("artifact_loaded")}
+
+
+def test_a_workflow_that_names_an_untracked_secret_records_nothing_to_guess_it_from(project: Project) -> None:
+    """(W13)"""
+    secret, tracked = b"PIN=481516\n", b"Tracked.\n"
+    project.write(".env", secret)
+    project.write("docs/a.md", tracked)
+    (project.root / "docs" / "latest.md").symlink_to("../.env")
+    naming(project, secret=".env", tracked="docs/a.md", link="docs/latest.md")
+    project.git("add", "docs")
+    project.git("commit", "--quiet", "-m", "Docs")
+    packet = project.deliver(START).packet or ""
+    assert "481516" in packet  # the workflow may name it, as the client's own instructions may
+    found = loaded(project)
+    assert found["tracked"] == hashlib.sha256(tracked).hexdigest()
+    assert found["secret"] == found["link"] == f"keyed:{keyed_digest(project.root / '.git', secret)}"
+    text = project.faber("export").stdout
+    assert hashlib.sha256(secret).hexdigest() not in text
+    assert "481516" not in text
+
+
+def test_an_untracked_file_is_compared_in_its_own_clone_alone(project: Project, tmp_path: Path) -> None:
+    """(W13)"""
+    project.write(".env", "PIN=481516\n")
+    naming(project, secret=".env")
+    assert project.faber("session-load").returncode == 0
+    assert project.faber("session-load").returncode == 0
+    assert [one["artifact_id"] for one in project.of_type("artifact_skipped")] == ["secret"]  # it is the same
+    project.write(".env", "PIN=481517\n")
+    assert project.faber("session-load").returncode == 0
+    assert len({load["sha256"] for load in project.of_type("artifact_loaded")}) == 2
+    shown = project.faber("show", "secret").stdout
+    assert "keyed  " in shown
+    assert "found in: the file as it is now" in shown
+    assert "found in: no place any more" in shown
+    assert project.faber("show", "secret", "--content").stdout == "PIN=481517\n"
+    project.git("add", ".fractary")
+    project.git("commit", "--quiet", "-m", "Work")
+    other = project.clone(tmp_path / "other", "laptop")
+    other.write(".env", "PIN=481517\n")
+    assert other.faber("init", "--git-only").returncode == 0
+    assert other.faber("note", "add", "here", "--run-id", other.run_id).returncode == 0
+    shown = other.faber("show", "secret", "--run", other.run_id).stdout
+    assert shown.count("not comparable here: another clone recorded it with its key") == 2
+    done = other.faber("show", "secret", "--run", other.run_id, "--content")
+    assert (done.returncode, "not comparable here" in done.stderr) == (10, True)
+    for words in (("replay", "--strict"), ("verify",)):
+        assert other.faber(*words, other.run_id).returncode == 0

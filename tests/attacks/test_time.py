@@ -1,0 +1,493 @@
+"""A hook's time and memory: what a repository or a peer brings cannot hold up the client, or lose a delivery."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.project import Answer, Project
+
+from faber_ledger.ledger import log as log_module
+from faber_ledger.ledger.file import FORMAT_1, HEADS_FIT, statements
+from faber_ledger.ledger.log import LOOKED_AT, Log
+from faber_ledger.ledger.row import LONGEST_START
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+START, END = "SessionStart.startup.print", "SessionEnd.other.print"
+BEFORE = "PreCompact.auto.print"
+# The hook's program, changed before it begins.
+CHANGED = """
+import os, signal, sys
+from faber_ledger.hooks import watch
+from faber_ledger.cli import entry
+def tell_to_end(module, name):
+    called = getattr(module, name)
+    def call(*values, **named):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return called(*values, **named)
+    setattr(module, name, call)
+{change}
+entry.main()
+"""
+# What a delivery adds to a run with an open session of the same clone; a start is another client's.
+ADDED = {START: ["session_ended", "session_started"], BEFORE: ["session_ended"], END: ["session_ended"]}
+TOLD = "it was told to end"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "project")
+
+
+def deliver_changed(project: Project, recorded: str, change: str, **changes: Any) -> Answer:
+    """Deliver a recorded payload to a hook whose program is changed first."""
+    content, environment, event = project.prepared(recorded, **changes)
+    done = subprocess.run(
+        [sys.executable, "-c", CHANGED.format(change=change), "hook", event],
+        cwd=project.root,
+        env=environment,
+        input=content,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def waiting(project: Project) -> list[Path]:
+    """Return the deliveries that wait."""
+    return sorted((project.root / ".git" / "faber-ledger").rglob("spool/**/*.json"))
+
+
+def load(project: Project, *artifacts: dict[str, Any]) -> None:
+    """Let the run's workflow name these artifacts."""
+    project.write(
+        ".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": [*artifacts]}})
+    )
+    project.change_state(workflow_id="mine")
+
+
+def put_git(project: Project, script: str) -> dict[str, str]:
+    """Put a script in the place of git for an artifact's `git log`; return the variables with which it is found."""
+    folder = project.root.parent / "bin"
+    folder.mkdir()
+    git = folder / "git"
+    git.write_text(f"""#!/bin/sh
+case " $* " in *" log "*) {script};; esac
+PATH=${{PATH#*:}} exec git "$@"
+""")
+    git.chmod(0o755)
+    return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+
+
+def test_an_artifact_whose_program_never_ends_costs_no_more_than_the_hooks_time(project: Project) -> None:
+    """Its artifact, and each after it, is listed as not read, and the start is not lost (W1)."""
+    named = {"type": "git_info", "command": "git log -1"}
+    load(project, {"id": "first", **named, "required": True}, {"id": "second", **named})
+    change = "from faber_ledger.hooks import hook\nhook.SECONDS_TO_RECORD = 8.0"
+    answer = deliver_changed(project, START, change, env=put_git(project, "exec sleep 1000"))
+    assert answer.packet is not None
+    assert "Error: Not read, since a hook has 10 seconds; `faber-ledger session-load` loads all" in answer.packet
+    assert "second (optional): not loaded, git log -1: Not read, since a hook has 10 seconds" in answer.packet
+    assert project.faber("project").returncode == 0
+    assert project.types == ["run_adopted", "session_started"]
+    assert [failed["artifact_id"] for failed in project.of_type("artifact_failed")] == ["first", "second"]
+    assert waiting(project) == []
+
+
+def test_a_start_whose_time_is_over_before_it_has_read_anything_gives_a_packet_that_says_so(project: Project) -> None:
+    """Nothing is gathered, and the delivery waits (W1, W2)."""
+    project.deliver(START, client="one")
+    before = project.types
+    change = """
+from faber_ledger.runs import state_file
+parse = state_file.parse_state
+def parse_state(run, content):
+    state_file.parse_state = parse
+    if not watch.signal.setitimer(watch.signal.ITIMER_REAL, 0.001)[0]:
+        os._exit(9)  # there was no alarm, which rings now instead of in ten seconds
+    while True:
+        pass
+state_file.parse_state = parse_state
+"""
+    answer = deliver_changed(project, START, change, client="two")
+    assert answer.packet is not None
+    assert f"# FABER run {project.run_id}" in answer.packet
+    assert "⚠️ WARNING: state.json, and what it names, was not read, since a hook has 10 seconds" in answer.packet
+    assert "⚠️ WARNING: notes and summaries were not read" in answer.packet
+    assert len(waiting(project)) == 1
+    assert project.faber("project").returncode == 0
+    assert project.types[len(before) :] == ADDED[START]
+
+
+def test_a_directory_of_very_many_files_is_left_when_the_hooks_time_is_over(project: Project) -> None:
+    """What was counted so far is not shown as if it were all (W1)."""
+    for number in range(5):
+        project.write(f"notes/{number}.md", "a note")
+    load(project, {"id": "notes", "type": "directory", "path": "notes", "load_strategy": "summary"})
+    change = "from faber_ledger.context import artifact_directory\ntell_to_end(artifact_directory, '_status')"
+    answer = deliver_changed(project, START, change)
+    assert answer.packet is not None
+    assert f"notes (optional): not loaded, notes: Not read, since {TOLD}" in answer.packet
+    assert "Files: " not in answer.packet
+    assert len(waiting(project)) == 1
+
+
+IN_THE_MIDDLE = {
+    "the subject is looked for": "from faber_ledger.hooks import main\ntell_to_end(main, 'subject_of')",
+    "the state is decoded": "from faber_ledger.runs import state_file\ntell_to_end(state_file, 'parse_state')",
+    "the log is opened": "from faber_ledger.ledger.log import Log\ntell_to_end(Log, 'open')",
+    "the events are added": "from faber_ledger.ledger.log import Log\ntell_to_end(Log, 'append')",
+}
+
+
+@pytest.mark.parametrize("recorded", [START, BEFORE, END])
+@pytest.mark.parametrize("moment", IN_THE_MIDDLE)
+def test_a_hook_that_is_told_to_end_in_the_middle_spools_its_delivery(
+    project: Project, moment: str, recorded: str
+) -> None:
+    """SIGTERM arrives while it works, not only while it waits for the lock (W1)."""
+    project.deliver(START, client="one")
+    before = project.types
+    answer = deliver_changed(project, recorded, IN_THE_MIDDLE[moment], client="two" if recorded == START else "one")
+    assert len(waiting(project)) == 1
+    assert f"not recorded: {TOLD}; it waits in " in answer.errors
+    assert (answer.packet is not None) == (recorded == START)
+    assert project.types == before
+    assert project.faber("project").returncode == 0
+    assert project.types[len(before) :] == ADDED[recorded]
+    assert waiting(project) == []
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("recorded", [START, END])
+def test_a_hook_that_is_told_to_end_after_its_commit_spools_nothing(project: Project, recorded: str) -> None:
+    """What the ledger has is not recorded again (W1)."""
+    project.deliver(START, client="one")
+    before = project.types
+    change = "from faber_ledger.runs.mirror import Mirror\ntell_to_end(Mirror, 'commit')"
+    answer = deliver_changed(project, recorded, change, client="two" if recorded == START else "one")
+    assert waiting(project) == []
+    assert "state.json was not written, since it was told to end - what happened is in the ledger" in answer.errors
+    assert (answer.packet is not None) == (recorded == START)
+    for _ in range(2):
+        assert project.types[len(before) :] == ADDED[recorded]
+        assert project.faber("project").returncode == 0
+    project.assert_projected()
+
+
+WAITS = """
+from faber_ledger.ledger.log import Log
+append = Log.append
+def wait_and_append(*values, **named):
+    open({pipe!r}).close()
+    return append(*values, **named)
+Log.append = wait_and_append
+"""
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_an_end_that_waits_is_spooled_in_its_time_and_recorded_once(
+    project: Project, tmp_path: Path, *, is_killed: bool
+) -> None:
+    """A disk that does not answer makes it wait for longer than the client does (W1)."""
+    project.deliver(START)
+    before = project.types
+    os.mkfifo(tmp_path / "pipe")
+    content, environment, event = project.prepared(END)
+    change = WAITS.format(pipe=str(tmp_path / "pipe"))
+    change = CHANGED.format(change=f"{change}watch.SECONDS_AFTER_THE_END = 60.0")
+    with subprocess.Popen(
+        [sys.executable, "-c", change, "hook", event], cwd=project.root, env=environment, stdin=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(content)
+        process.stdin.close()
+        while process.poll() is None and not waiting(project):
+            pass
+        assert process.poll() is None, "it did not wait"
+        if is_killed:
+            process.kill()
+        else:
+            (tmp_path / "pipe").write_text("")
+        process.wait(timeout=60)
+    assert project.types[len(before) :] == ([] if is_killed else ADDED[END])
+    assert len(waiting(project)) == int(is_killed)
+    assert project.faber("project").returncode == 0
+    assert project.types[len(before) :] == ADDED[END]
+    assert waiting(project) == []
+
+
+STOPPED_WHILE_COPYING = """
+from faber_ledger.ledger import union
+from faber_ledger.runs import run_log
+run_log.PIECE = 1
+insert_rows = union.insert_rows
+def stop_at_the_fourth(log, rows):
+    if len(list(log.connection.execute("SELECT 1 FROM event"))) == 3:
+        os.kill(os.getpid(), signal.SIGTERM)
+    insert_rows(log, rows)
+union.insert_rows = stop_at_the_fourth
+"""
+
+
+def test_a_log_that_no_hook_has_the_time_to_copy_is_copied_by_several(project: Project) -> None:
+    """A peer pushes hundreds of MB: a hook whose time is over goes on at the next time (W3)."""
+    for client in ("one", "two"):
+        project.deliver(START, client=client)
+        project.deliver(END, client=client)
+    before = project.types
+    assert len(before) == 5
+    (mirror,) = (project.root / ".git" / "faber-ledger" / "runs").rglob("ledger.db")
+    mirror.unlink()
+    answer = deliver_changed(project, START, STOPPED_WHILE_COPYING, client="three")
+    assert f"not recorded: {TOLD}" in answer.errors
+    with closing(sqlite3.connect(mirror)) as connection:
+        assert connection.execute("SELECT count(*) FROM event").fetchone() == (3,)
+    assert project.types == before
+    project.deliver(END, client="three")
+    assert project.types == [*before, "session_started", "session_ended"]
+    assert has_same_events(project.ledger_path, mirror)
+    project.assert_projected()
+
+
+def has_same_events(*paths: Path) -> bool:
+    """Return whether these logs have the same events and heads."""
+    found = []
+    for path in paths:
+        with closing(sqlite3.connect(path)) as connection:
+            found.append([connection.execute(f"SELECT * FROM {name}").fetchall() for name in ("event", "head")])
+    return found[0] == found[1]
+
+
+@pytest.mark.parametrize("recorded", [START, END])
+def test_standard_input_without_an_end_holds_up_no_hook(project: Project, recorded: str) -> None:
+    """The client writes its line and leaves the pipe open (W14)."""
+    if recorded == END:
+        project.deliver(START)
+    content, environment, event = project.prepared(recorded)
+    change = "watch.SECONDS = 2.0"
+    command = [sys.executable, "-c", CHANGED.format(change=change), "hook", event]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=project.root, env=environment, **pipes) as process:  # type: ignore[call-overload]
+        process.stdin.write(content)
+        process.stdin.flush()
+        output = process.stdout.read()  # while standard input is open
+        assert process.wait(timeout=60) == 0
+    assert bool(output) == (recorded == START)
+    assert project.types[-1] == ("session_started" if recorded == START else "session_ended")
+    assert waiting(project) == []
+
+
+@pytest.fixture
+def held(project: Project) -> Iterator[None]:
+    """Let another process hold SQLite's lock on the ledger."""
+    project.deliver(START)
+    with closing(sqlite3.connect(project.ledger_path, isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        yield
+
+
+@pytest.mark.usefixtures("held")
+@pytest.mark.parametrize("recorded", [START, END])
+def test_a_ledger_that_another_program_keeps_locked_holds_up_no_hook(project: Project, recorded: str) -> None:
+    """SQLite waits no longer than the hook may; the delivery waits instead (W1)."""
+    answer = deliver_changed(project, recorded, "watch.SECONDS = watch.SECONDS_AT_THE_END = 1.0")
+    assert "another process is writing" in answer.errors or "a hook has 1 second" in answer.errors
+    assert len(waiting(project)) == 1
+
+
+def test_a_lock_that_another_user_holds_does_not_keep_a_hook_after_its_time(project: Project) -> None:
+    """The wait for the lock has no time of its own (W1, W6)."""
+    project.deliver(START)
+    with (project.run / "ledger.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        deliver_changed(project, END, "watch.SECONDS_AT_THE_END = 0.0")
+    assert len(waiting(project)) == 1
+
+
+def steps_of_look_at_heads(count: int) -> int:
+    """Return how many hundreds of steps SQLite takes to look at `count` heads that stand beside each other."""
+    steps = []
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        for text in statements(FORMAT_1):
+            connection.execute(text)
+        heads = [(2, number.to_bytes(32, "big")) for number in range(count)]
+        connection.executemany(
+            "INSERT INTO event VALUES (?, hex(?2), 'x', 1, 'at', 'w', NULL, NULL, x'', NULL, '{}', NULL, ?2)", heads
+        )
+        connection.executemany("INSERT INTO head (seq, hash) VALUES (?, ?)", heads)
+        connection.set_progress_handler(lambda: steps.append(1), 100)
+        assert connection.execute(HEADS_FIT).fetchone() == (1,)
+        connection.set_progress_handler(None, 0)
+        connection.execute("DELETE FROM head WHERE hash = ?", heads[0][1:])
+        connection.execute("INSERT INTO head (seq, hash) VALUES (2, x'ff')")
+        assert connection.execute(HEADS_FIT).fetchone() == (0,)
+    return len(steps)
+
+
+def test_very_many_heads_do_not_hold_up_everyone_who_opens_the_ledger() -> None:
+    """Twice the heads take twice the steps, not four times as many (H13)."""
+    assert steps_of_look_at_heads(8_000) < 2.2 * steps_of_look_at_heads(4_000)
+
+
+def record_long_notes(project: Project, count: int, letters: int, *, more: dict[str, Any] | None = None) -> None:
+    """Append notes that are longer than any that a command records."""
+    with Log.open(str(project.ledger_path)) as log:
+        for number in range(count):
+            text = f"note {number} \\ " + "ä" * letters
+            event: Any = {"type": "note_recorded", "kind": "note", "phase": None, "step": None, "text": text}
+            log.append([{"event": event | (more or {})}], at=1_800_000_000.0 + number, writer="5f" * 16)
+        log.commit()
+
+
+def test_very_long_notes_are_read_no_further_than_they_are_shown(project: Project) -> None:
+    """A hundred notes of 8 MB, which git keeps in kilobytes, are not decoded for each packet (W3)."""
+    project.deliver(START)
+    record_long_notes(project, 12, LONGEST_START)
+    with Log.read(str(project.ledger_path)) as log:
+        read = [dict(recorded["event"]) for recorded in log.newest_notes(100)]
+    assert [str(event["text"])[:7] for event in read] == ["note 11", "note 10", "note 9 ", "note 8 ", "note 7 "]
+    assert all(len(str(event["text"])) < LONGEST_START for event in read)
+    packet = project.deliver(START, client="two").packet
+    assert packet is not None
+    assert "note 11 \\ ää" in packet
+    assert "note 7 \\ ää" in packet
+    assert len(packet.encode("utf-16-le")) // 2 <= 9_500
+
+
+def test_a_long_note_is_shown_as_if_all_of_it_had_been_read(project: Project, tmp_path: Path) -> None:
+    """The start of a note fills the packet just as the whole note does (W3)."""
+    shorter = Project.made(tmp_path / "shorter" / "project")
+    packets = []
+    for one, letters in ((project, 3 * LONGEST_START), (shorter, LONGEST_START - 1_000)):
+        one.deliver(START)
+        record_long_notes(one, 1, letters)
+        packets.append((one.deliver(START, client="two").packet or "").replace(one.events[-1]["id"], ""))
+        note = next(recorded["id"] for recorded in one.events if recorded["event"]["type"] == "note_recorded")
+        packets[-1] = packets[-1].replace(note, "NOTE")
+    assert packets[0] == packets[1]
+    assert "note 0 \\ ää" in packets[0]
+
+
+@pytest.mark.parametrize("more", [{"kind": "x" * LONGEST_START}, {"a": {"b": "x" * LONGEST_START}}])
+def test_a_long_note_that_hides_its_text_behind_something_else_is_not_shown(
+    project: Project, more: dict[str, Any]
+) -> None:
+    """What is cut elsewhere than within the text is no note that can be shown (W3)."""
+    project.deliver(START)
+    record_long_notes(project, 1, 10, more=more)
+    packet = project.deliver(START, client="two").packet
+    assert packet is not None
+    assert "ää" not in packet
+
+
+def bytes_read_by_start(project: Project, folder: Path) -> int:
+    """Return how many bytes of files a session's start reads."""
+    told = folder / "read"
+    change = (
+        "import atexit; end = os._exit\n"
+        f"def tell(*values): open({str(told)!r}, 'w').write(open('/proc/self/io').read()); end(*values)\n"
+        "os._exit = tell; atexit.register(tell, 0)"
+    )
+    deliver_changed(project, START, change)
+    return int(told.read_text().split()[1])
+
+
+def test_a_start_reads_few_of_the_long_notes_and_none_of_them_often(project: Project, tmp_path: Path) -> None:
+    """Neither opening the ledger nor the look for a repeated delivery reads long notes, and the packet few (W3)."""
+    project.deliver(START)
+    record_long_notes(project, 12, 2_000_000)
+    project.deliver(START, client="two")
+    assert bytes_read_by_start(project, tmp_path) < 1.1 * project.ledger_path.stat().st_size
+
+
+def test_a_large_ledger_gives_the_same_notes_and_summaries(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How events of a type are found depends on the file's size, what is found does not (W3)."""
+    project.deliver(START)
+    with Log.open(str(project.ledger_path)) as log:
+        for number in range(2 * LOOKED_AT):
+            note = {"type": "note_recorded", "kind": "note", "phase": None, "step": None, "text": f"{number}"}
+            done = {"type": "compaction_completed", "trigger": None, "agent_id": None, "phase": None, "step": None}
+            event: Any = (note, done | {"delivery": {"hook": "PostCompact", "digest": "", "pid": None}})[number % 2]
+            drafts: Any = [{"event": event, "client": (None, "one", "two")[number % 3]}]
+            log.append(drafts, at=1_800_000_000.0 + number, writer="5f" * 16)
+        log.commit()
+    found = []
+    for size in (log_module.LARGE, 0):
+        monkeypatch.setattr(log_module, "LARGE", size)
+        with Log.open(str(project.ledger_path)) as log:
+            befores = [None, *list(log.newest())[:: LOOKED_AT // 2]]
+            found.append(
+                [
+                    list(log.newest_notes(200)),
+                    list(log.newest_notes(2 * LOOKED_AT)),
+                    *[list(log.compactions(not_by="one", before=before)) for before in befores],
+                ]
+            )
+    assert found[0] == found[1]
+    assert list(map(len, found[0][:3])) == [200, LOOKED_AT, LOOKED_AT // 3]
+
+
+QUICK = """
+from faber_ledger.runs import git_command
+limit_answers = git_command.limit_answers
+git_command.limit_answers = lambda seconds: limit_answers(min(seconds, 0.5))
+"""
+
+
+@pytest.mark.parametrize("name", [".fractary/.gitattributes", ".git/info/attributes"])
+def test_a_pipe_where_git_looks_for_attributes_holds_up_no_seal(project: Project, name: str) -> None:
+    """An archive has a pipe in place of a file that git opens and waits for (W15)."""
+    project.git("init", "--quiet")
+    project.deliver(START)
+    path = project.root / name
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    done = subprocess.run(
+        [sys.executable, "-c", CHANGED.format(change=QUICK), "seal"],
+        cwd=project.root,
+        env=project.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, "git did not answer in time" in done.stderr) == (1, True), done.stderr
+
+
+NAMES_WHAT_IT_DECODES = """
+from faber_ledger.runs import state_file
+parse_state = state_file.parse_state
+def parse_and_name(run, content):
+    print("decoded", run.run_id, file=sys.stderr)
+    return parse_state(run, content)
+state_file.parse_state = parse_and_name
+"""
+
+
+def test_large_states_of_other_runs_do_not_keep_a_hook_from_its_delivery(project: Project) -> None:
+    """Which run is active is found out before the hook's time is watched: a peer commits states of many MB (W2)."""
+    project.deliver(START)
+    state = json.loads((project.run / "state.json").read_text())
+    sizes = {"small": 0, "large": 2_000_000}
+    for (name, count), file in zip(sizes.items(), (".active-run-id", "runs/.active-run-id"), strict=True):
+        text = json.dumps({**state, "run_id": name, "more": [0] * count})
+        project.write(f".fractary/runs/{name}/state.json", text)
+        project.write(f".fractary/faber/{file}", f"{name}\n")
+    answer = deliver_changed(project, END, NAMES_WHAT_IT_DECODES)
+    assert "decoded small" in answer.errors
+    assert "decoded large" not in answer.errors
+    assert project.types[-1] == "session_ended"

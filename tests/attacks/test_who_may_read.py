@@ -1,0 +1,245 @@
+"""Files of ours with what was said in a conversation are their owner's alone, or those of a shared repository."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+from support.command import Command
+from support.forged_events import forge_event
+from support.project import RUN, Project
+
+START, END, COMPACT = "SessionStart.startup.print", "SessionEnd.other.print", "PostCompact.auto.print"
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.noted(tmp_path / "project")
+
+
+@pytest.fixture(autouse=True)
+def usual_mask() -> None:
+    os.umask(0o022)
+
+
+def private_files(project: Project) -> list[Path]:
+    """Spool a delivery, which fills the hook log too; return the files that must be private."""
+    holder = Command(["flock", str(project.run / "ledger.lock"), "sh", "-c", "echo held; cat"], stdin=-1, stdout=-1)
+    assert holder.stdout is not None
+    assert holder.stdout.readline().strip() in (b"held", "held")
+    project.deliver(END)
+    holder.communicate()
+    kept = project.root / ".git" / "faber-ledger"
+    spooled = list((kept / "spool" / RUN).iterdir())
+    assert len(spooled) == 1
+    mirror = kept / "runs" / RUN
+    clients = list((kept / "clients").iterdir())
+    assert clients
+    return [
+        *spooled,
+        *clients,
+        mirror / "ledger.db",
+        mirror / "state.json",
+        project.log_path,
+        project.run / "ledger.lock",
+    ]
+
+
+def test_another_user_does_not_read_what_was_said(project: Project) -> None:
+    """Another user of the machine reads spool, mirror, hook log or notes, or holds the lock (W6) (W7) (W19)."""
+    assert {path.name: mode_of(path) for path in private_files(project) if mode_of(path) != 0o600} == {}
+    assert mode_of(project.root / ".git" / "faber-ledger") == 0o700
+
+
+def test_another_user_does_not_read_what_0_1_left(project: Project) -> None:
+    """Another user reads mirror and hook log, or holds the lock, that 0.1 made readable for everybody (W6) (W19)."""
+    left = [path for path in private_files(project) if path.name in ("ledger.db", "hooks.log", "ledger.lock")]
+    for path in left:
+        path.chmod(0o644)
+    project.deliver(START, client="two", pid="2")
+    project.deliver(END, stdin=b"no delivery")  # which the hook says in its log
+    assert {path.name: mode_of(path) for path in left} == dict.fromkeys([path.name for path in left], 0o600)
+
+
+@pytest.mark.parametrize(
+    ("word", "mode"), [("group", 0o660), ("true", 0o660), ("all", 0o664), ("0640", 0o640), ("umask", 0o600)]
+)
+def test_a_shared_repository_shares(tmp_path: Path, word: str, mode: int) -> None:
+    """Who shares a repository on purpose, with core.sharedRepository, shares these files too (W19)."""
+    project = Project.made(tmp_path / "project")
+    project.git("config", "core.sharedRepository", word)
+    project.deliver(START)
+    found = {path.name: oct(mode_of(path)) for path in private_files(project)}
+    assert set(found.values()) == {oct(mode)}, found
+
+
+EXPORTS = (
+    ("export", "-o", "out.jsonl"),
+    ("export", "--format", "cloudevents", "-o", "out.json"),
+    ("export", "--sqlite", "out.db"),
+    ("timeline", "-o", "out.html"),
+    ("union", f".fractary/runs/{RUN}/ledger.db", "-o", "out.db"),
+)
+
+
+@pytest.mark.parametrize("words", EXPORTS, ids=" ".join)
+def test_another_user_does_not_read_an_export(project: Project, words: tuple[str, ...]) -> None:
+    """Another user reads an export; a file keeps the permissions that its owner gave it, --mode names them (W19)."""
+    out = project.root / words[-1]
+    for mode, more in ((0o600, ()), (0o640, ("--mode", "640")), (0o640, ()), (0o644, ("--mode", "0644"))):
+        assert project.faber(*words, *more).returncode == 0
+        assert oct(mode_of(out)) == oct(mode)
+    if "--sqlite" in words:
+        assert mode_of(project.root / "out.metadata.json") == 0o644
+    for wrong in ("7", "755", "400", "rw"):
+        assert project.faber(*words, "--mode", wrong).returncode == 2
+
+
+def test_a_lock_is_not_held_by_one_who_may_not_write(project: Project) -> None:
+    """Another user opens the lock file for reading, and holds it (W6)."""
+    lock = project.run / "ledger.lock"
+    lock.chmod(0o666)
+    assert project.faber("note", "add", "once more").returncode == 0
+    assert mode_of(lock) == 0o600
+
+
+@pytest.mark.parametrize("place", ["faber", "faber/logs"])
+def test_the_hook_logs_folders_are_made_nowhere_else(project: Project, tmp_path: Path, place: str) -> None:
+    """A link in the hook log's path lets a hook make folders outside the project (W5)."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    folder = project.root / ".fractary" / place
+    project.git("rm", "-r", "--quiet", "--cached", ".fractary/faber")
+    if folder.exists():
+        for path in sorted(folder.rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+        folder.rmdir()
+    folder.parent.mkdir(exist_ok=True)
+    folder.symlink_to(outside)
+    for hook in (START, END, COMPACT):
+        assert project.deliver(hook, stdin=b"no delivery").code == 0  # which it says in its log
+    assert list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["commondir", "faber-ledger-run", "config"])
+def test_a_pipe_below_the_git_directory_is_not_waited_for(project: Project, name: str) -> None:
+    """An archive has a pipe where a hook reads a file of the git directory: nobody waits for it (W15)."""
+    path = project.root / ".git" / name
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    (project.run / "ledger.lock").chmod(0o644)  # so that the settings are looked at
+    assert project.deliver(START, client="two", pid="2").code == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "has_git"),
+    [("link to a file", True), ("link to nothing", True), ("folder", True), ("link to a file", False)],
+)
+def test_a_link_in_the_locks_place_is_not_followed(
+    project: Project, tmp_path: Path, kind: str, *, has_git: bool
+) -> None:
+    """A tracked link or folder in the lock's place keeps every writer from recording, or is locked elsewhere (H9)."""
+    outside, lock = tmp_path / "outside", project.run / "ledger.lock"
+    lock.unlink()
+    if kind == "folder":
+        lock.mkdir()
+        (lock / "x").touch()
+    else:
+        lock.symlink_to(outside)
+        if kind == "link to a file":
+            outside.write_text("mine")
+    project.git("add", "--force", str(lock))
+    project.git("commit", "--quiet", "-m", "Bring it along")
+    if not has_git:
+        shutil.rmtree(project.root / ".git")
+    before = len(project.events)
+    holding = "import sys; from faber_ledger.runs import run; from faber_ledger.ledger.lock import RunLock\n" + (
+        f"with RunLock({str(lock)!r}): print('held', flush=True); sys.stdin.read()"
+    )
+    with Command([sys.executable, "-c", holding], stdin=-1, stdout=-1, env=project.environment()) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline().strip() in ("held", b"held")
+        assert project.deliver(START, client="two", pid="2").packet is not None
+        assert len(project.events) == before
+        holder.communicate()
+    assert project.faber("note", "add", "one more").returncode == 0
+    assert len(project.events) > before + 1  # with the start that waited
+    assert os.path.lexists(outside) == (kind == "link to a file")
+
+
+def test_what_is_private_does_not_lie_in_the_project(project: Project, tmp_path: Path) -> None:
+    """An archive, or a later commit, takes along what is private in a project without git (W7)."""
+    shutil.rmtree(project.root / ".git")
+    state = tmp_path / "state"
+    os.environ["XDG_STATE_HOME"], before = str(state), os.environ["XDG_STATE_HOME"]
+    try:
+        had = {path for path in project.root.rglob("*") if path.is_file()}
+        with Command(
+            ["flock", str(project.run / "ledger.lock"), "sh", "-c", "echo held; cat"], stdin=-1, stdout=-1
+        ) as it:
+            assert it.stdout is not None
+            it.stdout.readline()
+            assert project.deliver(START, client="two", pid="2").packet is not None
+            it.communicate()
+        assert {path.name for path in project.root.rglob("*") if path.is_file()} - {path.name for path in had} <= {
+            "hooks.log",
+            "writer",
+        }
+        assert {path.parent.parent.name for path in state.rglob("*.json")} == {"spool"}
+        assert mode_of(state / "faber-ledger") == 0o700
+        count = len(project.events)
+        assert project.faber("note", "add", "one more").returncode == 0
+        assert len(project.events) > count + 1
+        assert not list(state.rglob("*.json"))
+    finally:
+        os.environ["XDG_STATE_HOME"] = before
+
+
+@pytest.mark.parametrize("first", ["lock", "quarantine"])
+def test_the_folders_above_what_is_private_are_their_owners_alone(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """Without git they are their owner's alone, whoever makes them first (W7)."""
+    shutil.rmtree(project.root / ".git")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    lock = project.run / "ledger.lock"
+    if first == "lock":
+        lock.unlink()
+        lock.symlink_to(tmp_path / "outside")
+        assert project.faber("note", "add", "one more").returncode == 0
+    else:
+        forge_event(project.ledger_path, hash=b"\x22" * 32)
+        assert project.faber("quarantine", RUN, "--yes").returncode == 0
+    ours = tmp_path / "state" / "faber-ledger"
+    assert len([*ours.rglob("quarantine.jsonl" if first == "quarantine" else "ledgers")]) == 1
+    folders = [ours, *[path for path in ours.rglob("*") if path.is_dir()]]
+    assert [path for path in folders if mode_of(path) != 0o700] == []
+
+
+def test_what_0_1_left_waiting_without_git_is_not_lost(project: Project) -> None:
+    """What waits in the place of 0.1 is recorded by this version, and a link or pipe there is not touched (W7)."""
+    shutil.rmtree(project.root / ".git")
+    with Command(["flock", str(project.run / "ledger.lock"), "sh", "-c", "echo held; cat"], stdin=-1, stdout=-1) as it:
+        assert it.stdout is not None
+        it.stdout.readline()
+        project.deliver(START, client="two", pid="2")
+        it.communicate()
+    (path,) = Path(os.environ["XDG_STATE_HOME"]).rglob(f"{RUN}/*.json")
+    older = project.run / "spool"
+    older.mkdir()
+    shutil.move(path, older / path.name)
+    (older / "1.json").symlink_to(project.state_path)
+    os.mkfifo(older / "2.json")
+    count = len(project.events)
+    assert project.faber("note", "add", "one more").returncode == 0
+    assert len(project.events) > count + 1
+    assert sorted(one.name for one in older.iterdir()) == ["1.json", "2.json"]
+    assert project.state["run_id"] == RUN

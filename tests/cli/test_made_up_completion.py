@@ -1,0 +1,393 @@
+"""`replay --check` and `status` warn of completions that the events of FABER's own tools do not confirm."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.project import RUN, Project
+
+from faber_ledger.context.reconstitution.faber_files import MAX_EVENTS
+from faber_ledger.runs.progress import PHASES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START = datetime(2026, 1, 5, 10, 0, tzinfo=UTC).timestamp()
+NOTHING = "Completion: nothing to compare with: FABER's tools have recorded no event of this run\n"
+
+
+def at(minute: int) -> str:
+    return datetime.fromtimestamp(START + 60 * minute, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Faber:
+    """FABER's tools at work on a run: they change the state and write an event for each step and phase."""
+
+    def __init__(self, project: Project, *, has_times: bool = True) -> None:
+        self.project = project
+        self.has_times = has_times
+        self.minute = 0
+        self.number = 0
+        phases = {name: {"status": "pending"} for name in PHASES}
+        project.put_state(
+            {"run_id": RUN, "workflow_id": "fractary-faber:default", "status": "in_progress", "phases": phases}
+        )
+
+    def emit(self, kind: str, **fields: Any) -> None:
+        """Write an event as FABER's event gateway does."""
+        self.number += 1
+        self.minute += 1
+        event = {"event_id": self.number, "type": kind, "timestamp": at(self.minute), "run_id": RUN, **fields}
+        place = f".fractary/runs/{RUN}/events/{self.number:03d}-{kind}.json"
+        self.project.write(place, json.dumps(event, indent=2))
+
+    def mark(self, *names: str, status: str = "completed") -> None:
+        """Change the status of phases, in one write."""
+        state = self.project.state
+        for name in names:
+            moment = {"completed_at": at(self.minute)} if self.has_times and status == "completed" else {}
+            state["phases"][name] = {**state["phases"][name], "status": status, **moment}
+        self.project.put_state({**state, "current_phase": names[-1]})
+
+    def work(self, *names: str) -> None:
+        """Work through phases as the protocol wants it: the state before and after each step, then the event."""
+        for name in names:
+            self.emit("phase_start", phase=name)
+            self.mark(name, status="in_progress")
+            self.emit("step_start", phase=name, step="implement")
+            self.emit("step_complete", phase=name, step="implement", metadata={"status": "success"})
+            self.mark(name)
+            self.emit("phase_complete", phase=name, status="completed")
+
+    def finish(self) -> None:
+        """Complete the run."""
+        self.project.change_state(status="completed", completed_at=at(self.minute))
+        self.emit("workflow_complete", status="completed")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "project")
+
+
+@pytest.fixture
+def faber(project: Project) -> Faber:
+    return Faber(project)
+
+
+def checked(project: Project) -> dict[str, Any]:
+    """Return what both commands found, which is the same, with the exit codes of a state that agrees."""
+    found = []
+    for command in (["status"], ["replay", "--check"]):
+        done = project.faber(*command, "--json")
+        assert (done.returncode, done.stderr) == (0, "")
+        found.append(json.loads(done.stdout)["data"]["completion"])
+        assert project.faber(*command).returncode == 0
+    assert found[0] == found[1]
+    result: dict[str, Any] = found[0]
+    return result
+
+
+def warned(project: Project) -> list[tuple[str, list[str], list[str]]]:
+    return [(one["code"], one["phases"], one["steps"]) for one in checked(project)["warnings"]]
+
+
+def start(project: Project) -> None:
+    assert project.faber("session-load", "--trigger", "session_start").returncode == 0
+
+
+def end(project: Project) -> None:
+    assert project.faber("session-save").returncode == 0
+
+
+def test_a_run_of_fabers_that_went_properly_has_no_warning(faber: Faber, project: Project) -> None:
+    start(project)
+    faber.emit("workflow_start")
+    for name in PHASES:
+        faber.work(name)
+        assert warned(project) == []
+    faber.finish()
+    assert checked(project) == {"events": 22, "unreadable": 0, "is_partial": False, "not_compared": [], "warnings": []}
+    for command in (["status"], ["replay", "--check"]):
+        assert "Completion: no warning, by 22 events of FABER's tools\n" in project.faber(*command).stdout
+
+
+def test_a_list_of_phases_with_its_own_list_of_steps_is_compared(faber: Faber, project: Project) -> None:
+    start(project)
+    faber.emit("workflow_start")
+    faber.work("frame", "architect", "build", "evaluate", "release")
+    faber.finish()
+    steps = [{"step_id": "implement", "phase": name, "status": "success"} for name in PHASES]
+    phases = [{"name": name, "status": "completed", "enabled": True} for name in PHASES]
+    tried_before = {"step_id": "implement", "phase": "build", "status": "pending_input"}
+    project.change_state(phases=phases, steps=[tried_before, *steps])
+    assert warned(project) == []
+    project.change_state(phases=phases, steps=[*steps, tried_before])
+    assert warned(project) == [("pending_steps", [], ["build:implement"])]
+
+
+def test_phases_completed_without_an_event_are_named_with_the_events_around_them(
+    faber: Faber, project: Project
+) -> None:
+    start(project)
+    faber.emit("workflow_start")
+    faber.work("frame", "architect")
+    end(project)
+    start(project)
+    faber.mark("build", "evaluate", "release")
+    faber.emit("workflow_complete", message="All done")
+    end(project)
+    assert warned(project) == [
+        ("no_event", ["build", "evaluate", "release"], []),
+        ("one_write", ["build", "evaluate", "release"], []),
+    ]
+    around = checked(project)["warnings"][0]["around"]
+    assert (around["before"]["type"], around["before"]["phase"]) == ("phase_complete", "architect")
+    assert around["after"] == {
+        "event_id": 10,
+        "type": "workflow_complete",
+        "timestamp": at(10),
+        "message": "All done",
+    }
+    kinds = [around[name]["event"]["type"] for name in ("last_without", "first_with")]
+    assert kinds == ["session_started", "session_ended"]
+    for command in (["status"], ["replay", "--check"]):
+        shown = project.faber(*command).stdout
+        assert "Completion: 2 warnings, by 10 events of FABER's tools\n" in shown
+        says = "and no event of FABER's tools says so"
+        assert (
+            f"  warning: build, evaluate and release are completed in state.json, {says}\n"
+            "  warning: build, evaluate and release became completed together\n"
+            f"    event before:    [{at(9)}] phase_complete: architect\n" in shown
+        )
+        assert f"    event after:     [{at(10)}] workflow_complete: All done\n    not yet in:      " in shown
+
+
+def test_an_event_that_says_the_contrary_confirms_nothing(faber: Faber, project: Project) -> None:
+    start(project)
+    faber.emit("workflow_start")
+    faber.work("frame")
+    faber.mark("architect")
+    faber.emit("phase_complete", metadata={"phase": "architect", "status": "failure"})
+    assert warned(project) == [("no_event", ["architect"], [])]
+    faber.emit("phase_complete", metadata={"phase": "architect", "status": "success"})
+    assert warned(project) == []
+
+
+def test_a_phase_that_failed_or_began_again_was_not_completed_before(project: Project) -> None:
+    faber = Faber(project)
+    faber.mark("frame", "architect")
+    start(project)
+    faber.minute = 30
+    faber.emit("step_start", phase="build")
+    faber.emit("phase_complete", phase="frame", status="failed")
+    found = checked(project)
+    assert found["not_compared"] == ["architect"]
+    assert [one["phases"] for one in found["warnings"] if one["code"] == "no_event"] == [["frame"]]
+    faber.minute = 40
+    faber.mark("frame")
+    said = project.faber("status").stdout
+    assert f"    event before:    [{at(32)}] phase_complete: frame (failed)\n" in said
+
+
+def test_a_phase_that_was_restarted_needs_another_event(faber: Faber, project: Project) -> None:
+    start(project)
+    faber.emit("workflow_start")
+    faber.work("frame")
+    assert warned(project) == []
+    faber.emit("phase_start", phase="frame")
+    assert warned(project) == [("no_event", ["frame"], [])]
+    faber.emit("phase_complete", phase="frame", status="completed")
+    assert warned(project) == []
+
+
+def test_phases_without_times_are_told_from_each_other_by_the_ledger(project: Project) -> None:
+    faber = Faber(project, has_times=False)
+    start(project)
+    faber.emit("workflow_start")
+    faber.work("frame")
+    faber.mark("architect")
+    end(project)
+    start(project)
+    faber.mark("build", "evaluate")
+    end(project)
+    assert warned(project) == [
+        ("no_event", ["architect"], []),
+        ("no_event", ["build", "evaluate"], []),
+        ("one_write", ["build", "evaluate"], []),
+    ]
+
+
+def test_one_moment_for_phases_whose_events_lie_apart_is_one_write(faber: Faber, project: Project) -> None:
+    start(project)
+    faber.emit("workflow_start")
+    faber.work("frame", "architect")
+    faber.mark("frame", "architect")
+    assert warned(project) == [("one_write", ["frame", "architect"], [])]
+    quick = project.state["phases"]
+    for number in (5, 9):  # a script that completes both within a second
+        place = project.run / "events" / f"{number:03d}-phase_complete.json"
+        place.write_text(json.dumps({**json.loads(place.read_text()), "timestamp": at(9)}))
+    assert quick["frame"]["completed_at"] == quick["architect"]["completed_at"]
+    assert warned(project) == []
+
+
+def test_a_completed_run_with_open_phases_and_steps_is_named(faber: Faber, project: Project) -> None:
+    start(project)
+    faber.emit("workflow_start")
+    faber.work("frame", "architect", "build")
+    state = project.state
+    state["phases"]["build"]["steps"] = [{"id": "test", "status": "pending"}, {"id": "build", "status": "completed"}]
+    state["phases"]["release"]["enabled"] = False
+    project.put_state(state)
+    assert warned(project) == []
+    faber.finish()
+    assert warned(project) == [("pending_steps", ["evaluate"], ["build:test"])]
+    assert (
+        "  warning: the run is completed in state.json, but evaluate is open, and these steps are open: build:test\n"
+        f"    last event:      [{at(14)}] workflow_complete:" in project.faber("status").stdout
+    )
+
+
+@pytest.mark.parametrize("has_times", [True, False])
+def test_what_was_completed_before_events_began_is_not_compared(project: Project, has_times: bool) -> None:
+    faber = Faber(project, has_times=has_times)
+    faber.mark("frame", "architect")
+    start(project)
+    faber.minute = 30
+    faber.emit("workflow_resumed")
+    faber.work("build")
+    found = checked(project)
+    assert (found["not_compared"], found["warnings"]) == (["frame", "architect"], [])
+    note = "  not compared, since completed before the first of these events: frame and architect\n"
+    assert note in project.faber("status").stdout
+
+
+def test_where_events_began_late_the_log_tells_what_was_completed_before(project: Project) -> None:
+    faber = Faber(project, has_times=False)
+    faber.mark("build")
+    start(project)  # the first event comes a year later
+    faber.minute = 60 * 24 * 700
+    faber.emit("workflow_start")
+    faber.emit("step_start", phase="frame")
+    faber.mark("architect")
+    found = checked(project)
+    assert found["not_compared"] == ["build"]
+    assert [one["phases"] for one in found["warnings"]] == [["architect"]]
+
+
+def test_where_events_began_late_the_log_tells_what_was_not_completed_before(project: Project) -> None:
+    faber = Faber(project, has_times=False)
+    faber.emit("step_start", phase="build")
+    start(project)
+    faber.mark("architect")
+    assert warned(project) == [("no_event", ["architect"], [])]
+
+
+@pytest.mark.parametrize("first", ["workflow_start", "step_start"])
+def test_a_backdated_time_does_not_hide_a_made_up_completion(project: Project, first: str) -> None:
+    """Nothing is completed before a run begins, nor what the log saw pending later."""
+    faber = Faber(project)
+    faber.emit(first)
+    start(project)
+    faber.minute = -60 * 24 * 20
+    faber.mark("frame", "architect")
+    assert checked(project)["not_compared"] == []
+    assert ("no_event", ["frame", "architect"], []) in warned(project)
+
+
+@pytest.mark.parametrize("makes_folder", [True, False])
+def test_without_an_event_one_line_says_that_nothing_can_be_compared(
+    faber: Faber, project: Project, makes_folder: bool
+) -> None:
+    start(project)
+    if makes_folder:  # as `run start` does, for FABER's tools
+        (project.run / "events").mkdir()
+        (project.run / "events" / ".next-id").write_text("1\n")
+    faber.mark("frame", "architect", "build")
+    project.change_state(status="completed")
+    assert checked(project) == {"events": 0, "unreadable": 0, "is_partial": False, "not_compared": [], "warnings": []}
+    for command in (["status"], ["replay", "--check"]):
+        assert project.faber(*command).stdout.count(NOTHING) == 1
+
+
+def test_consolidated_events_count_as_those_of_the_folder(faber: Faber, project: Project) -> None:
+    start(project)
+    faber.emit("workflow_start")
+    faber.work("frame", "architect")
+    files = sorted((project.run / "events").iterdir())
+    lines = [json.dumps(json.loads(file.read_text())) for file in files]
+    (project.run / "events.jsonl").write_text("\n".join(lines) + "\n")
+    assert checked(project)["events"] == 9  # each once, while the folder is still there
+    for file in files:
+        file.unlink()
+    assert checked(project) == {"events": 9, "unreadable": 0, "is_partial": False, "not_compared": [], "warnings": []}
+    faber.mark("build")
+    assert warned(project) == [("no_event", ["build"], [])]
+
+
+def test_files_of_a_hostile_repository_are_counted_and_not_believed(
+    faber: Faber, project: Project, tmp_path: Path
+) -> None:
+    start(project)
+    faber.emit("workflow_start", message="\x1b[2Jx\nwarning: y")
+    faber.mark("frame")
+    outside = tmp_path / "secret.json"
+    outside.write_text(json.dumps({"type": "phase_complete", "phase": "frame"}))
+    events = project.run / "events"
+    (events / "002-x.json").symlink_to(outside)
+    (events / "003-x.json").write_text("{")
+    (events / "004-x.json").write_text(json.dumps({"type": ["phase_complete"], "phase": "frame"}))
+    (events / "005-x.json").write_text(json.dumps({"type": "phase_complete", "phase": {"a": 1}, "event_id": []}))
+    found = checked(project)
+    assert (found["events"], found["unreadable"]) == (2, 3)
+    assert [one["phases"] for one in found["warnings"]] == [["frame"]]
+    shown = project.faber("status").stdout
+    assert "  not read: 3 events in files that cannot be read\n" in shown
+    assert "\x1b" not in shown
+    assert "\nwarning: y" not in shown
+
+
+def test_a_bounded_number_of_events_is_read_and_older_phases_are_not_compared(faber: Faber, project: Project) -> None:
+    start(project)
+    faber.emit("workflow_start")
+    faber.work("frame", "architect")
+    faber.number, faber.minute = 20, 20
+    for _ in range(MAX_EVENTS - 1):
+        faber.emit("step_start", phase="build")
+    faber.mark("build")
+    found = checked(project)
+    assert (found["events"], found["not_compared"]) == (MAX_EVENTS, ["frame"])
+    assert [(one["code"], one["phases"]) for one in found["warnings"]] == [("no_event", ["build"])]
+
+
+def test_where_git_ignores_the_events_a_note_says_that_those_of_other_clones_are_missing(
+    faber: Faber, project: Project, tmp_path: Path
+) -> None:
+    note = "  note: git ignores this run's events: those that other clones recorded are not here\n"
+    project.write(".gitignore", "events/\n")
+    start(project)
+    faber.emit("workflow_start")
+    faber.mark("frame")
+    assert note not in project.faber("status").stdout  # it is known to be alone
+    project.git("add", "--all")
+    project.git("commit", "--quiet", "-m", "Frame")
+    other = project.clone(tmp_path / "other", "desktop")
+    shutil.copytree(project.run / "events", other.run / "events")
+    assert note in other.faber("status").stdout
+    (other.root / ".gitignore").unlink()
+    assert checked(other)["is_partial"] is False
+
+
+def test_the_demo_and_a_run_of_ours_have_nothing_to_compare(tmp_path: Path, project: Project) -> None:
+    done = project.faber("demo", "--keep", env={"TMPDIR": str(tmp_path)})
+    assert done.returncode == 0
+    (folder,) = tmp_path.glob("faber-ledger-demo-*")
+    demo = Project(folder / "desktop" / "myproject", hostname="desktop")
+    for command in (["status"], ["replay", "--check"]):
+        shown = demo.faber(*command)
+        assert (shown.returncode, shown.stdout.count(NOTHING)) == (0, 1)

@@ -1,0 +1,175 @@
+"""What session-load, session-save and a start say of a state or an option that they cannot use."""
+
+from __future__ import annotations
+
+import re
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.command import COMMAND
+from support.project import Project, without_overrides
+
+START = "SessionStart.startup.print"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "project")
+
+
+# A state that cannot be used
+
+
+INVALID = (
+    "❌ ERROR: Invalid state status: weird\n"
+    "Path: {path}\n\n"
+    "Recovery:\n"
+    "1. Set `status` to one of pending, in_progress, paused, awaiting_feedback, completed, failed, cancelled\n"
+)
+
+
+@pytest.mark.parametrize(
+    "command", [["session-load"], ["session-load", "--dry-run"], ["reconstitute"], ["run", "resume", "RUN"]]
+)
+def test_every_command_that_loads_refuses_a_status_that_no_run_has(project: Project, command: list[str]) -> None:
+    """(spec-and-session-end 14)"""
+    project.change_state(status="weird")
+    before = project.state_path.read_bytes()
+    done = project.faber(*[project.run_id if word == "RUN" else word for word in command])
+    assert done.stderr.endswith(INVALID.format(path=f".fractary/runs/{project.run_id}/state.json"))
+    assert (done.returncode, project.state_path.read_bytes()) == (1, before)
+
+
+def test_a_start_gives_the_context_and_says_that_no_run_has_the_status(project: Project) -> None:
+    """(spec-and-session-end 14)"""
+    project.change_state(status="weird")
+    packet = project.deliver(START).packet
+    assert packet is not None
+    assert packet.startswith(INVALID.format(path=f".fractary/runs/{project.run_id}/state.json"))
+    assert "\n===== orchestration-protocol" in packet
+
+
+def test_a_number_that_is_too_large_is_named(project: Project) -> None:
+    """(spec-and-session-end 14)"""
+    project.put_state(project.state_path.read_text().replace("{", '{"num": 1e400,', 1))
+    done = project.faber("session-load")
+    assert (done.returncode, "Error: the number 1e400 is too large\n" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("command", [["session-load"], ["session-save"], ["status"]])
+def test_a_state_that_nobody_may_read_is_answered_with_recovery_steps(project: Project, command: list[str]) -> None:
+    """(spec-and-session-end 12)"""
+    project.deliver(START)
+    project.state_path.chmod(0)
+    done = subprocess.run(
+        [COMMAND, *command],
+        cwd=project.root,
+        env=project.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=without_overrides,
+    )
+    project.state_path.chmod(0o644)
+    assert done.returncode == 1
+    assert done.stderr.endswith(
+        "❌ ERROR: Cannot read state file\n"
+        f"Path: .fractary/runs/{project.run_id}/state.json\n"
+        "Error: Permission denied\n\n"
+        "Recovery:\n1. Check file permissions\n2. Make the file readable, then run the command again\n"
+    )
+
+
+def test_a_state_that_is_made_read_only_is_not_replaced(project: Project) -> None:
+    """(spec-and-session-end 12)"""
+    project.deliver(START)
+    project.state_path.chmod(0o444)
+    before = project.state_path.read_bytes()
+    done = project.faber("session-save")
+    assert (done.returncode, project.state_path.read_bytes()) == (1, before)
+    assert "Error: Failed to write state file: Permission denied\n\nRecovery:\n1. Check file" in done.stderr
+
+
+# Who may read a ledger
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o400])
+def test_a_new_ledger_is_read_by_nobody_who_may_not_read_the_state(project: Project, mode: int) -> None:
+    """(spec-and-session-end 14)"""
+    project.state_path.chmod(mode)
+    project.faber("session-load")
+    assert stat.S_IMODE(project.ledger_path.stat().st_mode) == (mode | 0o600) & 0o644
+
+
+# Paths, and what a line ends with
+
+
+def test_below_the_project_a_start_and_init_say_what_their_paths_are_relative_to(tmp_path: Path) -> None:
+    """(spec-and-session-end remark 15)"""
+    project = Project(tmp_path / "project")
+    below = Project(tmp_path / "project" / "src" / "deep")
+    below.root.mkdir(parents=True)
+    project.git("init", "--quiet")
+    line = f"  (paths are relative to {project.root})\n"
+    for command in (["init"], ["run", "start", "--work-id", "1"], ["uninstall"]):
+        assert line in below.faber(*command, "--yes" if command[0] == "run" else "--scope=project").stdout
+    for command in (["init"], ["run", "start", "--work-id", "2", "--yes"], ["uninstall"]):
+        assert "relative to" not in project.faber(*command).stdout
+
+
+def test_without_a_completed_phase_the_line_says_none(project: Project) -> None:
+    """(spec-and-session-end remark 12)"""
+    project.change_state(phases={})
+    project.deliver(START)
+    assert "\n  Phases completed: none\n" in project.faber("session-save").stdout
+
+
+def test_init_says_why_it_switches_autostash_on(tmp_path: Path) -> None:
+    """(spec-and-session-end remark 14)"""
+    project = Project(tmp_path / "project")
+    project.root.mkdir()
+    project.git("init", "--quiet")
+    said = "merge.autoStash and rebase.autoStash switched on, since git refuses to pull over a changed ledger\n"
+    assert said in project.faber("init").stdout
+
+
+def test_where_no_backup_is_left_git_is_named_which_has_older_versions(project: Project) -> None:
+    """(spec-and-session-end remark 19)"""
+    project.put_state("{ broken")
+    path = f".fractary/runs/{project.run_id}/state.json"
+    said = f"\n4. Look for an older version in git: git log --oneline -- {path}\n"
+    assert said in project.faber("session-save").stderr
+
+
+# What a command leaves to another one
+
+
+def test_a_resume_inside_a_client_says_how_to_load_the_context(project: Project) -> None:
+    """(spec-and-session-end remark 10)"""
+    done = project.faber("run", "resume", project.run_id, env={"CLAUDE_CODE_SESSION_ID": "client-1", "CLAUDE_PID": "7"})
+    assert done.stdout.endswith(
+        "The session on it has begun, without its context: run `faber-ledger session-load` to load it.\n"
+    )
+    assert "session-load" not in project.faber("run", "resume", project.run_id).stdout
+
+
+def test_a_resumed_run_keeps_its_work_item_and_that_is_said(project: Project) -> None:
+    """(spec-and-session-end 14)"""
+    done = project.faber("workflow-run", "--resume", project.run_id, "--work-id", "77")
+    assert (done.returncode, project.state["work_id"]) == (0, "258")
+    assert done.stderr == "note: --work-id 77 is not used: a resumed run keeps its own\n"
+
+
+def test_the_calls_that_stand_in_for_hooks_work_one_after_the_other(project: Project) -> None:
+    """(spec-and-session-end remark 17)"""
+    page = Path(__file__).parents[2] / "docs/guides/HOOKS-SETUP.md"
+    section = page.read_text().partition("\n## Without hooks\n")[2].partition("\n## ")[0]
+    calls = re.findall(r"^faber-ledger (.*?) *#", section, re.MULTILINE)
+    assert len(calls) == 4
+    done = [project.faber(*call.split()) for call in calls]
+    assert [(one.returncode, one.stderr) for one in done] == [(0, "")] * 4
+    history = project.state["sessions"]["session_history"]
+    assert [entry["end_reason"] for entry in history] == ["compaction", "normal"]
+    assert all([entry["artifacts_loaded"] for entry in history])

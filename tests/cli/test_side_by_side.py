@@ -1,0 +1,431 @@
+"""The hooks of a plugin beside those of the settings: what `init`, `uninstall`, `doctor` and `worktree list` say."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.command import COMMAND, run_command
+from support.patients import NEW_CLIENT, Patient
+from support.plugins import NAME, change_settings, home_of, install_plugin, list_plugin, plugin_environment
+
+from faber_ledger.recording.call import HOOKS
+
+START = "SessionStart.startup.print"
+SETTINGS = ".claude/settings.json"
+GIT_FILES = (".fractary/.gitattributes", ".fractary/.gitignore")
+BOTH = "both run, and each delivery is recorded once"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Patient:
+    """A project that nobody has set up, with a client on PATH."""
+    Patient.made(tmp_path / "project")
+    made = Patient(tmp_path / "project")
+    made.client(NEW_CLIENT)
+    home_of(made).mkdir(exist_ok=True)
+    return made
+
+
+def run(project: Patient, *arguments: str, cwd: Path | None = None) -> dict[str, Any]:
+    done = project.call(*arguments, "--json", cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)["data"]
+    assert isinstance(data, dict)
+    return data
+
+
+def hook_findings(project: Patient, check: str = "hooks.installed") -> list[tuple[str, str, str]]:
+    (found,) = [one for one in project.doctor()["checks"] if one["check"] == check]
+    return [(one["level"], one["what"], one["hint"]) for one in found["findings"]]
+
+
+def has_settings_hooks(project: Patient, path: str = SETTINGS) -> bool:
+    file = project.root / path
+    return file.exists() and set(HOOKS) <= set(json.loads(file.read_text()).get("hooks", {}))
+
+
+# init
+
+
+@pytest.mark.parametrize("scope", ["user", "project", "local"])
+def test_where_the_plugin_runs_the_hooks_init_sets_up_git_alone_and_says_why(project: Patient, scope: str) -> None:
+    enabled_in = install_plugin(project, scope)
+    before = enabled_in.read_bytes()
+    data = run(project, "init")
+    assert enabled_in.read_bytes() == before
+    assert not has_settings_hooks(project)
+    assert all((project.root / name).exists() for name in GIT_FILES)
+    assert {"merge.faber-ledger.driver"} <= {one["key"] for one in data["git_config"]}
+    assert data["scope"] is None
+    assert set(GIT_FILES) <= set(data["commit"])
+    assert SETTINGS not in data["commit"]
+    assert data["notes"][0] == f"the plugin {NAME} runs the hooks: none were added to the client's settings"
+    shown = project.call("init")
+    assert f"note: {data['notes'][0]}" in shown.stderr
+    assert "start a new session" not in shown.stdout
+
+
+def test_the_plugin_of_one_project_is_not_the_users_in_all_of_them(project: Patient) -> None:
+    install_plugin(project, "project")
+    data = run(project, "init", "--scope", "user")
+    assert set(HOOKS) <= set(json.loads((home_of(project) / SETTINGS).read_text())["hooks"])
+    (note,) = [note for note in data["notes"] if NAME in note]
+    assert BOTH in note
+    assert "`faber-ledger uninstall --scope user`" in note
+    assert f"`claude plugin disable {NAME} --scope project`" in note
+
+
+def test_the_users_plugin_outside_of_a_project_leaves_everything_as_it_is(project: Patient, tmp_path: Path) -> None:
+    settings = install_plugin(project)
+    before, outside = settings.read_bytes(), tmp_path / "outside"
+    outside.mkdir()
+    data = run(project, "init", "--scope", "user", cwd=outside)
+    assert (data["files"], data["git_config"]) == ([], [])
+    assert list(outside.iterdir()) == []
+    assert settings.read_bytes() == before
+
+
+def test_where_both_have_the_hooks_init_says_so_and_how_to_keep_them_once(project: Patient) -> None:
+    run(project, "init")
+    before = (project.root / SETTINGS).read_bytes()
+    install_plugin(project)
+    for part in ((), ("--plugin",)):
+        (note,) = [note for note in run(project, "init", *part)["notes"] if NAME in note]
+        assert note == (
+            f"{SETTINGS} has the hooks, and so has the plugin {NAME}: {BOTH}; to keep only the plugin's, "
+            f"run `faber-ledger uninstall`; to keep only the others, `claude plugin disable {NAME}`"
+        )
+    assert (project.root / SETTINGS).read_bytes() == before
+    done = project.call("uninstall")
+    assert not has_settings_hooks(project)
+    assert f"git's settings stay: the plugin {NAME} still has the hooks" in done.stdout
+    assert all((project.root / name).exists() for name in GIT_FILES)
+    assert not [note for note in run(project, "init")["notes"] if BOTH in note]
+
+
+def test_init_plugin_writes_what_a_plugin_cannot_and_names_the_two_commands_until_there_is_one(
+    project: Patient,
+) -> None:
+    data = run(project, "init", "--plugin")
+    assert not (project.root / ".claude").exists()
+    assert all((project.root / name).exists() for name in GIT_FILES)
+    (note,) = [note for note in data["notes"] if "plugin" in note]
+    assert "`claude plugin marketplace add SOURCE`" in note
+    assert f"`claude plugin install {NAME}`" in note
+    files = {one["path"]: one["action"] for one in run(project, "init", "--git-only")["files"]}
+    assert set(files.values()) == {"unchanged"}
+    assert not [note for note in run(project, "init", "--git-only")["notes"] if "plugin" in note]
+    list_plugin(project)
+    (note,) = [note for note in run(project, "init", "--plugin")["notes"] if "plugin" in note]
+    assert note.endswith(f"not for this project: run `claude plugin install {NAME}`")
+    change_settings(project, "project", enabledPlugins={NAME: False})
+    (note,) = [note for note in run(project, "init", "--plugin")["notes"] if "plugin" in note]
+    assert note == f"the plugin {NAME} is switched off here: run `claude plugin enable {NAME} --scope project`"
+
+
+def test_where_only_deliveries_show_a_plugin_init_adds_the_hooks_to_a_scope_that_is_named(project: Patient) -> None:
+    project.deliver(START, env=plugin_environment(project))
+    assert "no hooks" not in project.call("worktree", "list").stdout
+    data = run(project, "init")
+    assert not (project.root / ".claude").exists()
+    assert data["scope"] is None
+    assert all((project.root / name).exists() for name in GIT_FILES)
+    (note,) = [note for note in data["notes"] if "plugin" in note]
+    assert note.startswith("the hook of a plugin made a delivery here at 20")
+    assert note.endswith(
+        "no hooks were added to the client's settings; once that plugin is gone, "
+        "run `faber-ledger init --scope project`"
+    )
+    ((*_, hint),) = hook_findings(project)
+    assert "`faber-ledger init --scope project`" in hint
+    (note,) = [note for note in run(project, "init", "--scope", "project")["notes"] if "plugin" in note]
+    assert has_settings_hooks(project)
+    assert BOTH in note
+    assert {one["action"] for one in run(project, "init")["files"]} == {"unchanged"}
+
+
+def test_a_started_run_asks_for_what_the_plugin_cannot_do(project: Patient) -> None:
+    started = project.call("run", "start", "--work-id", "1", "--yes").stdout
+    assert "Run `faber-ledger init` for the client's hooks, and to keep locks and backups out of git." in started
+    install_plugin(project)
+    started = project.call("run", "start", "--work-id", "2", "--yes").stdout
+    assert "Run `faber-ledger init --plugin` to keep locks and backups out of git." in started
+
+
+# What the client's files say
+
+
+@pytest.mark.parametrize(
+    ("said", "is_enabled"),
+    [
+        ({"user": True, "project": False}, False),
+        ({"user": False, "project": True}, True),
+        ({"project": True, "local": False}, False),
+        ({"user": False, "project": False, "local": True}, True),
+    ],
+)
+def test_the_local_settings_decide_before_the_projects_and_those_before_the_users(
+    project: Patient, said: dict[str, bool], *, is_enabled: bool
+) -> None:
+    list_plugin(project)
+    for scope, value in said.items():
+        change_settings(project, scope, enabledPlugins={NAME: value})
+    run(project, "init")
+    assert has_settings_hooks(project) is not is_enabled
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"enabledPlugins": ["faber-ledger@faber-ledger"]}',
+        b'{"enabledPlugins": {"faber-ledger@faber-ledger": "true"}}',
+        b'{"enabledPlugins": {"faber-ledger@faber-ledger": 1}}',
+        b'{"enabledPlugins": {"faber-ledger@x`; rm -r y`": true}}',
+        b'{"enabledPlugins": {"faber-ledger@\\u001b[2J": true, "other@faber-ledger": true, "faber-ledger": true}}',
+        b'{"enabledPlugins": null, "hooks": []}',
+        b'{"a": "' + b"x" * 2_000_000 + b'", "enabledPlugins": {"faber-ledger@faber-ledger": true}}',
+        b'\xff{"enabledPlugins": {"faber-ledger@faber-ledger": true}}',
+        b"[" * 100_000,
+    ],
+)
+def test_settings_of_another_form_enable_no_plugin(project: Patient, content: bytes) -> None:
+    project.write(".claude/settings.local.json", content)
+    path = home_of(project) / ".claude/plugins/installed_plugins.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    assert [level for level, what, _ in hook_findings(project) if "no hook is installed" in what] == ["warning"]
+    run(project, "init")
+    assert has_settings_hooks(project)
+
+
+def test_a_link_out_of_the_project_and_a_pipe_enable_no_plugin(project: Patient) -> None:
+    outside = project.root.parent / "outside.json"
+    outside.write_text(json.dumps({"enabledPlugins": {NAME: True}}))
+    (project.root / ".claude").mkdir()
+    (project.root / ".claude/settings.local.json").symlink_to(outside)
+    assert hook_findings(project)[0][0] == "warning"
+    (project.root / ".claude/settings.local.json").unlink()
+    os.mkfifo(project.root / ".claude/settings.local.json")
+    assert hook_findings(project)[0][0] == "warning"
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_settings_that_a_link_leads_out_to_are_not_read_which_is_said(project: Patient, *, is_listed: bool) -> None:
+    outside = project.root.parent / "outside.json"
+    outside.write_text(json.dumps({"enabledPlugins": {NAME: True}}))
+    (project.root / ".claude").mkdir()
+    (project.root / SETTINGS).symlink_to(outside)
+    if is_listed:
+        list_plugin(project)
+    unread = f"{SETTINGS} is not read here (a link leads out of the project): whether it has the hooks or a plugin is"
+    (note,) = [note for note in run(project, "init", "--plugin")["notes"] if "plugin" in note]
+    assert note.startswith(unread)
+    ((level, what, hint),) = hook_findings(project)
+    assert (level, what.startswith(f"no hook is found, but {SETTINGS} is not read")) == ("warning", True)
+    assert hint.startswith("replace the link with the file itself")
+    ((level, what, _),) = hook_findings(project, "hooks.settings")
+    assert (level, "leads out of the project" in what) == ("warning", True)
+    project.deliver(START, env=plugin_environment(project))
+    assert [level for level, *_ in hook_findings(project)] == ["note"]
+    assert "no hooks" not in project.call("worktree", "list").stdout
+    notes = run(project, "init")["notes"]
+    assert [note for note in notes if note.startswith(unread)]
+    assert [note for note in notes if "no hooks were added" in note]
+    assert [*(project.root / ".claude").iterdir()] == [project.root / SETTINGS]
+
+
+def test_settings_that_cannot_be_read_are_named_where_a_plugin_is_looked_for(project: Patient) -> None:
+    project.write(".claude/settings.local.json", b"{")
+    (note,) = [note for note in run(project, "init", "--plugin")["notes"] if "plugin" in note]
+    assert note.startswith(".claude/settings.local.json is not read here (its text, line 1: not valid JSON")
+
+
+# doctor
+
+
+@pytest.mark.parametrize("scope", ["user", "project", "local"])
+def test_with_the_plugin_alone_doctor_finds_the_hooks(project: Patient, scope: str) -> None:
+    """(real-client D4)"""
+    install_plugin(project, scope)
+    run(project, "init", "--plugin")
+    project.git("add", "-A")
+    project.git("commit", "-q", "-m", "Set up")
+    project.deliver(START, env=plugin_environment(project))
+    data = project.doctor(code=0)
+    checks = {one["check"]: one["findings"] for one in data["checks"]}
+    (found,) = checks["hooks.installed"]
+    assert found["level"] == "ok"
+    assert found["what"].startswith(f"the plugin {NAME}, enabled in ")
+    for name in ("once", "place", "command", "timeout", "settings"):
+        assert checks[f"hooks.{name}"] == []
+    assert "faber-ledger init`" not in json.dumps(data)
+
+
+def test_with_settings_alone_doctor_is_silent_about_plugins(project: Patient) -> None:
+    run(project, "init")
+    assert hook_findings(project) == hook_findings(project, "hooks.once") == []
+
+
+def test_with_both_doctor_notes_it_and_names_a_command_for_each(project: Patient) -> None:
+    run(project, "init")
+    install_plugin(project)
+    ((level, what, hint),) = hook_findings(project, "hooks.once")
+    assert (level, what) == ("note", f"{SETTINGS} has the hooks, and so has the plugin {NAME}: {BOTH}")
+    assert "`faber-ledger uninstall`" in hint
+    assert f"`claude plugin disable {NAME}`" in hint
+
+
+def test_a_misplaced_hook_beside_the_plugin_is_to_be_removed(project: Patient) -> None:
+    install_plugin(project)
+    handler = {"type": "command", "command": "faber-ledger hook session-end", "timeout": 15}
+    change_settings(project, "local", hooks={"SessionStart": [{"matcher": "startup", "hooks": [handler]}]})
+    hints = [hint for check in ("hooks.place", "hooks.command") for *_, hint in hook_findings(project, check)]
+    assert hints
+    assert {*hints} == {f"remove it: the plugin {NAME} runs the hooks"}
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_plugin_that_is_switched_off_or_installed_for_others_runs_no_hook(
+    project: Patient, *, is_named: bool
+) -> None:
+    list_plugin(project)
+    if is_named:
+        change_settings(project, "project", enabledPlugins={NAME: False})
+    ((level, what, hint),) = hook_findings(project)
+    verb, scope = ("enable", " --scope project") if is_named else ("install", "")
+    assert level == "warning"
+    assert what.startswith(f"the plugin {NAME} is {'switched off in' if is_named else 'not enabled here, '}")
+    assert hint.startswith(f"run `claude plugin {verb} {NAME}{scope}`; or, ")
+    project.doctor("--fix")
+    assert not has_settings_hooks(project)  # which of the two is the user's to decide
+
+
+def test_a_plugin_that_is_enabled_but_not_installed_is_named_unless_its_source_is_known(project: Patient) -> None:
+    change_settings(project, "project", enabledPlugins={NAME: True})
+    ((level, what, hint),) = hook_findings(project)
+    assert (level, hint) == ("warning", f"run `claude plugin install {NAME} --scope project`")
+    assert what == f"{SETTINGS} enables the plugin {NAME}, but the client's list of installed plugins lacks it"
+    notes = run(project, "init")["notes"]
+    assert f"{what}; {hint}; no hooks were added to the client's settings" in notes
+    assert not [note for note in notes if "runs the hooks" in note]
+    handlers = {event: [{"hooks": [{"type": "command", "command": f"faber-ledger hook {event}"}]}] for event in HOOKS}
+    change_settings(project, "local", hooks=handlers)
+    assert hook_findings(project) == [("note", what, "nothing while the settings have the hooks")]
+    assert hook_findings(project, "hooks.once") == []
+    assert f"{what}; nothing while the settings have the hooks" in run(project, "init")["notes"]
+    (project.root / ".claude/settings.local.json").unlink()
+    source = {"source": {"source": "directory", "path": "/somewhere"}}
+    change_settings(project, "project", extraKnownMarketplaces={"faber-ledger": source})
+    assert [level for level, *_ in hook_findings(project)] == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("content", "lacks"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "cannot be read"),
+        (json.dumps({"plugins": {NAME: [7, None]}}), "lacks it"),
+        (json.dumps({"plugins": {NAME: {}}}), "lacks it"),
+        (json.dumps({"plugins": {}}), "lacks it"),
+    ],
+)
+def test_a_broken_list_of_plugins_is_said_and_an_entry_without_a_folder_is_none(
+    project: Patient, content: str, lacks: str
+) -> None:
+    install_plugin(project, "project")
+    (home_of(project) / ".claude/plugins/installed_plugins.json").write_text(content)
+    ((_, what, _),) = hook_findings(project)
+    assert what == f"{SETTINGS} enables the plugin {NAME}, but the client's list of installed plugins {lacks}"
+
+
+def test_deliveries_of_a_plugin_that_no_settings_enable_are_evidence_for_a_week(project: Patient) -> None:
+    project.deliver(START, env=plugin_environment(project))
+    ((level, what, hint),) = hook_findings(project)
+    assert level == "note"
+    assert "but a plugin's hook made a delivery at 20" in what
+    assert hint.startswith("nothing while the client has that plugin; else run `faber-ledger init --scope project`")
+    project.doctor("--fix")
+    assert not has_settings_hooks(project)
+    (seen,) = [path for path in project.root.glob(".git/faber-ledger/**/clients/*") if path.suffix == ""]
+    values = json.loads(seen.read_text())
+    seen.write_text(json.dumps({**values, "plugin_at": values["plugin_at"] - 8 * 86_400}))
+    assert [level for level, *_ in hook_findings(project)] == ["warning"]
+
+
+def test_a_delivery_of_the_settings_is_no_evidence_of_a_plugin(project: Patient) -> None:
+    project.deliver(START)
+    assert [level for level, *_ in hook_findings(project)] == ["warning"]
+
+
+def test_the_plugin_without_the_program_on_path_is_an_error(project: Patient) -> None:
+    install_plugin(project)
+    environment = {**project.environment(), "PATH": f"{project.bin}{os.pathsep}/usr/bin{os.pathsep}/bin"}
+    done = run_command([COMMAND, "doctor", "--json"], cwd=project.root, env=environment, capture_output=True, text=True)
+    checks = {one["check"]: one["findings"] for one in json.loads(done.stdout)["data"]["checks"]}
+    assert [one["level"] for one in checks["hooks.program"]] == ["error"]
+    assert "not on PATH" in checks["hooks.program"][0]["what"]
+    assert [one["level"] for one in checks["hooks.installed"]] == ["ok"]
+
+
+def test_two_marketplaces_with_the_plugin_run_it_twice(project: Patient) -> None:
+    install_plugin(project)
+    change_settings(project, "local", enabledPlugins={"faber-ledger@fork": True})
+    ((level, what, hint),) = hook_findings(project, "hooks.once")
+    assert (level, "both run the hooks" in what) == ("note", True)
+    assert hint == "to keep one, run `claude plugin disable faber-ledger@fork --scope local`"
+
+
+def test_repeats_are_noted_until_the_next_sessions_have_none(project: Patient) -> None:
+    for env in (plugin_environment(project), {}):
+        project.deliver(START, client="5c1e", env=env)
+    ((level, what, _),) = hook_findings(project, "hooks.repeated")
+    assert level == "note"
+    assert "1 came twice" in what
+    for client in ("5c1f", "5c20"):
+        project.deliver(START, client=client)
+        assert hook_findings(project, "hooks.repeated")
+        project.deliver("SessionEnd.other.print", client=client)
+    assert hook_findings(project, "hooks.repeated") == []
+
+
+# worktree list
+
+
+def test_in_worktrees_the_users_plugin_runs_and_one_of_untracked_settings_does_not(project: Patient) -> None:
+    project.git("worktree", "add", "-q", "../tree")
+    tree = project.root.parent / "tree"
+    (tree / ".fractary").mkdir(exist_ok=True)
+    settings = install_plugin(project)
+    assert "no hooks" not in project.call("worktree", "list").stdout
+    assert "no hook runs" not in project.call("doctor").stdout
+    settings.unlink()
+    change_settings(project, "local", enabledPlugins={NAME: True})
+    said = f"../tree: it has no hooks: run `claude plugin install {NAME}`, which reaches every folder of yours"
+    assert said in project.call("worktree", "list").stdout
+    assert "faber-ledger init`" not in said
+    assert f"hint: run `claude plugin install {NAME}`, which" in project.call("doctor").stdout
+
+
+# uninstall
+
+
+def test_uninstall_names_the_plugin_and_removes_all_once_it_is_gone(project: Patient) -> None:
+    settings = install_plugin(project, "project")
+    run(project, "init", "--plugin", "--commands")
+    assert (project.root / ".claude/commands/fractary-faber").exists()
+    done = project.call("uninstall", "--scope", "local")
+    assert (project.root / ".claude/commands/fractary-faber").exists()
+    done = project.call("uninstall")
+    assert not (project.root / ".claude/commands").exists()
+    assert f"run `claude plugin uninstall {NAME} --scope project`, then `faber-ledger uninstall` again" in done.stdout
+    assert json.loads(settings.read_text()) == {"enabledPlugins": {NAME: True}}
+    assert run(project, "uninstall")["hooks_remain_in"] == [f"the plugin {NAME}"]
+    settings.unlink()
+    done = project.call("uninstall")
+    assert "plugin" not in done.stdout
+    assert not any((project.root / name).exists() for name in GIT_FILES)
+    assert "faber-ledger" not in (project.root / ".git/config").read_text()

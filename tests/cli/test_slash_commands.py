@@ -1,0 +1,210 @@
+"""`faber-ledger init --commands` and `uninstall`: the requirement documents' slash commands, as files of the client."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from support.plugins import change_settings
+from support.project import PROTOCOL, Project
+
+PLUGIN = Path(__file__).parents[2] / "plugin"
+FOLDER = ".claude/commands/fractary-faber"
+SKILL_OF = {
+    "prime-context": "session-load",
+    "session-end": "session-save",
+    "session-load": "session-load",
+    "session-save": "session-save",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "project")
+
+
+def init(project: Project, *arguments: str, code: int = 0) -> str:
+    return run(project, "init", "--commands", *arguments, code=code)
+
+
+def run(project: Project, *arguments: str, code: int = 0) -> str:
+    done = project.faber(*arguments)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def names(project: Project) -> list[str]:
+    return sorted(path.stem for path in (project.root / FOLDER).glob("*"))
+
+
+def content(project: Project) -> dict[str, bytes]:
+    return {path.stem: path.read_bytes() for path in (project.root / FOLDER).iterdir()}
+
+
+def put_faber(project: Project, installed_for: str | None) -> None:
+    """Put FABER's plugin on the client's list, for one project or for the user."""
+    home = Path(project.environment()["HOME"])
+    folder = home / ".claude/plugins/cache/fractary/fractary-faber/3.0.0"
+    folder.mkdir(parents=True)
+    entry = {"installPath": str(folder), "scope": "user"} | ({"projectPath": installed_for} if installed_for else {})
+    listed = {"version": 2, "plugins": {"fractary-faber@fractary": [entry]}}
+    (home / ".claude/plugins/installed_plugins.json").write_text(json.dumps(listed))
+
+
+# What is written
+
+
+def test_each_command_is_the_text_of_its_skill_and_a_line_that_says_whose_it_is(project: Project) -> None:
+    said = init(project)
+    assert names(project) == sorted(SKILL_OF)
+    for name, skill in SKILL_OF.items():
+        text = (PLUGIN / "skills" / skill / "SKILL.md").read_bytes()
+        written = (project.root / FOLDER / f"{name}.md").read_bytes()
+        assert written.startswith(text)
+        (last,) = written.removeprefix(text).decode().splitlines()
+        assert hashlib.sha256(text).hexdigest() in last
+        assert last.startswith("<!-- written by faber-ledger init --commands")
+        assert last.endswith("-->")
+        assert f"created    {FOLDER}/{name}.md: /fractary-faber:{name} runs `faber-ledger {skill}`\n" in said
+        assert f"{FOLDER}/{name}.md" in said.partition("next: commit ")[2]
+
+
+def test_the_commands_are_those_that_the_requirement_documents_name_and_this_program_has(project: Project) -> None:
+    init(project)
+    for name in names(project):
+        assert run(project, name, "--help").startswith("Usage:")
+
+
+def test_a_second_init_changes_nothing(project: Project) -> None:
+    init(project)
+    before = content(project)
+    assert init(project).count(f"unchanged  {FOLDER}/") == 4
+    assert content(project) == before
+
+
+def test_without_the_option_nothing_is_written(project: Project) -> None:
+    run(project, "init")
+    assert names(project) == []
+
+
+def test_a_dry_run_shows_the_commands_and_writes_none(project: Project) -> None:
+    assert f"+++ b/{FOLDER}/prime-context.md" in init(project, "--dry-run")
+    assert names(project) == []
+
+
+def test_there_is_no_command_without_a_project(tmp_path: Path) -> None:
+    empty = Project(tmp_path)
+    assert "--commands needs a project" in init(empty, "--scope", "user", code=2)
+
+
+# What is not ours
+
+
+def test_a_file_of_the_user_is_kept_and_nothing_else_is_written(project: Project) -> None:
+    mine = project.write(f"{FOLDER}/session-save.md", "Say goodbye.\n")
+    said = init(project, code=1)
+    assert f"{FOLDER}/session-save.md is there already" in said
+    assert "hint: " in said
+    assert names(project) == ["session-save"]
+    assert mine.read_text() == "Say goodbye.\n"
+    assert not (project.root / ".claude/settings.json").exists()
+
+
+@pytest.mark.parametrize("change", [b"%s\nOne more line.\n", b"One more line.\n%s"])
+def test_a_command_that_the_user_has_changed_is_kept(project: Project, change: bytes) -> None:
+    init(project)
+    file = project.root / FOLDER / "session-load.md"
+    file.write_bytes(changed := change % file.read_bytes())
+    assert "is there already" in init(project, code=1)
+    assert f"unchanged  {FOLDER}/session-load.md" in run(project, "uninstall")
+    assert content(project) == {"session-load": changed}
+
+
+def test_what_another_version_wrote_is_renewed_and_removed(project: Project) -> None:
+    init(project)
+    new = content(project)
+    older = b"---\ndescription: As an earlier version had it\n---\n"
+    signed = new["session-load"].splitlines()[-1].decode()
+    text = (PLUGIN / "skills/session-load/SKILL.md").read_bytes()
+    signed = signed.replace(hashlib.sha256(text).hexdigest(), hashlib.sha256(older).hexdigest())
+    file = project.write(f"{FOLDER}/session-load.md", older + f"{signed}\n".encode())
+    assert f"changed    {FOLDER}/session-load.md" in init(project)
+    assert content(project) == new
+    file.write_bytes(older + f"{signed}\n".encode())
+    run(project, "uninstall")
+    assert not (project.root / ".claude").exists()
+
+
+def test_a_folder_that_leads_out_of_the_project_is_not_written_to(project: Project, tmp_path: Path) -> None:
+    outside = tmp_path / "dotfiles"
+    outside.mkdir()
+    (project.root / ".claude").mkdir()
+    link = project.root / ".claude/commands"
+    link.symlink_to(outside)
+    assert "leads out of the project" in init(project, code=1)
+    assert [*outside.iterdir()] == []
+    link.unlink()
+    init(project)
+    link.rename(outside / "moved")
+    link.symlink_to(outside / "moved")
+    run(project, "uninstall")
+    assert names(project) == sorted(SKILL_OF)
+
+
+# FABER's own plugin
+
+
+@pytest.mark.parametrize("made", [".claude-plugin/plugin.json", "commands/workflow-run.md"])
+def test_nothing_is_written_where_the_project_has_fabers_plugin(project: Project, made: str) -> None:
+    project.write(f"plugins/faber/{made}", "{}")
+    assert "note: no slash commands are written: FABER's own plugin has them (plugins/faber)" in init(project)
+    assert names(project) == []
+
+
+def test_a_document_of_faber_in_the_project_is_no_plugin(project: Project) -> None:
+    assert (project.root / PROTOCOL).exists()
+    init(project)
+    assert names(project) == sorted(SKILL_OF)
+
+
+@pytest.mark.parametrize("is_for_all", [True, False])
+def test_nothing_is_written_where_fabers_plugin_is_installed(project: Project, is_for_all: bool) -> None:
+    put_faber(project, None if is_for_all else str(project.root))
+    assert "note: no slash commands are written: FABER's own plugin has them (fractary-faber@fractary)" in init(project)
+    assert names(project) == []
+
+
+def test_fabers_plugin_counts_if_it_is_enabled_and_not_if_it_is_switched_off(project: Project) -> None:
+    change_settings(project, "project", enabledPlugins={"fractary-faber@fractary": True})
+    assert "no slash commands are written" in init(project)
+    put_faber(project, None)
+    change_settings(project, "local", enabledPlugins={"fractary-faber@fractary": False})
+    init(project)
+    assert names(project) == sorted(SKILL_OF)
+
+
+def test_fabers_plugin_for_another_project_does_not_count(project: Project, tmp_path: Path) -> None:
+    put_faber(project, str(tmp_path / "another"))
+    init(project)
+    assert names(project) == sorted(SKILL_OF)
+
+
+# Removal
+
+
+def test_uninstall_removes_just_these_and_the_empty_folder(project: Project) -> None:
+    init(project)
+    mine = project.write(".claude/commands/mine.md", "Mine.\n")
+    run(project, "uninstall")
+    assert [path for path in (project.root / ".claude").rglob("*") if path.is_file()] == [mine]
+    assert not mine.with_name("fractary-faber").exists()
+
+
+def test_git_may_have_changed_the_line_ends(project: Project) -> None:
+    init(project)
+    for file in (project.root / FOLDER).iterdir():
+        file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    run(project, "uninstall")
+    assert not (project.root / ".claude").exists()

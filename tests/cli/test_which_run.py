@@ -1,0 +1,133 @@
+"""A command that finds no run, or several, says so and names what to run."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from support.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START_ONE = "start one with `faber-ledger run start --work-id ID`"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A git project without a run."""
+    project = Project(tmp_path / "project")
+    project.root.mkdir()
+    project.git("init", "--quiet", "--initial-branch=main")
+    return project
+
+
+def start(project: Project, work_id: str) -> str:
+    done = project.faber("run", "start", "--work-id", work_id, "--yes", "--json")
+    assert done.returncode == 0, done.stderr
+    return str(json.loads(done.stdout)["data"]["run_id"])
+
+
+@pytest.mark.parametrize(
+    "command", [["status"], ["log"], ["replay"], ["verify"], ["export"], ["project"], ["note", "add", "text"]]
+)
+def test_without_any_run_the_command_that_starts_one_is_named(project: Project, command: list[str]) -> None:
+    """(spec-and-session-end remark 9)"""
+    done = project.faber(*command)
+    assert done.stderr == f"error: no run is active here\n\nhint: no runs yet: {START_ONE}\n"
+    assert done.returncode == 10
+
+
+def test_with_a_remote_the_command_that_starts_one_is_named_too(project: Project, tmp_path: Path) -> None:
+    """(spec-and-session-end remark 9)"""
+    project.git("commit", "--quiet", "--allow-empty", "-m", "First")
+    project.git("clone", "--quiet", str(project.root), str(tmp_path / "clone"))
+    assert START_ONE in Project(tmp_path / "clone").faber("status").stderr
+
+
+@pytest.mark.parametrize("command", [["session-load"], ["reconstitute"]])
+def test_a_load_without_a_run_names_one_that_is_there(project: Project, command: list[str]) -> None:
+    """(spec-and-session-end remark 9)"""
+    nothing = project.faber(*command)
+    assert "--run-id <run-id> [faber-ledger session-load --run-id <run-id>]" in nothing.stderr
+    for work_id in ("258", "259"):
+        path = project.root / ".fractary/runs" / start(project, work_id) / "state.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "status": "completed"}))
+    run_id = path.parent.name
+    state = json.loads(path.read_text())
+    path.write_text(json.dumps({**state, "started_at": "2099-01-05T14:30:22Z"}))
+    project.active_path.unlink()
+    (project.root / ".git/faber-ledger-run").unlink()
+    done = project.faber(*command)
+    assert f"--run-id {run_id} [faber-ledger session-load --run-id {run_id}]" in done.stderr
+    assert "{" not in nothing.stderr + done.stderr
+
+
+def test_an_unknown_run_is_answered_without_braces(project: Project) -> None:
+    """(spec-and-session-end remark 9)"""
+    done = project.faber("session-load", "--run-id", "nowhere")
+    assert "/fractary-faber:workflow-run <work-id> [faber-ledger run start --work-id <work-id>]" in done.stderr
+    assert "{" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["session-save", "--run-id"], 1),
+        (["session-end", "--run-id"], 1),
+        (["session-load", "--run-id"], 1),
+        (["session-load", "--dry-run", "--run-id"], 1),
+        (["reconstitute"], 1),
+        (["run", "resume"], 10),
+        (["run", "finish"], 10),
+        (["workflow-run", "--resume"], 10),
+        (["status"], 10),
+        (["log"], 10),
+        (["replay"], 10),
+        (["verify"], 10),
+        (["export"], 10),
+        (["project"], 10),
+        (["seal"], 10),
+        (["note", "add", "text", "--run-id"], 10),
+    ],
+)
+def test_every_command_says_that_a_prefix_is_ambiguous(project: Project, command: list[str], code: int) -> None:
+    """(spec-and-session-end 14)"""
+    runs = sorted([start(project, "258"), start(project, "259")])
+    done = project.faber(*command, "project-")
+    said = f"error: project- is the beginning of several runs: {', '.join(runs)}\n\nhint: give more of the id\n"
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", said)
+
+
+def test_the_runs_that_a_prefix_may_mean_are_data(project: Project) -> None:
+    """(spec-and-session-end 14)"""
+    runs = sorted([start(project, "258"), start(project, "259")])
+    done = project.faber("session-save", "--run-id", "project-", "--json")
+    error = json.loads(done.stderr)["error"]
+    assert (error["code"], error["candidates"]) == ("ambiguous_run", runs)
+
+
+@pytest.mark.parametrize(("name", "pull"), [("ghost-run", "get it with `git pull`, or "), ("../x", "")])
+def test_an_active_file_that_names_no_run_is_answered_with_a_run_that_is_there(
+    project: Project, name: str, pull: str
+) -> None:
+    """(spec-and-session-end remark 8)"""
+    project.write(".fractary/faber/.active-run-id", name)
+    assert project.faber("status").stderr.endswith(f"\n\nhint: {pull}{START_ONE}\n")
+    run_id = start(project, "258")
+    (project.root / ".git/faber-ledger-run").unlink()
+    project.active_path.write_text(name)
+    resume = f"make {run_id} active with `faber-ledger run resume {run_id}`"
+    assert project.faber("status").stderr.endswith(f"\n\nhint: {pull}{resume}\n")
+
+
+@pytest.mark.parametrize("name", ["ghost-run", "../x"])
+def test_a_start_takes_the_place_of_a_run_that_is_not_here_without_a_question(project: Project, name: str) -> None:
+    """(spec-and-session-end remark 8)"""
+    project.write(".fractary/faber/.active-run-id", name)
+    done = project.faber("run", "start", "--work-id", "5")
+    run_id = project.active_path.read_text().strip()
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"ℹ The active run was {name}, which is not here; {run_id} takes its place.\n✓ ")
+    assert "WARNING" not in done.stdout

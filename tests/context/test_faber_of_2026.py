@@ -1,0 +1,189 @@
+"""Small things in which FABER as it runs since February 2026 differs from the documents."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.project import RUN, Project, usual_state
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STARTUP = "SessionStart.startup.interactive"
+OLDER = {"current_session_id": "s1", "total_sessions": 1, "session_history": [{"session_id": "s1"}]}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "project")
+
+
+def findings(project: Project, check: str) -> list[dict[str, Any]]:
+    checks = json.loads(project.faber("doctor", "--json").stdout)["data"]["checks"]
+    found: list[dict[str, Any]] = next(one["findings"] for one in checks if one["check"] == check)
+    return found
+
+
+def test_without_hooks_a_load_after_a_compaction_gives_everything_back(project: Project) -> None:
+    """(faber-as-it-runs-today H8)"""
+    assert "One step after the other." in project.faber("session-load").stdout
+    assert project.faber("session-save", "--reason", "compaction").returncode == 0
+    done = project.faber("session-load")
+    assert "✓ New session detected: " in done.stdout
+    assert "One step after the other." in done.stdout
+    assert "Skipping" not in done.stdout
+    assert project.history[1]["artifacts_loaded"] == project.in_context == ["workflow-state", "orchestration-protocol"]
+
+
+def test_the_work_item_names_the_run(project: Project) -> None:
+    """(faber-as-it-runs-today H10)"""
+    other = project.root / ".fractary/runs/other-9"
+    other.mkdir()
+    (other / "state.json").write_text(json.dumps({**usual_state("other-9"), "work_id": "9"}))
+    assert "Context reloaded for run: other-9" in project.faber("session-load", "--work-id", "9", "--minimal").stdout
+    assert f"Context reloaded for run: {RUN}" in project.faber("session-load", "--work-id", "258").stdout
+    assert project.faber("status", "--work-id", "9").stdout.startswith("Run: other-9")
+    assert "Session ended and saved" in project.faber("session-save", "--work-id", "9").stdout
+
+
+def test_a_project_that_ignores_fabers_own_active_file_is_in_order(project: Project) -> None:
+    """(faber-as-it-runs-today H13.1)"""
+    project.write(".fractary/.gitignore", "faber/runs/.active-run-id\n")
+    assert project.faber("init").returncode == 0
+    project.write(".fractary/faber/runs/.active-run-id", f"{RUN}\n")
+    assert findings(project, "git.travels") == []
+
+
+def test_a_condition_may_compare_numbers(project: Project) -> None:
+    """(faber-as-it-runs-today H13.2)"""
+    often = {"id": "often", "type": "markdown", "path": "often.md", "condition": "state.retries >= 2"}
+    seldom = {"id": "seldom", "type": "markdown", "path": "often.md", "condition": "state.retries < 2"}
+    config = {"critical_artifacts": {"conditional_load": [often, seldom]}}
+    project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
+    project.write("often.md", "Again.\n")
+    project.change_state(retries=3)
+    assert project.deliver(STARTUP).errors == ""
+    assert project.in_context == ["often"]
+
+
+@pytest.mark.parametrize(
+    ("workflow_id", "meant"),
+    [
+        ("fractary-faber-default", "fractary-faber:default"),
+        ("faber@fractary-faber-core", "fractary-faber:core"),
+        ("fractary-faber-cloud-deploy", "fractary-faber-cloud:deploy"),
+    ],
+)
+def test_an_older_form_of_a_workflow_id_is_refused_with_the_one_that_is_meant(
+    project: Project, workflow_id: str, meant: str
+) -> None:
+    """(faber-as-it-runs-today H13.4)"""
+    project.write("plugins/faber-cloud/config/workflows/deploy.json", "{}")
+    done = project.faber("run", "start", "--work-id", "9", "--workflow", workflow_id, "--yes")
+    assert done.returncode == 1
+    assert f"id you mean {meant}?" in done.stderr
+    assert "Create" not in done.stderr
+
+
+def test_an_unknown_workflow_is_not_taken_for_another(project: Project) -> None:
+    done = project.faber("run", "start", "--work-id", "9", "--workflow", "fractary-faber-nothing", "--yes")
+    assert "Create .fractary/plugins/faber/workflows/fractary-faber-nothing.json" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "status"),
+    [
+        ("# Lists\n\n**Type**: Feature\n**Status**: Draft\n\n## Summary\n", "Feature", "Draft"),
+        ("# Lists\n\n- **Type:** Feature\n- **Status:** Draft\n", "Feature", "Draft"),
+        ("---\nstatus: Approved\n---\n# Lists\n\n**Status**: Draft\n", "N/A", "Approved"),
+        ("# Lists\n\n## Fields\n\n**Type**: text\n", "N/A", "N/A"),
+        ("# Lists\n\n**Type** of list\n", "N/A", "N/A"),
+    ],
+)
+def test_a_specification_may_say_its_type_in_bold(project: Project, text: str, kind: str, status: str) -> None:
+    """(faber-as-it-runs-today H13.7)"""
+    project.write("specs/WORK-00258.md", text)
+    project.change_state(artifacts={"spec_path": "specs/WORK-00258.md"})
+    done = project.faber("reconstitute", RUN)
+    assert f"  Type: {kind}\n  Status: {status}\n" in done.stdout
+
+
+def test_what_the_ledger_knows_follows_the_documents_first_session(project: Project) -> None:
+    """(faber-as-it-runs-today H13.8)"""
+    project.deliver(STARTUP)
+    project.deliver(STARTUP, client="another")
+    count = len(project.events)
+    known = f"  (the ledger has 2 sessions and {count} events)\n"
+    said = project.faber("reconstitute", RUN).stdout
+    assert f"ℹ No session summaries found (first session for this run)\n{known}" in said
+    assert f"ℹ No events found (new run)\n{known}" in said
+    assert f"  Sessions:      0 previous\n{known}" in said
+
+
+def test_the_state_that_an_adopted_run_was_committed_with_is_no_difference(project: Project) -> None:
+    """(faber-as-it-runs-today H13.11)"""
+    project.change_state(sessions=OLDER)
+    project.git("add", "-A")
+    project.git("commit", "-qm", "as another tool left it")
+    project.deliver(STARTUP)
+    done = project.faber("replay", "--check")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "state.json in HEAD: cannot be compared: it was committed before the run had a ledger" in done.stdout
+    project.git("add", "--", str(project.state_path))
+    project.git("commit", "-qm", "without its ledger")
+    project.deliver("PreCompact.auto.print")
+    assert project.faber("replay", "--check").returncode == 21
+
+
+def test_a_run_without_sessions_is_adopted_without_any(project: Project, tmp_path: Path) -> None:
+    """(faber-as-it-runs-today H13.12)"""
+    project.deliver(STARTUP)
+    assert f"run {RUN} adopted; its state.json had no sessions\n" in project.faber("log").stdout
+    other = Project.made(tmp_path / "other", {**usual_state(), "sessions": OLDER})
+    other.deliver(STARTUP)
+    assert f"run {RUN} adopted with the sessions that its state.json had\n" in other.faber("log").stdout
+
+
+def test_events_that_fabers_tools_consolidated_are_found(project: Project) -> None:
+    """(faber-as-it-runs-today H13.13)"""
+    lines = [
+        json.dumps({"event_id": n, "type": "phase_complete", "timestamp": f"t{n}", "message": "x"}) for n in range(30)
+    ]
+    project.write(f".fractary/runs/{RUN}/events.jsonl", "\n".join([*lines[:29], "{", lines[29]]) + "\n")
+    done = project.faber("reconstitute", RUN)
+    assert "No events found" not in done.stdout
+    assert "✓ Loaded 19 recent events\n" in done.stdout
+    assert "[t29] phase_complete: x" in done.stdout
+    assert "events.jsonl, line 30" in done.stderr
+    project.write(f".fractary/runs/{RUN}/events/001-step.json", json.dumps({"type": "step_start"}))
+    assert "✓ Loaded 1 recent events\n" in project.faber("reconstitute", RUN).stdout
+
+
+def test_what_another_tool_changes_in_the_two_blocks_is_named_in_the_hook_log(project: Project) -> None:
+    """(faber-as-it-runs-today H13.9)"""
+    project.deliver(STARTUP)
+    project.change_state(context_metadata={**project.metadata, "compaction_count": 7})
+    project.deliver("PreCompact.auto.print")
+    (line,) = project.log_lines
+    assert "state.json differed from the ledger in context_metadata.compaction_count" in line
+
+
+def test_a_finished_run_that_is_overwritten_with_old_blocks_is_reported_and_written_again(project: Project) -> None:
+    """(faber-as-it-runs-today H13.10)"""
+    project.deliver(STARTUP, client="one", pid="1")
+    old = project.state
+    project.deliver("SessionEnd.other.print", client="one", pid="1")
+    project.put_state({**old, "status": "completed"})
+    assert project.faber("project", "--check").returncode == 21
+    assert project.faber("project").returncode == 0
+    assert project.faber("project", "--check").returncode == 0
+    assert project.history[0]["ended_at"]
+
+
+def test_the_worktree_of_a_run_is_beside_the_project_as_the_specification_has_it(project: Project) -> None:
+    """(faber-as-it-runs-today H13.14)"""
+    done = project.faber("run", "start", "--work-id", "9", "--worktree")
+    assert done.returncode == 0, done.stderr
+    assert (project.root.parent / "project-issue-9/.fractary/runs").is_dir()

@@ -1,0 +1,372 @@
+"""The agent gets what it does not have, and what is recorded as given is what it was given."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.command import COMMAND, run_command
+from support.project import PROTOCOL, Project, without_overrides
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+STARTUP = "SessionStart.startup.interactive"
+ME = "324802ff-0231-4ac6-8eb6-c6c99574fbae"
+IN_CLIENT = {"CLAUDE_CODE_SESSION_ID": ME, "CLAUDE_PID": "1"}
+BOTH = ["workflow-state", "orchestration-protocol"]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "project")
+
+
+def with_artifacts(project: Project, *artifacts: dict[str, Any]) -> None:
+    critical = {"always_load": [{"type": "markdown", **one} for one in artifacts]}
+    project.write(".fractary/faber/workflows/own.json", json.dumps({"critical_artifacts": critical}))
+    project.change_state(workflow_id="own")
+
+
+def load(project: Project, *arguments: str, **env: str) -> dict[str, Any]:
+    done = project.faber("session-load", "--json", *arguments, env=env)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)["data"]
+    return found
+
+
+def names(data: dict[str, Any], member: str = "loaded") -> list[str]:
+    return [one["artifact_id"] for one in data[member]]
+
+
+def without_writing(project: Project, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command for which no permission is overridden, as for a user who is not root."""
+    return run_command(
+        [COMMAND, *arguments],
+        cwd=project.root,
+        env=project.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=without_overrides,
+    )
+
+
+# The five minutes
+
+
+def test_the_load_after_a_compaction_gives_all_again(project: Project) -> None:
+    """Without hooks, and on another machine: the context is new, whoever loaded before (spec-and-session-end 1)."""
+    assert names(load(project, "--trigger", "session_start")) == BOTH
+    assert project.faber("session-save", "--reason", "compaction").returncode == 0
+    assert names(load(project)) == BOTH
+    assert project.history[1]["artifacts_loaded"] == BOTH
+    assert names(load(project, FABER_LEDGER_HOSTNAME="desktop")) == BOTH
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("trigger", ["session_start", "compaction_detected"])
+def test_a_client_whose_context_begins_again_gets_all(project: Project, trigger: str) -> None:
+    """A hook set of the documents' form misses a manual compaction, and calls a load all the same."""
+    assert names(load(project, "--trigger", "session_start", **IN_CLIENT)) == BOTH
+    again = load(project, "--trigger", trigger, **IN_CLIENT)
+    assert again["skipped"] == []
+    assert len(project.history) == 1
+
+
+def test_a_load_spares_only_what_this_session_was_given_whole(project: Project) -> None:
+    """An outline is not the artifact, and one that is named is wanted (session-manager-reload-reconstitution 1)."""
+    with_artifacts(project, {"id": "short", "path": "short.md"}, {"id": "long", "path": "long.md"})
+    project.write("short.md", "Short.\n")
+    project.write("long.md", "# Long\n\n" + "A line of it.\n" * 2_000)
+    project.deliver(STARTUP, client=ME, pid="1")
+    assert [event["given"] for event in project.of_type("artifact_loaded")] == ["inline", "outline"]
+    done = load(project, "--budget", "100000", **IN_CLIENT)
+    assert (names(done), names(done, "skipped")) == (["long"], ["short"])
+    assert "A line of it.\n" * 2_000 in done["context"]
+    assert names(load(project, **IN_CLIENT), "skipped") == ["short", "long"]
+    assert names(load(project, "--artifacts", "short", **IN_CLIENT)) == ["short"]
+    assert names(load(project, "--content", **IN_CLIENT)) == ["short", "long"]
+    report = project.faber("session-load", env=IN_CLIENT).stdout
+    assert "ℹ Skipping short - loaded just now (--force loads it)\n" in report
+    assert "  ⊘ short - this session has it: loaded just now\n" in report
+    project.assert_projected()
+
+
+def test_an_older_tools_load_counts_for_its_open_session(project: Project) -> None:
+    from faber_ledger.ledger.clock import now, utc_text
+
+    entry = {"session_id": "older", "started_at": utc_text(now() - 60), "artifacts_loaded": BOTH}
+    sessions = {"current_session_id": "older", "total_sessions": 1, "session_history": [entry]}
+    recent = [{"artifact_id": "workflow-state", "loaded_at": utc_text(now() - 60)}]
+    project.change_state(sessions=sessions, context_metadata={"artifacts_in_context": recent})
+    dry = project.faber("session-load", "--dry-run").stdout
+    assert dry.count("Action: SKIP (recently loaded)") == 1
+    assert names(load(project), "skipped") == ["workflow-state"]
+
+
+# What was given
+
+
+def test_what_the_packet_only_names_is_not_in_context(project: Project) -> None:
+    """Nor in the session's list (session-manager-reload-reconstitution 2)."""
+    many = [{"id": f"artifact-with-a-long-name-{number:03}", "path": "a.md"} for number in range(80)]
+    with_artifacts(project, *many)
+    project.write("a.md", "A line of it.\n" * 70)
+    packet = project.deliver(STARTUP, client=ME, pid="1").packet or ""
+    given = [event["artifact_id"] for event in project.of_type("artifact_loaded") if event["given"] != "pointer"]
+    assert 0 < len(given) < 40
+    assert all(f"\n===== {name}: " in packet for name in given)
+    listed = [event["artifact_id"] for event in project.of_type("artifact_loaded") if event["given"] == "pointer"]
+    assert listed
+    assert all(f"\n- {name}: not shown, a.md" in packet for name in listed)
+    more = len(many) - len(given) - len(listed)
+    assert more
+    assert f"\n- … and {more} more, 0 of them required: `faber-ledger session-load --dry-run` lists them\n" in packet
+    assert project.in_context == project.history[0]["artifacts_loaded"] == given
+    (reloaded,) = project.of_type("context_reloaded")
+    assert reloaded["loaded"] == len(given)
+    project.assert_projected()
+
+
+def test_a_deferred_command_is_not_in_context(project: Project) -> None:
+    """Nor what has no room in a load's contents (spec-and-session-end 7)."""
+    ask = {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch 258"}
+    with_artifacts(project, {"id": "a", "path": "a.md"}, ask)
+    project.write("a.md", "A.\n")
+    done = project.faber("session-load", env=IN_CLIENT)
+    assert "Artifacts loaded (1):\n  ✓ a\n" in done.stdout
+    assert "Artifacts skipped (1):\n  ⊘ issue - deferred: the agent is asked to run it\n" in done.stdout
+    assert project.in_context == project.history[0]["artifacts_loaded"] == ["a"]
+    assert project.of_type("artifact_loaded")[1]["given"] == "deferred"
+    assert names(load(project, **IN_CLIENT)) == ["issue"]  # it is asked for again
+
+
+def test_an_empty_answer_of_a_program_is_a_failure(project: Project) -> None:
+    """As it is for reconstitute (session-manager-reload-reconstitution 15)."""
+    ask = {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch 258"}
+    with_artifacts(project, ask)
+    config = project.root.parent / f"home-{project.hostname}" / ".config/faber-ledger/config.json"
+    config.parent.mkdir(parents=True)
+    config.write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": ["true"]}}))
+    done = project.faber("session-load")
+    assert "Error: `true` failed: it printed nothing\n" in done.stderr
+    assert project.in_context == []
+    assert project.of_type("artifact_failed")[0]["artifact_id"] == "issue"
+
+
+def test_a_look_on_a_terminal_records_nothing(project: Project) -> None:
+    """A person looks, and the agent still gets everything."""
+    shown, code = project.on_terminal("session-load")
+    assert code == 0
+    assert shown.splitlines()[0] == (
+        "ℹ A look, since this is a terminal: nothing is recorded, and no contents are printed"
+        " (`faber-ledger session-load --content` does both)"
+    )
+    assert "Artifacts that would be loaded (2):\n" in shown
+    assert "  Current session: none\n" in shown
+    assert "One step after the other" not in shown
+    assert not project.ledger_path.exists()
+    assert "sessions" not in project.state
+    shown, code = project.on_terminal("session-load", "--content")
+    assert code == 0
+    assert "One step after the other" in shown
+    assert project.in_context == BOTH
+    events = project.events
+    project.on_terminal("session-load")
+    shown, code = project.on_terminal("session-load", "--json")
+    assert (code, json.loads(shown)["data"]["context"]) == (0, "")
+    assert project.events == events
+
+
+def test_without_fabers_plugin_a_context_begins_with_the_run(project: Project) -> None:
+    """No error comes first, and a load succeeds (session-manager-reload-reconstitution 3)."""
+    (project.root / PROTOCOL).unlink()
+    text = project.deliver(STARTUP, client=ME, pid="1").packet or ""
+    assert text.startswith(f"# FABER run {project.run_id}\n")
+    assert names(load(project, **IN_CLIENT), "skipped") == ["workflow-state"]
+    assert project.state["context_metadata"]["reload_count"] == 2
+
+
+# Whatever fails, the agent gets the rest
+
+
+def test_a_failed_required_artifact_does_not_keep_the_others_away(project: Project) -> None:
+    """Its error and how to recover stand first in the contents."""
+    needed = {"id": "needed", "path": "needed.md", "required": True}
+    with_artifacts(project, needed, {"id": "after", "path": "after.md"})
+    project.write("after.md", "What comes after.\n")
+    done = project.faber("session-load")
+    assert done.returncode == 1
+    error = "❌ ERROR: Required artifact not found\nArtifact: needed\n"
+    assert error in done.stderr
+    contents = done.stdout[done.stdout.index(error) :]
+    assert "Recovery:\n1. Check if path is correct in workflow config\n" in contents
+    assert "\n===== after: whole, after.md (0.1 KB)\nWhat comes after.\n===== end of after\n" in contents
+    assert project.in_context == ["after"]
+    assert project.of_type("artifact_failed")[0]["artifact_id"] == "needed"
+    assert project.state["context_metadata"]["reload_count"] == 0
+    assert "last_artifact_reload" not in project.state["context_metadata"]
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("has_ledger", [False, True])
+def test_a_load_that_cannot_be_recorded_gives_its_contents(project: Project, has_ledger: bool) -> None:
+    """And nothing is skipped afterwards that was not given (spec-and-session-end 2)."""
+    if has_ledger:
+        load(project)
+        project.age_log(400)
+    project.run.chmod(0o555)
+    done = without_writing(project, "session-load")
+    project.run.chmod(0o755)
+    assert done.returncode == 1
+    assert f"# FABER run {project.run_id}" in done.stdout
+    assert "One step after the other" in done.stdout
+    assert "❌ ERROR: Failed to save state file" in done.stderr
+    assert "✓ Context reloaded" not in done.stdout
+    assert names(load(project)) == BOTH
+
+
+def test_contents_are_given_though_the_ledger_cannot_be_read(project: Project) -> None:
+    """The failure follows them (session-manager-reload-reconstitution 14)."""
+    load(project)
+    shutil.rmtree(project.root / ".git" / "faber-ledger")
+    project.ledger_path.write_bytes(b"not a ledger" * 100)
+    done = project.faber("session-load", "--json")
+    assert done.returncode == 1
+    assert "One step after the other" in json.loads(done.stdout)["data"]["context"]
+    assert json.loads(done.stdout)["data"]["session_id"] is None
+    assert json.loads(done.stderr)["error"]["message"]
+
+
+def test_a_name_that_no_artifact_has_loads_nothing_and_records_nothing(project: Project) -> None:
+    """It is an error that lists the names (spec-and-session-end remark 5)."""
+    for dry in ([], ["--dry-run"]):
+        done = project.faber("session-load", "--artifacts", "workflow-stat", *dry)
+        assert done.returncode == 1
+        assert "error: nothing to load: none of the named artifacts is selected\n" in done.stderr
+        assert "hint: the workflow's artifacts: workflow-state, orchestration-protocol" in done.stderr
+        assert "Context reloaded" not in done.stdout
+    assert not project.ledger_path.exists()
+
+
+# Dry run and real run
+
+
+def test_a_dry_run_fails_where_the_load_would(project: Project) -> None:
+    """It says so in its text (spec-and-session-end remark 6)."""
+    needed = {"id": "req", "path": "gone.md", "required": True}
+    with_artifacts(project, needed, {"id": "opt", "path": "gone.md"}, {"id": "a", "path": "a.md"})
+    project.write("a.md", "A.\n")
+    dry = project.faber("session-load", "--dry-run")
+    assert dry.returncode == 1
+    assert "  ✗ req\n" in dry.stdout
+    assert "    Exists: no\n" in dry.stdout
+    assert "    Action: FAIL (the load would exit with code 1)\n" in dry.stdout
+    assert "  ⊘ opt\n" in dry.stdout
+    assert "    Action: SKIP (not found)\n" in dry.stdout
+    assert "Total: 3 artifacts (1 would be loaded, 1 skipped, 1 would fail)\n" in dry.stdout
+    assert project.faber("session-load").returncode == 1
+
+
+def test_a_dry_run_tells_all_that_the_load_would_do(project: Project) -> None:
+    """Which latest file, and what is not selected (session-manager-reload-reconstitution 12)."""
+    newest = {"id": "notes", "type": "directory", "path": "notes", "load_strategy": "latest_only"}
+    ask = {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch 258"}
+    with_artifacts(project, newest, ask)
+    project.write("notes/a.md", "A.\n")
+    workflow = json.loads((project.root / ".fractary/faber/workflows/own.json").read_text())
+    unmet = {"id": "unmet", "type": "markdown", "path": "a.md", "condition": "work_id == 'x'"}
+    workflow["critical_artifacts"]["conditional_load"] = [unmet]
+    project.write(".fractary/faber/workflows/own.json", json.dumps(workflow))
+    dry = project.faber("session-load", "--dry-run")
+    assert dry.returncode == 0
+    assert f"    Resolved: {project.root}/notes/a.md\n" in dry.stdout
+    assert "    Action: SKIP (deferred: the agent is asked to run it)\n" in dry.stdout
+    assert "Total: 2 artifacts (1 would be loaded, 1 skipped)\n" in dry.stdout
+    assert "Not selected, for their triggers, phase or condition: unmet\n" in dry.stdout
+    real = project.faber("session-load").stdout
+    assert "Artifacts loaded (1):\n" in real
+    assert "Artifacts skipped (1):\n" in real
+
+
+def test_a_dry_run_knows_what_there_is_room_for(project: Project) -> None:
+    with_artifacts(project, *[{"id": f"part-{count}", "path": f"{count}.md"} for count in range(9)])
+    for count in range(9):
+        project.write(f"{count}.md", f"{count} " * 700)
+    dry = project.faber("session-load", "--dry-run", "--budget", "4000")
+    real = project.faber("session-load", "--budget", "4000", "--force")
+    given = real.stdout.split("Artifacts loaded (")[1].split(")")[0]
+    assert 0 < int(given) < 9
+    assert f"Total: 9 artifacts ({given} would be loaded, {9 - int(given)} skipped)\n" in dry.stdout
+    assert dry.stdout.count("    Action: SKIP (not shown: the contents have no room for it)\n") == 9 - int(given)
+
+
+def test_a_dry_run_fails_where_the_load_could_not_be_recorded(project: Project) -> None:
+    (project.run / "state.json").chmod(0o444)
+    dry, real = project.faber("session-load", "--dry-run"), project.faber("session-load")
+    assert (dry.returncode, real.returncode) == (1, 1)
+    assert "The load could not be recorded (Failed to write state file: Permission denied)" in dry.stdout
+
+
+def test_a_dry_run_reads_the_mirror_where_the_load_does(project: Project) -> None:
+    project.faber("session-load")
+    project.ledger_path.write_bytes(b"no ledger")
+    dry, real = project.faber("session-load", "--dry-run"), project.faber("session-load")
+    assert (dry.returncode, real.returncode) == (0, 0), dry.stderr
+
+
+def test_a_dry_run_sees_the_file_of_an_unknown_type(project: Project) -> None:
+    with_artifacts(
+        project, {"id": "odd", "type": "weird", "path": "a.md"}, {"id": "none", "type": "weird", "path": "b"}
+    )
+    project.write("a.md", "A.\n")
+    dry = project.faber("session-load", "--dry-run").stdout
+    odd, none = dry.split("  ⊘ odd\n")[1].split("  ⊘ none\n")
+    assert "    Exists: yes\n" in odd
+    assert "    Exists: no\n" in none
+
+
+def test_what_the_hint_names_by_its_id_comes_before_what_only_resembles_it(project: Project) -> None:
+    with_artifacts(project, *[{"id": f"a-long-name-{count}", "path": f"{count}.md"} for count in range(9)])
+    for count in range(9):
+        project.write(f"{count}.md", f"{count} " * 700)
+    done = project.faber("session-load", "--context", "see a-long-name-7 first", "--budget", "4000")
+    assert done.stdout.index("\n===== a-long-name-7: ") < done.stdout.index("\n===== a-long-name-0: ")
+    assert "  Relevant loaded artifacts, which come first: a-long-name-7\n" in done.stdout
+
+
+def test_recovery_steps_name_no_plugin_for_a_field_that_the_state_lacks(project: Project) -> None:
+    with_artifacts(project, {"id": "plan", "path_from_state": "artifacts.none", "required": True})
+    done = project.faber("session-load")
+    assert "3. Run the phase that creates this artifact" in done.stderr
+    assert "plugin_roots" not in done.stderr
+
+
+def test_the_latest_file_of_a_directory_fails_as_any_file_does(project: Project) -> None:
+    (project.root / "notes").mkdir()
+    (project.root / "notes" / "a.bin").write_bytes(bytes(range(255)))
+    with_artifacts(project, {"id": "n", "type": "directory", "path": "notes", "load_strategy": "latest_only"})
+    done = project.faber("session-load")
+    assert "WARNING: Optional artifact cannot be loaded" in done.stderr
+    assert project.in_context == []
+
+
+def test_a_dry_run_for_programs_skips_an_optional_artifact_that_is_not_there(project: Project) -> None:
+    with_artifacts(project, {"id": "opt", "path": "gone.md"}, {"id": "req", "path": "gone.md", "required": True})
+    data = json.loads(project.faber("session-load", "--dry-run", "--json").stdout)["data"]
+    assert data["would_skip"] == ["opt"]
+    assert [one["artifact_id"] for one in data["would_fail"]] == ["req"]
+
+
+def test_where_no_run_is_a_named_one_is_answered_with_how_to_start_one(tmp_path: Path) -> None:
+    root = tmp_path / "empty"
+    root.mkdir()
+    empty = Project(root)
+    empty.git("init", "--quiet")
+    for words in (["session-load", "--work-id", "5"], ["run", "resume", "x"], ["reconstitute", "--work-id", "5"]):
+        done = empty.faber(*words)
+        assert "no runs yet: start one with `faber-ledger run start --work-id ID`" in done.stderr, words

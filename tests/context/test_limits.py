@@ -1,0 +1,277 @@
+"""What is too large: never the run's state, never because of the ledger's own blocks, and never without a way on."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.project import Project, usual_state
+
+from faber_ledger.context.state_outline import compact_state
+from faber_ledger.files.text import units
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STARTUP = "SessionStart.startup.interactive"
+STATE = {"id": "workflow-state", "type": "json", "path": ".fractary/runs/{run_id}/state.json", "required": True}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "project")
+
+
+def with_artifacts(project: Project, *artifacts: dict[str, Any], conditional: tuple[dict[str, Any], ...] = ()) -> None:
+    critical = {"always_load": [{"type": "markdown", **one} for one in artifacts], "conditional_load": conditional}
+    project.write(".fractary/faber/workflows/own.json", json.dumps({"critical_artifacts": critical}))
+    project.change_state(workflow_id="own")
+
+
+def packet(project: Project, **changes: Any) -> str:
+    return project.deliver(STARTUP, **changes).packet or ""
+
+
+def large_state() -> dict[str, Any]:
+    """Return a state in Build of about 240 KB: 40 steps a phase, 800 errors, and the user's order at its end."""
+    steps = [{"name": f"step-{number}", "status": "completed", "files": ["a.py"] * 20} for number in range(40)]
+    frame = {"status": "completed", "steps": [{**step, "name": f"frame-{step['name']}"} for step in steps]}
+    build = {"status": "in_progress", "steps": [{"name": f"build-{number}", "status": "done"} for number in range(40)]}
+    errors = [{"at": "2026-11-20T10:20:00Z", "message": f"error-{number} " + "x" * 200} for number in range(800)]
+    phases = {"frame": frame, "build": build}
+    return {**usual_state(), "phases": phases, "errors": errors, "additional_instructions": "Do not touch billing."}
+
+
+# The ledger's own blocks
+
+
+def test_the_ledgers_blocks_count_nowhere(project: Project) -> None:
+    """Not in sizes, not in warnings, not in what a hook reads (session-manager-reload-reconstitution 4)."""
+    at = "2026-11-20T10:20:00Z"
+    history = [
+        {"session_id": f"s-{number}", "started_at": at, "ended_at": at, "phases_completed": ["frame"] * 60}
+        for number in range(6_000)
+    ]
+    size = len(json.dumps(project.state, indent=2))
+    sessions = {"current_session_id": None, "total_sessions": len(history), "session_history": history}
+    project.change_state(sessions=sessions)
+    assert project.state_path.stat().st_size > 3_000_000
+    done = project.faber("session-load")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    entries = {entry["artifact_id"]: entry for entry in project.state["context_metadata"]["artifacts_in_context"]}
+    assert abs(entries["workflow-state"]["size_bytes"] - size) < 10
+    assert entries.keys() == {"workflow-state", "orchestration-protocol"}
+    assert f"Total size: {sum(entry['size_bytes'] for entry in entries.values()) / 1024:.1f} KB\n" in done.stdout
+    text = packet(project)
+    assert "\nworkflow-state (required): whole, " in text
+    assert "One step after the other" in text
+
+
+# The state
+
+
+def test_the_state_is_never_too_large(project: Project) -> None:
+    """It does not keep the others away, in a hook and in a load (DECISIONS 25)."""
+    with_artifacts(project, STATE, {"id": "a", "path": "a.md", "required": True})
+    project.write("a.md", "What comes after.\n")
+    project.change_state(plans=["x" * 1_000] * 3_000, additional_instructions="Do not touch billing.")
+    for text in (packet(project), project.faber("session-load", "--force").stdout):
+        assert "\nworkflow-state (required): outline, " in text
+        assert "Do not touch billing." in text
+        assert "\nWhat comes after.\n" in text
+    done = project.faber("session-load", "--force")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert project.state["context_metadata"]["reload_count"] == 3
+
+
+def test_a_large_state_shows_the_current_phase_and_the_newest_of_its_lists(project: Project) -> None:
+    """It does not show what was done first (session-manager-reload-reconstitution 5)."""
+    project.put_state(large_state())
+    text = packet(project)
+    assert '\n"phases.build": {"status":"in_progress"' in text
+    assert "build-39" in text
+    assert '\n"phases": {"frame":"completed, 40 steps"}\n' in text
+    assert "frame-step-0" not in text
+    assert "error-799 " in text
+    assert "error-0 " not in text
+    assert '\n"errors" (the last ' in text
+    assert "2026-11-20T10:20:00Z" not in text
+    assert "Do not touch billing." in text
+
+
+@pytest.mark.parametrize("is_keyed", [False, True])
+def test_a_long_phase_shows_the_steps_around_the_current_one_in_the_room_that_is_free(is_keyed: bool) -> None:
+    names = [f"step-{number:02}" for number in range(60)]
+    steps = [{"id": name, "notes": f"{name} " * 35} for name in names]
+    build = {"steps": {step.pop("id"): step for step in steps} if is_keyed else steps}
+    state = {**usual_state(), "current_phase": "build", "current_step": "step-20", "phases": {"build": build}}
+    text, _ = compact_state(state, (), 5_000)
+    assert '"phases.build.steps" (20 to ' in text
+    assert [name for name in names if f'"{name}"' in text][:4] == ["step-19", "step-20", "step-21", "step-22"]
+    assert 4_400 < units(text) <= 5_000
+    short, _ = compact_state(state, (), 700)
+    assert '"phases.build.steps" (21 to 21 of 60)' in short
+    state["current_step"] = "step-59"
+    assert '"phases.build.steps" (the last ' in compact_state(state, (), 5_000)[0]
+
+
+def test_a_list_whose_newest_item_has_no_room_shows_its_beginning() -> None:
+    state = {**usual_state(), "errors": [{"message": f"E{at} " * 200} for at in range(400)], "notes": ["x " * 900]}
+    text, _ = compact_state(state, (), 600)
+    assert "[]" not in text
+    assert '"errors" (the newest of 400, cut): {"message":"E399 E399' in text
+
+
+@pytest.mark.parametrize("room", [0, 50, 900, 5_000, 100_000])
+def test_an_outline_of_a_state_keeps_to_its_room(room: int) -> None:
+    for is_long in (True, False):
+        assert units(compact_state(large_state(), (), room, is_long=is_long)[0]) <= room
+
+
+def test_a_broken_state_is_not_given_as_an_artifact(project: Project) -> None:
+    project.put_state("{")
+    text = packet(project)
+    assert text.count("❌ ERROR") == 1
+    assert "workflow-state (required): whole" not in text
+
+
+# Summaries
+
+
+def test_the_summary_strategy_outlines_a_file_and_lifts_its_limits(project: Project) -> None:
+    """What the warning proposes helps (session-manager-reload-reconstitution 9)."""
+    long = "# Top\n\n" + "".join([f"## Part {number}\n\n{'Words of it. ' * 300}\n\n" for number in range(400)])
+    assert len(long) > 1_048_576
+    names = {"id": "long", "path": "long.md", "required": True}
+    with_artifacts(project, names)
+    project.write("long.md", long)
+    refused = project.faber("session-load")
+    assert refused.returncode == 1
+    assert 'Recovery:\n1. Give it load_strategy "summary" in the workflow config' in refused.stderr
+    with_artifacts(project, {**names, "load_strategy": "summary"})
+    done = project.faber("session-load")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "===== long (required): outline, parts of 1" in done.stdout
+    assert "; whole: long.md\n" in done.stdout
+    assert "## Part 3" in done.stdout
+    assert project.of_type("artifact_loaded")[-1]["given"] == "outline"
+    assert project.in_context == ["long"]
+    assert "long (required): outline" in packet(project)
+
+
+def test_the_summary_strategy_outlines_what_would_fit_and_leaves_short_files_whole(project: Project) -> None:
+    with_artifacts(
+        project,
+        {"id": "middle", "path": "middle.md", "load_strategy": "summary"},
+        {"id": "short", "path": "short.md", "load_strategy": "summary"},
+    )
+    project.write("middle.md", "# Top\n\n" + "A line of it.\n" * 300)
+    project.write("short.md", "Short.\n")
+    text = packet(project)
+    assert "\n===== middle: outline, " in text
+    assert "\n===== short: whole, " in text
+    assert text.count("A line of it.") < 170
+
+
+# Recovery
+
+
+@pytest.mark.parametrize(
+    ("fields", "files", "step"),
+    [
+        ({"path": "gone.md"}, {}, "1. Check if path is correct in workflow config"),
+        ({"path": "a.md"}, {"a.md": "a\0b"}, "1. Correct what the error says about the file"),
+        ({"path": "../out.md"}, {}, "1. Correct what the error says, in the workflow config or in the run's state"),
+        (
+            {"path": "d", "type": "directory"},
+            {"d/a.md": "x" * 700_000, "d/b.md": "x" * 700_000},
+            '1. Give it load_strategy "latest_only" or "summary" in the workflow config',
+        ),
+    ],
+)
+def test_the_recovery_steps_fit_the_failure(
+    project: Project, fields: dict[str, Any], files: dict[str, str], step: str
+) -> None:
+    """They do not send anybody to look for a file that is there (session-manager-reload-reconstitution 13)."""
+    with_artifacts(project, {"id": "needed", "required": True, **fields})
+    for name, content in files.items():
+        project.write(name, content)
+    done = project.faber("session-load")
+    assert done.returncode == 1
+    assert f"Recovery:\n{step}" in done.stderr
+    assert f"Recovery:\n{step}" in done.stdout
+
+
+def test_no_step_names_a_backup_or_a_ledger_that_is_not_there(project: Project) -> None:
+    """Nor a run, or a command, that would not help (session-manager-reload-reconstitution 13)."""
+    project.put_state("{")
+    for command in ("session-load", "reconstitute"):
+        done = project.faber(command)
+        assert done.returncode == 1
+        assert "estore it from git" in done.stderr
+        assert f"faber-ledger project {project.run_id}`" not in done.stderr
+    assert "There is no backup: correct the file, or restore it from git\n" in project.faber("session-load").stderr
+    project.state_path.unlink()
+    for command in ("session-load", "reconstitute", "session-save"):
+        assert "from the ledger" not in project.faber(command).stderr
+    project.active_path.write_text("gone-run\n")
+    for command in ("session-load", "reconstitute"):
+        assert ".fractary/faber/.active-run-id names gone-run, which is not here" in project.faber(command).stderr
+    project.active_path.unlink()
+    done = project.faber("reconstitute", "--json")
+    assert json.loads(done.stderr)["error"]["hint"] == "name one: `faber-ledger reconstitute RUN`"
+    assert json.loads(project.faber("session-load", "--json").stderr)["error"]["hint"]
+
+
+def test_with_a_ledger_the_steps_name_it(project: Project) -> None:
+    assert project.faber("session-load").returncode == 0
+    (project.run / "state.json.backup").unlink()
+    project.put_state("{")
+    for command in ("session-load", "reconstitute", "project"):
+        step = f"move it aside and write one from the ledger with `faber-ledger project {project.run_id}`"
+        assert step in project.faber(command).stderr
+    project.state_path.rename(project.run / "aside.json")
+    assert project.faber("project").returncode == 0
+
+
+def test_small_things_are_said_as_they_are(project: Project) -> None:
+    """Ids, codes and empty values (session-manager-reload-reconstitution 16)."""
+    with_artifacts(project, {"id": "nosrc"}, {"id": "empty", "path": "a.md"})
+    project.write("a.md", "A.\n")
+    text = packet(project)
+    assert "- nosrc (optional): not loaded: Artifact must have path, path_from_state, or command\n" in text
+    assert "\n===== empty: whole, a.md (0.1 KB)\n" in text
+    assert "130 interrupted" in project.faber("session-load", "--help").stdout
+    other = f"{project.run_id[:-3]}xyz"
+    project.write(f".fractary/runs/{other}/state.json", json.dumps(usual_state(other)))
+    for command in ("session-load", "session-save"):
+        done = project.faber(command, "--run-id", project.run_id[:-3])
+        assert done.returncode == 1
+        assert "is the beginning of several runs" in done.stderr
+
+
+def test_an_artifact_named_twice_is_the_required_one(project: Project) -> None:
+    """And nobody is left to guess."""
+    twice = {"id": "a", "type": "markdown", "path": "gone.md", "required": True, "condition": "work_id != null"}
+    with_artifacts(project, {"id": "a", "path": "a.md"}, conditional=(twice,))
+    project.write("a.md", "A.\n")
+    done = project.faber("session-load")
+    assert "⚠️ WARNING: Artifact named twice: a - one is loaded, a required one if there is one\n" in done.stderr
+    assert done.returncode == 1
+
+
+def test_the_remotes_default_branch_is_what_a_branch_is_compared_with(project: Project, tmp_path: Path) -> None:
+    """Whatever it is called (session-manager-reload-reconstitution 8)."""
+    project.git("branch", "--move", "develop")
+    clone = project.clone(tmp_path / "clone", "laptop")
+    clone.git("switch", "--quiet", "--create", "feat/1")
+    clone.write("new.md", "New.\n")
+    clone.git("add", "new.md")
+    clone.git("commit", "--quiet", "--message", "New")
+    clone.run.mkdir(parents=True)
+    clone.put_state({**usual_state(), "branch": "feat/1"})
+    done = clone.faber("reconstitute", clone.run_id, "--json")
+    assert "new.md" in json.loads(done.stdout)["data"]["branch"]["files_changed"]
+    assert "Git operations failed" not in done.stdout + done.stderr

@@ -1,0 +1,172 @@
+"""session-load's options: which artifacts it loads, and which come first."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.project import PROTOCOL, Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START = "SessionStart.startup.print"
+FORMS = "session_start, manual, phase_start, phase_start:PHASE, phase_transition:FROM->TO, compaction_detected"
+TASKS = "Recovery: run TaskList to see pending steps, then continue from next pending step.\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A run with a specification, whose workflow loads it beside state and protocol."""
+    project = Project.made(tmp_path / "project")
+    project.write("specs/WORK-258.md", "# WORK-258\n")
+    project.change_state(artifacts={"spec_path": "specs/WORK-258.md"})
+    return project
+
+
+def load(project: Project, *options: str) -> dict[str, Any]:
+    done = project.faber("session-load", *options, "--json")
+    assert done.returncode == 0, done.stderr
+    data: dict[str, Any] = json.loads(done.stdout)["data"]
+    return data
+
+
+def ids(loads: list[dict[str, Any]]) -> list[str]:
+    return [one["artifact_id"] for one in loads]
+
+
+def sections(packet: str) -> list[str]:
+    """Return the artifacts of a packet in its order, but for the run's state, which comes before them."""
+    heads = [line[6:] for line in packet.split("\n") if line.startswith("===== ") and ": whole, " in line]
+    return [head.replace(":", " ").partition(" ")[0] for head in heads]
+
+
+# Which artifacts
+
+
+def test_minimal_gives_position_and_state_alone(project: Project) -> None:
+    """(faber-as-it-runs-today H10)"""
+    done = project.faber("session-load", "--minimal")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (sections(done.stdout), done.stdout.endswith(TASKS)) == ([], True)
+    assert "\nworkflow-state (required): whole, " in done.stdout
+    assert "\nPhase: build\n" in done.stdout
+    assert ids(project.state["context_metadata"]["artifacts_in_context"]) == ["workflow-state"]
+    assert TASKS not in project.faber("session-load").stdout
+
+
+def test_minimal_gives_the_state_again_that_this_session_has(project: Project) -> None:
+    """(faber-as-it-runs-today H10)"""
+    load(project)
+    again = load(project, "--minimal")
+    assert (ids(again["loaded"]), again["skipped"]) == (["workflow-state"], [])
+
+
+def test_minimal_takes_the_state_by_the_id_that_the_workflow_gives_it(project: Project) -> None:
+    own = {"id": "where-we-are", "type": "json", "path": ".fractary/runs/{run_id}/state.json", "description": "State"}
+    more = {"id": "protocol", "type": "markdown", "path": PROTOCOL, "description": "Protocol", "required": True}
+    critical = {"critical_artifacts": {"always_load": [more, own]}}
+    project.write(".fractary/plugins/faber/workflows/own.json", json.dumps(critical))
+    project.change_state(workflow_id="own")
+    assert ids(load(project, "--minimal")["loaded"]) == ["where-we-are"]
+    critical = {"critical_artifacts": {"always_load": [more]}}
+    project.write(".fractary/plugins/faber/workflows/own.json", json.dumps(critical))
+    assert ids(load(project, "--minimal")["loaded"]) == ["workflow-state"]
+
+
+def test_minimal_and_named_artifacts_exclude_each_other(project: Project) -> None:
+    done = project.faber("session-load", "--minimal", "--artifacts", "specification")
+    assert (done.returncode, "error: give --minimal or --artifacts, not both\n" in done.stderr) == (2, True)
+
+
+def test_artifacts_may_be_named_in_several_options(project: Project) -> None:
+    """(spec-and-session-end 14)"""
+    found = load(project, "--artifacts", "specification", "--artifacts", "workflow-state, orchestration-protocol")
+    assert ids(found["loaded"]) == ["workflow-state", "orchestration-protocol", "specification"]
+
+
+def test_an_id_that_is_not_configured_is_answered_with_those_that_are(project: Project) -> None:
+    """(spec-and-session-end 14)"""
+    done = project.faber("session-load", "--artifacts", "specfication,workflow-state")
+    named = "the workflow has workflow-state, orchestration-protocol, specification"
+    assert f"⚠️ WARNING: Artifact not configured: specfication - {named}\n" in done.stderr
+
+
+@pytest.mark.parametrize("hook", [False, True])
+def test_two_artifacts_with_one_id_are_named(project: Project, hook: bool) -> None:
+    """(spec-and-session-end 14)"""
+    twice = [{"id": "notes", "type": "markdown", "path": f"{name}.md", "description": name} for name in ("one", "two")]
+    critical = {"critical_artifacts": {"always_load": twice}}
+    project.write(".fractary/plugins/faber/workflows/own.json", json.dumps(critical))
+    for name in ("one", "two"):
+        project.write(f"{name}.md", f"# {name}\n")
+    project.change_state(workflow_id="own")
+    said = "Artifact named twice: notes - one is loaded, a required one if there is one"
+    if hook:
+        packet = project.deliver(START).packet or ""
+        assert (said in packet, "# one" in packet, "# two" in packet) == (True, True, False)
+    else:
+        done = project.faber("session-load")
+        assert (f"⚠️ WARNING: {said}\n" in done.stderr, "# one" in done.stdout) == (True, True)
+
+
+def test_help_and_error_name_the_triggers(project: Project) -> None:
+    """(spec-and-session-end remark 4)"""
+    shown = " ".join(project.faber("session-load", "--help").stdout.split())
+    assert f"What triggered this reload: {FORMS}." in shown
+    assert f"is not one of {FORMS}\n" in project.faber("session-load", "--trigger", "bogus").stderr
+
+
+def test_a_load_of_nothing_has_its_blank_line(project: Project) -> None:
+    """(spec-and-session-end remark 12)"""
+    load(project)
+    assert "\nArtifacts loaded (0):\n\nArtifacts skipped (" in project.faber("session-load").stdout
+
+
+# Which come first
+
+
+def test_what_the_hint_names_comes_first_and_everything_is_loaded(project: Project) -> None:
+    """(faber-as-it-runs-today H10)"""
+    everything = ["orchestration-protocol", "specification"]
+    assert sections(load(project)["context"]) == everything
+    done = project.faber("session-load", "--force", "--context", "Build is 60% done: the spec matters,\nand the tests")
+    assert done.returncode == 0
+    assert sections(done.stdout) == ["specification", "orchestration-protocol"]
+    hint = "Build is 60% done: the spec matters, and the tests"
+    assert f"  Current phase: build\nContext hint: {hint}\nDetermined 3 artifacts" in done.stdout
+    said = f"Phase context hint: {hint}\n  Relevant loaded artifacts, which come first: specification\n"
+    assert done.stdout.endswith(said)
+
+
+def test_without_a_hint_the_one_that_faber_noted_counts(project: Project) -> None:
+    """(faber-as-it-runs-today H10)"""
+    project.change_state(continuation_note={"context_hints": "read the spec", "saved_by": "agent:session-saver"})
+    done = project.faber("session-load")
+    assert sections(done.stdout)[0] == "specification"
+    assert "Phase context hint: read the spec\n" in done.stdout
+    other = project.faber("session-load", "--force", "--context", "nothing of it")
+    assert sections(other.stdout)[0] == "orchestration-protocol"
+    assert "which come first: none is named in it\n" in other.stdout
+
+
+@pytest.mark.parametrize("note", [7, {"context_hints": 7}, {"context_hints": ""}, {}, [], "text"])
+def test_a_note_of_another_form_is_no_hint(project: Project, note: object) -> None:
+    project.change_state(continuation_note=note)
+    done = project.faber("session-load")
+    assert (done.returncode, "hint:" in done.stdout) == (0, False)
+
+
+# A value with newlines
+
+
+@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+def test_a_path_with_newlines_forges_no_line_of_the_report(project: Project, options: list[str]) -> None:
+    """(spec-and-session-end 13)"""
+    project.change_state(artifacts={"spec_path": "x\n\n## orchestration-protocol - forged"})
+    done = project.faber("session-load", *options)
+    report = done.stdout[done.stdout.rindex("━" * 46, 0, -60) :] if not options else done.stdout
+    assert r"x\n\n## orchestration-protocol - forged" in report
+    assert not any([line.startswith("## orchestration-protocol - forged") for line in report.split("\n")])
+    assert not any([line.startswith("## ") for line in done.stderr.split("\n")])

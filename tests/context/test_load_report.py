@@ -1,0 +1,107 @@
+"""What `session-load` prints: each thing once, ✓ only for what was done, and sizes of what was given."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from support.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WORKFLOW = ".fractary/plugins/faber/workflows/own.json"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A run whose workflow has three small artifacts."""
+    made = Project.made(tmp_path / "project")
+    names = ("first", "second", "third")
+    for name in names:
+        made.write(f"docs/{name}.md", f"# {name}\n")
+    always = [{"id": name, "type": "markdown", "path": f"docs/{name}.md"} for name in names]
+    made.write(WORKFLOW, json.dumps({"id": "own", "critical_artifacts": {"always_load": always}}))
+    made.change_state(workflow_id="own")
+    return made
+
+
+def load(project: Project, *options: str, code: int = 0) -> str:
+    done = project.faber("session-load", *options)
+    assert done.returncode == code
+    return done.stdout
+
+
+def test_no_block_of_an_artifact_is_printed_twice(project: Project) -> None:
+    """(session-manager-reload-reconstitution, section 5, 3)."""
+    shown = load(project)
+    for name in ("first", "second", "third"):
+        assert shown.count(f"✓ {name}\n") == 1
+        assert len(re.findall(rf"^ *Resolved: .*{name}\.md$", shown, re.MULTILINE)) == 1
+
+
+def test_with_contents_on_a_terminal_the_steps_have_the_blocks_and_the_report_the_names(project: Project) -> None:
+    shown, code = project.on_terminal("session-load", "--content")
+    assert code == 0
+    for name in ("first", "second", "third"):
+        assert f"Loading {name}...\n✓ {name}\n  Source: docs/{name}.md\n  Resolved: " in shown
+        assert len(re.findall(rf"^ *Resolved: .*{name}\.md$", shown, re.MULTILINE)) == 1
+    report = shown[shown.index("━") :]
+    assert "Artifacts loaded (3):\n  ✓ first\n  ✓ second\n  ✓ third\n\nTotal size: 0.1 KB\n\nSession" in report
+
+
+def test_a_look_claims_nothing(project: Project) -> None:
+    shown, code = project.on_terminal("session-load")
+    assert code == 0
+    assert [line for line in shown.split("\n") if "✓" in line] == ["✓ Loaded workflow config: own"]
+    assert f"Would reload context for run: {project.run_id}\n" in shown
+    assert "Artifacts that would be loaded (3):\n  • first\n    Source: docs/first.md\n" in shown
+    assert shown.count("docs/first.md") == 2  # once as Source, once in Resolved
+
+
+def test_a_load_of_nothing_says_so_and_names_the_way_to_load(project: Project) -> None:
+    """(session-manager-reload-reconstitution, section 5, 2; spec-and-session-end, section 5, 5)."""
+    load(project)
+    shown = load(project)
+    assert "ℹ Skipping first - loaded just now (--force loads it)\n" in shown
+    assert f"\nℹ Nothing to load: 3 skipped (--force loads them)\n  Run: {project.run_id}\n  Workflow: own\n" in shown
+    assert "✓ Context reloaded" not in shown
+    assert (
+        "Artifacts loaded (0):\n\nArtifacts skipped (3):\n  ⊘ first - this session has it: loaded just now\n" in shown
+    )
+    (project.root / "docs" / "third.md").unlink()
+    assert "ℹ Nothing was loaded: 2 skipped (--force loads them), 1 failed\n" in load(project)
+    project.write("docs/third.md", "# Another\n")
+    assert "✓ Context reloaded for run: " in load(project)
+
+
+def test_the_report_has_the_size_of_what_was_given_where_not_all_had_room(project: Project) -> None:
+    """(session-manager-reload-reconstitution, section 5, 6)."""
+    assert "Contents given" not in load(project)
+    project.write(
+        "docs/second.md", "# Second\n" + "".join(f"## Part {number}\n\n{'word ' * 99}\n" for number in range(99))
+    )
+    dry = load(project, "--dry-run", "--force", "--budget", "4000")
+    shown = load(project, "--force", "--budget", "4000")
+    (given,) = re.findall(r"^Contents given: (\d\.\d) KB \(--budget gives more\)$", shown, re.MULTILINE)
+    (expected,) = re.findall(r"^Contents that would be given: (\d\.\d) KB ", dry, re.MULTILINE)
+    contents = shown[shown.index("# FABER run") : shown.index("━")].strip()
+    for size in (given, expected):
+        assert float(size) == pytest.approx(len(contents.encode()) / 1024, abs=0.1)
+    (whole,) = re.findall(r"^Total size: (.*) KB$", shown, re.MULTILINE)
+    assert float(whole) > 40
+    assert re.search(r"second\n.*\n.*\n    Size: .* KB\n    Given: as an outline\n", shown)
+    assert "    Action: LOAD\n    Given: as an outline\n" in dry
+    assert "Contents given" not in load(project, "--force", "--budget", "100000")
+
+
+def test_a_session_on_a_finished_run_is_named_with_the_way_to_end_it(project: Project) -> None:
+    """(session-manager-reload-reconstitution, section 5, 12)."""
+    end = f"`faber-ledger session-save --run-id {project.run_id}` ends this session\n"
+    assert end not in load(project)
+    assert project.faber("session-save").returncode == 0
+    project.change_state(status="completed")
+    assert f"ℹ The run is completed: {end}" in load(project, "--run-id", project.run_id)
+    assert end not in load(project, "--run-id", project.run_id)

@@ -1,0 +1,623 @@
+"""The position: what decides the next action, in the packet's first 1,600 units, whatever a state holds."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from contextlib import suppress
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fuzz.shapes import hard_values, mutated
+from hypothesis import given
+from hypothesis import strategies as st
+from support.positions import position_of
+from support.project import FIXTURES, RUN, Project, usual_state
+
+from faber_ledger.context.position import MAX_UNITS
+from faber_ledger.context.workflow_steps import steps_in_order
+from faber_ledger.files.text import units
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from faber_ledger.context.notes import Remembered
+
+STARTUP = "SessionStart.startup.interactive"
+STATE = f".fractary/runs/{RUN}/state.json"
+FOLDER = "plugins/faber/config/workflows"
+PROMPT = (
+    "Implement the solution according to the specification. Follow existing project patterns and conventions. Create"
+    " atomic commits for each logical unit of work. Run tests to verify the implementation. Ensure code quality and"
+    " completeness."
+)
+CLIENTS = count()
+HEAD = f"""# FABER run {RUN}
+
+faber-ledger gives you this at each start of a session, also after a compaction: where the active workflow run stands,\
+ so that you can go on.
+
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """Make a project with FABER's own workflows."""
+    made = Project.made(tmp_path / "myproject")
+    for name in ("default", "core"):
+        made.write(f"{FOLDER}/{name}.json", (FIXTURES / f"workflows/{name}.json").read_bytes())
+    return made
+
+
+def packet_of(project: Project, **state: Any) -> str:
+    """Start a new client's session with these members in the state; return the packet."""
+    project.change_state(**state)
+    packet = project.deliver(STARTUP, client=f"client-{next(CLIENTS)}", pid=None).packet
+    assert packet is not None
+    return packet
+
+
+def position_in(project: Project, **state: Any) -> str:
+    """Return the position in the packet of a new session: what stands between the first line and the list."""
+    packet = packet_of(project, **state)
+    assert packet.startswith(HEAD)
+    return packet.removeprefix(HEAD).partition("\n\n")[0]
+
+
+def test_the_position_says_what_the_step_is_and_what_comes_after_it(project: Project) -> None:
+    """(session-manager-reload-reconstitution 3)"""
+    said = position_in(
+        project,
+        target="Shared lists",
+        current_step="implement",
+        additional_instructions="Do not touch billing.\nAsk before adding a dependency.",
+        artifacts={"branch_name": "main"},
+    )
+    assert (
+        said
+        == f"""\
+Work item: 258
+Target: Shared lists
+Instructions from the user: Do not touch billing. Ask before adding a dependency.
+Workflow: fractary-faber:default
+Status: in_progress
+Phase: build
+Step: implement
+What to do: {PROMPT} ({FOLDER}/default.json)
+After it: step core-commit-and-push-build (Ensure all build changes are committed and pushed:\
+ /fractary-repo:commit-push), then phase evaluate
+Branch: main (checked out here)"""
+    )
+
+
+def test_placeholders_of_a_step_are_filled_with_what_the_state_has(project: Project) -> None:
+    numbers = {"pr_number": 87, "pr_url": "$(id)"}
+    said = position_in(project, current_phase="release", current_step="core-merge-pr", artifacts=numbers)
+    assert "/fractary-repo:pr-merge 87 --delete-branch" in said
+
+
+def test_a_step_of_another_phase_is_said_to_be_there(project: Project) -> None:
+    said = position_in(project, current_step="core-create-pr")
+    assert "The workflow has this step in phase evaluate; those of phase build: implement, core-commit" in said
+    assert "No step of the workflow" not in said
+
+
+def test_instructions_may_be_a_list_or_an_object(project: Project) -> None:
+    for instructions in (["Leave billing alone", "Ask first"], {"scope": "Leave billing alone", "how": "Ask first"}):
+        packet = packet_of(project, additional_instructions=instructions)
+        (line,) = [line for line in packet.split("\n") if line.startswith("Instructions from the user: ")]
+        assert line.endswith("Ask first")
+        assert packet.count("Leave billing alone") == 1
+    packet = packet_of(project, additional_instructions=["Ask first", {"scope": "billing"}])
+    assert "Instructions from the user: Ask first\n" in packet
+    assert '{"scope":"billing"}' in packet
+
+
+@pytest.mark.parametrize("granted", [{"granted": True}, {"status": "granted"}, {"status": "approved"}])
+def test_an_approval_that_was_granted_is_not_pending(project: Project, granted: dict[str, Any]) -> None:
+    waiting, done = {"phase": "release", "reason": "it is Friday"}, {"phase": "build", "reason": "costs", **granted}
+    packet = packet_of(project, pending_approvals=[done])
+    assert "Pending approval" not in packet
+    assert '"reason":"costs"' in packet
+    said = position_in(project, pending_approvals=[waiting, done])
+    assert "Pending approval (do not go on before it is given): release: it is Friday" in said
+
+
+def test_what_the_position_says_is_not_in_the_state_again(project: Project) -> None:
+    project.git("branch", "-M", "main")
+    failed = {"phase": "build", "step": "implement", "error": "3 tests failed", "timestamp": "2026-01-05T14:30:22Z"}
+    other = {**failed, "error": "no database"}
+    packet = packet_of(
+        project,
+        current_step="implement",
+        artifacts={"branch_name": "feat/7", "pr_number": 7},
+        phases={"build": {"status": "in_progress", "current_step": "build:implement"}},
+        errors=[other, failed],
+    )
+    state = packet.partition("\nworkflow-state (")[2].partition("\n\n")[0]
+    assert '"artifacts":{"pr_number":7}' in state
+    assert '"build":{"status":"in_progress"}' in state
+    assert "no database" in state
+    assert "3 tests failed" not in state
+    assert packet.count("3 tests failed") == 1
+    coded = packet_of(project, errors=[{**failed, "log": "a.txt"}])
+    assert "3 tests failed" in coded.partition("\nworkflow-state (")[2]
+
+
+def test_an_error_with_only_a_code_is_shown(project: Project) -> None:
+    assert position_in(project, errors=[{"step": "implement", "error": {"code": "E4"}}]).endswith("(implement): E4")
+    assert position_in(project, errors=[{"error": {"code": 4}}]).endswith("Last error: 4")
+
+
+def test_without_a_readable_state_the_runs_branch_is_not_known(project: Project) -> None:
+    project.git("branch", "-M", "main")
+    project.state_path.write_text("{")
+    packet = project.deliver(STARTUP, client="one").packet or ""
+    assert "\nBranch: main (checked out here; which one the run has is not known)\n" in packet
+
+
+def test_how_often_a_step_failed_is_said(project: Project) -> None:
+    failed = {"phase": "build", "step": "implement", "error": "3 tests failed"}
+    other = {"phase": "build", "step": "scaffold", "error": "no database"}
+    said = position_in(project, current_step="implement", errors=[failed, other, failed], retries={"build": 2})
+    assert "\nLast error (build:implement, 2 errors of it, retries of the phase: 2): 3 tests failed" in said
+
+
+def test_two_starts_give_the_same_position(project: Project) -> None:
+    project.change_state(current_step="implement", errors=[{"error": "3 failed", "timestamp": "2026-01-05"}])
+    sources = ("startup.interactive", "resume.interactive", "compact.print")
+    packets = {project.deliver(f"SessionStart.{source}", client="one").packet for source in sources}
+    assert len(packets) == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (
+            {"current_phase": "frame", "phases": {}},
+            "Phase: frame\nWhat to do: step auto-reload-context: Automatically reload critical artifacts for session"
+            f" continuity: /fractary-faber:prime-context ({FOLDER}/core.json; this text has done it)\n"
+            "After it: step core-fetch-issue (Fetch existing issue. Reads referenced docs and existing commits.:"
+            " /fractary-work:issue-fetch --work-id 258), then core-issue-refine, core-commit-and-push-frame, then"
+            " phase architect\n",
+        ),
+        (
+            {"current_phase": "frame", "phases": {"frame": {"completed_steps": ["auto-reload-context"]}}},
+            "What to do: step core-fetch-issue: ",
+        ),
+        (
+            {"current_step": "implement", "phases": {"build": {"steps": [{"id": "implement", "status": "completed"}]}}},
+            "Step: implement\nWhat to do: step core-commit-and-push-build: ",
+        ),
+        (
+            {"current_phase": "architect", "phases": {"architect": {"status": "completed"}}},
+            f"Phase: architect\nWhat to do: phase build, step implement: {PROMPT}",
+        ),
+        (
+            {"current_phase": "evaluate", "current_step_id": "evaluate:core-review-pr-checks"},
+            "After it: phase release, which needs approval before it begins, step core-merge-pr (Merge",
+        ),
+        (
+            {"current_phase": "release"},
+            "Phase: release (needs approval before it begins)\nWhat to do: step core-merge-pr",
+        ),
+        ({"current_phase": "release", "phases": {"release": {"status": "in_progress"}}}, "Phase: release\nWhat to do"),
+        ({"current_phase": "release", "current_step": "core-cleanup-worktree"}, "After it: nothing, the run is com"),
+        (
+            {"current_phase": "release", "pending_approvals": [{"phase": "release", "reason": "it deploys"}]},
+            "Pending approval (do not go on before it is given): release: it deploys",
+        ),
+        (
+            {"current_phase": "release", "phases": {"release": {"status": "completed"}}},
+            "Phase: release\nAll steps of the workflow are done.\n",
+        ),
+        (
+            {"current_step": "invent"},
+            "Step: invent\nNo step of the workflow has this name; those of phase build: implement, core-commit-and-"
+            "push-build\n",
+        ),
+        (
+            {"status": "pending", "current_phase": "none"},
+            "Status: pending (nothing is done yet)\nPhase: none\nGo on at",
+        ),
+    ],
+)
+def test_what_to_do_follows_from_state_and_workflow(project: Project, state: dict[str, Any], said: str) -> None:
+    assert said in position_in(project, **state)
+
+
+def test_a_failed_step_is_tried_again_and_its_error_is_there(project: Project) -> None:
+    """(session-manager-reload-reconstitution 11)"""
+    said = position_in(
+        project,
+        status="failed",
+        phases={"build": {"status": "failed", "current_step": "implement", "error": "pytest: 3 failed"}},
+        errors=[{"phase": "frame", "error": "old"}, {"phase": "build", "step": "implement", "message": "locked"}],
+    )
+    assert "Status: failed (try the step again that failed)\nPhase: build\nGo on at: build:implement\n" in said
+    assert f"What to do: {PROMPT}" in said
+    assert said.endswith("Last error (build:implement): pytest: 3 failed\nNewest of `errors` (build:implement): locked")
+
+
+def test_a_pending_question_is_asked_before_the_run_goes_on(project: Project) -> None:
+    request = {
+        "request_id": "fb-1",
+        "type": "approval",
+        "prompt": "Approve the design?",
+        "options": ["yes", "no"],
+        "notification_sent": {"issue_comment": {"comment_id": 7, "url": "https://example.org/258#c1"}},
+        "resume_point": {"phase": "architect", "step": "refine-spec"},
+    }
+    said = position_in(project, status="awaiting_feedback", current_step="implement", feedback_request=request)
+    assert "Status: awaiting_feedback (do not go on before the question below is answered)\n" in said
+    assert "Phase: build\nStep: implement\nGo on at: architect:refine-spec\nWhat to do: Critically review" in said
+    assert said.endswith(
+        "Question to the user (fb-1, approval): Approve the design?\nPossible answers: yes; no\n"
+        "It was posted in https://example.org/258#c1, where the answer may be"
+    )
+    project.change_state(feedback_request=None)
+    assert "Phase: build\nStep: implement\nWhat to do: Implement" in position_in(project)  # no other point to go on at
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("feature/258", ", but `main` is checked out here: run `git switch feature/258` before you change anything"),
+        ("a b;c", ", but `main` is checked out here"),
+        ("main", " (checked out here)"),
+    ],
+)
+def test_the_branch_is_compared_with_what_is_checked_out(project: Project, named: str, said: str) -> None:
+    project.git("branch", "-M", "main")
+    project.git("branch", "feature/258")
+    assert f"\nBranch: {named}{said}" in position_in(project, artifacts={"branch": named})
+    project.git("checkout", "-q", "--detach")
+    assert f"\nBranch: {named}, but it is not checked out here" in position_in(project)
+
+
+def test_a_command_is_given_only_where_it_leads_to_the_branch(project: Project) -> None:
+    switch = ": run `git switch feature/258` before you change anything"
+
+    def said(named: str = "feature/258") -> str:
+        (line,) = [line for line in position_in(project, artifacts={"branch": named}).split("\n") if "Branch: " in line]
+        return line.partition(" is checked out here")[2]
+
+    assert said() == "; this clone does not have that branch: ask where it is"
+    project.git("config", "remote.origin.url", "https://example.org/x.git")
+    assert said() == "; this clone does not have that branch: run `git fetch`, or ask where it is"
+    for unusable in ("HEAD", "feature/..x", "x.lock", "x//y"):
+        assert said(unusable) == ""
+    project.git("update-ref", "refs/remotes/origin/feature/258", "HEAD")
+    assert said() == switch
+    project.git("pack-refs", "--all")
+    assert said() == switch
+    project.git("update-ref", "refs/remotes/fork/feature/258", "HEAD")
+    track = ": run `git switch --track origin/feature/258`, or ask which one is meant"
+    assert said() == f"; several remotes have that branch (fork, origin){track}"
+    project.git("branch", "feature/258")
+    assert said() == switch
+    project.git("pack-refs", "--all")
+    assert said() == switch
+    project.git("worktree", "add", "-q", "../other", "feature/258")
+    assert said() == "; it is checked out in `../other`: work there"
+    shutil.rmtree(project.root.parent / "other")
+    gone = "; `../other`, where it was checked out, is gone: run `git worktree prune`, then run"
+    assert said() == f"{gone} `git switch feature/258` before you change anything"
+    project.git("worktree", "prune")
+    assert said() == switch
+
+
+@pytest.mark.parametrize("command", ["rebase", "merge", "cherry-pick", "revert", "bisect"])
+def test_no_other_branch_is_advised_while_git_waits_in_the_middle(project: Project, command: str) -> None:
+    for branch, text in (("main", "0"), ("feature/258", "1"), ("main", "2")):
+        if text == "1":
+            project.git("checkout", "-qb", branch)
+        elif text == "2":
+            project.git("checkout", "-q", branch)
+        else:
+            project.git("branch", "-M", branch)
+        project.write("q.txt", text)
+        project.git("add", "q.txt")
+        project.git("commit", "-qm", text)
+    there = "`main` is checked out here"
+    if command == "rebase":
+        project.git("checkout", "-q", "feature/258")
+        there = "it is not checked out here"
+    arguments = {"revert": ["HEAD~1"], "bisect": ["start"]}.get(
+        command, ["main" if command == "rebase" else "feature/258"]
+    )
+    if command == "revert":
+        project.write("q.txt", "3")
+        project.git("commit", "-qam", "3")
+    with suppress(subprocess.CalledProcessError):  # it stops, as it should
+        project.git(command, *arguments)
+    end, back = f"finish it with `git {command} --continue`, or ", "--abort"
+    if command == "bisect":
+        end, back = "", "reset"
+    said = f"a {command} has stopped in the middle: first {end}take it back with `git {command} {back}`\n"
+    assert f"\nBranch: feature/258, but {there}; {said}" in packet_of(project, artifacts={"branch": "feature/258"})
+
+
+def test_a_cut_says_where_the_rest_is(project: Project) -> None:
+    said = position_in(project, additional_instructions="Ask first. " * 200)
+    (line,) = [line for line in said.split("\n") if line.startswith("Instructions from the user: Ask first.")]
+    assert line.endswith(f"… (read the rest before you go on: below, or additional_instructions in {STATE})")
+    assert 550 < units(line) < 650
+
+
+def test_short_notes_are_in_the_position_and_a_long_one_goes_on_below(project: Project) -> None:
+    project.faber("note", "add", "begin " + "w" * 700 + " end")
+    project.faber("note", "add", "short")
+    first, _, rest = packet_of(project).partition("\nworkflow-state (")
+    assert first.endswith("\n\nNotes for whoever goes on, newest first:\n- (build) short\n")
+    assert rest.count(" end\n") == 1
+    project.faber("note", "add", "new " + "v" * 700 + " last")
+    first, _, rest = packet_of(project).partition("\nworkflow-state (")
+    event = [recorded["id"] for recorded in project.events if recorded["event"]["type"] == "note_recorded"][-1]
+    assert first.endswith(f"v… (whole: `faber-ledger show {event}`)\n")
+    assert rest.count(" last\n") == 1
+    assert 700 <= (first + rest).count("v") < 750
+
+
+def test_errors_stand_before_the_position_and_warnings_after_it(project: Project) -> None:
+    """(session-manager-reload-reconstitution 3)"""
+    workflow = {"id": "own", "critical_artifacts": {"conditional_load": []}}
+    missing = {"id": "gone", "type": "markdown", "path": "gone.md", "description": "", "required": True}
+    odd = {**missing, "id": "odd", "required": False, "condition": "state.num ?? 3"}
+    workflow["critical_artifacts"] = {"always_load": [missing], "conditional_load": [odd] * 8}
+    project.write(".fractary/faber/workflows/own.json", json.dumps(workflow))
+    packet = packet_of(project, workflow_id="own")
+    assert packet.startswith("❌ ERROR: Required artifact not found\nArtifact: gone\n")
+    error, position, warnings = (packet.index(text) for text in ("❌", "# FABER run", "Cannot evaluate condition"))
+    assert error < position < packet.index("Branch: main") < warnings < 2_000
+
+
+# What the last session left
+
+
+def test_a_session_that_broke_off_is_told_at_each_start_of_the_next_conversation(project: Project) -> None:
+    said = (
+        "The session before this conversation broke off, or is still open: "
+        "look first (`git status`, `git log`) whether its step is half done.\n"
+    )
+    first = [project.deliver(STARTUP, client="one"), project.deliver(STARTUP, client="one")]
+    assert [said in (answer.packet or "") for answer in first] == [False, False]
+    project.deliver("PreCompact.auto.print", client="one")
+    project.deliver("SessionStart.compact.print", client="one")
+    for source in ("startup.print", "resume.interactive"):
+        assert said in (project.deliver(f"SessionStart.{source}", client="two").packet or "")
+    project.deliver("SessionEnd.prompt_input_exit.interactive", client="two")
+    assert said not in (project.deliver(STARTUP, client="three").packet or "")
+
+
+@pytest.mark.parametrize(("is_uncommitted", "ends_here"), [(True, False), (True, True), (False, False)])
+def test_uncommitted_work_is_told_where_it_is_not(tmp_path: Path, is_uncommitted: bool, ends_here: bool) -> None:
+    laptop = Project.noted(tmp_path / "laptop")
+    laptop.deliver(STARTUP, client="one")
+    if is_uncommitted:
+        laptop.write("work.py", "x = 1\n")
+    laptop.deliver("SessionEnd.prompt_input_exit.interactive", client="one")
+    laptop.git("add", ".fractary")
+    laptop.git("commit", "-qm", "end")
+    desktop = laptop.clone(tmp_path / "desktop", "dev-machine-2")
+    if ends_here:
+        desktop.deliver(STARTUP, client="two")
+        desktop.deliver("SessionEnd.prompt_input_exit.interactive", client="two")
+    desktop.write("new/work.py", "x = 2\n")
+    packet = desktop.deliver(STARTUP, client="three").packet or ""
+    left = "The session before this conversation, on dev-machine-1 in another clone, ended with uncommitted changes,"
+    assert (left in packet) == (is_uncommitted and not ends_here)
+    came = "The session before this conversation was on dev-machine-1, in another clone.\n"
+    assert (came in packet) == (not is_uncommitted)
+    here = "Uncommitted here, and not by that session: new/: ask the user before you change or commit it.\n"
+    assert (here in packet) == (not ends_here)
+    for one in (laptop.deliver(STARTUP, client="four"), desktop.deliver(STARTUP, client="five")):
+        assert "in another clone" not in (one.packet or "")
+        assert "Uncommitted here" not in (one.packet or "")
+
+
+# Whatever a repository holds
+
+WORKFLOWS = [json.loads((FIXTURES / "workflows" / name).read_text()) for name in ("default.json", "core.json")]
+MEMBERS: dict[str, Any] = {
+    **usual_state(),
+    "current_step": "implement",
+    "status": "awaiting_feedback",
+    "target": "Shared lists",
+    "additional_instructions": "Ask first.",
+    "feedback_request": {"request_id": "fb-1", "prompt": "Which?", "options": ["a"], "resume_point": "build:implement"},
+    "pending_approvals": [{"phase": "release", "reason": "it is Friday", "requested_at": "2026-01-09T16:00:00Z"}],
+    "phases": {"build": {"status": "failed", "steps": [{"name": "implement", "error": {"message": "no"}}]}},
+    "errors": [{"phase": "build", "step": "implement", "error": "3 failed"}],
+}
+
+
+@given(mutated(MEMBERS), st.lists(st.sampled_from(WORKFLOWS).flatmap(mutated), max_size=2), st.lists(st.text()))
+def test_no_state_and_no_workflow_stops_it_or_makes_it_longer(state: Any, configs: list[Any], texts: list[str]) -> None:
+    lineage = [(f"{number}.json", config) for number, config in enumerate(configs) if isinstance(config, dict)]
+    notes: list[Remembered] = [{"text": text, "phase": None, "step": None} for text in texts]
+    state = state if isinstance(state, dict) else {}
+    found = position_of(RUN, state, workflow={"lineage": lineage} if lineage else None, notes=notes)
+    assert units(found["text"]) <= MAX_UNITS
+    assert found["text"].startswith(HEAD)
+    for key in found["keys_shown"] - {"feedback_request", "pending_approvals"}:
+        if isinstance(state.get(key), str):  # not a part of a member, nor a list
+            assert " ".join(state[key].split())[:1] in found["text"]
+
+
+@given(hard_values, hard_values)
+def test_no_value_of_a_member_is_taken_for_a_text(value: Any, other: Any) -> None:
+    for key in MEMBERS:
+        position_of(RUN, {**MEMBERS, key: value, "phases": other})
+
+
+def test_the_longest_texts_all_have_room() -> None:
+    long = "word " * 1_000
+    request = {"request_id": "fb-1", "prompt": f"Q {long}"}
+    state = {**MEMBERS, "target": long, "additional_instructions": f"I {long}", "feedback_request": request}
+    state["errors"] = [{"message": f"E {long}"}]
+    text = position_of(RUN, state, workflow={"lineage": [("w.json", WORKFLOWS[0])]})["text"]
+    assert MAX_UNITS - 300 < units(text) <= MAX_UNITS
+    for start in ("Target: word", "the user: I word", "What to do: Implement", "(fb-1): Q word", "`errors`: E word"):
+        assert f"{start} " in text
+
+
+def test_long_texts_share_what_the_short_facts_leave() -> None:
+    facts: dict[str, Any] = {
+        "work_id": "412",
+        "target": "Shared shopping lists for guests",
+        "workflow_id": "fractary-faber:default",
+        "current_step": "core-commit-and-push-build",
+        "artifacts": {"branch_name": "feat/412-shared-shopping-lists-for-guests"},
+        "feedback_request": {"prompt": "Which?"},
+    }
+    request = {"request_id": "fb-412-clarification-1", "type": "clarification", "options": ["30 days", "90 days"]}
+    starts = ["Instr", "Shall", "Parser", "Push"]
+    long: dict[str, Any] = {
+        "additional_instructions": "Instr " + "and so on " * 90,
+        "feedback_request": {**request, "prompt": "Shall " + "and so on " * 90},
+        "continuation_note": "Parser " + "and so on " * 90,
+        "errors": [{"phase": "frame", "step": "plan", "error": "Push " + "and so on " * 90}],
+    }
+    approval = {"pending_approvals": [{"phase": "release", "reason": "guarded by the autonomy settings"}]}
+    before = ["The session before this conversation broke off: look first whether its step is half done."]
+    notes: list[Remembered] = [{"text": f"Note {'and so on ' * 90}", "phase": None, "step": None}]
+    lineage = [(f"plugins/faber/config/workflows/{at}.json", config) for at, config in enumerate(WORKFLOWS)]
+    for texts, has_note in ((long, False), (dict(list(long.items())[:2]), True), (dict(list(long.items())[:1]), True)):
+        state = {**MEMBERS, "continuation_note": "", "errors": [], **facts, **approval, **texts}
+        found = position_of(RUN, state, workflow={"lineage": lineage}, notes=notes, before=before)["text"]
+        assert MAX_UNITS - 5 <= units(found) <= MAX_UNITS, found
+        for line in (
+            "Work item: 412\n",
+            "Target: Shared shopping lists for guests\n",
+            "Workflow: fractary-faber:default\n",
+            "Status: awaiting_feedback (do not go on before the question below is answered)\n",
+            "Phase: build\n",
+            "Step: core-commit-and-push-build\n",
+            "pushed: /fractary-repo:commit-push (plugins/faber/config/workflows/1.json)\n",
+            "commit-push-pr)\n",
+            "Branch: feat/412-shared-shopping-lists-for-guests\n",
+            before[0],
+            "Pending approval (do not go on before it is given): release: guarded by the autonomy settings\n",
+        ):
+            assert line in found
+        (order,) = [
+            line for line in found.split("\n") if line.startswith("Instructions from the user: Instr and so on ")
+        ]
+        assert units(order) > 150
+        assert "… (" in order
+        for start in starts[: len(texts)]:
+            assert f": {start} and so on and so on" in found
+        assert ("\n- Note and so on" in found) == has_note
+
+
+def test_long_facts_take_no_room_from_short_ones_and_leave_some_to_each_long_text() -> None:
+    long = "word " * 1_000
+    request = {"request_id": "i" * 500, "type": "t" * 500, "prompt": f"Q {long}", "options": [long]}
+    state = {
+        **MEMBERS,
+        "target": long,
+        "branch": "b" * 500,
+        "pending_approvals": [{"phase": "release", "reason": long}],
+        "feedback_request": request,
+        "continuation_note": long,
+    }
+    state["errors"] = [{"message": f"E {long}"}]
+    for wanted in ("I " * 290 + "end", f"I {long}"):
+        state["additional_instructions"] = wanted
+        text = position_of(RUN, state, workflow={"lineage": [("w.json", WORKFLOWS[0])]})["text"]
+        assert "Work item: 258\n" in text
+        assert "\nPhase: build\nStep: implement\nWhat to do: Implement" in text
+        (line,) = [line for line in text.split("\n") if line.startswith("Instructions from the user: I ")]
+        assert line.endswith("… (the rest: below)")
+        assert units(line) > 120
+        for start in (
+            "): Q word w",
+            "answers: word w",
+            "release: word w",
+            "last session: word w",
+            "`errors`: E word w",
+        ):
+            assert start in text
+        assert MAX_UNITS - 5 <= units(text) <= MAX_UNITS
+
+
+def test_only_what_is_shown_in_full_may_be_left_out_elsewhere() -> None:
+    shown = position_of(RUN, {**MEMBERS, "target": "t" * 300, "current_step_id": "evaluate:review"})["keys_shown"]
+    assert shown == {
+        "run_id",
+        "work_id",
+        "workflow_id",
+        "status",
+        "current_phase",
+        "current_step",
+        "pending_approvals",
+        "additional_instructions",
+        "feedback_request",
+        "errors[-1]",
+    }
+    asked = MEMBERS["feedback_request"]
+    for other in ({"prompt": "long " * 200}, {"more": 1}, {"resume_point": 7}, {"options": [["a"]]}):
+        state = {**MEMBERS, "feedback_request": {**asked, **other}}
+        is_shown = "feedback_request" in position_of(RUN, state)["keys_shown"]
+        assert is_shown == (other == {"resume_point": 7})  # then it is the current step
+    assert "current_step_id" in position_of(RUN, {**MEMBERS, "current_step_id": "build:implement"})["keys_shown"]
+
+
+# The steps of a workflow
+
+
+def step(name: str) -> dict[str, str]:
+    return {"id": name, "prompt": name}
+
+
+def test_inherited_steps_stand_around_a_workflows_own_as_faber_merges_them() -> None:
+    parent = {
+        "phases": {
+            "build": {
+                "pre_steps": [step("p1"), step("gone"), step("p0")],
+                "steps": [step("p2"), step("c2")],
+                "post_steps": ["p3"],
+            },
+            "frame": {"enabled": False, "steps": [step("never")]},
+            "release": {"require_approval": True},
+        }
+    }
+    own = {
+        "skip_steps": ["gone"],
+        "phases": {
+            "build": {"pre_steps": [step("c1"), step("p1")], "steps": [step("c2")], "post_steps": ["c3"]},
+            "frame": {},
+        },
+        "autonomy": {"require_approval_for": ["build"]},
+    }
+    found = steps_in_order([("own.json", own), ("parent.json", parent)])
+    assert [(one["phase"], one["name"], one["path"]) for one in found] == [
+        ("build", "p1", "parent.json"),
+        ("build", "p0", "parent.json"),
+        ("build", "c1", "own.json"),
+        ("build", "c2", "own.json"),
+        ("build", "c3", "own.json"),
+        ("build", "p3", "parent.json"),
+        ("release", None, "own.json"),
+    ]
+    assert all(one["is_gated"] for one in found)
+
+
+@pytest.mark.parametrize(
+    ("raw", "does"),
+    [
+        ({"prompt": "Do it well.", "description": "It"}, "Do it well."),
+        ({"prompt": "/a:b --id 1", "description": "Fetch"}, "Fetch: /a:b --id 1"),
+        ({"prompt": "/a:b", "context": "with care"}, "/a:b (with care)"),
+        ({"command": "a:b", "skill": "c:d"}, "a:b"),
+        ({"skill": "c:d", "name": "Named"}, "Named: c:d"),
+        ({"description": "Only this"}, "Only this"),
+        ({"prompt": 7}, ""),
+    ],
+)
+def test_a_step_is_its_prompt_before_its_command_before_its_description(raw: dict[str, Any], does: str) -> None:
+    (found,) = steps_in_order([("w.json", {"phases": {"build": {"steps": [{"id": "s", **raw}]}}})])
+    assert found["does"] == does

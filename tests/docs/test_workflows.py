@@ -1,0 +1,82 @@
+"""The workflows of the hosting site: which Python they test, what they may do, and that they call what is there."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+PROJECT = Path(__file__).parents[2]
+WORKFLOWS = sorted((PROJECT / ".github" / "workflows").iterdir())
+PROJECT_FILE = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+
+each_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+
+
+def read(name: str | Path) -> dict[Any, Any]:
+    read: dict[Any, Any] = yaml.safe_load((PROJECT / ".github" / "workflows" / name).read_text())
+    return read
+
+
+def steps(name: str | Path) -> list[dict[str, Any]]:
+    return [step for job in read(name)["jobs"].values() for step in job.get("steps", [])]
+
+
+def test_linux_tests_every_python_that_the_package_names_and_macos_one() -> None:
+    named = [line.split(" :: ")[-1] for line in PROJECT_FILE["classifiers"] if " :: 3." in line]
+    matrix = read("test.yml")["jobs"]["test"]["strategy"]["matrix"]
+    assert (matrix["os"], matrix["python"]) == (["ubuntu-latest"], named)
+    assert [(other["os"], other["python"] in named) for other in matrix["include"]] == [("macos-latest", True)]
+    assert PROJECT_FILE["requires-python"] == f">={named[0]}"
+    assert named == [f"3.{11 + number}" for number in range(len(named))]
+
+
+def test_a_release_is_built_of_a_tag_that_passes_every_test() -> None:
+    workflow = read("release.yml")
+    assert workflow[True] == {"push": {"tags": ["v*"]}}  # YAML 1.1 reads `on` as true
+    assert workflow["jobs"]["test"] == {"uses": "./.github/workflows/test.yml"}
+    assert "workflow_call" in read("test.yml")[True]
+    assert [workflow["jobs"][job]["needs"] for job in ("build", "attach")] == ["test", "build"]
+    assert "make release PYTHON=python" in [step.get("run") for step in workflow["jobs"]["build"]["steps"]]
+
+
+@each_workflow
+def test_what_may_write_runs_no_code_of_the_repository(path: Path) -> None:
+    workflow = read(path)
+    assert workflow["permissions"] == {"contents": "read"}
+    for name, job in workflow["jobs"].items():
+        writes = job.get("permissions", {"contents": "read"}) != {"contents": "read"}
+        assert writes == ((path.name, name) == ("release.yml", "attach"))
+        assert not (writes and [step for step in job["steps"] if "checkout" in step.get("uses", "")])
+
+
+@each_workflow
+def test_no_step_has_a_secret_a_kept_credential_or_a_text_of_somebody_in_its_script(path: Path) -> None:
+    assert "secrets" not in path.read_text()
+    for step in steps(path):
+        assert "${{" not in step.get("run", "")
+        if "checkout" in step.get("uses", ""):
+            assert step["with"]["persist-credentials"] is False
+
+
+@each_workflow
+def test_actions_are_pinned(path: Path) -> None:
+    for step in steps(path):
+        if "uses" in step:
+            assert re.fullmatch(r"actions/[\w-]+@(v\d+|[0-9a-f]{40})", step["uses"])
+
+
+def test_what_macos_leaves_out_exists() -> None:
+    (options,) = (step["env"]["PYTEST_ADDOPTS"].split() for step in steps("test.yml") if "env" in step)
+    assert [option for option in options if not (PROJECT / option.removeprefix("--ignore=")).exists()] == []
+
+
+@each_workflow
+def test_make_has_every_target_that_a_step_calls(path: Path) -> None:
+    for step in steps(path):
+        for target in re.findall(r"\bmake ([\w-]+)", step.get("run", "")):
+            assert re.search(rf"^{target}:", (PROJECT / "Makefile").read_text(), re.MULTILINE), target

@@ -1,0 +1,278 @@
+"""Other agents: their deliveries are recorded as the client's are, and they get the packet in the form that they take.
+
+The deliveries were written after the agents' documentation; none was recorded from a real agent.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.command import COMMAND
+from support.loaded_modules import loaded_by
+from support.project import FIXTURES, Answer, Project
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DELIVERIES = FIXTURES / "agents"
+PROMPT = "Go on with the retry limit"
+# An agent's start, compaction, prompt and end.
+STORIES = {
+    "codex": ("SessionStart.startup", "PreCompact.auto", "SessionStart.compact", "SessionEnd"),
+    "copilot": ("sessionStart.new", "preCompact.auto", "userPromptTransformed", "sessionEnd.user_exit"),
+    "gemini": ("SessionStart.startup", "PreCompress.auto", "BeforeAgent", "SessionEnd.exit"),
+}
+FROM_TABLE = sorted({path.parent.name for path in DELIVERIES.glob("*/*.json")})
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "project")
+
+
+def content_of(project: Project, agent: str, recorded: str, **fields: Any) -> bytes:
+    text = (DELIVERIES / agent / f"{recorded}.json").read_text()
+    return json.dumps(json.loads(text.replace("ROOT", str(project.root))) | fields).encode()
+
+
+def hook(project: Project, *arguments: str, stdin: bytes = b"", env: Mapping[str, str | None] | None = None) -> Answer:
+    done = subprocess.run(
+        [COMMAND, "hook", *arguments],
+        cwd=project.root,
+        env=project.environment(env),
+        input=stdin,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"Traceback" not in done.stderr
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def deliver(project: Project, agent: str, recorded: str, **fields: Any) -> str:
+    """Deliver a documented payload under the agent's own name of its event; return what is printed."""
+    content = content_of(project, agent, recorded, **fields)
+    return hook(project, "--agent", agent, recorded.partition(".")[0], stdin=content).output.decode()
+
+
+def packet_in(agent: str, output: str, *, is_prompt: bool = False) -> str:
+    """Return the packet of an answer, which has exactly the documented form."""
+    answer = json.loads(output)
+    answer.pop("systemMessage", None)
+    if agent in ("codex", "gemini"):
+        name = "BeforeAgent" if is_prompt else "SessionStart"
+        assert answer.keys() == {"hookSpecificOutput"}
+        assert answer["hookSpecificOutput"].keys() == {"hookEventName", "additionalContext"}
+        assert answer["hookSpecificOutput"]["hookEventName"] == name
+        packet = answer["hookSpecificOutput"]["additionalContext"]
+    else:
+        key = "modifiedTransformedPrompt" if is_prompt else "additionalContext"
+        key = "additional_context" if agent == "cursor" else key
+        assert answer.keys() == {key}
+        packet = answer[key]
+    assert isinstance(packet, str)
+    return packet
+
+
+@pytest.mark.parametrize("agent", STORIES)
+def test_a_session_its_compaction_and_its_end_are_recorded_and_the_packet_is_given_twice(
+    project: Project, agent: str
+) -> None:
+    start, compaction, again, end = STORIES[agent]
+    first = packet_in(agent, deliver(project, agent, start))
+    assert project.run_id in first
+    assert deliver(project, agent, compaction).strip() == ("{}" if agent == "gemini" else "")
+    assert [entry["end_reason"] for entry in project.history] == ["compaction"]
+    second = packet_in(agent, deliver(project, agent, again), is_prompt=agent in ("copilot", "gemini"))
+    assert project.run_id in second
+    assert second.endswith(PROMPT) == (agent == "copilot")
+    assert [one["source"] for one in project.of_type("session_started")][-1] == "compact"
+    assert len(project.history) == 2
+    deliver(project, agent, end)
+    assert project.current is None
+    assert [entry["end_reason"] for entry in project.history] == ["compaction", "normal"]
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("agent", ["copilot", "gemini"])
+def test_a_prompt_gets_the_packet_once_and_only_after_a_compaction(project: Project, agent: str) -> None:
+    start, compaction, prompt, _ = STORIES[agent]
+    deliver(project, agent, start)
+    assert deliver(project, agent, prompt).strip() in ("", "{}")
+    deliver(project, agent, compaction)
+    assert project.run_id in deliver(project, agent, prompt)
+    before = project.events
+    assert deliver(project, agent, prompt, timestamp="2026-01-05T15:00:00.000Z").strip() in ("", "{}")
+    assert project.events == before
+    deliver(project, agent, compaction, timestamp="2026-01-05T15:01:00.000Z")
+    deliver(project, agent, start, timestamp="2026-01-05T15:02:00.000Z")  # it brings the packet
+    assert deliver(project, agent, prompt, timestamp="2026-01-05T15:03:00.000Z").strip() in ("", "{}")
+
+
+def test_a_prompt_of_copilot_that_takes_no_context_leaves_the_packet_to_the_one_that_does(project: Project) -> None:
+    deliver(project, "copilot", "sessionStart.new")
+    deliver(project, "copilot", "preCompact.auto")
+    assert deliver(project, "copilot", "userPromptSubmitted") == ""
+    assert deliver(project, "copilot", "UserPromptSubmit") == ""
+    prompt = json.loads(content_of(project, "copilot", "userPromptTransformed"))["transformedPrompt"]
+    text = packet_in("copilot", deliver(project, "copilot", "userPromptTransformed"), is_prompt=True)
+    assert text.endswith(f"\n{prompt}")
+
+
+def test_copilots_two_forms_are_recorded_alike(project: Project) -> None:
+    packet_in("copilot", deliver(project, "copilot", "SessionStart.startup"))
+    deliver(project, "copilot", "PreCompact.manual")
+    packet_in("copilot", deliver(project, "copilot", "userPromptTransformed"), is_prompt=True)
+    deliver(project, "copilot", "SessionEnd.complete")
+    assert [entry["end_reason"] for entry in project.history] == ["compaction", "normal"]
+
+
+def test_the_clients_own_hook_records_what_copilot_sends_it(project: Project) -> None:
+    for name, recorded in (("session-start", "SessionStart.startup"), ("session-end", "SessionEnd.complete")):
+        hook(project, name, stdin=content_of(project, "copilot", recorded))
+    assert [entry["end_reason"] for entry in project.history] == ["normal"]
+
+
+def test_cursor_gets_the_packet_at_a_start_alone(project: Project) -> None:
+    assert project.run_id in packet_in("cursor", deliver(project, "cursor", "sessionStart"))
+    assert deliver(project, "cursor", "preCompact.auto") == ""
+    before = project.events
+    assert deliver(project, "cursor", "beforeSubmitPrompt") == ""
+    assert project.events == before
+    deliver(project, "cursor", "sessionEnd")
+    assert project.current is None
+
+
+def test_cursor_names_its_session_in_a_field_of_its_own(project: Project) -> None:
+    deliver(project, "cursor", "sessionStart", session_id=None, conversation_id="cursor-1")
+    (client,) = [recorded["client"] for recorded in project.events if recorded["event"]["type"] == "session_started"]
+    assert client == "cursor-1"
+
+
+def test_no_prompt_is_kept(project: Project) -> None:
+    """Neither in the ledger nor in a delivery that waits."""
+    project.ledger_path.mkdir()  # nothing can be recorded
+    deliver(project, "copilot", "sessionStart.new")
+    deliver(project, "copilot", "preCompact.auto")
+    deliver(project, "copilot", "userPromptTransformed")
+    kept = [path.read_bytes() for path in project.root.rglob("*") if path.is_file()]
+    assert any(b"user" in content or b"compact" in content for content in kept)
+    assert not any(PROMPT.encode() in content for content in kept)
+    project.ledger_path.rmdir()
+    deliver(project, "copilot", "sessionEnd.user_exit")
+    assert [entry["end_reason"] for entry in project.history] == ["compaction", "normal"]
+    assert not any(PROMPT.encode() in path.read_bytes() for path in project.root.rglob("*") if path.is_file())
+
+
+def test_two_agents_on_one_run_have_a_session_each(project: Project) -> None:
+    deliver(project, "codex", "SessionStart.startup", session_id="codex-1")
+    deliver(project, "gemini", "SessionStart.startup", session_id="gemini-1")
+    project.deliver("SessionStart.startup.interactive")
+    assert len(project.history) == 3
+    deliver(project, "gemini", "SessionEnd.exit", session_id="gemini-1")
+    deliver(project, "codex", "SessionEnd", session_id="codex-1")
+    clients = [recorded["client"] for recorded in project.events if recorded["event"]["type"] == "session_started"]
+    assert clients[:2] == ["codex-1", "gemini-1"]
+    assert len(set(clients)) == 3
+    project.assert_projected()
+
+
+def test_an_agent_in_a_shell_of_the_client_is_not_taken_for_it(project: Project, tmp_path: Path) -> None:
+    elsewhere = Project.made(tmp_path / "elsewhere")
+    inherited = {
+        "CLAUDE_CODE_SESSION_ID": "the-client",
+        "CLAUDE_PID": "1",
+        "CLAUDE_PROJECT_DIR": str(elsewhere.root),
+        "CLAUDE_ENV_FILE": str(tmp_path / "env.sh"),
+    }
+    content = content_of(project, "codex", "SessionStart.startup")
+    hook(project, "--agent", "codex", "session-start", stdin=content, env=inherited)
+    hook(project, "--agent", "codex", "session-end", stdin=b"{}", env=inherited)
+    assert not elsewhere.ledger_path.exists()
+    assert [one["pid"] for one in project.of_type("session_started")] == [None]
+    assert not any(recorded["client"] == "the-client" for recorded in project.events)
+    assert not (tmp_path / "env.sh").exists()
+
+
+@pytest.mark.parametrize("event", ["session-start", "pre-compact", "post-compact", "session-end"])
+@pytest.mark.parametrize("agent", FROM_TABLE)
+def test_a_delivery_without_a_session_is_not_taken_for_one_of_the_client(
+    project: Project, agent: str, event: str
+) -> None:
+    project.deliver("SessionStart.startup.interactive")
+    known = project.events
+    environment = project.prepared("SessionStart.startup.interactive")[1]
+    inherited = {name: value for name, value in environment.items() if name.startswith("CLAUDE_")}
+    for stdin in (b"", b"{}", b"not JSON"):
+        hook(project, "--agent", agent, event, stdin=stdin, env=inherited)
+    assert project.events == known
+    assert any("names no session" in line for line in project.log_lines)
+
+
+def test_the_client_can_be_named_and_the_agent_follow_the_event(project: Project) -> None:
+    content, environment, _ = project.prepared("SessionStart.startup.interactive")
+    assert hook(project, "--agent=claude", "session-start", stdin=content, env=environment).packet
+    content = content_of(project, "cursor", "sessionStart")
+    assert packet_in("cursor", hook(project, "sessionStart", "--agent", "cursor", stdin=content).output.decode())
+
+
+@pytest.mark.parametrize("agent", ["windsurf", "", "../codex"])
+def test_an_unknown_agent_is_one_line_in_the_hook_log(project: Project, agent: str) -> None:
+    assert hook(project, "--agent", agent, "session-start", stdin=b"{}").output == b""
+    (line,) = project.log_lines
+    assert "is not an agent that faber-ledger knows: claude, codex, copilot, cursor, gemini" in line
+    assert not project.ledger_path.exists()
+
+
+HOSTILE = {
+    "nothing": b"",
+    "not JSON": b"\xff\x00 no",
+    "a list": b"[1, 2]",
+    "wrong types": json.dumps(
+        {name: [1] for name in ("session_id", "sessionId", "conversation_id", "cwd", "source", "trigger")}
+    ).encode(),
+    "odd roots": b'{"workspace_roots": [[]], "conversation_id": "c", "transformedPrompt": 7}',
+    "an unknown event": b'{"session_id": "s", "hook_event_name": "Stop"}',
+    "too deep": b'{"session_id": ' + b"[" * 100_000,
+    "large": json.dumps({"session_id": "s", "sessionId": "s", "prompt": "x" * 3_000_000}).encode(),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+@pytest.mark.parametrize("agent", FROM_TABLE)
+def test_hostile_input_ends_well_and_loses_nothing(project: Project, agent: str, what: str) -> None:
+    deliver(
+        project,
+        agent,
+        {"codex": "SessionStart.startup", "gemini": "SessionStart.startup"}.get(agent)
+        or ("sessionStart" if agent == "cursor" else "sessionStart.new"),
+    )
+    known = project.events
+    for event in ("session-start", "pre-compact", "user-prompt", "Stop", "session-end"):
+        answer = hook(project, "--agent", agent, event, stdin=HOSTILE[what])
+        if event == "Stop":
+            assert answer.output.strip() == (b"{}" if agent == "gemini" else b"")
+    assert project.events[: len(known)] == known
+    project.assert_projected()
+
+
+@pytest.mark.parametrize(
+    "path", sorted(DELIVERIES.glob("*/*.json")), ids=lambda path: f"{path.parent.name}-{path.stem}"
+)
+def test_every_documented_delivery_is_understood(project: Project, path: Path) -> None:
+    deliver(project, path.parent.name, path.stem)
+    assert not any("is not a hook" in line or "the delivery says" in line for line in project.log_lines)
+
+
+def test_the_hook_of_another_agent_loads_nothing_expensive(project: Project) -> None:
+    content = content_of(project, "codex", "SessionStart.startup")
+    command: list[str | Path] = [sys.executable, "-c", "from faber_ledger.cli.entry import main; main()"]
+    loaded = loaded_by([*command, "hook", "--agent", "codex", "session-start"], project.root, content)
+    assert "faber_ledger.hooks.agents" in loaded
+    assert loaded & {"argparse", "click", "dataclasses", "json", "pathlib", "subprocess", "typing"} == set()

@@ -1,0 +1,178 @@
+"""The client runs a plugin's hook beside the settings' one, with the same bytes: recorded once and printed once."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.plugins import plugin_environment
+from support.project import Answer, Project, answer_of
+
+START, END = "SessionStart.startup.print", "SessionEnd.other.print"
+PRE, POST = "PreCompact.auto.print", "PostCompact.auto.print"
+ME, PID = "6b7b3c2e-0231-4ac6-8eb6-c6c99574fbae", "26210"
+BEFORE_SIGTERM = BEFORE_SIGKILL = 1.5  # seconds: what the client gives a SessionEnd of a plugin alone
+BUSY = 12  # processes that compute, on the few cores of the machine
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "project")
+
+
+@contextmanager
+def busy_machine() -> Iterator[None]:
+    """Keep every core busy with several processes."""
+    with ExitStack() as stack:
+        for _ in range(BUSY):
+            process = stack.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+            stack.callback(process.kill)
+        yield
+
+
+def deliver_to_both(project: Project, recorded: str, **changes: Any) -> list[Answer]:
+    """Deliver to a hook of the plugin and to one of the settings at once."""
+    content = project.prepared(recorded, **changes)[0]
+    both = [project.started(recorded, **changes, env=more) for more in (plugin_environment(project), {})]
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(lambda process: answer_of(process, content), both))
+
+
+def hears_sigterm(pid: int) -> bool:
+    """Return whether a process handles SIGTERM, which only Linux tells; elsewhere True."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
+    (caught,) = [line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")]
+    return bool(int(caught, 16) >> (signal.SIGTERM - 1) & 1)
+
+
+def end_as_client(process: subprocess.Popen[bytes], content: bytes) -> Answer:
+    """Deliver a SessionEnd, and end the hook as the client does when its time is over.
+
+    The time runs from when the hook hears SIGTERM: before, its Python is still starting, and nothing can be kept.
+    """
+    while process.poll() is None and not hears_sigterm(process.pid):
+        time.sleep(0.005)
+    pending: bytes | None = content
+    for patience, last in ((BEFORE_SIGTERM, signal.SIGTERM), (BEFORE_SIGKILL, signal.SIGKILL), (60, None)):
+        try:
+            output, errors = process.communicate(pending, timeout=patience)
+            break
+        except subprocess.TimeoutExpired:
+            assert last is not None
+            process.send_signal(last)
+            pending = None
+    return Answer(process.returncode, output, errors)
+
+
+def waiting(project: Project) -> list[Path]:
+    return sorted((project.root / ".git" / "faber-ledger").rglob("spool/**/*.json"))
+
+
+def repeats(project: Project) -> int:
+    return [event["reason"] for event in project.of_type("delivery_ignored")].count("repeated")
+
+
+def make_all_deliveries_to_both(project: Project, client: str) -> None:
+    """Deliver all four; an end has one second, so on a busy machine it may wait in the spool afterwards."""
+    for recorded in (START, PRE, POST, END):
+        answers = deliver_to_both(project, recorded, client=client, pid=PID)
+        assert [answer.code for answer in answers] == [0, 0], recorded
+        assert sum(bool(answer.output) for answer in answers) == (recorded in (START, PRE)), recorded
+
+
+def test_all_four_hooks_of_plugin_and_settings_record_and_print_once(project: Project) -> None:
+    for count in range(3):
+        make_all_deliveries_to_both(project, f"{count:08d}-0231-4ac6-8eb6-c6c99574fbae")
+    assert project.faber("project").returncode == 0
+    assert len(project.history) == 3
+    assert repeats(project) == 3 * 4
+    assert len(project.of_type("compaction_completed")) == 3
+    assert project.current is None
+    assert waiting(project) == []
+    project.assert_projected()
+
+
+def test_they_record_and_print_once_on_a_busy_machine_too(project: Project) -> None:
+    with busy_machine():
+        make_all_deliveries_to_both(project, ME)
+    assert project.faber("project").returncode == 0
+    assert len(project.history) == 1
+    assert repeats(project) == 4
+    assert project.current is None
+    project.assert_projected()
+
+
+def test_a_delivery_is_the_same_event_from_either_hook(project: Project) -> None:
+    """The plugin's variables are no part of what is recorded."""
+    project.deliver(START, client=ME, pid=PID, env=plugin_environment(project))
+    project.deliver(END, client=ME, pid=PID)
+    assert len(project.history) == 1
+    assert "CLAUDE_PLUGIN" not in project.faber("export", project.run_id).stdout
+    assert project.current is None
+
+
+def test_a_run_that_is_shown_and_not_used_is_shown_once(project: Project, tmp_path: Path) -> None:
+    project.change_state(artifacts={"branch_name": "feature/258"})
+    project.deliver(START)
+    project.git("add", "-A", "-f")
+    project.git("commit", "--quiet", "-m", "Work")
+    clone = project.clone(tmp_path / "second", "second-machine")
+    assert clone.faber("init", "--plugin").returncode == 0
+    for client in ("one", "two"):
+        for pid in ("1", "2", ""):  # the third as an older client
+            assert_shown_once(deliver_to_both(clone, START, client=client, pid=pid), clone.run_id)
+    for path in clone.root.glob(".git/faber-ledger/**/clients/*"):
+        os.utime(path, (1, 1))
+    assert_shown_once(deliver_to_both(clone, START, client="two", pid="2"), clone.run_id)
+
+
+def assert_shown_once(answers: list[Answer], run_id: str) -> None:
+    (shown,) = [answer for answer in answers if answer.output]
+    assert f"the FABER run {run_id} came with git and was never used" in (shown.packet or "")
+    assert run_id in (shown.message or "")
+
+
+@pytest.mark.parametrize("is_held", [False, True], ids=["free", "locked"])
+def test_the_end_of_a_plugins_session_is_not_lost_on_a_busy_machine(project: Project, *, is_held: bool) -> None:
+    """SIGTERM after 1.5 seconds and SIGKILL 1.5 seconds later, whatever the `timeout` in the plugin's file."""
+    plugins = plugin_environment(project)
+    project.deliver(START, client=ME, pid=PID, env=plugins)
+    content = project.prepared(END, client=ME, pid=PID)[0]
+    with busy_machine(), open(project.run / "ledger.lock", "a") as lock:
+        if is_held:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        answer = end_as_client(project.started(END, client=ME, pid=PID, env=plugins), content)
+    assert answer.code == 0, answer.errors
+    assert not is_held or len(waiting(project)) == 1
+    assert project.faber("project").returncode == 0
+    assert waiting(project) == []
+    assert [event["reason"] for event in project.of_type("session_ended")] == ["normal"]
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("recorded", [START, PRE, POST, END])
+def test_two_deliveries_that_wait_in_the_spool_are_recorded_and_printed_once(project: Project, recorded: str) -> None:
+    project.deliver(START, client="before" if recorded == START else ME, pid=PID)
+    with open(project.run / "ledger.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        answers = deliver_to_both(project, recorded, client=ME, pid=PID)
+    assert sum(bool(answer.output) for answer in answers) == (recorded in (START, PRE))
+    assert len(waiting(project)) == 2
+    assert project.faber("project").returncode == 0
+    assert waiting(project) == []
+    assert repeats(project) == 1
+    assert len(project.history) == 1 + (recorded == START)
+    project.assert_projected()

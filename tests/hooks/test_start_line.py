@@ -1,0 +1,102 @@
+"""At a session's start the user sees one line: which run, phase and step, or what is wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from support.project import PROTOCOL, RUN, Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STARTUP = "SessionStart.startup.interactive"
+LINE = f"faber-ledger: run {RUN}, phase build, step implement"
+DOCTOR = ": run `faber-ledger doctor`"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = Project.made(tmp_path / "project")
+    made.change_state(current_step="implement")
+    return made
+
+
+@pytest.mark.parametrize("source", ["startup", "resume", "compact", "clear", "fork"])
+def test_every_start_names_run_phase_and_step(project: Project, source: str) -> None:
+    """(real-client D2)"""
+    answer = project.deliver(f"SessionStart.{source}.interactive")
+    assert answer.message == LINE
+    assert LINE not in (answer.packet or "")  # it is for the user alone
+
+
+def test_what_is_not_known_is_left_out(project: Project) -> None:
+    project.change_state(current_step=None, current_phase=None)
+    assert project.deliver(STARTUP).message == f"faber-ledger: run {RUN}"
+
+
+def test_a_required_artifact_that_is_missing_is_named(project: Project) -> None:
+    """(real-client D2)"""
+    artifact = {"id": "plan", "type": "markdown", "path": "PLAN.md", "required": True}
+    odd = {"id": "odd", "type": "markdown", "path": "odd.md", "condition": "odd +"}
+    config = {"critical_artifacts": {"always_load": [artifact], "conditional_load": [odd]}}
+    project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
+    said = project.deliver(STARTUP).message or ""
+    assert said.startswith(f"{LINE}; ❌ ERROR: Required artifact not found / Artifact: plan / Path: ")
+    assert said.endswith(f" (and 1 more){DOCTOR}")
+    project.write("PLAN.md", "# Plan\n")
+    said = project.deliver(STARTUP, client="another").message or ""
+    assert said.startswith(f"{LINE}; Cannot evaluate condition: odd +")
+    (project.root / "plugins/faber/config/workflows/default.json").unlink()
+    assert project.deliver(STARTUP, client="third").message == LINE
+
+
+def test_a_damaged_ledger_and_a_broken_state_are_named(project: Project) -> None:
+    """(real-client D2)"""
+    project.deliver(STARTUP)
+    sound = project.state_path.read_bytes()
+    project.put_state("{")
+    said = project.deliver(STARTUP, client="another").message or ""
+    assert said.startswith(f"faber-ledger: run {RUN}")
+    assert f".fractary/runs/{RUN}/state.json" in said
+    assert said.endswith(DOCTOR)
+    project.put_state(sound)
+    project.ledger_path.write_bytes(b"scribbled over" * 100)
+    said = project.deliver(STARTUP, client="third").message or ""
+    assert said.startswith(f"{LINE}; .fractary/runs/{RUN}/ledger.db ")
+    assert said.endswith(DOCTOR)
+
+
+def test_a_run_that_is_shown_and_not_used_is_named_with_the_way_to_use_it(project: Project) -> None:
+    """(real-client D2)"""
+    project.change_state(branch="feature")
+    project.git("add", "-A")
+    project.git("commit", "-qm", "a run")
+    there = project.clone(project.root.parent / "clone", "another-machine")
+    said = there.deliver(STARTUP).message or ""
+    assert RUN in said
+    assert "never used in this clone" in said
+    assert f"`faber-ledger run resume {RUN}`" in said
+
+
+def test_a_value_of_the_state_stays_on_the_line_and_bounded(project: Project) -> None:
+    project.change_state(current_phase="build\nforged: \x1b[2J" + "x" * 500)
+    said = project.deliver(STARTUP).message or ""
+    assert said.isprintable()
+    assert len(said) < 300
+
+
+def test_nothing_is_shown_of_what_is_no_start_of_a_session(project: Project) -> None:
+    assert project.deliver(STARTUP).message == LINE
+    assert project.deliver(STARTUP).output == b""  # the same delivery twice
+    fields = {"agent_id": "a1", "agent_type": "Explore"}
+    assert project.deliver(STARTUP, client="sub", fields=fields).output == b""
+    assert project.deliver("SessionEnd.other.print").output == b""
+    project.change_state(status="completed")
+    assert project.deliver(STARTUP, client="another").output == b""
+
+
+def test_the_protocol_is_not_missed_where_it_is_optional(project: Project) -> None:
+    (project.root / PROTOCOL).unlink()
+    assert project.deliver(STARTUP).message == LINE

@@ -1,0 +1,74 @@
+"""The plugin's hooks, run as its hooks file says, with the client's recorded deliveries and a plugin's environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.command import COMMAND
+from support.plugins import install_plugin, plugin_environment
+from support.project import Answer, Project
+from support.skills import PLUGIN
+
+HOOKS = json.loads((PLUGIN / "hooks/hooks.json").read_text())["hooks"]
+CLIENT = "4f0c2b7e-0d5c-4d0e-9f57-6a1b7c1f0a11"
+
+
+def call(project: Project, recorded: str) -> Answer:
+    """Run the handler of a recorded delivery's event, found on PATH and without a shell."""
+    places = f"{COMMAND.parent}:{os.environ['PATH']}"
+    content, environment, event = project.prepared(
+        recorded, client=CLIENT, env=plugin_environment(project) | {"PATH": places}
+    )
+    (group,) = HOOKS[event]
+    (handler,) = group["hooks"]
+    done = subprocess.run(
+        [handler["command"], *handler["args"]],
+        cwd=project.root,
+        env=environment,
+        input=content,
+        capture_output=True,
+        check=False,
+        timeout=handler["timeout"],
+    )
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "project")
+
+
+def test_a_session_is_recorded_and_its_context_given(project: Project) -> None:
+    packet = call(project, "SessionStart.startup.print").packet
+    assert packet is not None
+    assert project.run_id in packet
+    assert call(project, "PreCompact.auto.print").hint is not None
+    assert call(project, "SessionStart.compact.print").packet is not None
+    for recorded in ("PostCompact.auto.print", "SessionEnd.other.print"):
+        answer = call(project, recorded)
+        assert (answer.code, answer.output, answer.errors) == (0, b"", "")
+    lines = project.faber("log", "--json").stdout.splitlines()
+    types = [json.loads(line)["event"]["type"] for line in lines]
+    assert [type_ for type_ in types if type_.startswith(("session_", "compaction_"))] == [
+        "session_started",
+        "session_ended",
+        "session_started",
+        "compaction_completed",
+        "session_ended",
+    ]
+
+
+def test_removed_it_leaves_nothing(project: Project) -> None:
+    kept = {path for path in project.root.rglob("*") if ".git" not in path.parts}
+    settings = install_plugin(project, "project")
+    assert project.faber("init", "--plugin", "--commands").returncode == 0
+    call(project, "SessionStart.startup.print")
+    call(project, "SessionEnd.other.print")
+    settings.unlink()  # as the client does
+    assert project.faber("uninstall").returncode == 0
+    left = {path for path in project.root.rglob("*") if ".git" not in path.parts} - kept
+    assert {path.name for path in left} == {"ledger.db"}

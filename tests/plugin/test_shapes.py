@@ -1,0 +1,170 @@
+"""The plugin's files have the shapes that the client's own validator accepts: known fields, names, events, types."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import struct
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from support.skills import INLINE, PLUGIN, SKILLS, read_skill
+
+import faber_ledger
+from faber_ledger.recording.call import HOOKS
+
+PROJECT = Path(__file__).parents[2]
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Owner(Strict):
+    name: Text
+
+
+class Offered(Strict):
+    name: Name
+    source: Annotated[str, StringConstraints(pattern=r"^\./[a-z-]+$")]
+    description: Text
+
+
+class Marketplace(Strict):
+    name: Name
+    owner: Owner
+    description: Text
+    plugins: list[Offered]
+
+
+class Manifest(Strict):
+    link: Literal["https://anthropic.com/claude-code/plugin.schema.json"] = Field(alias="$schema")
+    name: Name
+    version: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\d+([-.a-z0-9]+)?$")]
+    description: Text
+    author: Owner
+    license: Literal["MIT"]
+
+
+class Handler(Strict):
+    type: Literal["command"]
+    command: Literal["faber-ledger"]
+    args: list[str]
+    timeout: int
+
+
+class Group(Strict):
+    hooks: list[Handler]
+
+
+class Hooks(Strict):
+    description: Text
+    hooks: dict[Literal["SessionStart", "PreCompact", "PostCompact", "SessionEnd"], list[Group]]
+
+
+class Frontmatter(Strict):
+    """What a skill's frontmatter may have; a `name` would take the plugin's name from its command."""
+
+    description: Text
+    argument_hint: Text = Field(alias="argument-hint")
+    allowed_tools: Annotated[str, StringConstraints(pattern=r"^Bash\(faber-ledger [a-z -]+:\*\)$")] = Field(
+        alias="allowed-tools"
+    )
+    disable_model_invocation: Literal["true"] | None = Field(default=None, alias="disable-model-invocation")
+
+
+def read(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def skill(name: str) -> tuple[Frontmatter, str]:
+    fields, body = read_skill(name)
+    for value in fields.values():  # else YAML reads something else, or nothing
+        assert value.startswith('"') or not re.search(r": |#|^[\[{&*!|>'%@`]", value), value
+    return Frontmatter.model_validate(fields), body
+
+
+def test_the_repository_is_a_marketplace_of_this_plugin() -> None:
+    marketplace = Marketplace.model_validate_json(read(PROJECT / ".claude-plugin/marketplace.json"))
+    manifest = Manifest.model_validate_json(read(PLUGIN / ".claude-plugin/plugin.json"))
+    (offered,) = marketplace.plugins
+    assert (marketplace.name, offered.name, manifest.name) == ("faber-ledger", "faber-ledger", "faber-ledger")
+    assert (PROJECT / offered.source).resolve() == PLUGIN
+    assert offered.description == manifest.description
+
+
+def test_the_plugin_has_the_version_of_the_package() -> None:
+    assert json.loads(read(PLUGIN / ".claude-plugin/plugin.json"))["version"] == faber_ledger.__version__
+
+
+def test_the_hooks_call_the_program_without_a_shell_and_nothing_else() -> None:
+    hooks = Hooks.model_validate_json(read(PLUGIN / "hooks/hooks.json")).hooks
+    called = {event: [handler for group in groups for handler in group.hooks] for event, groups in hooks.items()}
+    assert {event: [(one.args, one.timeout) for one in handlers] for event, handlers in called.items()} == {
+        event: [(["hook", name], seconds)] for event, (name, seconds) in HOOKS.items()
+    }
+
+
+@pytest.mark.parametrize("name", SKILLS)
+def test_a_skill_runs_one_command_of_its_own_and_may_run_no_other(name: str) -> None:
+    fields, body = skill(name)
+    allowed = fields.allowed_tools.removeprefix("Bash(").removesuffix(":*)")
+    if name == "note":  # a text is never part of a command
+        assert INLINE.findall(body) == []
+        assert f"{allowed} --from-stdin <<'END_OF_NOTE'\n" in body
+    else:
+        (command,) = INLINE.findall(body)
+        assert command.startswith(f"{allowed} ")
+        assert command.endswith(" $ARGUMENTS 2>&1 || true")
+    assert len(body.splitlines()) <= 20
+
+
+def test_the_model_is_told_of_what_a_workflow_calls_and_of_nothing_else() -> None:
+    told = [name for name in SKILLS if skill(name)[0].disable_model_invocation is None]
+    assert told == ["note", "reconstitute", "session-load", "session-save"]
+    assert all("Use " in skill(name)[0].description for name in told)
+
+
+def test_a_skill_has_no_variable_that_the_client_fills_in_but_its_arguments() -> None:
+    for name in SKILLS:
+        assert set(re.findall(r"\$\{?\w+", skill(name)[1])) == {"$ARGUMENTS"}
+
+
+def test_the_plugin_has_these_files_and_no_others() -> None:
+    files = {path.relative_to(PLUGIN).as_posix() for path in PLUGIN.rglob("*") if not path.is_dir()}
+    assert files == {
+        ".claude-plugin/icon.png",
+        ".claude-plugin/plugin.json",
+        "LICENSE",
+        "README.md",
+        "bin/faber-ledger",
+        "hooks/hooks.json",
+        *[f"skills/{name}/SKILL.md" for name in SKILLS],
+    }
+    assert read(PLUGIN / "LICENSE") == read(PROJECT / "LICENSE")
+    assert not [path for path in PLUGIN.rglob("*") if path.is_symlink()]
+    mode = os.stat(PLUGIN / "bin/faber-ledger").st_mode
+    assert mode & stat.S_IXUSR
+
+
+def test_the_readme_says_what_a_directory_of_plugins_asks_for() -> None:
+    text = (PLUGIN / "README.md").read_text()
+    assert len(text.split()) >= 40
+    for heading in ("## Install", "## What it records", "## Remove"):
+        assert heading in text
+    for name in SKILLS:
+        assert f"`/faber-ledger:{name}" in text
+
+
+def test_the_icon_is_a_square_picture_of_a_size_that_a_directory_takes() -> None:
+    icon = read(PLUGIN / ".claude-plugin/icon.png")
+    assert icon.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", icon[16:24])
+    assert width == height
+    assert 512 <= width <= 2048
