@@ -124,6 +124,7 @@ class Clone:
     kept: dict[str, State] = field(default_factory=dict)  # the copies of `state.json` beside the mirrors
     used: set[str] = field(default_factory=set)  # started, resumed or recorded on in this clone
     clients: dict[str, Client] = field(default_factory=dict)
+    lines: dict[Call, int] = field(default_factory=dict)  # when a start was given the line of a shown run
 
 
 @dataclass
@@ -139,6 +140,8 @@ class Delivery:
     digest: str
     source: str | None = None
 
+
+Call = tuple[str, str | None, str]  # what tells one delivery from another: client, process, digest
 
 Fact = tuple[str, str, str | None, object]  # an event: type, run, session, and what else is compared
 
@@ -446,6 +449,15 @@ def is_repeated(log: list[Event], call: Delivery) -> bool:
     return call.at - last.at < (30 if is_same_process and call.hook != "PreCompact" else 2)
 
 
+def _is_first(clone: Clone, call: Delivery) -> bool:
+    delivery = (call.client, call.pid, call.digest)
+    at = clone.lines.get(delivery)
+    if at is not None and call.at - at < (30 if call.pid is not None else 2):
+        return False
+    clone.lines[delivery] = call.at
+    return True
+
+
 def outcome_of(clone: Clone, call: Delivery) -> Outcome:
     """Return what a delivery leads to, and remember what was seen."""
     subject = subject_of(clone, call)
@@ -512,7 +524,8 @@ def _outcome(clone: Clone, call: Delivery, subject: Subject) -> Outcome:
         # "at a SessionStart, and at no other hook, the user (...) and the agent (...) get one line with its id and
         # `faber-ledger run resume RUN`; nothing is recorded on it and none of its sessions is ended."
         # Row 38: "On a completed or cancelled run a SessionStart does the same" as without one: no line.
-        return Outcome(run, printed="shown" if is_start and not is_finished else None)
+        # Row 13: a repeat's "process prints nothing", also where no event can say so.
+        return Outcome(run, printed="shown" if is_start and not is_finished and _is_first(clone, call) else None)
     log = subject.tree.logs.get(run, [])
     left = _left(clone, subject.tree, call.client, call.at, run)
     # Row 38: "On a completed or cancelled run a SessionStart does the same [nothing recorded, no context]; a
