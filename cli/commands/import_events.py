@@ -13,24 +13,21 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.cli.ui.words import events_shown
-from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.effective import effective_redactions, lost_rows
-from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError
+from faber_ledger.ledger.errors import JournalRefused, LedgerError
 from faber_ledger.ledger.journal import play_journal
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import still_holds_payload
-from faber_ledger.recording.recording import record_before_projecting
+from faber_ledger.recording.insertion import open_to_insert, write_blocks
 from faber_ledger.runs.clone import is_recovery_due, mirror_path
 from faber_ledger.runs.lost import lacks_ledger
-from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.recovery import put_refused_journal_aside
 from faber_ledger.runs.run import find_root, find_run
 from faber_ledger.runs.run_log import open_log
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.importing import Staged
-    from faber_ledger.ledger.log import Head
     from faber_ledger.runs.run import Run
 
 
@@ -76,8 +73,14 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
             log.close()
         code = 0
         if not dry_run and (count or removes or restores):
-            count, redacted = _insert_missing(staged, run, file, heads)
-            code = _write_blocks(run, redacted=redacted)
+            with open_to_insert(run, warn) as opened:
+                if opened.log.heads() != (heads or []):  # another writer was faster
+                    _check_against(staged, opened.log, run, file)
+                count = staged.count_missing_in(opened.log)
+                opened.insert_rows(staged.missing_in, staged.connection)
+                opened.commit()
+                redacted = opened.redacted
+            code = write_blocks(run, redacted=redacted, warn=warn, defaults={})
     imported = "would be imported" if dry_run else "imported"
     known = staged.lines - staged.refused - count
     line = f"{run.run_id}: {events_shown(count)} {imported}, {known} of {staged.lines} known already"
@@ -126,39 +129,3 @@ def _check_against(staged: Staged, log: Log | None, run: Run, file: str) -> None
 
     raise_problems(staged.judge(log), file)
     staged.check_fits(log, run.run_id, file)
-
-
-def _insert_missing(staged: Staged, run: Run, file: str, checked: list[Head] | None) -> tuple[int, bool]:
-    """Add what the run's log lacks, all of it or nothing.
-
-    Returns how many events were added, and whether a payload was removed from the log.
-
-    `checked` are the heads of the log that the events were checked against; None if there was none.
-    """
-    try:
-        os.makedirs(run.directory, exist_ok=True)
-    except OSError as error:
-        raise LedgerError(
-            f"cannot create {run.directory}: {error.strerror}", hint="check the permissions of the .fractary folder"
-        ) from error
-    with RunLock(run.lock_path), open_log(run, warn) as opened, opened.log.writing():
-        if opened.log.heads() != (checked or []):  # another writer was faster
-            _check_against(staged, opened.log, run, file)
-        count = staged.count_missing_in(opened.log)
-        opened.insert_rows(staged.missing_in, staged.connection)
-        opened.commit()
-    return count, opened.redacted
-
-
-def _write_blocks(run: Run, *, redacted: bool) -> int:
-    """Write the run's blocks; only warn if that fails, since the events are in the log by now."""
-    try:
-        record_before_projecting(run, now(), warn=warn)
-        reproject(run, rebuild=False, warn=warn, redacted=redacted, defaults={})
-    except IntegrityError:
-        raise
-    except LedgerError as error:
-        warn(f"the events are in the log, and state.json does not show them yet: {error.message}")
-        warn(f"hint: {error.hint or f'run `faber-ledger project {run.run_id}`'}")
-        return error.exit_code
-    return 0

@@ -1,0 +1,104 @@
+"""Events that a log is offered from elsewhere: what passes enters it, and the rest is named and hurts nobody."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+from support.forged_events import forged_row
+from support.sample_log import RUN, append_sample, write_run
+
+from faber_ledger.ledger.file import FORMAT_1, statements
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import HASH, ID, INSERT, PAYLOAD, compute_hash
+from faber_ledger.ledger.union import rows_of
+from faber_ledger.recording.insertion import insert_passing, write_blocks
+from faber_ledger.runs.run import find_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Row = tuple[Any, ...]
+
+
+def offer(rows: list[Row]) -> Log:
+    memory = sqlite3.connect(":memory:", isolation_level=None)
+    for statement in statements(FORMAT_1):
+        memory.execute(statement)
+    memory.executemany(INSERT, rows)
+    return Log(memory, "the server")
+
+
+def rows_in(path: Path) -> list[Row]:
+    with Log.read(str(path)) as log:
+        return list(rows_of(log))
+
+
+def refuse_warnings(text: str) -> None:
+    raise AssertionError(text)
+
+
+def start_of_another_run(sample: Row, **changes: str) -> Row:
+    row = (*sample[:PAYLOAD], str(sample[PAYLOAD]).replace("258", changes.get("work_id", "259")), None)
+    row = (row[0], changes.get("id", "01KE0000000000000000000000"), *row[2:])
+    return (*row, compute_hash((*row, None)))
+
+
+def test_what_passes_enters_a_new_run_and_its_blocks_are_written_into_a_state_that_is_there(tmp_path: Path) -> None:
+    append_sample(tmp_path / "a.db")
+    rows = rows_in(tmp_path / "a.db")
+    (tmp_path / "p" / ".fractary").mkdir(parents=True)
+    run = find_run(str(tmp_path / "p"), RUN)
+    found = insert_passing(run, offer(rows), [rows[0][ID]], refuse_warnings)
+    assert (found.added, found.refused, found.dropped, found.redacted) == (len(rows), [], [], False)
+    assert rows_in(tmp_path / "p" / ".fractary" / "runs" / RUN / "ledger.db") == rows
+    assert write_blocks(run, redacted=False, warn=refuse_warnings) == 0
+    assert not (tmp_path / "p" / ".fractary" / "runs" / RUN / "state.json").exists()
+    again = insert_passing(run, offer(rows), [rows[0][ID]], refuse_warnings)
+    assert (again.added, again.refused) == (0, [])
+
+
+def test_one_id_with_another_content_is_a_conflict_and_the_rest_enters(tmp_path: Path) -> None:
+    write_run(tmp_path / "p")
+    ledger = tmp_path / "p" / ".fractary" / "runs" / RUN / "ledger.db"
+    rows = rows_in(ledger)
+    changed = forged_row(ledger, id=rows[-1][ID])
+    other = forged_row(ledger, id="01KE0000000000000000000001")
+    run = find_run(str(tmp_path / "p"), RUN)
+    found = insert_passing(run, offer([*rows[:-1], changed, other]), [], refuse_warnings)
+    assert (found.added, [one.hash for one in found.conflicts]) == (1, [changed[HASH]])
+    assert rows_in(ledger) == [*rows, other]
+
+
+def test_a_start_of_another_run_beside_a_new_runs_own_is_refused_whichever_is_older(tmp_path: Path) -> None:
+    append_sample(tmp_path / "a.db")
+    rows = rows_in(tmp_path / "a.db")
+    foreign = start_of_another_run(rows[0])
+    (tmp_path / "p" / ".fractary").mkdir(parents=True)
+    run = find_run(str(tmp_path / "p"), RUN)
+    found = insert_passing(run, offer([foreign, *rows]), [foreign[ID], rows[0][ID]], refuse_warnings)
+    assert (found.added, [one.hash for one in found.refused]) == (len(rows), [foreign[HASH]])
+    assert rows_in(tmp_path / "p" / ".fractary" / "runs" / RUN / "ledger.db") == rows
+
+
+def test_of_two_starts_of_one_new_run_the_one_that_was_known_first_is_its(tmp_path: Path) -> None:
+    append_sample(tmp_path / "a.db")
+    rows = rows_in(tmp_path / "a.db")
+    copy = (*rows[0][:1], "01KE0000000000000000000000", *rows[0][2:HASH])
+    second = (*copy, compute_hash((*copy, None)))
+    (tmp_path / "p" / ".fractary").mkdir(parents=True)
+    run = find_run(str(tmp_path / "p"), RUN)
+    found = insert_passing(run, offer([second, *rows]), [rows[0][ID], second[ID]], refuse_warnings)
+    assert (found.added, [one.hash for one in found.refused]) == (len(rows), [second[HASH]])
+
+
+def test_events_that_start_no_run_make_no_folder(tmp_path: Path) -> None:
+    append_sample(tmp_path / "a.db")
+    rows = rows_in(tmp_path / "a.db")
+    (tmp_path / "p" / ".fractary").mkdir(parents=True)
+    run = find_run(str(tmp_path / "p"), "another-run")
+    found = insert_passing(run, offer(rows), [rows[0][ID]], refuse_warnings)
+    assert (found.added, [one.id for one in found.refused]) == (0, [rows[0][ID]])
+    without_start = insert_passing(run, offer(rows[1:]), [], refuse_warnings)
+    assert (without_start.added, len(without_start.refused)) == (0, len(rows) - 1)
+    assert not (tmp_path / "p" / ".fractary" / "runs").exists()
