@@ -91,18 +91,21 @@ def _named_by(variable: str, folders: list[str]) -> str | None:
 
 
 def list_named(root: str) -> list[str]:
-    """Return the names of the plugins on the client's list, `<plugin>@<marketplace>`, whatever project they are for."""
+    """Return the names of the plugins that the client has, `<plugin>@<marketplace>`, whatever project they are for."""
     listed = [one for _, one in _listed(client_folder(root), root)]
     return list(dict.fromkeys([f"{plugin}@{marketplace}" for _, plugin, marketplace in listed]))
 
 
-def is_list_broken(root: str) -> bool:
-    """Return whether the client's list of installed plugins is there, and cannot be read."""
-    return _read_list(client_folder(root)) is None
+def problem_of_list(root: str, name: str) -> str:
+    """Return why the client's list of installed plugins gives no folder of `name`, as the end of a sentence."""
+    listed = _read_list(client_folder(root))
+    if listed is None:
+        return "cannot be read"
+    return "names no folder of it that exists" if name in listed else "lacks it"
 
 
 def _listed(client: str, root: str) -> list[tuple[int, Installed]]:
-    """Return the plugins on the client's list, by rank: those for this project first, those for OTHERS last."""
+    """Return the plugins on the client's list whose folders exist: those for this project first, for OTHERS last."""
     found = []
     for named, entries in (_read_list(client) or {}).items():
         plugin, _, marketplace = named.partition("@")
@@ -129,6 +132,6 @@ def _read_list(client: str) -> dict[str, Any] | None:
 def _folder_of(entry: Any) -> str | None:
     path = entry.get("installPath") if isinstance(entry, dict) else None
     try:
-        return os.path.realpath(path) if isinstance(path, str) and os.path.isabs(path) else None
+        return os.path.realpath(path) if isinstance(path, str) and os.path.isabs(path) and os.path.isdir(path) else None
     except (ValueError, OSError):
         return None

@@ -190,6 +190,12 @@ def agent_in(words: list[str]) -> tuple[str | None, str]:
     return None if agent == CLIENT else agent, next(iter(names), "")
 
 
+def list_events(agent: str) -> list[str]:
+    """Return the names of the events that `hook --agent` takes for a known agent: our names, then its own."""
+    own = [name for name in AGENTS[agent].events if name not in HOOKS and name not in NAMES]
+    return [*[name for name, _ in HOOKS.values()], *HOOKS, "user-prompt", *own]
+
+
 def read_call(agent: str, hook: str, content: bytes) -> Call:
     """Read a delivery of another agent, and change this process's variables to those that it would have as a client's.
 

@@ -68,7 +68,12 @@ def run_hook(name: str, agent: str | None = None) -> int:
                 return 0
             warn(f"{call.directory} does not exist; looking for the run from {start} upwards")
         if call.hook not in HOOKS:
-            warn(f"{call.hook} is not a hook of faber-ledger: {', '.join([name for name, _ in HOOKS.values()])}")
+            names, of = [name for name, _ in HOOKS.values()], "faber-ledger"
+            if agent is not None:
+                from faber_ledger.hooks.agents import list_events
+
+                names, of = list_events(agent), agent
+            warn(f"{call.hook} is not a hook of {of}: {', '.join(names)}")
             _print(call, None)
             return 0
         is_from_plugin = "CLAUDE_PLUGIN_ROOT" in os.environ

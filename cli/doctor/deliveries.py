@@ -13,7 +13,7 @@ from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.recording import spool
 from faber_ledger.recording.incoming import NO_SESSION
 from faber_ledger.recording.recording import drain_waiting
-from faber_ledger.runs.clone import spool_path, spools_folder
+from faber_ledger.runs.clone import known_writer, spool_path, spools_folder
 from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.old_copies import doctor_copies
 from faber_ledger.runs.run import HOOK_LOG
@@ -111,9 +111,13 @@ def _count(times: Sized) -> str:
 def deliveries_come_once(patient: Patient) -> Iterator[Finding]:
     """Look for repeats among the newest deliveries of the active run, as hooks in a plugin and the settings make them.
 
-    Once either installation is gone, the next sessions show it.
+    Only those of this clone count: others came with git. Once either installation is gone, the next sessions show it.
     """
-    newest = [(one["at"], dict(one["event"])) for one in patient.newest_events(NEWEST)]
+    found = patient.newest_events(NEWEST)
+    if patient.common is not None:
+        writer = known_writer(patient.root)
+        found = [one for one in found if one["writer"] == writer]
+    newest = [(one["at"], dict(one["event"])) for one in found]
     latest = [(at, event) for at, event in newest if "delivery" in event][:LATEST]
     twice = [at for at, event in latest if event["type"] == "delivery_ignored" and event["reason"] == "repeated"]
     if twice:

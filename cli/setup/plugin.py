@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.setup.changes import display_path
-from faber_ledger.context.plugins import is_list_broken
+from faber_ledger.context.plugins import problem_of_list
 from faber_ledger.hooks.client_plugins import (
     NAME,
     list_enabled_plugins,
@@ -86,10 +86,9 @@ def is_missing(root: str, plugin: Plugin, at: float) -> bool:
 
 def describe_missing(root: str, plugin: Plugin, *, are_in_settings: bool) -> tuple[str, str]:
     """Return that an enabled plugin is not installed, and how to install it unless settings have the hooks."""
-    where = display_path(plugin.path or "", root)
-    lacks = "cannot be read" if is_list_broken(root) else "lacks it"
+    where, problem = display_path(plugin.path or "", root), problem_of_list(root, plugin.name)
     return (
-        f"{where} enables the plugin {plugin.name}, but the client's list of installed plugins {lacks}",
+        f"{where} enables the plugin {plugin.name}, but the client's list of installed plugins {problem}",
         "nothing while the settings have the hooks" if are_in_settings else f"run `{plugin.command('install')}`",
     )
 

@@ -328,8 +328,9 @@ def test_a_plugin_that_is_enabled_but_not_installed_is_named_unless_its_source_i
     [
         ("{", "cannot be read"),
         ("[]", "cannot be read"),
-        (json.dumps({"plugins": {NAME: [7, None]}}), "lacks it"),
-        (json.dumps({"plugins": {NAME: {}}}), "lacks it"),
+        (json.dumps({"plugins": {NAME: [7, None]}}), "names no folder of it that exists"),
+        (json.dumps({"plugins": {NAME: {}}}), "names no folder of it that exists"),
+        (json.dumps({"plugins": {NAME: [{"installPath": "/nowhere/0.1.0"}]}}), "names no folder of it that exists"),
         (json.dumps({"plugins": {}}), "lacks it"),
     ],
 )
@@ -338,7 +339,8 @@ def test_a_broken_list_of_plugins_is_said_and_an_entry_without_a_folder_is_none(
 ) -> None:
     install_plugin(project, "project")
     (home_of(project) / ".claude/plugins/installed_plugins.json").write_text(content)
-    ((_, what, _),) = hook_findings(project)
+    ((level, what, _),) = hook_findings(project)
+    assert level == "warning"
     assert what == f"{SETTINGS} enables the plugin {NAME}, but the client's list of installed plugins {lacks}"
 
 
@@ -390,6 +392,24 @@ def test_repeats_are_noted_until_the_next_sessions_have_none(project: Patient) -
         assert hook_findings(project, "hooks.repeated")
         project.deliver("SessionEnd.other.print", client=client)
     assert hook_findings(project, "hooks.repeated") == []
+
+
+def test_repeats_in_another_clone_that_came_with_git_are_no_finding_here(project: Patient, tmp_path: Path) -> None:
+    for env in (plugin_environment(project), {}):
+        project.deliver(START, client="5c1e", env=env)
+    assert hook_findings(project, "hooks.repeated")
+    project.git("add", "-A", "-f")
+    project.git("commit", "--quiet", "-m", "Work")
+    project.git("clone", "--quiet", ".", str(tmp_path / "other"))
+    other = Patient(tmp_path / "other", project.run_id, "another-machine")
+    assert hook_findings(other, "hooks.repeated") == []
+    other.faber("run", "switch", project.run_id)
+    other.deliver("SessionStart.resume.print", client="5c1f")
+    assert len(other.of_type("session_started")) == 2
+    assert hook_findings(other, "hooks.repeated") == []
+    other.deliver("SessionStart.resume.print", client="5c1f")
+    ((_, what, _),) = hook_findings(other, "hooks.repeated")
+    assert "of the newest 2 deliveries" in what
 
 
 # worktree list

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -137,6 +138,28 @@ def test_a_run_that_is_shown_and_not_used_is_shown_once(project: Project, tmp_pa
     for path in clone.root.glob(".git/faber-ledger/**/clients/*"):
         os.utime(path, (1, 1))
     assert_shown_once(deliver_to_both(clone, START, client="two", pid="2"), clone.run_id)
+
+
+@pytest.mark.parametrize("has_run", [True, False])
+def test_a_clone_that_was_never_set_up_is_told_once_at_its_first_start(project: Project, *, has_run: bool) -> None:
+    project.faber("init", "--plugin")
+    project.git("config", "--local", "--remove-section", "merge.faber-ledger")
+    if not has_run:
+        project.active_path.unlink()
+    answers = [*deliver_to_both(project, START, client=ME, pid=PID), *deliver_to_both(project, START, pid=PID)]
+    assert ["never set up" in (answer.message or "") for answer in answers].count(True) == 1
+
+
+@pytest.mark.parametrize("has_git", [True, False])
+def test_why_nothing_is_recorded_is_said_once_also_without_git(project: Project, *, has_git: bool) -> None:
+    project.active_path.write_text("fractary-faber-259-20260101-000000-aaaaaa\n")
+    if not has_git:
+        shutil.rmtree(project.root / ".git")
+    for client in ("one", "two"):
+        answers = deliver_to_both(project, START, client=client, pid=PID)
+        (said,) = [answer.message for answer in answers if answer.output]
+        assert "fractary-faber-259-20260101-000000-aaaaaa" in (said or "")
+    assert not list(project.root.rglob("clients")) or has_git
 
 
 def assert_shown_once(answers: list[Answer], run_id: str) -> None:

@@ -39,8 +39,9 @@ def list_plugin(project: Project, name: str = NAME) -> None:
     """Put the plugin on the client's list of installed ones, as `claude plugin install` does."""
     plugin, _, marketplace = name.partition("@")
     path = home_of(project) / ".claude/plugins/installed_plugins.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    entry = {"scope": "user", "installPath": str(path.parent / "cache" / marketplace / plugin / "0.1.0")}
+    folder = path.parent / "cache" / marketplace / plugin / "0.1.0"
+    folder.mkdir(parents=True, exist_ok=True)
+    entry = {"scope": "user", "installPath": str(folder)}
     path.write_text(json.dumps({"version": 2, "plugins": {name: [{**entry, "version": "0.1.0"}]}}))
 
 
