@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from faber_ledger.cli.setup.agent_hooks import EVENTS, add_agent_hooks, describe_agent_file, leave_to_settings
+from faber_ledger.cli.setup.agent_files import EVENTS, describe_agent_file
+from faber_ledger.cli.setup.agent_hooks import add_agent_hooks
 from faber_ledger.cli.setup.changes import describe, diff_lines, display_path, in_project, remove_empty_folders, report
+from faber_ledger.cli.setup.commit import join_names, names_to_commit
+from faber_ledger.cli.setup.copilot import leave_to_settings, settings_of_copilot, skip_copilot
 from faber_ledger.cli.setup.git_config import (
     REFUSED,
     STASHES,
@@ -22,7 +25,7 @@ from faber_ledger.cli.setup.git_config import (
 )
 from faber_ledger.cli.setup.git_files import FILES, IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import check_not_ignored, is_ignored
-from faber_ledger.cli.setup.install_hooks import settings_change
+from faber_ledger.cli.setup.install_hooks import reason_without_local, settings_change
 from faber_ledger.cli.setup.plugin import describe_plugins, has_plugin_instead, note_without_plugin
 from faber_ledger.cli.setup.pre_commit import pre_commit_change
 from faber_ledger.cli.setup.slash_commands import add_commands, describe_command
@@ -132,14 +135,17 @@ def init(
     setting = None
     is_scope_given = click.get_current_context().get_parameter_source("scope") is not ParameterSource.DEFAULT
     has_plugin = has_plugin_instead(root, scope, is_scope_given=is_scope_given)
-    has_settings = agent is None and not (git_only or has_plugin)
+    without_local = reason_without_local(root) if scope == "local" else None
+    has_settings = agent is None and not (git_only or has_plugin or without_local)
     if part == "plugin":
         notes += note_without_plugin(root)
     if agent is not None:
-        changes, notes = add_agent_hooks(root, scope, agent)
+        held = settings_of_copilot(root) if agent == "copilot" else []
+        changes, notes = skip_copilot(root, scope, held[0]) if held else add_agent_hooks(root, scope, agent)
         notes += _path_warnings()
     elif part != "git":
         notes += [*describe_plugins(root, scope, are_settings_written=has_settings), *_path_warnings()]
+        notes += [without_local] if without_local and not (git_only or has_plugin) else []
     if has_settings:
         settings, warnings = _client_settings(root, scope)
         changes.append(settings)
@@ -185,7 +191,7 @@ def init(
     if setting is not None and is_ignored(root, PATH):
         notes.append(f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions")
     shared = [change for change in changes if change not in of_user]
-    commit = _to_commit(shared, root) if git_says is None else []
+    commit = names_to_commit(shared, root) if git_says is None else []
     data = report(changes, root, dry_run=dry_run) | {
         "scope": scope if has_settings else None,
         "git_config": [setting._asdict() for setting in config],
@@ -261,7 +267,7 @@ def _lines(
     is_shared = any([display_path(change.path, root) in FILES for change in changes])
     yield f"note: {_summaries_note(root) if is_shared else OF_ALL_PROJECTS}"
     if commit:
-        yield f"next: commit {_join_names(commit)}, so that every clone has them"
+        yield f"next: commit {join_names(commit)}, so that every clone has them"
     if has_settings:
         yield "then: start a new session of the client, which reads its settings when it starts"
 
@@ -289,18 +295,6 @@ def _purpose(change: FileChange, root: str) -> str:
         return "`faber-ledger seal` prepares the active run for each commit"
     path = display_path(change.path, root)
     return PURPOSES.get(path) or describe_command(path) or describe_agent_file(path) or f"hooks {', '.join(HOOKS)}"
-
-
-def _join_names(names: list[str]) -> str:
-    return " and ".join([part for part in (", ".join(names[:-1]), names[-1]) if part])
-
-
-def _to_commit(shared: list[FileChange], root: str) -> list[str]:
-    """Return the files to commit."""
-    paths = [
-        display_path(change.path, root) for change in shared if not (change.executable or change.action == "removed")
-    ]
-    return [path for path in paths if not is_ignored(root, path)]
 
 
 def _path_warnings() -> Iterator[str]:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.setup.agent_hooks import folders_of_user, list_agents, remove_agent_hooks
+from faber_ledger.cli.setup.agent_files import folders_of_user, list_agents
+from faber_ledger.cli.setup.agent_hooks import remove_agent_hooks
 from faber_ledger.cli.setup.changes import describe, diff_lines, display_path, in_project, remove_empty_folders, report
+from faber_ledger.cli.setup.commit import join_names, names_to_commit
 from faber_ledger.cli.setup.git_config import Setting, make_settings, settings_to_remove
 from faber_ledger.cli.setup.git_files import FILES, git_file_change
 from faber_ledger.cli.setup.install_hooks import settings_removal
@@ -72,6 +74,7 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
             local = _local_files(root)
     if in_project(root, scope) and (scope == "project" or not kept_for):
         changes += remove_commands(root)
+    commit = names_to_commit(changes, root, is_removal=True)
     if not dry_run:
         if not kept_for:
             remove_run_list(root, warn)
@@ -89,8 +92,11 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
         "text_cache_removed": is_cached,
         "local_files": [display_path(path, root) for path in local],
         "hooks_remain_in": kept_for,
+        "commit": commit,
     }
-    lines = _lines(changes, config, root, kept_for, plugins, is_cached=is_cached, local=local, dry_run=dry_run)
+    lines = [*_lines(changes, config, root, kept_for, plugins, is_cached=is_cached, local=local, dry_run=dry_run)]
+    if commit and not dry_run:
+        lines.append(f"next: commit {join_names(commit)}, so that no other clone has them")
     show(data, lines, as_json=as_json)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding
-from faber_ledger.cli.setup.agent_hooks import EVENTS, describe_copilot_twice, list_agents, settings_of_copilot
+from faber_ledger.cli.setup.agent_files import EVENTS, list_agents
 from faber_ledger.cli.setup.changes import display_path
+from faber_ledger.cli.setup.copilot import describe_copilot_twice, settings_of_copilot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

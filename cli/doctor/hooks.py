@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
-from faber_ledger.cli.setup.agent_hooks import list_agents
+from faber_ledger.cli.setup.agent_files import list_agents
 from faber_ledger.cli.setup.changes import display_path
 from faber_ledger.cli.setup.install_hooks import settings_change
 from faber_ledger.cli.setup.plugin import describe_both, describe_missing, is_missing

@@ -1,47 +1,23 @@
-"""Our hooks in the files of other agents: Codex's, which has the form of the client's settings, and one for Copilot.
-
-Both forms are as those agents document them. What others have in the files keeps every byte.
-"""
+"""Our hooks in the files of other agents: added once for each event, and removed; what others have keeps every byte."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
+from faber_ledger.cli.setup.agent_files import EVENTS, agent_entry, agent_path, decode_agent_file
 from faber_ledger.cli.setup.changes import display_path
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.json_edit import with_child, without
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
-from faber_ledger.hooks.client_settings import MAX_BYTES, PROGRAM, has_hooks, readable_settings, settings_path
-from faber_ledger.ledger.command_errors import SettingsInvalid
+from faber_ledger.files.untrusted import folder_around
+from faber_ledger.hooks.client_settings import PROGRAM
 from faber_ledger.ledger.errors import LedgerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
-# Each agent's events, with our name of the hook and its time-out in seconds. Codex allows an end no more than three.
-EVENTS = {
-    "codex": {
-        "SessionStart": ("session-start", 20),
-        "PreCompact": ("pre-compact", 60),
-        "PostCompact": ("post-compact", 20),
-        "SessionEnd": ("session-end", 3),
-    },
-    "copilot": {
-        "sessionStart": ("session-start", 20),
-        "preCompact": ("pre-compact", 60),
-        "userPromptTransformed": ("user-prompt", 20),
-        "sessionEnd": ("session-end", 15),
-    },
-}
-IN_PROJECT = {"codex": ".codex/hooks.json", "copilot": ".github/hooks/faber-ledger.json"}
-# The variable that moves a user's folder, that folder in the user's home, and the file in it.
-OF_USER = {
-    "codex": ("CODEX_HOME", ".codex", "hooks.json"),
-    "copilot": ("COPILOT_HOME", ".copilot", "hooks/faber-ledger.json"),
-}
 EMPTY = {"codex": "{}\n", "copilot": '{\n  "version": 1\n}\n'}
 NEXT = {
     "codex": "Codex runs no new hook before you have reviewed it: start it here and run /hooks",
@@ -49,38 +25,18 @@ NEXT = {
 }
 
 
-class AgentFile(NamedTuple):
-    """A file of an agent with our hooks: by event the entries that run them, in any form."""
-
-    agent: str
-    scope: str
-    path: str
-    entries: dict[str, list[Any]]
-
-    def is_edited(self, event: str) -> bool:
-        """Return whether an entry is not as `init --agent` writes it, or under an event that has no hook of ours."""
-        known = EVENTS[self.agent].get(event)
-        return any([known is None or entry != _entry(self.agent, *known) for entry in self.entries[event]])
-
-
 def add_agent_hooks(root: str, scope: str, agent: str) -> tuple[list[FileChange], list[str]]:
-    """Return the change that puts our hooks into an agent's file, and what to say; raises LedgerError for a bad file.
+    """Return the change that puts our hooks into an agent's file, and what to say.
 
-    Copilot also reads the client's settings of a project: where our hooks are in them, nothing is written. With both,
-    each session would be recorded twice, since Copilot's deliveries to the two differ.
+    Raises LedgerError for a bad file.
     """
-    settings = settings_of_copilot(root) if agent == "copilot" else []
-    if settings:
-        says = f"no hooks of Copilot are written: it reads {display_path(settings[0], root)} too, which has the hooks"
-        changes, notes = leave_to_settings(root, settings[0]) if scope == "project" else ([], [])
-        return changes, [says, *notes]
     path, before = _read(root, scope, agent)
-    text = EMPTY[agent] if before is None else _decode(before, display_path(path, root), agent)
+    text = EMPTY[agent] if before is None else decode_agent_file(before, display_path(path, root), agent)
     for event, (name, seconds) in EVENTS[agent].items():
         held = JsonText(text).value.get("hooks", {})
         if any([_runs(entry, agent, name) for entry in held.get(event, [])]):
             continue
-        entry = _entry(agent, name, seconds)
+        entry = agent_entry(agent, name, seconds)
         if "hooks" not in JsonText(text).value:
             text = with_child(text, (), {event: [entry]}, "hooks")
         elif event not in held:
@@ -90,32 +46,6 @@ def add_agent_hooks(root: str, scope: str, agent: str) -> tuple[list[FileChange]
     return [FileChange(path, before, text.encode())], [NEXT[agent]]
 
 
-def leave_to_settings(root: str, settings: str) -> tuple[list[FileChange], list[str]]:
-    """Return the change that removes our hooks from a project's file for Copilot, which runs those of the settings."""
-    changes = remove_agent_hooks(root, "project", ("copilot",))
-    says = ["Copilot reads the client's settings too: its own hooks are removed" for _ in changes]
-    return changes, [*says, *[f"{what}; {hint}" for what, hint in describe_copilot_twice(root, [settings], changes)]]
-
-
-def settings_of_copilot(root: str) -> list[str]:
-    """Return the client's settings files with our hooks that Copilot reads too: those in the project."""
-    return [path for scope, path, text in readable_settings(root) if scope != "user" and has_hooks(text)]
-
-
-def describe_copilot_twice(
-    root: str, settings: list[str], changes: Iterable[FileChange] = ()
-) -> Iterator[tuple[str, str]]:
-    """Say for each file of Copilot's own with our hooks that they run twice, and what to do."""
-    for file in list_agents(root, changes) if settings else ():
-        if file.agent == "copilot":
-            shown = display_path(file.path, root)
-            what = f"{shown} and {display_path(settings[0], root)} both have the hooks: Copilot runs and records both"
-            by_init = file.scope == "project" and not any([file.is_edited(event) for event in file.entries])
-            named = "" if settings_path("project", root) in settings else " --scope local"
-            by_hand = f"remove the entries with `{PROGRAM} hook` from {shown}"
-            yield what, f"run `{PROGRAM} init{named}`, which takes them out of {shown}" if by_init else by_hand
-
-
 def remove_agent_hooks(root: str, scope: str, agents: Iterable[str] = tuple(EVENTS)) -> list[FileChange]:
     """Return the changes that remove exactly what `init --agent` adds in a scope, and a file that is empty then.
 
@@ -123,16 +53,16 @@ def remove_agent_hooks(root: str, scope: str, agents: Iterable[str] = tuple(EVEN
     """
     found = []
     for agent in agents if scope != "local" else ():
-        path = _path(root, scope, agent)
+        path = agent_path(root, scope, agent)
         if scope == "project" and folder_around(path, [root]) is None:
             continue
         before = read_file(path) if os.path.isfile(path) else None
         if before is None or PROGRAM.encode() not in before:
             continue
-        text = _decode(before, display_path(path, root), agent)
+        text = decode_agent_file(before, display_path(path, root), agent)
         for event, (name, seconds) in EVENTS[agent].items():
             held = JsonText(text).value.get("hooks", {}).get(event, [])
-            for number in reversed([at for at, entry in enumerate(held) if entry == _entry(agent, name, seconds)]):
+            for number in reversed([at for at, entry in enumerate(held) if entry == agent_entry(agent, name, seconds)]):
                 text = without(text, ("hooks", event, number))
             if held and not JsonText(text).value["hooks"][event]:
                 text = without(text, ("hooks", event))
@@ -145,81 +75,12 @@ def remove_agent_hooks(root: str, scope: str, agents: Iterable[str] = tuple(EVEN
     return found
 
 
-def list_agents(root: str, changes: Iterable[FileChange] = ()) -> list[AgentFile]:
-    """Return the agents' files with our hooks, as they are once changes are made.
-
-    A file of the project that leads out of it has none, nor has one that is not readable or has more than 1 MB.
-    """
-    planned = {change.path: change.after or b"{}" for change in changes}
-    found: dict[str, AgentFile] = {}
-    for scope, agent in [(scope, agent) for scope in ("project", "user") for agent in EVENTS]:
-        path = _path(root, scope, agent)
-        if scope == "project" and folder_around(path, [root]) is None:
-            continue
-        try:
-            content = planned.get(path) or read_regular(path, MAX_BYTES, follow=True)
-            held = JsonText(_decode(content, path, agent)).value.get("hooks", {})
-        except (FileRefused, OSError, LedgerError):
-            continue
-        lists = {event: entries for event, entries in held.items() if isinstance(entries, list)}
-        ours = {event: [one for one in entries if _is_ours(one)] for event, entries in lists.items()}
-        file = AgentFile(agent, scope, path, {event: entries for event, entries in ours.items() if entries})
-        if file.entries:
-            found.setdefault(os.path.realpath(path), file)
-    return [*found.values()]
-
-
-def folders_of_user() -> set[str]:
-    """Return the folders of the user's that `init --agent --scope user` makes where they are missing."""
-    return {folder for agent in EVENTS for folder in (_home(agent), os.path.dirname(_path("", "user", agent)))}
-
-
-def describe_agent_file(path: str) -> str | None:
-    """Return what an agent's file in the project is for; None for any other path."""
-    return next((f"hooks of {agent}" for agent, name in IN_PROJECT.items() if path.endswith(name)), None)
-
-
-def _path(root: str, scope: str, agent: str) -> str:
-    if scope == "project":
-        return os.path.join(root, IN_PROJECT[agent])
-    return os.path.join(_home(agent), OF_USER[agent][2])
-
-
-def _home(agent: str) -> str:
-    """Return the user's folder of an agent."""
-    variable, folder, _ = OF_USER[agent]
-    moved = os.environ.get(variable, "")
-    return moved if os.path.isabs(moved) else os.path.join(os.path.expanduser("~"), folder)
-
-
 def _read(root: str, scope: str, agent: str) -> tuple[str, bytes | None]:
-    path = _path(root, scope, agent)
+    path = agent_path(root, scope, agent)
     if scope == "project" and folder_around(path, [root]) is None:
         shown = display_path(path, root)
         raise LedgerError(f"{shown} is behind a link that leads out of the project", hint="replace the link")
     return path, read_file(path)
-
-
-def _decode(content: bytes, shown: str, agent: str) -> str:
-    try:
-        text = content.decode()
-        hooks = JsonText(text).value.get("hooks", {})
-    except (ValueError, RecursionError) as error:
-        raise SettingsInvalid(f"{shown}: not valid JSON: {error}", hint="fix the file; it was left as it is") from error
-    if not isinstance(hooks, dict) or not all([isinstance(hooks.get(event, []), list) for event in EVENTS[agent]]):
-        raise SettingsInvalid(f"{shown}: `hooks` has another form", hint="fix the file; it was left as it is")
-    return text
-
-
-def _entry(agent: str, name: str, seconds: int) -> dict[str, Any]:
-    command = f"command -v {PROGRAM} >/dev/null 2>&1 || exit 0; exec {PROGRAM} hook --agent {agent} {name}"
-    if agent == "copilot":
-        return {"type": "command", "bash": command, "timeoutSec": seconds}
-    return {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}
-
-
-def _is_ours(entry: object) -> bool:
-    return f"{PROGRAM} hook" in str(entry)
 
 
 def _runs(entry: object, agent: str, name: str) -> bool:

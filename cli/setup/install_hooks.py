@@ -7,7 +7,15 @@ import os
 from faber_ledger.cli.setup.changes import display_path
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.untrusted import folder_around
-from faber_ledger.hooks.client_settings import add_hooks, decode_settings, has_hooks, remove_hooks, settings_path
+from faber_ledger.hooks.client_plugins import list_settings_with_hooks, list_unanswered
+from faber_ledger.hooks.client_settings import (
+    add_hooks,
+    decode_settings,
+    has_hooks,
+    remove_hooks,
+    settings_path,
+    unreadable_settings,
+)
 from faber_ledger.ledger.errors import LedgerError
 
 
@@ -16,6 +24,26 @@ def settings_change(root: str, scope: str) -> FileChange:
     path, before = read_settings(root, scope)
     text = add_hooks("{}\n" if before is None else decode_settings(before, display_path(path, root)))
     return FileChange(path, before, text.encode())
+
+
+def reason_without_local(root: str) -> str | None:
+    """Return why the project's settings on this machine, which have no hooks, get none; None if they may.
+
+    Other settings that the client reads here have the hooks, or may have them: with both, both may run.
+    """
+    held = dict(list_settings_with_hooks(root))
+    local = settings_path("local", root)
+    if "local" in held:
+        return None
+    without = f"none were added to {display_path(local, root)}"
+    for path, why in unreadable_settings(root):
+        if path != local:
+            return f"{display_path(path, root)} is not read here ({why}) and may have the hooks: {without}"
+    for scope, path in held.items():
+        command = "faber-ledger init" if scope == "project" else f"faber-ledger init --scope {scope}"
+        left = f"; `{command}` adds those that it lacks" if list_unanswered(root) else ""
+        return f"{display_path(path, root)} has the hooks: {without}{left}"
+    return None
 
 
 def settings_removal(root: str, scope: str) -> FileChange:

@@ -158,6 +158,26 @@ def test_the_emptied_file_of_copilot_goes_with_its_folder(project: Project) -> N
     assert not (project.root / ".github").exists()
 
 
+def test_a_removed_file_is_to_be_committed_where_git_tracks_it(project: Project) -> None:
+    file = ".github/hooks/faber-ledger.json"
+    assert project.faber("init", "--agent", "copilot").returncode == 0
+    assert "next: commit" not in project.faber("uninstall").stdout  # it never was in git
+    for command in ("uninstall", "init"):
+        assert project.faber("init", "--agent", "copilot").returncode == 0
+        project.git("add", "-A")
+        project.git("commit", "--quiet", "-m", "Set up")
+        data = json.loads(project.faber(command, "--dry-run", "--json").stdout)["data"]
+        assert file in data["commit"]
+        assert file in project.faber(command).stdout.partition("next: commit")[2]
+        assert not (project.root / file).exists()
+        project.git("commit", "--quiet", "-m", "Without", "--", file)
+        assert project.git("ls-files", "--", file) == ""
+    project.git("commit", "--quiet", "--allow-empty", "-am", "All else")
+    project.write(".claude/settings.local.json", "{}")
+    assert project.faber("uninstall", "--scope", "local").returncode == 0
+    assert "next: commit" not in project.faber("uninstall", "--scope", "local").stdout
+
+
 def test_the_users_file_of_copilot_beside_a_projects_settings_is_named(project: Project) -> None:
     assert project.faber("init", "--agent", "copilot", "--scope", "user").returncode == 0
     done = project.faber("init")

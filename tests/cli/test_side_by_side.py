@@ -156,6 +156,43 @@ def test_a_started_run_asks_for_what_the_plugin_cannot_do(project: Patient) -> N
     assert "Run `faber-ledger init --plugin` to keep locks and backups out of git." in started
 
 
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_local_settings_get_no_hooks_beside_a_link_that_has_them_or_may(project: Patient, *, is_inside: bool) -> None:
+    run(project, "init")
+    target = project.root / "dotfiles.json" if is_inside else project.root.parent / "dotfiles.json"
+    (project.root / SETTINGS).rename(target)
+    (project.root / SETTINGS).symlink_to(target)
+    before = target.read_bytes()
+    data = run(project, "init", "--scope", "local")
+    (note,) = [note for note in data["notes"] if note.endswith(": none were added to .claude/settings.local.json")]
+    assert note.startswith(f"{SETTINGS} {'has the hooks' if is_inside else 'is not read here (a link leads out'}")
+    assert (data["scope"], target.read_bytes()) == (None, before)
+    assert not (project.root / ".claude/settings.local.json").exists()
+    assert "start a new session" not in project.call("init", "--scope", "local").stdout
+
+
+@pytest.mark.parametrize(("scope", "command"), [("project", "init"), ("user", "init --scope user")])
+def test_local_settings_get_no_hooks_beside_some_in_other_settings(project: Patient, scope: str, command: str) -> None:
+    handler = {"type": "command", "command": "faber-ledger hook session-start"}
+    change_settings(project, scope, hooks={"SessionStart": [{"hooks": [handler]}]})
+    (note,) = [note for note in run(project, "init", "--scope", "local")["notes"] if "none were added" in note]
+    assert note.endswith(f"; `faber-ledger {command}` adds those that it lacks")
+    assert not (project.root / ".claude/settings.local.json").exists()
+    run(project, *command.split())
+    assert hook_findings(project, "hooks.once") == []
+    assert "adds those" not in str(run(project, "init", "--scope", "local")["notes"])
+
+
+def test_local_settings_that_have_hooks_keep_getting_what_they_lack(project: Patient) -> None:
+    run(project, "init", "--scope", "local")
+    run(project, "init")
+    local = project.root / ".claude/settings.local.json"
+    whole = json.loads(local.read_text())
+    change_settings(project, "local", hooks={event: whole["hooks"][event] for event in ("SessionStart", "SessionEnd")})
+    assert run(project, "init", "--scope", "local")["scope"] == "local"
+    assert json.loads(local.read_text()) == whole
+
+
 # What the client's files say
 
 
