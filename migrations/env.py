@@ -1,8 +1,11 @@
-"""Run Alembic's revisions on the connection that `upgrade` passes; opens and prints nothing itself."""
+"""Run Alembic's revisions on the connection that the caller passes; opens and prints nothing itself."""
 
 from __future__ import annotations
 
 from alembic import context
 
-context.configure(connection=context.config.attributes["connection"], target_metadata=None)
+given = context.config.attributes
+context.configure(
+    connection=given["connection"], target_metadata=None, version_table_schema=given.get("version_table_schema")
+)
 context.run_migrations()

@@ -24,6 +24,7 @@ from faber_ledger.ledger.union import remove_database
 from faber_ledger.ledger.whole_file import move_into_place
 
 SCRIPTS = os.path.dirname(os.path.abspath(__file__))
+LEDGER = "ledger"  # the folder of the revisions of a ledger file
 EVENTS = "SELECT seq, id, hash FROM event ORDER BY seq, id"
 
 
@@ -86,7 +87,8 @@ def run_revisions(path: str, *, revision: str = file.REVISION, scripts: str = SC
     """Run Alembic's revisions up to `revision` on the database at `path`, which may be empty, in one transaction."""
     config = Config()
     config.set_main_option("script_location", scripts.replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
+    config.set_main_option("version_locations", os.path.join(scripts, LEDGER).replace("%", "%%"))
+    config.set_main_option("path_separator", "newline")  # which no sane path has, but for a colon or a space
     engine = create_engine("sqlite://", creator=lambda: connect(path, "rwc"), poolclass=NullPool)
     try:
         with engine.connect() as connection:

@@ -3,9 +3,15 @@ from __future__ import annotations
 import atexit
 import os
 import tempfile
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.postgres import Cluster, Database
 
 _state = tempfile.TemporaryDirectory(prefix="faber-ledger-")  # of the projects without git; never the developer's own
 atexit.register(_state.cleanup)
@@ -18,3 +24,21 @@ settings.load_profile("printed")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files; review the difference")
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A PostgreSQL server, started once for the tests of this process."""
+    from support.postgres import started_cluster  # only the tests that ask for it pay for it
+
+    with started_cluster() as started:
+        yield started
+
+
+@pytest.fixture
+def database(cluster: Cluster) -> Iterator[Database]:
+    """A fresh database on it, with the newest schema."""
+    from support.postgres import fresh_database
+
+    with fresh_database(cluster) as fresh:
+        yield fresh

@@ -17,7 +17,19 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 PROJECT = Path(__file__).parents[2]
-FOLDERS = ["cli", "context", "files", "hooks", "ledger", "migrations", "projections", "recording", "runs", "schemas"]
+FOLDERS = [
+    "cli",
+    "context",
+    "files",
+    "hooks",
+    "ledger",
+    "migrations",
+    "postgres",
+    "projections",
+    "recording",
+    "runs",
+    "schemas",
+]
 PLACES = {folder: folder for folder in FOLDERS} | {"skills": "plugin/skills"}  # in the package and in the repository
 
 

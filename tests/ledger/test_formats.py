@@ -92,10 +92,10 @@ def scripts(tmp_path: Path) -> str:
     """Return a folder of revisions in which a second format follows the first."""
     own = Path(upgrade.SCRIPTS)
     folder = tmp_path / "a folder, 100% odd: scripts"
-    (folder / "versions").mkdir(parents=True)
+    (folder / "ledger").mkdir(parents=True)
     (folder / "env.py").write_text((own / "env.py").read_text())
-    (folder / "versions" / "0001.py").write_text((own / "versions" / "0001_format_1.py").read_text())
-    (folder / "versions" / "0002.py").write_text(SECOND)
+    (folder / "ledger" / "0001.py").write_text((own / "ledger" / "0001_format_1.py").read_text())
+    (folder / "ledger" / "0002.py").write_text(SECOND)
     return str(folder)
 
 
@@ -144,7 +144,7 @@ def test_a_dry_run_upgrades_only_a_copy(ledger: Path, scripts: str) -> None:
 def test_a_failed_upgrade_does_not_change_the_ledger(ledger: Path, scripts: str, mistake: str) -> None:
     before = ledger.read_bytes()
     statements = "".join(f"    op.get_bind().exec_driver_sql({text!r})\n" for text in mistake.split("; "))
-    Path(scripts, "versions", "0002.py").write_text(SECOND + statements)
+    Path(scripts, "ledger", "0002.py").write_text(SECOND + statements)
     with pytest.raises(IntegrityError):
         migrate_file(str(ledger), known=KNOWN, scripts=scripts)
     assert ledger.read_bytes() == before
@@ -162,7 +162,7 @@ def test_a_changed_event_is_seen_before_the_copy_replaces_the_ledger(ledger: Pat
         op.get_bind().exec_driver_sql(text)
 """
     before = ledger.read_bytes()
-    Path(scripts, "versions", "0002.py").write_text(SECOND + changes)
+    Path(scripts, "ledger", "0002.py").write_text(SECOND + changes)
     with pytest.raises(IntegrityError, match="would change event"):
         migrate_file(str(ledger), known=KNOWN, scripts=scripts)
     assert ledger.read_bytes() == before

@@ -1,0 +1,271 @@
+-- Whoever calls a function, it finds its own tables and PostgreSQL's own operators: `pg_temp` comes last.
+
+-- The projects that the login sees. `SET ROLE` changes nothing about it, and a role that was dropped sees nothing.
+CREATE FUNCTION faber_ledger.my_projects() RETURNS SETOF text
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 10 SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT DISTINCT member.project FROM faber_ledger.member
+  WHERE member.role IN (SELECT rolname FROM pg_catalog.pg_roles WHERE pg_has_role(session_user, oid, 'USAGE'))
+$$;
+
+-- Whether the login may do anything with a project's members: the owner of the schema or the database, a superuser.
+CREATE FUNCTION faber_ledger.is_owner() RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT pg_has_role(session_user, (SELECT nspowner FROM pg_catalog.pg_namespace WHERE nspname = 'faber_ledger'), 'USAGE')
+    OR pg_has_role(session_user, (SELECT datdba FROM pg_catalog.pg_database WHERE datname = current_database()), 'USAGE')
+$$;
+
+CREATE FUNCTION faber_ledger.is_project_admin(wanted text) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT EXISTS (
+    SELECT FROM faber_ledger.member
+    WHERE member.project = wanted AND member.is_admin
+      AND member.role IN (SELECT rolname FROM pg_catalog.pg_roles WHERE pg_has_role(session_user, oid, 'USAGE'))
+  )
+$$;
+
+-- Make a project, with the login as its admin; nothing if the login sees the project already.
+CREATE FUNCTION faber_ledger.register_project(wanted text, its_name text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+BEGIN
+  INSERT INTO faber_ledger.project (id, name) VALUES (wanted, its_name) ON CONFLICT DO NOTHING;
+  IF FOUND THEN
+    INSERT INTO faber_ledger.member (project, role, is_admin) VALUES (wanted, session_user, true);
+  ELSIF NOT (faber_ledger.is_owner() OR wanted IN (SELECT faber_ledger.my_projects())) THEN
+    RAISE insufficient_privilege USING MESSAGE = format('%s is not a member of this project', session_user);
+  END IF;
+END
+$$;
+
+-- Let a role see a project. The same error for a project that does not exist: nobody learns which ones do.
+CREATE FUNCTION faber_ledger.admit(wanted text, newcomer name, as_admin boolean DEFAULT false) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+BEGIN
+  IF NOT (faber_ledger.is_project_admin(wanted)
+      OR (faber_ledger.is_owner() AND EXISTS (SELECT FROM faber_ledger.project WHERE id = wanted))) THEN
+    RAISE insufficient_privilege USING MESSAGE = format('%s is not an admin of this project', session_user);
+  END IF;
+  IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = newcomer) THEN
+    RAISE undefined_object USING MESSAGE = format('role %s does not exist', newcomer);
+  END IF;
+  INSERT INTO faber_ledger.member (project, role, is_admin) VALUES (wanted, newcomer, as_admin)
+    ON CONFLICT (project, role) DO UPDATE SET is_admin = excluded.is_admin;
+END
+$$;
+
+-- Let a role see a project no more. What it has fetched it keeps.
+CREATE FUNCTION faber_ledger.expel(wanted text, leaver name) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+BEGIN
+  IF NOT (faber_ledger.is_project_admin(wanted) OR faber_ledger.is_owner()) THEN
+    RAISE insufficient_privilege USING MESSAGE = format('%s is not an admin of this project', session_user);
+  END IF;
+  DELETE FROM faber_ledger.member WHERE project = wanted AND role = leaver;
+END
+$$;
+
+-- A position is taken under the project's lock, which is held to the transaction's end: so positions become visible in
+-- their order, and a reader who asks for those after the last one misses nothing. A row's lock, since anybody who may
+-- connect could take an advisory one, and stop a project that he does not see.
+CREATE FUNCTION faber_ledger.place_event() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+BEGIN
+  PERFORM FROM faber_ledger.project WHERE id = NEW.project FOR NO KEY UPDATE;
+  IF NOT FOUND THEN -- as for a project that the login does not see
+    RAISE insufficient_privilege USING MESSAGE = 'new row violates row-level security policy for table "event"';
+  END IF;
+  NEW.position := nextval('faber_ledger.position_number');
+  NEW.received_at := now();
+  IF NEW.payload IS NOT NULL AND NEW.salt IS NOT NULL AND NEW.type <> 'event_redacted' AND EXISTS (
+    SELECT FROM faber_ledger.redaction
+    WHERE project = NEW.project AND run_id = NEW.run_id AND event_id = NEW.id
+      AND NOT (NEW.type = 'run_adopted' AND of_blocks)
+  ) THEN
+    NEW.payload_hash := sha256(NEW.salt || convert_to(NEW.payload, 'UTF8'));
+    NEW.salt := NULL;
+    NEW.payload := NULL;
+  END IF;
+  RETURN NEW;
+END
+$$;
+
+-- What `ledger.redaction.redaction_of` reads, and `ledger.effective` does not refuse at sight; else it changes nothing.
+CREATE FUNCTION faber_ledger.apply_redaction() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+DECLARE
+  said json;
+  target text;
+  fields text[];
+  superseded text[];
+  takes_blocks boolean;
+BEGIN
+  BEGIN -- json, not jsonb, which knows no \u0000
+    said := NEW.payload::json;
+    IF json_typeof(said->'event_id') IS DISTINCT FROM 'string'
+        OR json_typeof(said->'remains') IS DISTINCT FROM 'object'
+        OR coalesce(json_typeof(said->'reason'), '') NOT IN ('string', 'null')
+        OR EXISTS (SELECT FROM json_array_elements(said->'fields') AS one WHERE json_typeof(one) <> 'string')
+        OR EXISTS (SELECT FROM json_array_elements(said->'supersedes') AS one WHERE json_typeof(one) <> 'string') THEN
+      RETURN NULL;
+    END IF;
+    target := said->>'event_id';
+    fields := ARRAY(SELECT json_array_elements_text(said->'fields'));
+    superseded := ARRAY(SELECT json_array_elements_text(said->'supersedes'));
+    IF json_typeof(said->'fields') IS DISTINCT FROM 'array' OR json_typeof(said->'supersedes') IS DISTINCT FROM 'array'
+        OR target !~ '^[0-7][0-9A-HJKMNP-TV-Z]{25}$' OR target = NEW.id
+        OR NEW.id = ANY (superseded) OR target = ANY (superseded) THEN
+      RETURN NULL;
+    END IF;
+  EXCEPTION WHEN OTHERS THEN
+    RETURN NULL;
+  END;
+  takes_blocks := cardinality(fields) = 0 OR fields && ARRAY['blocks', 'blocks.sessions', 'blocks.context_metadata'];
+  INSERT INTO faber_ledger.redaction (project, run_id, event_id, by_event, of_blocks)
+    VALUES (NEW.project, NEW.run_id, target, NEW.id, takes_blocks) ON CONFLICT DO NOTHING;
+  UPDATE faber_ledger.event SET payload_hash = sha256(salt || convert_to(payload, 'UTF8')), salt = NULL, payload = NULL
+    WHERE project = NEW.project AND run_id = NEW.run_id AND id = target AND payload IS NOT NULL
+      AND type <> 'event_redacted' AND NOT (type = 'run_adopted' AND takes_blocks);
+  UPDATE faber_ledger.document SET content = NULL
+    WHERE project = NEW.project AND run_id = NEW.run_id AND content IS NOT NULL;
+  RETURN NULL;
+END
+$$;
+
+-- A document that another one has superseded is left out, whichever comes first.
+CREATE FUNCTION faber_ledger.place_document() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+BEGIN
+  PERFORM FROM faber_ledger.project WHERE id = NEW.project FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    RAISE insufficient_privilege USING MESSAGE = 'new row violates row-level security policy for table "document"';
+  END IF;
+  IF EXISTS (
+    SELECT FROM faber_ledger.document
+    WHERE project = NEW.project AND run_id = NEW.run_id AND NEW.id = ANY (supersedes)
+  ) THEN
+    RETURN NULL;
+  END IF;
+  NEW.position := nextval('faber_ledger.position_number');
+  NEW.received_at := now();
+  RETURN NEW;
+END
+$$;
+
+CREATE FUNCTION faber_ledger.drop_superseded() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+BEGIN
+  DELETE FROM faber_ledger.document
+    WHERE project = NEW.project AND run_id = NEW.run_id AND id = ANY (NEW.supersedes);
+  RETURN NULL;
+END
+$$;
+
+-- With an older snapshot, a redaction would not see its target, nor a target its redaction.
+CREATE FUNCTION faber_ledger.check_isolation() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+BEGIN
+  IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+    RAISE feature_not_supported USING MESSAGE = 'events and documents are inserted in READ COMMITTED transactions only';
+  END IF;
+  RETURN NULL;
+END
+$$;
+
+-- The one change of a stored event: its noted redaction takes salt and payload, and puts their hash in their place.
+CREATE FUNCTION faber_ledger.check_event_change() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+DECLARE
+  same faber_ledger.event;
+BEGIN
+  same := NEW;
+  same.salt := OLD.salt;
+  same.payload := OLD.payload;
+  same.payload_hash := OLD.payload_hash;
+  IF same IS NOT DISTINCT FROM OLD AND OLD.payload IS NOT NULL AND NEW.payload IS NULL AND NEW.salt IS NULL
+      AND NEW.payload_hash IS NOT DISTINCT FROM sha256(OLD.salt || convert_to(OLD.payload, 'UTF8'))
+      AND EXISTS (
+        SELECT FROM faber_ledger.redaction
+        WHERE project = OLD.project AND run_id = OLD.run_id AND event_id = OLD.id
+      ) THEN
+    RETURN NEW;
+  END IF;
+  RAISE restrict_violation USING MESSAGE = 'an event is never changed';
+END
+$$;
+
+-- A document is emptied by a redaction, and removed when another one supersedes it.
+CREATE FUNCTION faber_ledger.check_document_change() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+DECLARE
+  same faber_ledger.document;
+BEGIN
+  IF TG_OP = 'DELETE' THEN
+    IF EXISTS (
+      SELECT FROM faber_ledger.document
+      WHERE project = OLD.project AND run_id = OLD.run_id AND OLD.id = ANY (supersedes)
+    ) THEN
+      RETURN OLD;
+    END IF;
+    RAISE restrict_violation USING MESSAGE = 'a document is removed by the one that supersedes it alone';
+  END IF;
+  same := NEW;
+  same.content := OLD.content;
+  IF same IS NOT DISTINCT FROM OLD AND NEW.content IS NULL THEN
+    RETURN NEW;
+  END IF;
+  RAISE restrict_violation USING MESSAGE = 'a document is never changed';
+END
+$$;
+
+CREATE FUNCTION faber_ledger.refuse_change() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+BEGIN
+  RAISE restrict_violation USING MESSAGE = format('no %s is ever changed or removed', TG_TABLE_NAME);
+END
+$$;
+
+-- Anybody who may connect can listen, so no project is named: its members know the hash of its id.
+CREATE FUNCTION faber_ledger.notify_readers() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+BEGIN
+  PERFORM pg_notify('faber_ledger', encode(sha256(convert_to(project, 'UTF8')), 'hex'))
+    FROM (SELECT DISTINCT project FROM arrived) AS touched;
+  RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER event_1_isolation BEFORE INSERT ON faber_ledger.event
+  FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.check_isolation();
+CREATE TRIGGER event_2_place BEFORE INSERT ON faber_ledger.event
+  FOR EACH ROW EXECUTE FUNCTION faber_ledger.place_event();
+CREATE TRIGGER event_3_redaction AFTER INSERT ON faber_ledger.event
+  FOR EACH ROW WHEN (NEW.type = 'event_redacted') EXECUTE FUNCTION faber_ledger.apply_redaction();
+CREATE TRIGGER event_4_readers AFTER INSERT ON faber_ledger.event
+  REFERENCING NEW TABLE AS arrived FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.notify_readers();
+CREATE TRIGGER event_is_never_changed BEFORE UPDATE ON faber_ledger.event
+  FOR EACH ROW EXECUTE FUNCTION faber_ledger.check_event_change();
+CREATE TRIGGER event_is_never_removed BEFORE DELETE ON faber_ledger.event
+  FOR EACH ROW EXECUTE FUNCTION faber_ledger.refuse_change();
+CREATE TRIGGER event_is_never_truncated BEFORE TRUNCATE ON faber_ledger.event
+  FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.refuse_change();
+
+CREATE TRIGGER document_1_isolation BEFORE INSERT ON faber_ledger.document
+  FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.check_isolation();
+CREATE TRIGGER document_2_place BEFORE INSERT ON faber_ledger.document
+  FOR EACH ROW EXECUTE FUNCTION faber_ledger.place_document();
+CREATE TRIGGER document_3_superseded AFTER INSERT ON faber_ledger.document
+  FOR EACH ROW WHEN (NEW.supersedes <> '{}') EXECUTE FUNCTION faber_ledger.drop_superseded();
+CREATE TRIGGER document_4_readers AFTER INSERT ON faber_ledger.document
+  REFERENCING NEW TABLE AS arrived FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.notify_readers();
+CREATE TRIGGER document_change BEFORE UPDATE OR DELETE ON faber_ledger.document
+  FOR EACH ROW EXECUTE FUNCTION faber_ledger.check_document_change();
+CREATE TRIGGER document_is_never_truncated BEFORE TRUNCATE ON faber_ledger.document
+  FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.refuse_change();
+
+CREATE TRIGGER redaction_is_never_changed BEFORE UPDATE OR DELETE ON faber_ledger.redaction
+  FOR EACH ROW EXECUTE FUNCTION faber_ledger.refuse_change();
+CREATE TRIGGER redaction_is_never_truncated BEFORE TRUNCATE ON faber_ledger.redaction
+  FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.refuse_change();
+CREATE TRIGGER project_is_never_removed BEFORE DELETE ON faber_ledger.project
+  FOR EACH ROW EXECUTE FUNCTION faber_ledger.refuse_change();
+CREATE TRIGGER project_is_never_truncated BEFORE TRUNCATE ON faber_ledger.project
+  FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.refuse_change();

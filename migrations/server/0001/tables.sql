@@ -1,0 +1,91 @@
+-- Every text sorts by its bytes, as in a ledger file: `(seq, id)` is one order everywhere.
+
+CREATE SEQUENCE faber_ledger.position_number;
+
+CREATE TABLE faber_ledger.project (
+  id text COLLATE "C" PRIMARY KEY CHECK (id ~ '^[0-7][0-9A-HJKMNP-TV-Z]{25}$'),
+  name text COLLATE "C" NOT NULL CHECK (char_length(name) BETWEEN 1 AND 255),
+  created_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- Which database roles see a project: a login, or a group of logins.
+CREATE TABLE faber_ledger.member (
+  project text COLLATE "C" NOT NULL REFERENCES faber_ledger.project,
+  role name NOT NULL,
+  is_admin boolean NOT NULL DEFAULT false,
+  PRIMARY KEY (project, role)
+);
+
+CREATE INDEX member_role ON faber_ledger.member (role);
+
+-- An event as in a ledger file, byte for byte, and where it stands. A row is one of three: an event with its payload, an
+-- event whose payload was removed, or the place of a refused event, on which later ones stand.
+CREATE TABLE faber_ledger.event (
+  project text COLLATE "C" NOT NULL,
+  run_id text COLLATE "C" NOT NULL,
+  position bigint NOT NULL,
+  seq bigint NOT NULL CHECK (seq BETWEEN 1 AND 9007199254740992),
+  id text COLLATE "C" NOT NULL,
+  type text COLLATE "C" NOT NULL CHECK (type ~ '^[a-z_]{1,64}$'),
+  version integer NOT NULL,
+  at text COLLATE "C" NOT NULL CHECK (char_length(at) <= 64),
+  writer text COLLATE "C" NOT NULL CHECK (char_length(writer) <= 4096),
+  session_id text COLLATE "C" CHECK (char_length(session_id) <= 4096),
+  client text COLLATE "C" CHECK (char_length(client) <= 4096),
+  parents bytea NOT NULL CHECK (octet_length(parents) % 32 = 0),
+  salt bytea,
+  payload text COLLATE "C" CHECK (octet_length(payload) <= 8388608),
+  payload_hash bytea,
+  hash bytea NOT NULL CHECK (octet_length(hash) = 32),
+  received_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (project, run_id, id),
+  UNIQUE (project, position),
+  CONSTRAINT run_id_has_its_form CHECK (
+    char_length(run_id) <= 255
+    AND run_id ~ '^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*){0,2}$'
+  ),
+  CONSTRAINT event_has_its_form CHECK (
+    CASE WHEN version = 0
+      THEN type = 'refused' AND id ~ '^refused-[0-9a-f]{64}$' AND at = '' AND writer = '' AND session_id IS NULL
+        AND client IS NULL AND salt IS NULL AND payload IS NULL AND payload_hash IS NULL
+      ELSE id ~ '^[0-7][0-9A-HJKMNP-TV-Z]{25}$' AND version BETWEEN 1 AND 999999999 AND at <> '' AND writer <> ''
+        AND CASE WHEN payload IS NULL
+          THEN salt IS NULL AND payload_hash IS NOT NULL AND octet_length(payload_hash) = 32
+          ELSE salt IS NOT NULL AND octet_length(salt) = 16 AND payload_hash IS NULL
+        END
+    END
+  )
+);
+
+CREATE INDEX event_run ON faber_ledger.event (project, run_id, position);
+
+-- Copies of a run's state.json; without `content` where a redaction has emptied one.
+CREATE TABLE faber_ledger.document (
+  project text COLLATE "C" NOT NULL,
+  run_id text COLLATE "C" NOT NULL,
+  id text COLLATE "C" NOT NULL CHECK (id ~ '^[A-Za-z0-9]{1,64}$'),
+  position bigint NOT NULL,
+  heads bytea NOT NULL CHECK (octet_length(heads) % 32 = 0),
+  supersedes text[] COLLATE "C" NOT NULL DEFAULT '{}' CHECK (NOT id = ANY (supersedes)),
+  content text COLLATE "C" CHECK (octet_length(content) <= 67108864),
+  at text COLLATE "C" NOT NULL CHECK (char_length(at) <= 64),
+  writer text COLLATE "C" NOT NULL CHECK (char_length(writer) <= 4096),
+  received_at timestamptz NOT NULL DEFAULT now(),
+  PRIMARY KEY (project, run_id, id),
+  UNIQUE (project, position),
+  CONSTRAINT run_id_has_its_form CHECK (
+    char_length(run_id) <= 255
+    AND run_id ~ '^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*){0,2}$'
+  )
+);
+
+-- Which events are redacted by which, noted also of events that have not arrived yet. `of_blocks`: it would remove the
+-- blocks of a run that was adopted, which the sessions of the run are counted from, and no redaction may do that.
+CREATE TABLE faber_ledger.redaction (
+  project text COLLATE "C" NOT NULL,
+  run_id text COLLATE "C" NOT NULL,
+  event_id text COLLATE "C" NOT NULL,
+  by_event text COLLATE "C" NOT NULL,
+  of_blocks boolean NOT NULL,
+  PRIMARY KEY (project, run_id, event_id, by_event)
+);

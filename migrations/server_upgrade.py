@@ -1,0 +1,84 @@
+"""Upgrade the schema of a team's server along the revisions in `migrations/server/`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import text
+
+from faber_ledger.ledger.errors import LedgerError, NewerFormat
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+SCHEMA = "faber_ledger"
+SCRIPTS = os.path.dirname(os.path.abspath(__file__))
+SERVER = "server"  # the folder of the revisions of a server
+LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('faber-ledger db upgrade', 0))"
+# Who made the schema could put functions of his own in our tables' way.
+OWNER = """\
+SELECT pg_has_role(current_user, nspowner, 'USAGE'), nspowner::regrole::text
+FROM pg_namespace WHERE nspname = :schema"""
+
+
+class Revision(NamedTuple):
+    """A revision of the server's schema: its id and what it makes."""
+
+    id: str
+    title: str
+
+
+class Outcome(NamedTuple):
+    """A server's revision before and after; they are equal if there was nothing to do. None: no schema of ours."""
+
+    before: str | None
+    after: str
+
+
+def list_revisions(scripts: str = SCRIPTS) -> list[Revision]:
+    """Return the revisions that this program knows, oldest first."""
+    known = ScriptDirectory.from_config(_configuration(scripts)).walk_revisions()
+    return [Revision(one.revision, one.doc.partition("\n")[0]) for one in known][::-1]
+
+
+def current_revision(connection: Connection) -> str | None:
+    """Return the revision of the schema on a server; None if it has none of ours."""
+    return MigrationContext.configure(connection, opts={"version_table_schema": SCHEMA}).get_current_revision()
+
+
+def upgrade_server(connection: Connection, scripts: str = SCRIPTS) -> Outcome:
+    """Upgrade a server to the newest revision, in the connection's transaction, which the caller commits.
+
+    Raises NewerFormat for a server of a newer program, LedgerError if another role made the schema, and what the driver
+    raises if the server refuses.
+    """
+    connection.execute(text(LOCK))
+    connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
+    is_ours, owner = connection.execute(text(OWNER), {"schema": SCHEMA}).one()
+    if not is_ours:
+        raise LedgerError(
+            f"the schema {SCHEMA} belongs to the role {owner}", hint=f"connect as {owner}, or as a superuser"
+        )
+    before, known = current_revision(connection), list_revisions(scripts)
+    if before not in (None, *[one.id for one in known]):
+        raise NewerFormat(
+            f"the server has revision {before}, and this program knows revisions up to {known[-1].id}",
+            hint="upgrade faber-ledger on this machine, then run the command again",
+        )
+    config = _configuration(scripts)
+    config.attributes.update(connection=connection, version_table_schema=SCHEMA)
+    command.upgrade(config, "head")
+    return Outcome(before, known[-1].id)
+
+
+def _configuration(scripts: str) -> Config:
+    config = Config()
+    config.set_main_option("script_location", scripts.replace("%", "%%"))
+    config.set_main_option("version_locations", os.path.join(scripts, SERVER).replace("%", "%%"))
+    config.set_main_option("path_separator", "newline")
+    return config

