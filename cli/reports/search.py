@@ -1,0 +1,136 @@
+"""What `search` finds: hits in the events and states of runs, newest first, grouped by run."""
+
+from __future__ import annotations
+
+import heapq
+import sqlite3
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, TypedDict
+
+from faber_ledger.cli.ui.table import plural, table
+from faber_ledger.files.word_query import excerpt
+from faber_ledger.ledger.errors import LedgerError, StateMissing
+from faber_ledger.ledger.queries import EventQuery, find_events
+from faber_ledger.projections.searched import FIELDS, STATE, event_texts, kind_of, state_texts, updated_at
+from faber_ledger.runs.lost import lacks_ledger
+from faber_ledger.runs.state_file import read_state
+from faber_ledger.runs.united import read_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from faber_ledger.files.word_query import WordQuery
+    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.runs.run import Run
+
+WANTED = EventQuery(types=tuple(FIELDS))
+
+
+class Hit(TypedDict):
+    """One match: in an event, which `show` takes, or in the text at a path of a `state.json`; `at` is only shown."""
+
+    run_id: str
+    at: str | None
+    kind: str
+    event_id: str | None
+    path: str | None
+    excerpt: str
+
+
+class Group(TypedDict):
+    """The hits in one run: in events, newest first, then in its state."""
+
+    run_id: str
+    hits: list[Hit]
+
+
+def search_runs(
+    runs: Iterable[Run], query: WordQuery, warn: Callable[[str], None], advance: Callable[[int], object]
+) -> Iterator[Hit]:
+    """Yield the hits in several runs as `search_run` does; call `advance` after each run."""
+    for run in runs:
+        yield from search_run(run, query, warn)
+        advance(1)
+
+
+def search_run(run: Run, query: WordQuery, warn: Callable[[str], None]) -> Iterator[Hit]:
+    """Yield the hits in a run's log and its `state.json`; what cannot be read is left out, with a warning."""
+    try:
+        if not lacks_ledger(run):
+            for recorded in find_events(partial(read_log, run), WANTED):
+                yield from search_event(run.run_id, recorded, query)
+    except (LedgerError, sqlite3.DatabaseError) as error:
+        warn(f"the events of {run.run_id} are left out: {error}")
+    try:
+        yield from search_state(run.run_id, read_state(run).value, query)
+    except StateMissing:
+        return
+    except LedgerError as error:
+        warn(f"the state of {run.run_id} is left out: {error}")
+
+
+def search_event(run_id: str, recorded: Recorded, query: WordQuery) -> Iterator[Hit]:
+    """Yield the hit in an event, if there is one: its words may be in several of its texts, a phrase is in one."""
+    texts = event_texts(recorded)
+    place = query.find(texts) if texts else None
+    if place is not None:
+        yield {
+            "run_id": run_id,
+            "at": recorded["at"],
+            "kind": kind_of(recorded),
+            "event_id": recorded["id"],
+            "path": None,
+            "excerpt": excerpt(texts[place.text], place.start, place.end),
+        }
+
+
+def search_state(run_id: str, state: dict[str, Any], query: WordQuery) -> Iterator[Hit]:
+    """Yield the hits in a state, each in one of its texts."""
+    for path, text in state_texts(state):
+        place = query.find([text])
+        if place is not None:
+            yield {
+                "run_id": run_id,
+                "at": updated_at(state),
+                "kind": STATE,
+                "event_id": None,
+                "path": path,
+                "excerpt": excerpt(text, place.start, place.end),
+            }
+
+
+def group_newest(hits: Iterable[Hit], limit: int) -> tuple[list[Group], bool]:
+    """Return the newest `limit` hits by run, the run with the newest first, and whether there are more.
+
+    Of a run the events come before the texts of its state, whose one time is the last change of anything in it.
+    """
+    newest = heapq.nlargest(limit + 1, hits, key=_newness)
+    groups: dict[str, Group] = {}
+    for hit in newest[:limit]:
+        groups.setdefault(hit["run_id"], {"run_id": hit["run_id"], "hits": []})["hits"].append(hit)
+    for group in groups.values():
+        group["hits"].sort(key=lambda hit: hit["event_id"] is None)
+    return list(groups.values()), len(newest) > limit
+
+
+def _newness(hit: Hit) -> tuple[str, str, str]:
+    return hit["at"] or "", hit["event_id"] or "", hit["run_id"]
+
+
+def lines_of(groups: list[Group], text: str, *, has_more: bool) -> Iterator[str]:
+    """Yield a report for people: each run, and below it a line for each hit."""
+    if not groups:
+        yield f"nothing matches {text}"
+        return
+    rows = table([_cells(hit) for group in groups for hit in group["hits"]])
+    for group in groups:
+        yield f"{group['run_id']}: {plural(len(group['hits']), 'hit')}"
+        yield from [f"  {row}" for row in islice(rows, len(group["hits"]))]
+    if has_more:
+        yield "older hits are not shown: --limit N shows more"
+
+
+def _cells(hit: Hit) -> tuple[str, ...]:
+    return hit["at"] or "-", hit["kind"], hit["event_id"] or hit["path"] or "-", hit["excerpt"]

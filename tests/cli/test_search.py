@@ -1,0 +1,163 @@
+"""`faber-ledger search` in the runs of a clone: which texts are read, what TEXT means, and what is never shown."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from support.project import Project
+from support.searching import NOTE, STATE, add_run, kinds, project_to_search, search
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return project_to_search(tmp_path / "project")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("deploy", ["older note"]),
+        ("friday", ["older summary"]),
+        ("plan", ["older summary"]),
+        ("rules", ["older loaded"]),
+        ("md", ["older loaded"]),
+        ("down", ["older failed"]),
+        ("skipped", ["older skipped"]),
+        ("feat/258", ["older finding"]),
+        ("redis", ["newer decisions[0].reason"]),
+    ],
+)
+def test_each_kind_of_text_is_found(project: Project, text: str, found: list[str]) -> None:
+    assert kinds(project, text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("the table", ["older summary", "older summary"]),
+        ("TABLE User", ["older summary"]),
+        ('"user table"', ["older summary"]),
+        ('"table user"', []),
+        ("table -users", ["older summary"]),
+        ('table -"user table"', ["older summary"]),
+        ("friday or deploy", ["older summary", "older note"]),
+        ("team-rules", ["older loaded"]),
+        ("rules-team", []),
+        ("issue gateway", ["older failed"]),  # words of two texts of one event
+        ('"258 http"', []),  # a phrase is in one text
+        ("MÜLLER", ["older note"]),
+        ("SPÄTER", ["newer decisions[1].what"]),
+        ("ledis", []),
+        ("redi", []),  # whole words alone
+    ],
+)
+def test_text_asks_for_words_phrases_and_alternatives(project: Project, text: str, found: list[str]) -> None:
+    assert kinds(project, text) == found
+
+
+def test_hits_come_by_run_the_newest_first(project: Project) -> None:
+    assert kinds(project, "gateway") == ["newer note", "newer decisions[0].reason", "older failed"]
+    found = search(project, "gateway")
+    assert [found["text"], found["has_more"]] == ["gateway", False]
+    note, state = found["runs"][0]["hits"]
+    assert (note["at"], note["kind"], note["excerpt"]) == ("2026-01-05T09:00:00Z", "note", "the gateway is up again")
+    assert note["path"] is None
+    assert project.faber("show", note["event_id"], "--run", "newer").returncode == 0
+    assert (state["at"], state["event_id"]) == (STATE["updated_at"], None)
+
+
+def test_a_report_has_one_line_for_each_hit(project: Project) -> None:
+    lines = project.faber("search", "gateway").stdout.splitlines()
+    events = [hit["event_id"] for group in search(project, "gateway")["runs"] for hit in group["hits"]]
+    assert [line.split(maxsplit=3) for line in lines] == [
+        ["newer:", "2", "hits"],
+        ["2026-01-05T09:00:00Z", "note", events[0], "the gateway is up again"],
+        ["2026-01-05T09:30:00Z", "state", "decisions[0].reason", "Redis would need a second gateway"],
+        ["older:", "1", "hit"],
+        ["2026-01-05T08:00:00Z", "failed", events[2], "HTTP 502: gateway is down"],
+    ]
+
+
+def test_a_limit_leaves_out_the_oldest_and_says_so(project: Project) -> None:
+    assert kinds(project, "gateway", "--limit", "2") == ["newer note", "newer decisions[0].reason"]
+    assert kinds(project, "gateway", "--limit", "1") == ["newer decisions[0].reason"]
+    assert search(project, "gateway", "--limit", "2")["has_more"]
+    said = project.faber("search", "gateway", "--limit", "2").stdout.splitlines()
+    assert said[-1] == "older hits are not shown: --limit N shows more"
+    assert not search(project, "gateway", "--limit", "3")["has_more"]
+
+
+def test_no_hit_is_said_and_no_error(project: Project) -> None:
+    done = project.faber("search", "no\u202esuch")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "nothing matches no\\u202esuch\n", "")
+    assert search(project, "nothere") == {"text": "nothere", "runs": [], "has_more": False}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (" -- ", "TEXT has no word"),
+        ("-draft", "TEXT only excludes words"),
+        ("table or -draft", "TEXT only excludes words"),
+        ("x" * 1001, "TEXT has more than 1,000 characters"),
+    ],
+)
+def test_text_that_asks_for_nothing_is_wrong_usage(project: Project, text: str, message: str) -> None:
+    done = project.faber("search", "--", text)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: {message}\n\nhint: ")
+
+
+def test_what_hides_is_shown_as_an_escape_and_an_excerpt_is_one_bounded_line(project: Project) -> None:
+    text = f"{'before ' * 50}\x1b[31mred\u202e herring\n\nnext {'after ' * 100}"
+    add_run(project, "hiding", {"k\x1b]0;ey": "herring"}, {**NOTE, "text": text})
+    shown = project.faber("search", "herring").stdout
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert "\\x1b[31mred\\u202e herring next after" in shown
+    assert "k\\x1b]0;ey" in shown
+    assert "\x1b" not in project.faber("search", "--json", "herring").stdout
+    cut = max([hit["excerpt"] for hit in search(project, "herring")["runs"][0]["hits"]], key=len)
+    assert cut.startswith("…before")
+    assert cut.endswith("…")
+    assert len(cut) <= 160
+
+
+@pytest.mark.parametrize("fields", [[], ["--field", "text"], ["--field", "phase"]])
+def test_a_redacted_event_is_never_found(project: Project, fields: list[str]) -> None:
+    event = search(project, "again")["runs"][0]["hits"][0]["event_id"]
+    done = project.faber("redact", event, "--run", "newer", "--yes", *fields)
+    assert done.returncode == 0, done.stderr
+    assert kinds(project, "again") == []
+    assert kinds(project, "build") == []
+    assert kinds(project, "redacted") == []
+
+
+def test_runs_of_other_branches_are_read_too(project: Project) -> None:
+    noted = Project(project.root, "older", project.hostname)
+    assert noted.faber("run", "resume", "older").returncode == 0
+    assert noted.faber("note", "add", "elsewhere there is a heron").returncode == 0
+    project.git("switch", "--quiet", "-c", "work")
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "Work")
+    project.git("switch", "--quiet", "main")
+    assert not noted.ledger_path.exists()
+    assert kinds(project, "heron") == ["older note"]
+
+
+def test_a_run_that_cannot_be_read_is_named_and_the_others_are_searched(project: Project) -> None:
+    (project.root / ".fractary/runs/older/ledger.db").write_bytes(b"SQLite format 3\0" + b"x" * 4096)
+    (project.root / ".fractary/runs/older/state.json").write_text("{")
+    done = project.faber("search", "gateway", "--json")
+    assert done.returncode == 0
+    data = json.loads(done.stdout)["data"]
+    assert [group["run_id"] for group in data["runs"]] == ["newer"]
+    assert [warning.partition(" are ")[0].partition(" is ")[0] for warning in data["warnings"]] == [
+        "the events of older",
+        "the state of older",
+    ]
