@@ -6,6 +6,7 @@ import os
 
 from faber_ledger.files.text import one_line
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
+from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.plain_json import loads
 from faber_ledger.runs.run import RUNS, runs_for_new
 
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
         """The user's configuration: its values, its path, what is wrong with it (None: nothing), its unknown keys.
 
         `commands` maps a slash command's name, without arguments, to the program and arguments that replace it;
-        placeholders in them are not filled in yet.
+        placeholders in them are not filled in yet. `url` is the address of the team's server, perhaps with a password.
         """
 
         plugin_roots: list[str]
         commands: dict[str, list[str]]
+        url: str | None
         path: str
         problem: str | None
         unknown: list[str]
@@ -36,6 +38,7 @@ MIN_BUDGET = 1_000
 LIMIT = 65_536
 MAX_UNKNOWN = 5  # keys that are named
 NEW = "new_runs"  # it is about no run that is there
+PROJECT = "project"  # the project's id, which `init` makes: no setting, and in the project's file alone
 NAMES = ("packet_budget", "summaries", "precompact_hint", NEW)
 SWITCHES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
@@ -65,6 +68,7 @@ class Settings:
         self.precompact_hint = True
         self._root = run.root
         self._new_runs: str | None = None
+        self.project: str | None = None
         self.problems: list[str] = []
         self.places = dict.fromkeys(NAMES, "default")  # where each value comes from
         self._read(run.root, os.path.join(run.root, *PATH.split("/")))
@@ -100,10 +104,19 @@ class Settings:
             self.summaries = False  # the file may be meant to switch them off
             self.places["summaries"] = os.path.relpath(path, root)
             return
-        self.problems += [f"{os.path.relpath(path, root)}: {message}" for message in unknown_keys(values, NAMES)]
+        unknown = unknown_keys(values, (*NAMES, PROJECT))
+        self.problems += [f"{os.path.relpath(path, root)}: {message}" for message in unknown]
+        if PROJECT in values and self.project is None:
+            self._set_project(values[PROJECT], f"{os.path.relpath(path, root)}: {PROJECT}")
         for name in NAMES:
             if name in values:
                 self._set(name, values[name], f"{os.path.relpath(path, root)}: {name}")
+
+    def _set_project(self, value: object, place: str) -> None:
+        if isinstance(value, str) and is_event_id(value):
+            self.project = value
+        else:
+            self.problems.append(f"{place} must be a ULID, as `faber-ledger init` writes one")
 
     def _set(self, name: str, value: object, place: str) -> None:
         if name == NEW:
@@ -149,10 +162,21 @@ def read_user_config() -> UserConfig:
         if not isinstance(config, dict):
             raise ValueError("it is not a JSON object")
         roots, commands = _plugin_roots(config.get("plugin_roots", [])), _commands(config.get("commands", {}))
+        url = config.get("url")
+        if url is not None and not isinstance(url, str):
+            raise ValueError("url is not a text")
     except (FileRefused, ValueError, RecursionError) as error:
-        return {"plugin_roots": [], "commands": {}, "path": path, "problem": f"{path}: {error}", "unknown": []}
-    unknown = unknown_keys(config, ("plugin_roots", "commands"))
-    return {"plugin_roots": roots, "commands": commands, "path": path, "problem": None, "unknown": unknown}
+        problem = f"{path}: {error}"
+        return {"plugin_roots": [], "commands": {}, "url": None, "path": path, "problem": problem, "unknown": []}
+    unknown = unknown_keys(config, ("plugin_roots", "commands", "url"))
+    return {
+        "plugin_roots": roots,
+        "commands": commands,
+        "url": url,
+        "path": path,
+        "problem": None,
+        "unknown": unknown,
+    }
 
 
 def user_config_path() -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli.setup.server_url import list_exposed, shown_url
 from faber_ledger.cli.setup.summaries import project_settings
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show
@@ -63,17 +64,20 @@ def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
         "run_layouts": [f"{runs}/{path}" for runs, path in LAYOUTS],
         "new_runs": settings.new_runs,
         "new_runs_from": settings.places["new_runs"],
+        "project": settings.project,
         "run": None,
         "user_config": {
             "path": user["path"],
             "exists": os.path.lexists(user["path"]),
             "plugin_roots": [{"path": path, "exists": os.path.isdir(path)} for path in user["plugin_roots"]],
             "commands": user["commands"],
+            "url": shown_url(user["url"]) if user["url"] is not None else None,
             "installed_plugins": list(dict.fromkeys([folder for folder, _, _ in list_installed(root)])),
         },
         "problems": [
             *([user["problem"]] if user["problem"] else []),
             *[f"{user['path']}: {one}" for one in user["unknown"]],
+            *list_exposed(user),
         ],
     }
     if active.reason_none:
@@ -142,6 +146,7 @@ def _artifact(artifact: Artifact) -> dict[str, Any]:
 def _lines(data: dict[str, Any]) -> Iterator[str]:
     yield f"Project: {data['root']}"
     yield f"Runs: {' or '.join(RUNS)}; new ones: {data['new_runs']} ({data['new_runs_from']})"
+    yield f"Project id: {data['project'] or 'none: run `faber-ledger init`'}"
     active = data["active_run"]
     why = f"{data['active_run_why']}{': shown, not used' if data['active_run_is_shown'] else ''}"
     yield f"Active run: {one_line(active, 80)} ({why})" if active else "Active run: none"
@@ -169,5 +174,7 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
         yield f"  of the client's plugins {folder}"
     for name, program in user["commands"].items():
         yield f"  command {name}: {' '.join(program)}"
+    if user["url"] is not None:
+        yield f"  server {user['url']}"
     for problem in data["problems"]:
         yield f"Problem: {problem}"

@@ -36,6 +36,7 @@ from faber_ledger.cli.setup.summaries import (
     is_choice_due,
     project_settings,
     summaries_change,
+    with_project_id,
 )
 from faber_ledger.cli.setup.tracking import list_altered, list_filters, list_unseen
 from faber_ledger.cli.ui.options import dry_run_option, scope_option
@@ -65,7 +66,7 @@ OF_ALL_PROJECTS = (
 PURPOSES = {
     IGNORE_FILE: "backups, locks, journals and logs stay out of git",
     ATTRIBUTES_FILE: "git merges and shows a run's files with faber-ledger",
-    PATH: "whether summaries of compactions are committed",
+    PATH: "the project's id, and whether summaries of compactions are committed",
 }
 
 
@@ -161,7 +162,8 @@ def init(
         if summaries is None and not dry_run and not as_json:
             summaries = _ask_for_summaries(root)
         setting = summaries_change(root, summaries)
-        changes += [setting] if setting is not None else []
+        of_project = with_project_id(root, setting)
+        changes += [of_project] if of_project is not None else []
         git_says = check_not_ignored(root)
     if pre_commit:
         if top is None:

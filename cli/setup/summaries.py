@@ -1,4 +1,4 @@
-"""Whether summaries of compactions are committed: what `init` writes about it into the project's settings."""
+"""What `init` writes into the project's settings: whether summaries of compactions are committed, the project's id."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from faber_ledger.files.change import FileChange, has_block, read_file
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.untrusted import folder_around
 from faber_ledger.hooks.client_settings import has_hooks, readable_settings
+from faber_ledger.ledger.clock import event_id, now
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.whole_file import OWN
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.private_files import file_mode
 from faber_ledger.runs.run import Run
-from faber_ledger.runs.settings import PATH, Settings
+from faber_ledger.runs.settings import PATH, PROJECT, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,8 +66,29 @@ def summaries_change(root: str, choice: bool | None) -> FileChange | None:
     if not is_due:
         return None
     value = RECORDED_BY_DEFAULT if choice is None else choice
-    after = settings.with_members({NAME: value}).encode() if before is not None else _alone(value)
+    after = settings.with_members({NAME: value}).encode() if before is not None else _alone({NAME: value})
     return FileChange(path, before, before if settings.value.get(NAME) is value else after)
+
+
+def with_project_id(root: str, change: FileChange | None) -> FileChange | None:
+    """Return a change of the project's settings that also gives them the project's id, if they have none.
+
+    Settings that cannot be read or written stay as they are: Settings reports them.
+    """
+    path = os.path.join(root, *PATH.split("/"))
+    try:
+        if folder_around(path, [root]) is None:
+            return change
+        before = change.before if change is not None else read_file(path)
+        text = change.after if change is not None else before
+        settings = JsonText("{}" if text is None else text.decode())
+    except (LedgerError, ValueError):
+        return change
+    if PROJECT in settings.value:
+        return change
+    made = event_id(now(), os.urandom(10))
+    after = _alone({PROJECT: made}) if text is None else settings.with_members({PROJECT: made}).encode()
+    return FileChange(path, before, after)
 
 
 def is_choice_due(root: str) -> bool:
@@ -87,7 +109,17 @@ def summaries_removal(root: str) -> FileChange | None:
     path = os.path.join(root, *PATH.split("/"))
     is_there = os.path.isfile(path) and not os.path.islink(path) and folder_around(path, [root]) is not None
     before = read_file(path) if is_there else None
-    return FileChange(path, before, None) if before in (_alone(False), _alone(True)) else None
+    return FileChange(path, before, None) if before is not None and _is_ours_alone(before) else None
+
+
+def _is_ours_alone(content: bytes) -> bool:
+    try:
+        value = JsonText(content.decode()).value
+    except ValueError:
+        return False
+    made = {NAME: value.get(NAME), PROJECT: value.get(PROJECT)}
+    kept = {name: made[name] for name in value if name in made}
+    return bool(kept) and content == _alone(kept) and isinstance(kept.get(NAME, True), bool)
 
 
 def project_settings(root: str, environ: Mapping[str, str]) -> Settings:
@@ -109,5 +141,5 @@ def is_set_up(root: str) -> bool:
     return any([scope != "user" and has_hooks(text) for scope, _, text in readable_settings(root)])
 
 
-def _alone(value: bool) -> bytes:
-    return f"{json.dumps({NAME: value})}\n".encode()
+def _alone(members: Mapping[str, object]) -> bytes:
+    return f"{json.dumps(members)}\n".encode()

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from support.project import Project
+from ulid import ULID
 
 from faber_ledger.context.workflow import SHIPPED
 
+SETTINGS = ".fractary/faber/ledger.json"
 CRITICAL = {"always_load": [{"id": "notes", "type": "markdown", "path": "NOTES.md", "required": True}]}
 
 
@@ -44,6 +46,7 @@ def test_everything_is_shown_with_where_it_comes_from(project: Project, tmp_path
     assert project.faber("config", "show").stdout == (
         f"Project: {project.root}\n"
         "Runs: .fractary/runs or .fractary/faber/runs; new ones: .fractary/runs (default)\n"
+        "Project id: none: run `faber-ledger init`\n"
         f"Active run: {project.run_id} (named in .fractary/faber/.active-run-id, which was written here)\n"
         f"Run: {project.run_id} (.fractary/runs/{project.run_id}/state.json)\n"
         "Workflow: mine (.fractary/faber/workflows/mine.json)\n"
@@ -159,3 +162,38 @@ def test_a_misspelt_setting_is_named_with_the_one_that_is_near(project: Project)
     assert ".fractary/faber/ledger.json: 'packet_buget' is not a setting; did you mean 'packet_budget'?" in problems
     assert len(problems) == 2
     assert project.faber("session-load").returncode == 0
+
+
+def test_the_projects_id_is_shown_and_a_word_that_is_none_is_named(project: Project) -> None:
+    assert project.faber("init", "--git-only").returncode == 0
+    written = json.loads((project.root / SETTINGS).read_text())["project"]
+    assert ULID.from_str(written)
+    assert shown(project)["project"] == written
+    assert shown(project)["problems"] == []
+    before = (project.root / SETTINGS).read_bytes()
+    assert project.faber("init", "--git-only").returncode == 0
+    assert (project.root / SETTINGS).read_bytes() == before
+    project.write(SETTINGS, json.dumps({"project": "mine"}))
+    data = shown(project)
+    assert data["project"] is None
+    assert f"{SETTINGS}: project must be a ULID, as `faber-ledger init` writes one" in data["problems"]
+
+
+@pytest.mark.parametrize(
+    ("url", "safe"),
+    [
+        ("postgresql://me@host/db?sslmode=require", "postgresql://me@host/db?sslmode=require"),
+        ("postgresql://me:S3cret@host:5433/db", "postgresql://me:***@host:5433/db"),
+        ("postgresql://host/db?user=me&password=S3cret", "postgresql://host/db?***"),
+        ("postgresql://[::1/S3cret", "***"),
+    ],
+)
+def test_the_servers_address_is_shown_without_its_password(project: Project, url: str, safe: str) -> None:
+    path = Path(configured(project, {"url": url}))
+    for mode, warned in ((0o600, False), (0o644, "S3cret" in url)):
+        path.chmod(mode)
+        done = project.faber("config", "show")
+        assert done.returncode == 0, done.stderr
+        assert f"  server {safe}\n" in done.stdout
+        assert "S3cret" not in done.stdout + done.stderr
+        assert (f"{path} has a password, and others can read it (mode 0644)" in done.stdout) == warned

@@ -350,7 +350,8 @@ def test_without_a_user_configuration_there_are_no_plugin_roots(
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     path = str(tmp_path / ".config/faber-ledger/config.json")
-    assert read_user_config() == {"plugin_roots": [], "commands": {}, "path": path, "problem": None, "unknown": []}
+    nothing: dict[str, Any] = {"plugin_roots": [], "commands": {}, "url": None, "problem": None, "unknown": []}
+    assert read_user_config() == {**nothing, "path": path}
 
 
 def test_plugin_roots_are_read_from_the_users_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
