@@ -140,6 +140,56 @@ def test_what_is_below_the_current_directory_or_where_the_client_was_started_is_
     assert run(tmp_path / "elsewhere", env=tools) == "found <>"
 
 
+@pytest.mark.parametrize("has_marker", [True, False])
+def test_a_submodule_is_of_the_project_around_it_wherever_the_client_was_started(
+    project: Path, tmp_path: Path, *, has_marker: bool
+) -> None:
+    (project / "sub/.git").write_text("gitdir: ../.git/modules/sub\n") if has_marker else None
+    put_program(project / "tools")
+    (tmp_path / "elsewhere").mkdir()
+    tools = {"UV_TOOL_BIN_DIR": str(project / "tools")}
+    assert "is not used" in run(project / "sub", code=127, env=tools)
+    started = {"CLAUDE_PROJECT_DIR": str(project / "sub")}
+    assert "is not used" in run(tmp_path / "elsewhere", code=127, env=started | tools)
+    shutil.rmtree(project / "tools")
+    put_program(project / "sub/tools")
+    assert "is not used" in run(project, code=127, env={"UV_TOOL_BIN_DIR": str(project / "sub/tools")})
+
+
+def script_of_user(home: Path) -> Path:
+    """Return a copy of the script that takes `home` for the user's; the script itself asks the system."""
+    text = SCRIPT.read_text()
+    assert text.count("\ntop_of() {\n") == 1
+    copy = home.parent / "faber-ledger"
+    copy.write_text(text.replace("\ntop_of() {\n", f"\nhome='{home}'\ntop_of() {{\n"))
+    copy.chmod(0o755)
+    return copy
+
+
+@pytest.mark.parametrize("marker", [".git", ".fractary", None])
+def test_a_home_in_git_is_the_project_of_what_is_in_it_and_keeps_the_users_programs(
+    tmp_path: Path, marker: str | None
+) -> None:
+    home = tmp_path / "home"
+    for folder in ("plain/sub", "work/project/.git", ".local/bin", *([marker] if marker else [])):
+        (home / folder).mkdir(parents=True)
+    script, env = script_of_user(home), {"HOME": str(home)}
+    put_program(home / ".local/bin", says="mine")
+    for at in ("plain/sub", "work/project", "plain"):
+        for started in ({}, {"CLAUDE_PROJECT_DIR": str(home / at)}):
+            assert run(home / at, script=script, env=env | started) == "mine <>"
+        inside = {"UV_TOOL_BIN_DIR": str(put_program(home / at / "tools").parent)}
+        assert "is not used" in run(home / at, script=script, code=127, env=inside)
+    around = {"UV_TOOL_BIN_DIR": str(home / "plain/tools")}  # git and faber-ledger take the home for its project
+    for at, more in (("plain/sub", {}), ("work/project", {"CLAUDE_PROJECT_DIR": str(home / "plain/sub")})):
+        if marker:
+            assert "is not used" in run(home / at, script=script, code=127, env=around | more)
+        else:
+            assert run(home / at, script=script, env=around | more) == "found <>"
+    # A client that was started in the home itself: whether the project has the program cannot be told.
+    assert "is not used" in run(home, script=script, code=127, env=env)
+
+
 @pytest.mark.parametrize("name", ["project", "project\n", "project\n\n"])
 @pytest.mark.parametrize("is_nested", [False, True])
 def test_a_worktree_inside_is_of_the_project_and_a_name_may_end_in_a_newline(
