@@ -118,6 +118,21 @@ class RunShown(LedgerError):
     code = "run_shown"
 
 
+# The team's server
+
+
+class ServerUnavailable(LedgerError):
+    """The team's server cannot be reached, does not answer, or takes nothing now."""
+
+    code, exit_code = "server_unavailable", 13
+
+
+class ServerRefused(LedgerError):
+    """The team's server refuses: the password, the role, what it may do, or a row."""
+
+    code, exit_code = "server_refused", 14
+
+
 # Single commands
 
 

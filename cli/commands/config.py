@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.setup.server_url import list_exposed, shown_url
 from faber_ledger.cli.setup.summaries import project_settings
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show
+from faber_ledger.cli.ui.server import list_exposed, shown_url
 from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.context import reload
 from faber_ledger.context.plugins import list_installed

@@ -1,4 +1,4 @@
-"""The address of the team's server in the user's configuration, and whether others can read its password there."""
+"""Which team's server a command talks to: the option, the address that it gives, and how a URL is shown."""
 
 from __future__ import annotations
 
@@ -7,11 +7,35 @@ import stat
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
+import click
+
+from faber_ledger.cli.ui.output import warn
+from faber_ledger.runs.settings import read_user_config
+
 if TYPE_CHECKING:
+    from faber_ledger.postgres.address import Address
     from faber_ledger.runs.settings import UserConfig
 
-
 HIDDEN = "***"
+url_option = click.option(
+    "--url",
+    metavar="URL",
+    help="The team's server: postgresql://USER@HOST/DATABASE, without a password. Default: FABER_LEDGER_URL, then "
+    "`url` in the user's configuration.",
+)
+
+
+def server_address(url: str | None) -> Address:
+    """Return the address of the server that is meant; `url` is the option's.
+
+    Raises UsageFailed if none is named, or the option has a password, and LedgerError without psycopg.
+    """
+    from faber_ledger.postgres.address import find_address  # at its use: `--help` loads every command
+
+    config = read_user_config()
+    for problem in [*([config["problem"]] if config["problem"] else []), *list_exposed(config)]:
+        warn(problem)
+    return find_address(url, os.environ, config["url"], config["path"])
 
 
 def has_password(url: str) -> bool:

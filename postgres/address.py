@@ -1,0 +1,104 @@
+"""Which server is meant: its URL, where that comes from, and its passwords, which nothing that is printed contains."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+from urllib.parse import quote, quote_plus
+
+from faber_ledger.files.text import escape
+from faber_ledger.ledger.command_errors import UsageFailed
+from faber_ledger.ledger.errors import LedgerError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VARIABLE = "FABER_LEDGER_URL"
+SCHEMES = ("postgresql://", "postgres://")
+EXAMPLE = "postgresql://USER@HOST/DATABASE"
+SECRETS = ("password", "sslpassword", "oauth_client_secret")  # of libpq's parameters
+HIDDEN = "***"
+WITHOUT_PASSWORD = (
+    f"put the URL into {VARIABLE} or into the user's configuration, or leave the password out of it: PGPASSWORD and"
+    " ~/.pgpass are read"
+)
+
+
+class Address:
+    """A server's address. Neither its text nor its representation has a password: only `parameters` does."""
+
+    def __init__(self, parameters: Mapping[str, str], source: str) -> None:
+        """Keep libpq's parameters, and where they come from: `--url`, the variable, or a file's path."""
+        self.parameters = dict(parameters)
+        self.source = source
+
+    def __str__(self) -> str:
+        """Return the URL without passwords and options, as one line in which no character hides."""
+        given = self.parameters
+        user = f"{given['user']}@" if "user" in given else ""
+        hosts = given.get("host", given.get("hostaddr", ""))
+        port = f":{given['port']}" if "port" in given and not hosts.startswith("/") else ""
+        return self.screen(f"{SCHEMES[0]}{user}{hosts}{port}/{given.get('dbname', '')}")
+
+    def __repr__(self) -> str:
+        return f"Address({str(self)!r}, from {self.source})"
+
+    def screen(self, message: str) -> str:
+        """Return a message of libpq or the server as one line without passwords, in which no character hides."""
+        secrets = [self.parameters[name] for name in SECRETS if self.parameters.get(name)]
+        secrets += [os.environ[name] for name in ("PGPASSWORD",) if os.environ.get(name)]
+        for secret in sorted(secrets, key=len, reverse=True):
+            for form in (secret, quote(secret, safe=""), quote(secret), quote_plus(secret)):
+                message = message.replace(form, HIDDEN)
+        return escape(" ".join(message.split()))
+
+
+def find_address(given: str | None, environ: Mapping[str, str], configured: str | None, path: str) -> Address:
+    """Return the address of the server that is meant: `given` by the option, else the variable's, else the user's.
+
+    `configured` is the `url` in the user's configuration, which is at `path`. Raises UsageFailed if no server is named,
+    for a URL that is none, and for a password in the option, which the list of processes shows to everybody;
+    LedgerError without psycopg.
+    """
+    if given:
+        address = Address(parse_url(given, "--url"), "--url")
+        if any([name in address.parameters for name in SECRETS]):
+            raise UsageFailed("--url has a password, which the list of processes shows", hint=WITHOUT_PASSWORD)
+        return address
+    if environ.get(VARIABLE):
+        return Address(parse_url(environ[VARIABLE], VARIABLE), VARIABLE)
+    if not configured:
+        raise UsageFailed(
+            "no server is named", hint=f"give --url {EXAMPLE}, or set {VARIABLE}, or `url` in the user's configuration"
+        )
+    return Address(parse_url(configured, path), path)
+
+
+def parse_url(url: str, source: str) -> dict[str, str]:
+    """Return libpq's parameters of a URL; raises UsageFailed, which does not repeat it, and LedgerError."""
+    if not url.startswith(SCHEMES):
+        raise UsageFailed(f"{escape(source)} is not a PostgreSQL URL", hint=f"it has the form {EXAMPLE}")
+    load_driver()
+    from psycopg import Error
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        return {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
+    except (Error, ValueError):
+        # libpq's message quotes the part that it does not understand, which may be the password.
+        raise UsageFailed(
+            f"{escape(source)} is not a PostgreSQL URL that libpq understands",
+            hint=f"it has the form {EXAMPLE}; write special characters of the password as %XX",
+        ) from None
+
+
+def load_driver() -> None:
+    """Load psycopg; raises LedgerError if it is not installed."""
+    try:
+        import psycopg  # noqa: F401  # the extra that most users do not need
+    except ImportError as error:
+        raise LedgerError(
+            "PostgreSQL needs the extra faber-ledger[postgres]",
+            hint="install faber-ledger again, as before, with the extra after the file or folder: "
+            "`pipx install --force '.[postgres]'`, or `pip install 'faber_ledger-VERSION-py3-none-any.whl[postgres]'`",
+        ) from error

@@ -1,0 +1,184 @@
+"""A connection to the team's server: checked when it is opened, and every error of the driver as one of ours."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from faber_ledger.ledger.command_errors import ServerRefused
+from faber_ledger.ledger.errors import LedgerError, NewerFormat
+from faber_ledger.postgres.address import load_driver
+from faber_ledger.postgres.server_errors import translate, translate_read_only
+from faber_ledger.postgres.tables import REVISIONS, SCHEMA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import psycopg
+
+    from faber_ledger.postgres.address import Address
+
+OLDEST_VERSION = 14
+# What libpq is told where the URL does not say otherwise: a server that is gone is noticed within a minute.
+PARAMETERS = {
+    "application_name": "faber-ledger",
+    "connect_timeout": "10",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",  # milliseconds
+    "client_encoding": "UTF8",
+}
+# What the server is told: a client that hangs, or is gone, must not hold a project's lock for long.
+SETTINGS = {
+    "statement_timeout": "120s",
+    "lock_timeout": "60s",
+    "idle_in_transaction_session_timeout": "60s",
+    "tcp_keepalives_idle": "30",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "3",
+}
+FACTS = """\
+SELECT current_setting('server_version_num')::int / 10000 AS version, current_setting('server_encoding') AS encoding,
+  pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS is_read_only, session_user AS role,
+  EXISTS (SELECT FROM pg_namespace WHERE nspname = 'faber_ledger') AS has_schema,
+  (SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = 'faber_ledger') AS may_use_schema,
+  EXISTS (
+    SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE nspname = 'faber_ledger' AND relname = 'alembic_version'
+  ) AS has_revision"""
+HINT_UPGRADE = "the owner of the database runs `faber-ledger db upgrade`"
+
+
+class Server:
+    """An open connection to the team's server; one statement at a time."""
+
+    def __init__(self, address: Address, engine: Engine) -> None:
+        self.address = address
+        self.engine = engine
+        self._connection: Connection | None = None
+        self.role = ""  # the login
+        self.is_read_only = False
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Run a block in one READ COMMITTED transaction: committed at its end, rolled back if anything is raised.
+
+        After an error the next transaction connects again. Raises ServerUnavailable and ServerRefused.
+        """
+        connection, self._connection = self._connection, None
+        with self.translated_errors():
+            if connection is None:
+                connection = self.engine.connect()
+            try:
+                transaction = connection.begin()
+                yield connection
+                transaction.commit()
+            except BaseException:
+                connection.invalidate()  # it may be lost: nothing more is asked of it, and the server rolls back
+                connection.close()
+                raise
+        self._connection = connection
+
+    @contextmanager
+    def translated_errors(self) -> Iterator[None]:
+        """Raise ServerUnavailable or ServerRefused in place of what the driver raises in a block."""
+        import psycopg  # the extra; `open_server` has loaded it
+
+        try:
+            yield
+        except (psycopg.Error, DBAPIError) as error:
+            raise translate(error, self.address) from None  # a traceback would show what was sent
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+        self.engine.dispose()
+
+
+@contextmanager
+def open_server(address: Address, *, writing: bool = False, has_schema: bool = True) -> Iterator[Server]:
+    """Open a server and check that this program can use it; without `has_schema`, its schema is not looked at.
+
+    Raises ServerUnavailable if it cannot be reached, or takes no change where `writing` is wanted; ServerRefused if it
+    refuses the login, lacks the schema or has an older one; NewerFormat for a newer one; LedgerError without psycopg,
+    and for a server that is too old.
+    """
+    load_driver()
+    server = Server(address, _make_engine(address))
+    try:
+        _check(server, writing=writing, has_schema=has_schema)
+        yield server
+    finally:
+        server.close()
+
+
+def _make_engine(address: Address) -> Engine:
+    import psycopg
+
+    def connect() -> psycopg.Connection[Any]:
+        connection = psycopg.connect(**{**PARAMETERS, **address.parameters})  # type: ignore[arg-type]  # libpq's own names
+        settings = ", ".join([f"set_config('{name}', '{value}', false)" for name, value in SETTINGS.items()])
+        connection.execute(f"SELECT {settings}".encode())
+        connection.commit()
+        return connection
+
+    return create_engine(
+        "postgresql+psycopg://",
+        creator=connect,
+        poolclass=NullPool,
+        isolation_level="READ COMMITTED",  # whatever the server's default is: its triggers refuse any other
+        hide_parameters=True,
+    )
+
+
+def _check(server: Server, *, writing: bool, has_schema: bool) -> None:
+    with server.transaction() as connection:
+        facts = connection.execute(text(FACTS)).one()
+    server.role, server.is_read_only = facts.role, facts.is_read_only
+    if facts.version < OLDEST_VERSION:
+        raise LedgerError(
+            f"the server has PostgreSQL {facts.version}, and faber-ledger needs {OLDEST_VERSION} or later",
+            hint="upgrade the server",
+        )
+    if facts.encoding != "UTF8":
+        raise LedgerError(
+            f"the database has the encoding {facts.encoding}, and events need UTF8", hint="use a database in UTF8"
+        )
+    if writing and facts.is_read_only:
+        raise translate_read_only(server.address)
+    if not has_schema:
+        return
+    if not facts.has_schema:
+        raise ServerRefused("the database has no schema of faber-ledger", hint=HINT_UPGRADE)
+    if not facts.may_use_schema:
+        raise ServerRefused(
+            f"the role {facts.role} may not use the schema {SCHEMA}",
+            hint="the owner of the database grants it the role faber_ledger_member",
+        )
+    if not facts.has_revision:
+        raise ServerRefused("the database has no schema of faber-ledger", hint=HINT_UPGRADE)
+    _check_revision(server)
+
+
+def _check_revision(server: Server) -> None:
+    """Raise ServerRefused for an older schema than this program's, and NewerFormat for a newer one."""
+    with server.transaction() as connection:
+        found = connection.execute(text(f"SELECT version_num FROM {SCHEMA}.alembic_version")).scalars().all()
+    revision = found[0] if len(found) == 1 else None
+    if revision == REVISIONS[-1]:
+        return
+    if revision is None or revision in REVISIONS:
+        raise ServerRefused(
+            f"the server has revision {revision or 'none'} of the schema, and this program needs {REVISIONS[-1]}",
+            hint=HINT_UPGRADE,
+        )
+    raise NewerFormat(
+        f"the server has revision {revision} of the schema, and this program knows revisions up to {REVISIONS[-1]}",
+        hint="upgrade faber-ledger on this machine, then run the command again",
+    )

@@ -1,0 +1,66 @@
+"""What the driver raises, as an error with a code, an exit code and a way out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy.exc import DBAPIError
+
+from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.errors import LedgerError
+    from faber_ledger.postgres.address import Address
+
+LATER = "local work goes on; run the command again when the server is back, and nothing is lost or doubled"
+# SQLSTATE: classes, and single conditions. Everything else is a refusal.
+UNAVAILABLE_CLASSES = ("08", "40", "53", "57", "58", "XX")
+UNAVAILABLE = {"25006", "25P03", "25P04", "55P03"}  # read-only, too long without a word, a lock not to be had in time
+HINTS = {
+    "28": "check the password (PGPASSWORD, ~/.pgpass) and that the role may log in",
+    "3D": "check the name of the database in the URL",
+    "42": "check that the role has been granted faber_ledger_member, and that `faber-ledger db current` is up to date",
+    "42501": "the owner of the database grants the role faber_ledger_member, and an admin of the project runs"
+    " `faber-ledger db admit ROLE`",
+    "53100": f"free space on the server's disk; {LATER}",
+    "53300": f"the server has no connection left; {LATER}",
+    "25006": f"connect to the server that takes changes, not to a replica; {LATER}",
+    "57014": f"the server took too long; {LATER}",
+}
+# A server that refuses a login says so before there is any SQLSTATE, and perhaps in its own language.
+BUSY = ("starting up", "shutting down", "in recovery", "recovery mode", "too many", "remaining connection slots")
+NO_LOGIN = ("FATAL", "password", "fe_sendauth")
+
+
+def translate(error: Exception, address: Address) -> LedgerError:
+    """Return the error that a command ends with in place of one of psycopg's or SQLAlchemy's."""
+    original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    state: str | None = getattr(original, "sqlstate", None)
+    diagnosis = getattr(original, "diag", None)
+    # Not the whole text: its details may have the row that was refused, with its payload.
+    message = address.screen(getattr(diagnosis, "message_primary", None) or str(original).strip())
+    hint = address.screen(getattr(diagnosis, "message_hint", None) or "")
+    if state is None:
+        return _translate_lost(original, message, address)
+    known = hint or HINTS.get(state) or HINTS.get(state[:2])
+    if state in UNAVAILABLE or state[:2] in UNAVAILABLE_CLASSES:
+        return ServerUnavailable(f"{address}: {message}", hint=known or LATER, data={"sqlstate": state})
+    return ServerRefused(f"{address}: {message}", hint=known or "", data={"sqlstate": state})
+
+
+def translate_read_only(address: Address) -> LedgerError:
+    """Return the error for a server that takes no change."""
+    return ServerUnavailable(f"{address}: the server is read-only", hint=HINTS["25006"], data={"sqlstate": "25006"})
+
+
+def _translate_lost(original: BaseException, message: str, address: Address) -> LedgerError:
+    """Return the error for a connection that was not made, or is lost."""
+    import psycopg
+
+    if isinstance(original, psycopg.DataError):
+        return ServerRefused(f"{address}: {message}")
+    is_refused = any([sign in message for sign in NO_LOGIN]) and not any([sign in message for sign in BUSY])
+    if is_refused:
+        hint = HINTS["3D"] if "database" in message and "does not exist" in message else HINTS["28"]
+        return ServerRefused(f"{address}: {message}", hint=hint)
+    return ServerUnavailable(f"{address}: {message}", hint=f"check the network and the server; {LATER}")

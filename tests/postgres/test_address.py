@@ -1,0 +1,87 @@
+"""A server's address: where it comes from, and that no password of it is ever printed."""
+
+from __future__ import annotations
+
+import traceback
+
+import pytest
+
+from faber_ledger.ledger.command_errors import UsageFailed
+from faber_ledger.postgres.address import Address, find_address
+
+PATH = "/home/alice/.config/faber-ledger/config.json"
+SECRET = "hunter2%/x"
+QUOTED = "hunter2%25%2Fx"
+
+
+def test_the_option_comes_before_the_variable_and_that_before_the_users_configuration() -> None:
+    variable, configured = {"FABER_LEDGER_URL": "postgresql://two/b"}, "postgres://three/c"
+    found = find_address("postgresql://one/a", variable, configured, PATH)
+    assert (str(found), found.source) == ("postgresql://one/a", "--url")
+    found = find_address(None, variable, configured, PATH)
+    assert (str(found), found.source) == ("postgresql://two/b", "FABER_LEDGER_URL")
+    found = find_address(None, {"FABER_LEDGER_URL": ""}, configured, PATH)
+    assert (str(found), found.source) == ("postgresql://three/c", PATH)
+
+
+def test_without_any_the_error_names_all_three() -> None:
+    with pytest.raises(UsageFailed, match="no server is named") as raised:
+        find_address(None, {}, None, PATH)
+    assert all(place in raised.value.hint for place in ("--url", "FABER_LEDGER_URL", "user's configuration"))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://alice:{QUOTED}@db/ledger",
+        f"postgresql://alice@db/ledger?password={QUOTED}",
+        f"postgresql://alice@db/ledger?sslpassword={QUOTED}",
+    ],
+)
+def test_a_password_in_the_option_is_refused_and_elsewhere_kept_to_itself(url: str) -> None:
+    with pytest.raises(UsageFailed, match="has a password") as raised:
+        find_address(url, {}, None, PATH)
+    for place in ("FABER_LEDGER_URL", "user's configuration", "PGPASSWORD", "pgpass"):
+        assert place in raised.value.hint
+    address = find_address(None, {"FABER_LEDGER_URL": url}, None, PATH)
+    assert SECRET in address.parameters.values()
+    said = [str(address), repr(address), raised.value.message, raised.value.hint]
+    assert not any("hunter2" in one for one in said)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"mysql://alice:{QUOTED}@db/ledger",
+        f"postgresql://alice:{SECRET}@db/ledger",  # not quoted
+        f"postgresql://alice:{QUOTED}@db:port/ledger?sslmode",
+        f"postgresql://alice:{QUOTED}@db/ledger?nosuch={QUOTED}",
+        f"postgresql://alice:{QUOTED}@[db/ledger",
+        f"host=db password={QUOTED}",
+        "postgresql://alice:hunter2%00@db/ledger",
+    ],
+)
+def test_a_url_that_is_none_is_refused_without_being_repeated(url: str) -> None:
+    with pytest.raises(UsageFailed, match="FABER_LEDGER_URL is not a PostgreSQL URL") as raised:
+        find_address(None, {"FABER_LEDGER_URL": url}, None, PATH)
+    assert "hunter2" not in f"{raised.value.hint} {''.join(traceback.format_exception(raised.value))}"
+
+
+def test_what_a_url_says_beside_the_place_passes_through() -> None:
+    url = "postgresql://alice@one:5433,two:5434/ledger?sslmode=verify-full&sslrootcert=/ca.pem&target_session_attrs=any"
+    assert find_address(url, {}, None, PATH).parameters == {
+        "user": "alice",
+        "host": "one,two",
+        "port": "5433,5434",
+        "dbname": "ledger",
+        "sslmode": "verify-full",
+        "sslrootcert": "/ca.pem",
+        "target_session_attrs": "any",
+    }
+
+
+def test_a_message_is_one_line_without_passwords_in_any_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", "letmein")
+    address = Address({"host": "db", "password": SECRET}, "--url")
+    said = address.screen(f"FATAL: {SECRET}\n\tand {QUOTED}, letmein \x1b[31m\u202e")
+    assert said == "FATAL: *** and ***, *** \\x1b[31m\\u202e"

@@ -1,0 +1,193 @@
+"""An open server: what is checked at the start, and what the driver's errors become."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+from sqlalchemy import text
+from support.postgres import Login, started_server
+
+from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
+from faber_ledger.ledger.errors import LedgerError, NewerFormat
+from faber_ledger.postgres.address import find_address
+from faber_ledger.postgres.server import open_server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sqlalchemy import Connection
+    from support.postgres import Cluster, Database
+
+    from faber_ledger.postgres.address import Address
+    from faber_ledger.postgres.server import Server
+
+
+def address_of(url: str) -> Address:
+    return find_address(None, {"FABER_LEDGER_URL": url}, None, "")
+
+
+def run(server: Server, *statements: str) -> None:
+    """Run statements in one transaction."""
+    with server.transaction() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+
+
+def test_a_member_uses_the_server_in_transactions_that_are_whole_or_absent(database: Database) -> None:
+    address = address_of(database.url(database.login()))
+    with open_server(address, writing=True) as server:
+        with server.transaction() as connection:
+            assert connection.execute(text("SHOW transaction_isolation")).scalar() == "read committed"
+            assert connection.execute(text("SHOW application_name")).scalar() == "faber-ledger"
+            connection.execute(text("CREATE TEMPORARY TABLE kept (number int)"))
+        with pytest.raises(KeyError), server.transaction() as connection:
+            raise KeyError(connection.execute(text("INSERT INTO kept VALUES (1)")).rowcount)
+        with server.transaction() as connection:
+            assert connection.execute(text("SELECT to_regclass('pg_temp.kept')")).scalar() is None  # another session
+
+
+def test_a_wrong_password_and_an_unknown_role_are_refused_without_saying_the_password(database: Database) -> None:
+    login = database.login()
+    for wrong in (Login(login.role, "wrong-hunter2"), Login("nobody_has_this_role", "wrong-hunter2")):
+        with pytest.raises(ServerRefused, match="password") as raised, open_server(address_of(database.url(wrong))):
+            pass
+        assert raised.value.exit_code == 14
+        assert "hunter2" not in f"{raised.value} {raised.value.hint}"
+
+
+def test_a_database_that_is_not_there_is_refused_by_name(cluster: Cluster) -> None:
+    url = cluster.admin.set(database="no_such_ledger").render_as_string(hide_password=False)
+    with pytest.raises(ServerRefused, match="no_such_ledger") as raised, open_server(address_of(url)):
+        pass
+    assert "name of the database" in raised.value.hint
+
+
+def test_a_role_without_the_right_is_told_which_role_it_lacks(database: Database) -> None:
+    address = address_of(database.url(database.login(attributes="")))
+    with pytest.raises(ServerRefused, match="may not use the schema") as raised, open_server(address):
+        pass
+    assert "faber_ledger_member" in raised.value.hint
+
+
+def test_a_server_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
+    with socket.socket() as taken:  # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        urls = [f"postgresql://127.0.0.1:{taken.getsockname()[1]}/ledger", f"postgresql:///ledger?host={tmp_path}"]
+        for url in urls:
+            with pytest.raises(ServerUnavailable) as raised, open_server(address_of(url)):
+                pass
+            assert (raised.value.exit_code, "local work goes on" in raised.value.hint) == (13, True)
+
+
+def test_a_server_that_says_nothing_is_given_up(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(os.path.join(tmp_path, ".s.PGSQL.5432"))
+        silent.listen()
+        url = f"postgresql:///ledger?host={tmp_path}&connect_timeout=2"
+        with pytest.raises(ServerUnavailable, match="timeout"), open_server(address_of(url)):
+            pass
+
+
+def test_a_server_without_a_schema_or_with_an_older_one_names_the_upgrade(database: Database) -> None:
+    address = address_of(database.admin)
+    with database.connect() as connection:
+        connection.execute("UPDATE faber_ledger.alembic_version SET version_num = '0000'")
+    with pytest.raises(NewerFormat, match="0000"), open_server(address):
+        pass
+    with database.connect() as connection:
+        connection.execute("DELETE FROM faber_ledger.alembic_version")
+    with pytest.raises(ServerRefused, match="revision none") as raised, open_server(address):
+        pass
+    assert "faber-ledger db upgrade" in raised.value.hint
+    with database.connect() as connection:
+        connection.execute("DROP SCHEMA faber_ledger CASCADE")
+    with pytest.raises(ServerRefused, match="no schema of faber-ledger") as raised, open_server(address):
+        pass
+    assert "faber-ledger db upgrade" in raised.value.hint
+    with open_server(address, has_schema=False) as server, server.transaction() as connection:
+        assert connection.execute(text("SELECT 1")).scalar() == 1
+
+
+def test_a_server_of_a_newer_program_asks_for_this_program_to_be_upgraded(database: Database) -> None:
+    with database.connect() as connection:
+        connection.execute("UPDATE faber_ledger.alembic_version SET version_num = '9999'")
+    with pytest.raises(NewerFormat, match="9999") as raised, open_server(address_of(database.admin)):
+        pass
+    assert "upgrade faber-ledger on this machine" in raised.value.hint
+
+
+def test_a_server_of_an_older_program_asks_for_its_own_upgrade(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("faber_ledger.postgres.server.REVISIONS", ("0001", "0002", "0003"))
+    with database.connect() as connection:
+        connection.execute("UPDATE faber_ledger.alembic_version SET version_num = '0002'")
+    with pytest.raises(ServerRefused, match=r"0002.*0003") as raised, open_server(address_of(database.admin)):
+        pass
+    assert "faber-ledger db upgrade" in raised.value.hint
+
+
+def test_a_read_only_server_takes_no_writer(database: Database) -> None:
+    login = database.login()
+    with database.connect() as connection:
+        connection.execute(f"ALTER DATABASE {database.name} SET default_transaction_read_only = on".encode())
+    with open_server(address_of(database.url(login))) as server:
+        assert server.is_read_only
+    with (
+        pytest.raises(ServerUnavailable, match="read-only"),
+        open_server(address_of(database.url(login)), writing=True),
+    ):
+        pass
+
+
+def test_a_database_of_another_encoding_is_refused(database: Database) -> None:
+    name = f"{database.name}_latin"
+    with database.connect(autocommit=True) as connection:
+        statement = f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'"
+        connection.execute(statement.encode())
+    try:
+        url = database.admin_url.set(database=name).render_as_string(hide_password=False)
+        with pytest.raises(LedgerError, match="LATIN1"), open_server(address_of(url), has_schema=False):
+            pass
+    finally:
+        database.cluster.drop_database(name)
+
+
+def test_a_connection_that_the_server_ends_is_unavailable_and_is_made_again(database: Database) -> None:
+    with open_server(address_of(database.admin)) as server:
+        with pytest.raises(ServerUnavailable), server.transaction() as connection:
+            connection.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+        with server.transaction() as connection:
+            assert connection.execute(text("SELECT 1")).scalar() == 1
+
+
+def test_a_server_that_dies_in_the_middle_is_unavailable_and_comes_back() -> None:
+    def use(connection: Connection) -> None:
+        broken.kill()
+        connection.execute(text("SELECT 1"))
+
+    with started_server() as broken, open_server(address_of(str(broken.url())), has_schema=False) as server:
+        with pytest.raises(ServerUnavailable), server.transaction() as connection:
+            use(connection)
+        with pytest.raises(ServerUnavailable):
+            run(server, "SELECT 1")
+        broken.start()
+        run(server, "SELECT 1")
+
+
+def test_a_statement_that_takes_too_long_is_unavailable(database: Database) -> None:
+    with open_server(address_of(database.admin)) as server, pytest.raises(ServerUnavailable, match="timeout"):
+        run(server, "SET LOCAL statement_timeout = 20", "SELECT pg_sleep(20)")
+
+
+def test_a_row_that_is_refused_is_not_repeated_in_the_error(database: Database) -> None:
+    with open_server(address_of(database.admin)) as server:
+        with pytest.raises(ServerRefused) as raised, server.transaction() as connection:
+            connection.execute(
+                text("INSERT INTO faber_ledger.project (id, name) VALUES (:id, :name)"),
+                {"id": "not-a-ulid", "name": "my-secret-name"},
+            )
+        assert "my-secret-name" not in f"{raised.value} {raised.value.hint}"
