@@ -94,8 +94,7 @@ def copy_commit(folder: Path) -> Path:
     """Write the files of the current commit into a new folder, and return it."""
     folder.mkdir()
     git("archive", "--format=tar", f"--output={folder}.tar", "HEAD")
-    with tarfile.open(f"{folder}.tar") as archive:
-        archive.extractall(folder, filter="data")
+    extract(Path(f"{folder}.tar"), folder)
     return folder
 
 
@@ -109,10 +108,17 @@ def build(source: Path, into: Path) -> tuple[Path, Path]:
 
 def unpack(sdist: Path, into: Path) -> Path:
     """Unpack an sdist and return the one folder that it has."""
-    with tarfile.open(sdist) as archive:
-        archive.extractall(into, filter="data")
+    extract(sdist, into)
     (source,) = into.iterdir()
     return source
+
+
+def extract(archive: Path, into: Path) -> None:
+    """Extract a tar file of our own into a folder."""
+    with tarfile.open(archive) as opened:
+        if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and newer
+            opened.extraction_filter = tarfile.data_filter
+        opened.extractall(into)
 
 
 def check_sdist(sdist: Path, source: Path) -> None:

@@ -9,6 +9,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from support.archives import extract
 from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone
 from support.command import COMMAND
 from support.project import Project
@@ -115,7 +116,7 @@ def test_lines_without_their_end_line_are_renewed_at_once(one: Clone, name: str,
 
 def test_the_lines_that_0_1_1_wrote_are_renewed(tmp_path: Path) -> None:
     with tarfile.open(FIXTURE) as packed:
-        packed.extractall(tmp_path, filter="data")
+        extract(packed, tmp_path)
     clone = Clone(tmp_path / "project")
     assert (clone.root / ATTRIBUTES).read_text() == f"{FIRST}{OLDER['0.1']}{LAST}"
     clone.faber("init", "--git-only")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.archives import extract
 from support.command import COMMAND
 from support.project import RUN, Project
 
@@ -24,7 +25,7 @@ ME = {"client": "896a4fa5-ad77-46c8-a2a2-fd88bd4be979", "pid": "4711"}
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")  # git runs the drivers
     with tarfile.open(FIXTURE) as packed:
-        packed.extractall(tmp_path, filter="data")
+        extract(packed, tmp_path)
     return Project(tmp_path / "project", RUN, "laptop")
 
 

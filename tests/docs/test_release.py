@@ -27,6 +27,13 @@ class Stamp(BuildHookInterface):
     def initialize(self, version, build_data):
         pathlib.Path(self.root, "cli/stamp.py").write_text(f"# {os.urandom(8).hex()}")
 """
+OLD_TARFILE = """
+import tarfile
+
+del tarfile.data_filter
+extract = tarfile.TarFile.extractall
+tarfile.TarFile.extractall = lambda self, path=".", members=None, *, numeric_owner=False: extract(self, path, members)
+"""
 WHEEL, SDIST = "faber_ledger-9.8.7-py3-none-any.whl", "faber_ledger-9.8.7.tar.gz"
 
 
@@ -91,14 +98,14 @@ def pack(package: Distribution, into: Path) -> None:
                 wheel.write(str(file.locate()), file.as_posix())
 
 
-def release(project: Path, wheels: Path) -> subprocess.CompletedProcess[str]:
+def release(project: Path, wheels: Path, **env: str) -> subprocess.CompletedProcess[str]:
     command: list[str | Path] = [sys.executable, project / "tools" / "release.py"]
-    environment = os.environ | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
+    environment = os.environ | {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)} | env
     return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
 
 
-def refusal(project: Path, wheels: Path) -> str:
-    ended = release(project, wheels)
+def refusal(project: Path, wheels: Path, **env: str) -> str:
+    ended = release(project, wheels, **env)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert not (project / "dist").exists()
     return ended.stderr
@@ -162,6 +169,15 @@ def test_no_release_is_made_of_a_program_that_does_not_start(project: Path, whee
     (project / "cli" / "app.py").write_text("raise SystemExit('broken')\n")
     commit(project)
     assert "faber-ledger --version` failed with exit code 1:\nbroken\n" in refusal(project, wheels)
+
+
+def test_a_release_is_built_without_the_filters_of_newer_tarfiles(project: Path, wheels: Path, tmp_path: Path) -> None:
+    """Python 3.11.0 to 3.11.3 have none; what is refused here is refused after all that is unpacked."""
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "sitecustomize.py").write_text(OLD_TARFILE)
+    (project / "cli" / "app.py").write_text("raise SystemExit('broken')\n")
+    commit(project)
+    assert "failed with exit code 1:\nbroken\n" in refusal(project, wheels, PYTHONPATH=str(tmp_path / "old"))
 
 
 def test_a_release_is_two_tried_files_that_every_build_makes_again(project: Path, wheels: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from support.archives import extract
 from support.command import COMMAND
 from support.fork_server import CLOCK
 
@@ -57,7 +58,7 @@ def install(folder: Path) -> dict[str, Program]:
     archive = _archive_old()
     if archive is not None:
         with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
-            packed.extractall(folder / OLD, filter="tar")
+            extract(packed, folder / OLD)
         found[OLD] = _launch(folder, OLD, [str(folder / OLD / "src")])
     return found
 
