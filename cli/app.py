@@ -27,6 +27,7 @@ SECTIONS = {
         "init": ("faber_ledger.cli.commands.init:init", "Add the four hooks to the client's settings."),
         "uninstall": ("faber_ledger.cli.commands.uninstall:uninstall", "Remove what `init` added."),
         "config": ("faber_ledger.cli.commands.config:config", "Show what is configured, and where."),
+        "db": ("faber_ledger.cli.commands.db:db", "Set up the team's server."),
         "completion": ("faber_ledger.cli.commands.completion:completion", "Print the shell's completion script."),
         "demo": ("faber_ledger.cli.commands.demo:demo", "Show a run on two machines."),
         "hook": ("faber_ledger.cli.commands.hook:hook", "Answer one of the client's hooks."),

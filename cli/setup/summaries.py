@@ -91,6 +91,17 @@ def with_project_id(root: str, change: FileChange | None) -> FileChange | None:
     return FileChange(path, before, after)
 
 
+def project_id(root: str) -> str:
+    """Return the project's id, which tells it apart on a team's server; raises LedgerError if it has none."""
+    settings = project_settings(root, os.environ)
+    if settings.project is None:
+        wrong = [problem for problem in settings.problems if f": {PROJECT} must" in problem]
+        raise LedgerError(
+            wrong[0] if wrong else "the project has no id yet", hint=f"run `faber-ledger init`, and commit {PATH}"
+        )
+    return settings.project
+
+
 def is_choice_due(root: str) -> bool:
     """Return whether a project is set up for the first time, and its settings do not say what happens to summaries."""
     change = summaries_change(root, None)

@@ -52,14 +52,15 @@ BEGIN
 END
 $$;
 
--- Let a role see a project no more. What it has fetched it keeps.
-CREATE FUNCTION faber_ledger.expel(wanted text, leaver name) RETURNS void
+-- Let a role see a project no more; whether it did.
+CREATE FUNCTION faber_ledger.expel(wanted text, leaver name) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 BEGIN
   IF NOT (faber_ledger.is_project_admin(wanted) OR faber_ledger.is_owner()) THEN
     RAISE insufficient_privilege USING MESSAGE = format('%s is not an admin of this project', session_user);
   END IF;
   DELETE FROM faber_ledger.member WHERE project = wanted AND role = leaver;
+  RETURN FOUND;
 END
 $$;
 

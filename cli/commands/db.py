@@ -1,0 +1,183 @@
+"""`faber-ledger db`: the schema of the team's server, and who sees this project there."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from faber_ledger.cli.setup.summaries import project_id
+from faber_ledger.cli.ui.output import json_option, say, show
+from faber_ledger.cli.ui.server import server_address, url_option
+from faber_ledger.cli.ui.table import table
+from faber_ledger.runs.run import find_root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.migrations.server_upgrade import Outcome
+    from faber_ledger.postgres.server import Server
+
+
+@click.group(short_help="Set up the team's server.")
+def db() -> None:
+    """Set up the team's server: its schema, and who sees this project."""
+
+
+@db.command(short_help="Make or upgrade the schema.")
+@url_option
+@json_option
+def upgrade(url: str | None, as_json: bool) -> None:
+    """Make or upgrade the schema on the server, in one transaction. No ledger file is touched.
+
+    A superuser runs it, or a role that owns the database and may create roles.
+
+    \b
+    Example: faber-ledger db upgrade --url postgresql://owner@db.example.com/ledger
+    Exit codes: 0 done, or nothing to do; 1 failed; 2 wrong usage, or no server is named;
+    12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
+    """
+    from faber_ledger.migrations.server_upgrade import upgrade_server  # at its use: `--help` loads every command
+
+    with _open_without_schema(url, writing=True) as server, server.transaction() as connection:
+        connection.exec_driver_sql("SET LOCAL statement_timeout = 0")  # to index all events takes a while
+        outcome = upgrade_server(connection)
+    show(outcome._asdict(), [_upgraded(outcome)], as_json=as_json)
+
+
+@db.command(short_help="Show the schema's revision.")
+@url_option
+@json_option
+def current(url: str | None, as_json: bool) -> None:
+    """Show the revision of the schema on the server, and the newest that this program knows.
+
+    \b
+    Example: faber-ledger db current
+    Exit codes: 0 shown; 2 wrong usage, or no server is named; 13 the server cannot be
+    reached; 14 it refuses.
+    """
+    from faber_ledger.migrations.server_upgrade import list_revisions
+
+    revision, newest = _find_revision(url), list_revisions()[-1].id
+    line = f"revision {revision or 'none'}" + ("" if revision == newest else f"; this program's is {newest}")
+    show({"revision": revision, "newest": newest}, [line], as_json=as_json)
+
+
+@db.command(short_help="List the schema's revisions.")
+@url_option
+@json_option
+def history(url: str | None, as_json: bool) -> None:
+    """List the revisions of the schema that this program knows, and which of them the server has.
+
+    \b
+    Example: faber-ledger db history
+    Exit codes: 0 shown; 2 wrong usage, or no server is named; 13 the server cannot be
+    reached; 14 it refuses.
+    """
+    from faber_ledger.migrations.server_upgrade import list_revisions
+
+    revision, known = _find_revision(url), list_revisions()
+    ids = [one.id for one in known]
+    applied = len(known) if revision is not None and revision not in ids else ids.index(revision) + 1 if revision else 0
+    data = [{**one._asdict(), "applied": at < applied} for at, one in enumerate(known)]
+    rows = [[one.id, "applied" if at < applied else "to come", one.title] for at, one in enumerate(known)]
+    show({"revision": revision, "revisions": data}, table([["REVISION", "STATUS", "WHAT"], *rows]), as_json=as_json)
+
+
+@db.command(short_help="Let a role see this project.")
+@click.argument("role")
+@click.option("--admin", is_flag=True, help="Let the role admit and expel others, too.")
+@url_option
+@json_option
+def admit(role: str, admin: bool, url: str | None, as_json: bool) -> None:
+    """Let ROLE, a login of the database or a group of logins, see this project on the server.
+
+    An admin of the project runs it, as is who pushed first, or the owner of the database.
+
+    \b
+    Example: faber-ledger db admit bob
+    Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage, or no server is named;
+    12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
+    """
+    from faber_ledger.postgres import members
+
+    with _open(url, writing=True) as server:
+        may_use = members.admit(server, project := project_id(find_root(os.getcwd())), role, as_admin=admin)
+    data = {"project": project, "role": role, "admin": admin, "may_use_tables": may_use}
+    show(data, [f"{role} sees this project{', and admits others' if admin else ''}"], as_json=as_json)
+    if not may_use and not as_json:
+        say(f"note: {role} may not use the tables yet: the owner of the database runs")
+        quoted = role.replace('"', '""')
+        say(f'  GRANT faber_ledger_member TO "{quoted}";')
+
+
+@db.command(short_help="Let a role see it no more.")
+@click.argument("role")
+@url_option
+@json_option
+def expel(role: str, url: str | None, as_json: bool) -> None:
+    """Let ROLE see this project on the server no more. What it has fetched it keeps.
+
+    \b
+    Example: faber-ledger db expel bob
+    Exit codes: 0 done, or it did not see it; 1 the project has no id yet; 2 wrong usage,
+    or no server is named; 12 the server's schema is newer; 13 the server cannot be
+    reached; 14 it refuses.
+    """
+    from faber_ledger.postgres import members
+
+    with _open(url, writing=True) as server:
+        was_member = members.expel(server, project := project_id(find_root(os.getcwd())), role)
+    said = f"{role} sees this project no more" if was_member else f"{role} was not admitted"
+    show({"project": project, "role": role, "was_member": was_member}, [said], as_json=as_json)
+
+
+@db.command("members", short_help="List who sees this project.")
+@url_option
+@json_option
+def list_members(url: str | None, as_json: bool) -> None:
+    """List the roles that see this project on the server.
+
+    \b
+    Example: faber-ledger db members
+    Exit codes: 0 shown; 1 the project has no id yet; 2 wrong usage, or no server is
+    named; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
+    """
+    from faber_ledger.postgres import members
+
+    with _open(url) as server:
+        found = members.list_members(server, project := project_id(find_root(os.getcwd())))
+    rows = [[one.role, "admin" if one.is_admin else "member"] for one in found]
+    lines = table([["ROLE", "IS"], *rows]) if rows else ["no role sees this project, or yours does not"]
+    show({"project": project, "members": [one._asdict() for one in found]}, lines, as_json=as_json)
+
+
+@contextmanager
+def _open(url: str | None, *, writing: bool = False) -> Iterator[Server]:
+    from faber_ledger.postgres.server import open_server
+
+    with open_server(server_address(url), writing=writing) as server:
+        yield server
+
+
+@contextmanager
+def _open_without_schema(url: str | None, *, writing: bool = False) -> Iterator[Server]:
+    from faber_ledger.postgres.server import open_server
+
+    with open_server(server_address(url), writing=writing, has_schema=False) as server:
+        yield server
+
+
+def _find_revision(url: str | None) -> str | None:
+    from faber_ledger.migrations.server_upgrade import current_revision
+
+    with _open_without_schema(url) as server, server.transaction() as connection:
+        return current_revision(connection)
+
+
+def _upgraded(outcome: Outcome) -> str:
+    if outcome.before == outcome.after:
+        return f"the server is already at revision {outcome.after}"
+    return f"upgraded the server from revision {outcome.before or 'none'} to {outcome.after}"

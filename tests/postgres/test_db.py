@@ -1,0 +1,156 @@
+"""`faber-ledger db`: the server's schema and a project's members, by the command that a user runs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.project import Project
+
+from faber_ledger.migrations.server_upgrade import list_revisions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.postgres import Database, Login
+
+NEWEST = list_revisions()[-1].id
+PROJECT = "01K0000000000000000000PRJ1"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = Project.made(tmp_path / "project")
+    made.write(".fractary/faber/ledger.json", json.dumps({"project": PROJECT}))
+    return made
+
+
+def db(project: Project, database: Database, *words: str, login: Login | None = None) -> tuple[int, str, str]:
+    """Run a command of the group; return its exit code, output and errors."""
+    url = database.admin if login is None else database.url(login)
+    done = project.faber("db", *words, env={"FABER_LEDGER_URL": url})
+    return done.returncode, done.stdout, done.stderr
+
+
+def data_of(done: tuple[int, str, str]) -> Any:
+    assert done[0] == 0, done[2]
+    return json.loads(done[1])["data"]
+
+
+def register(database: Database, login: Login, project: str = PROJECT) -> None:
+    """Make a project, whose first admin the login is."""
+    with database.connect(login) as connection:
+        connection.execute("SELECT faber_ledger.register_project(%s, 'app')", [project])
+
+
+def test_an_upgrade_makes_the_schema_once(project: Project, database: Database) -> None:
+    with database.connect() as connection:
+        connection.execute("DROP SCHEMA faber_ledger CASCADE")
+    assert db(project, database, "current") == (0, f"revision none; this program's is {NEWEST}\n", "")
+    assert {one["applied"] for one in data_of(db(project, database, "history", "--json"))["revisions"]} == {False}
+    assert db(project, database, "upgrade") == (0, f"upgraded the server from revision none to {NEWEST}\n", "")
+    assert db(project, database, "upgrade") == (0, f"the server is already at revision {NEWEST}\n", "")
+    assert data_of(db(project, database, "current", "--json")) == {"revision": NEWEST, "newest": NEWEST}
+    history = data_of(db(project, database, "history", "--json"))["revisions"]
+    assert [(one["id"], one["applied"]) for one in history] == [(one.id, True) for one in list_revisions()]
+
+
+def test_a_newer_server_is_not_touched(project: Project, database: Database) -> None:
+    with database.connect() as connection:
+        connection.execute("UPDATE faber_ledger.alembic_version SET version_num = '9999'")
+    code, _, errors = db(project, database, "upgrade")
+    assert (code, "9999" in errors, "upgrade faber-ledger on this machine" in errors) == (12, True, True)
+    assert "revision 9999" in db(project, database, "current")[1]
+
+
+def test_an_upgrade_of_a_ledger_file_leaves_the_server_alone_and_the_reverse(
+    project: Project, database: Database
+) -> None:
+    project.deliver("SessionStart.startup.print")
+    before = project.ledger_path.read_bytes()
+    assert db(project, database, "upgrade")[0] == 0
+    assert project.ledger_path.read_bytes() == before
+    assert project.faber("migrate", "--all").returncode == 0
+
+
+def test_a_schema_of_another_role_is_not_taken_over(project: Project, database: Database) -> None:
+    """Who made the schema could have put functions of his own into it."""
+    stranger = database.login("stranger", "")
+    with database.connect() as connection:
+        connection.execute("DROP SCHEMA faber_ledger CASCADE")
+        connection.execute(f"CREATE SCHEMA faber_ledger AUTHORIZATION {stranger.role}".encode())
+    owner = database.login("owner", "CREATEROLE")
+    with database.connect() as connection:
+        connection.execute(f"GRANT CREATE ON DATABASE {database.name} TO {owner.role}".encode())
+    code, _, errors = db(project, database, "upgrade", login=owner)
+    assert (code, stranger.role in errors) == (1, True)
+
+
+def test_an_admin_admits_and_expels(project: Project, database: Database) -> None:
+    alice, bob = database.login("alice"), database.login("bob")
+    register(database, alice)
+    code, output, errors = db(project, database, "admit", bob.role, login=alice)
+    assert (code, output, errors) == (0, f"{bob.role} sees this project\n", "")
+    listed = data_of(db(project, database, "members", "--json", login=bob))["members"]
+    assert listed == [{"role": alice.role, "is_admin": True}, {"role": bob.role, "is_admin": False}]
+    code, _, errors = db(project, database, "admit", alice.role, login=bob)
+    assert (code, "not an admin" in errors) == (14, True)
+    assert db(project, database, "admit", "--admin", bob.role, login=alice)[0] == 0
+    assert db(project, database, "expel", alice.role, login=bob) == (0, f"{alice.role} sees this project no more\n", "")
+    assert "was not admitted" in db(project, database, "expel", alice.role, login=bob)[1]
+    assert "no role sees this project" in db(project, database, "members", login=alice)[1]
+
+
+def test_the_owner_of_the_database_admits_to_any_project(project: Project, database: Database) -> None:
+    alice, bob = database.login("alice"), database.login("bob", "")
+    register(database, alice)
+    code, output, errors = db(project, database, "admit", bob.role)
+    assert (code, output) == (0, f"{bob.role} sees this project\n")
+    assert f'GRANT faber_ledger_member TO "{bob.role}";' in errors
+
+
+def test_a_role_or_project_that_is_not_there_is_named(project: Project, database: Database) -> None:
+    alice = database.login("alice")
+    code, _, errors = db(project, database, "admit", alice.role, login=alice)
+    assert (code, "not an admin of this project" in errors) == (14, True)  # as for one that others have
+    register(database, alice)
+    code, _, errors = db(project, database, "admit", "nobody_has_this_role", login=alice)
+    assert (code, "role nobody_has_this_role does not exist" in errors) == (14, True)
+
+
+def test_a_project_without_an_id_is_sent_to_init(project: Project, database: Database) -> None:
+    project.write(".fractary/faber/ledger.json", "{}")
+    code, _, errors = db(project, database, "members")
+    assert (code, "has no id" in errors, "faber-ledger init" in errors) == (1, True, True)
+
+
+def test_without_a_server_or_with_a_password_in_the_option_it_is_wrong_usage(project: Project) -> None:
+    done = project.faber("db", "current", env={"FABER_LEDGER_URL": None})
+    assert (done.returncode, "no server is named" in done.stderr) == (2, True)
+    done = project.faber("db", "current", "--url", "postgresql://alice:hunter2@db/ledger")
+    assert (done.returncode, "hunter2" in done.stderr, "FABER_LEDGER_URL" in done.stderr) == (2, False, True)
+
+
+def test_a_password_that_others_can_read_is_a_warning(project: Project, database: Database, tmp_path: Path) -> None:
+    alice = database.login("alice")
+    config = tmp_path / "home-dev-machine-1" / ".config" / "faber-ledger" / "config.json"
+    config.parent.mkdir(parents=True)
+    config.write_text(json.dumps({"url": database.url(alice)}))
+    for mode, is_warned in ((0o644, True), (0o600, False)):
+        config.chmod(mode)
+        done = project.faber("db", "current", env={"FABER_LEDGER_URL": None})
+        assert (done.returncode, "chmod 600" in done.stderr) == (0, is_warned)
+        assert alice.password not in done.stdout + done.stderr
+
+
+def test_without_the_extra_one_line_says_so(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "hidden" / "psycopg").mkdir(parents=True)
+    (tmp_path / "hidden" / "psycopg" / "__init__.py").write_text("raise ModuleNotFoundError('psycopg')\n")
+    env = {"FABER_LEDGER_URL": "postgresql://db/ledger", "PYTHONPATH": str(tmp_path / "hidden")}
+    for words in (["db", "current"], ["db", "upgrade"], ["db", "admit", "bob"]):
+        done = project.faber(*words, env=env)
+        assert done.returncode == 1
+        assert done.stderr.startswith("error: PostgreSQL needs the extra faber-ledger[postgres]\n\nhint: install ")
+        assert done.stderr.count("\n") == 3
+    assert project.faber("status", env=env).returncode == 0
