@@ -1,8 +1,9 @@
 """Which hooks of ours a client runs that is started in a folder: those of its settings, and those of our plugin.
 
 `enabledPlugins` of the three settings files says which plugins run: what the local file says of one counts before the
-project's, and that before the user's. A plugin that no file names does not run, though it may be installed. All of
-these files may have come with the repository, and so may the name of a plugin, which is shown.
+project's, and that before the user's. A plugin that no file names does not run, though it may be installed, unless its
+deliveries show that it does. These files may have come with the repository: of the plugins that they name, only that of
+our own marketplace is ours.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import re
 
 from faber_ledger.context.plugins import list_named
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.hooks.client_settings import is_answered, readable_settings, unreadable_settings
+from faber_ledger.hooks.client_settings import is_answered, readable_settings
 from faber_ledger.ledger.clock import now
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.clients import last_plugin_delivery
 
-OURS = re.compile(r"faber-ledger@[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 NAME = "faber-ledger@faber-ledger"
+OURS = re.compile(re.escape(NAME))
 PRECEDENCE = ("user", "project", "local")  # of settings files: the last one that names a plugin decides
 RECENT_SECONDS = 7 * 24 * 3600
 
@@ -50,8 +51,8 @@ def list_plugins(root: str, names: re.Pattern[str] = OURS) -> list[Plugin]:
     for scope in [scope for scope in PRECEDENCE if scope in texts]:
         path, values = texts[scope][0], JsonText(texts[scope][1]).value
         for name, is_enabled in _members(values, "enabledPlugins"):
-            if names.fullmatch(name) and isinstance(is_enabled, bool):
-                decided[name] = (scope, path, is_enabled)
+            if names.fullmatch(name) and (isinstance(is_enabled, bool) or _are_versions(is_enabled)):
+                decided[name] = (scope, path, bool(is_enabled))
         marketplaces |= {marketplace for marketplace, _ in _members(values, "extraKnownMarketplaces")}
     named = [
         Plugin(
@@ -75,7 +76,7 @@ def list_enabled_plugins(root: str) -> list[Plugin]:
 def list_unanswered(root: str) -> list[str]:
     """Return the events for which a client started in `root` runs no hook of ours; unreadable settings run none.
 
-    Where neither settings nor the client's list name our plugin, its deliveries show that it runs the hooks.
+    Where no settings name our plugin, its deliveries show that it runs the hooks.
     """
     if list_enabled_plugins(root):
         return []
@@ -94,19 +95,18 @@ def list_settings_with_hooks(root: str) -> list[tuple[str, str]]:
 
 
 def recent_plugin_delivery(root: str, at: float) -> float | None:
-    """Return when a plugin's hook last made a delivery in this clone; None if never, or over a week ago."""
+    """Return when a plugin's hook last made a delivery in this work tree; None if never, or over a week ago."""
     seen = last_plugin_delivery(root)
     return seen if seen is not None and at - seen <= RECENT_SECONDS else None
 
 
 def unlisted_plugin_delivery(root: str, at: float) -> float | None:
-    """Return when a plugin that is known by its deliveries alone last made one; None if over a week ago, or never.
+    """Return when a plugin that no settings name last made a delivery here; None if over a week ago, or never.
 
-    A plugin may run that no settings file of the three names: one for this session alone, or of an administrator. Or
-    a file that is not read here names one that the client has.
+    A plugin may run that none of the three settings files names: one for this session alone, of an administrator, or
+    of a file that is not read here. One that settings switch off does not.
     """
-    known = list_plugins(root)
-    if any([plugin.scope is not None for plugin in known]) or (known and not [*unreadable_settings(root)]):
+    if any([plugin.scope is not None for plugin in list_plugins(root)]):
         return None
     return recent_plugin_delivery(root, at)
 
@@ -120,6 +120,11 @@ def hint_to_install(root: str) -> str:
         if plugin.scope is not None:
             return f"run `{plugin.command('enable')}` in it"
     return f"run `{known[0].command('install')}`, which reaches every folder of yours"
+
+
+def _are_versions(value: object) -> bool:
+    """Return whether a plugin's value in `enabledPlugins` names versions of it, of which any enables it."""
+    return isinstance(value, list) and bool(value) and all([isinstance(one, str) for one in value])
 
 
 def _members(values: dict[str, object], name: str) -> list[tuple[str, object]]:

@@ -39,6 +39,7 @@ HEARD = (
     ("first_at", TIME, False),
     ("last_at", TIME, False),
     ("plugin_at", TIME, True),
+    ("plugin_root", TEXT, True),
 )
 SESSION = (
     ("client", TEXT, False),
@@ -52,9 +53,10 @@ SESSION_ENDING = ".session"  # of the second file's name
 class SeenClient:
     """What this clone has seen of a client; times are in seconds since 1970.
 
-    `pid` is its newest process that is known, `plugin_at` when a plugin's hook made a delivery of it last. `run_id` is
-    the run of its newest session, `root` the project in the work tree of this clone that the session began in, and
-    `session_at` when the client came to that run; all None if it has had no session here.
+    `pid` is its newest process that is known, `plugin_at` when a plugin's hook made a delivery of it last, and
+    `plugin_root` the project in the work tree in which it did. `run_id` is the run of its newest session, `root` the
+    project in the work tree of this clone that the session began in, and `session_at` when the client came to that run;
+    all None if it has had no session here.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class SeenClient:
         root: str | None = None,
         session_at: float | None = None,
         plugin_at: float | None = None,
+        plugin_root: str | None = None,
     ) -> None:
         self.client = client
         self.pid = pid
@@ -76,6 +79,7 @@ class SeenClient:
         self.root = root
         self.session_at = session_at
         self.plugin_at = plugin_at
+        self.plugin_root = plugin_root
 
 
 def seen_client(root: str, client: str | None) -> SeenClient | None:
@@ -172,10 +176,16 @@ def client_of_process(root: str, pid: str | None, client: str | None) -> SeenCli
 
 
 def last_plugin_delivery(root: str) -> float | None:
-    """Return when the hook of a plugin made a delivery last in this clone; None if none is known."""
+    """Return when the hook of a plugin made a delivery last in this work tree; None if none is known.
+
+    One that was noted without its work tree counts, and one of a work tree that this clone has not: it may have moved.
+    """
     folder = _folder(root)
     found = [_read(os.path.join(folder, name), HEARD) for name in _names(folder) if _is_own(name)] if folder else []
-    return max([one["plugin_at"] for one in found if one is not None and one["plugin_at"] is not None], default=None)
+    made = [one for one in found if one is not None and one["plugin_at"] is not None]
+    others = {os.path.realpath(other) for other in other_roots(root)} if made else set()
+    here = [one["plugin_at"] for one in made if os.path.realpath(one["plugin_root"] or root) not in others]
+    return max(here, default=None)
 
 
 def _folder(root: str) -> str | None:
@@ -265,9 +275,12 @@ def _write_heard(
     """Write what is known of a client after a delivery of it, or a command in it."""
     first_at, last_at = (at, at) if before is None else (before.first_at, max(at, before.last_at))
     pid = pid if pid or before is None else before.pid
-    plugin_at = at if is_from_plugin else before.plugin_at if before is not None else None
     heard = {"client": client, "pid": pid, "first_at": first_at, "last_at": last_at}
-    _write(root, path, heard if plugin_at is None else {**heard, "plugin_at": plugin_at})
+    if is_from_plugin:
+        heard |= {"plugin_at": at, "plugin_root": os.path.abspath(root)}
+    elif before is not None and before.plugin_at is not None:
+        heard |= {"plugin_at": before.plugin_at, "plugin_root": before.plugin_root}
+    _write(root, path, heard)
 
 
 def _write(root: str, path: str, members: dict[str, Any]) -> None:

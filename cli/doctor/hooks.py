@@ -158,9 +158,6 @@ def hooks_are_installed_once(patient: Patient) -> Iterator[Finding]:
     for plugin in plugins[:1] if files else ():
         if not is_missing(patient.root, plugin, patient.at):
             yield Finding("note", *describe_both(patient.root, plugin, files))
-    if len(plugins) > 1:
-        what = f"the plugins {' and '.join([plugin.name for plugin in plugins])} are enabled, and both run the hooks"
-        yield Finding("note", what, f"to keep one, run `{plugins[-1].command('disable')}`")
 
 
 def hooks_are_in_place(patient: Patient) -> Iterator[Finding]:

@@ -395,6 +395,34 @@ def test_deliveries_of_a_plugin_that_no_settings_enable_are_evidence_for_a_week(
     assert [level for level, *_ in hook_findings(project)] == ["warning"]
 
 
+def test_an_installed_plugin_that_no_settings_enable_is_known_by_its_deliveries(project: Patient) -> None:
+    """An administrator's settings, or those of one session, enable it."""
+    list_plugin(project)
+    assert [level for level, *_ in hook_findings(project)] == ["warning"]
+    project.deliver(START, env=plugin_environment(project))
+    ((level, what, _),) = hook_findings(project)
+    assert (level, "but a plugin's hook made a delivery at 20" in what) == ("note", True)
+    assert "no hooks" not in project.call("worktree", "list").stdout
+    notes = run(project, "init")["notes"]
+    assert [note for note in notes if note.startswith("the hook of a plugin made a delivery here at 20")]
+    assert not (project.root / SETTINGS).exists()
+    for path in project.root.glob(".git/faber-ledger/**/clients/*"):
+        path.write_text(path.read_text().replace("plugin_root", "_"))  # as earlier versions wrote it
+    assert [level for level, *_ in hook_findings(project)] == ["note"]
+    change_settings(project, "project", enabledPlugins={NAME: False})
+    assert [level for level, *_ in hook_findings(project)] == ["warning"]
+    run(project, "init")
+    assert has_settings_hooks(project)
+
+
+def test_a_plugin_may_be_enabled_by_its_versions(project: Patient) -> None:
+    list_plugin(project)
+    change_settings(project, "project", enabledPlugins={NAME: ["^0.1"]})
+    assert [level for level, *_ in hook_findings(project)] == ["ok"]
+    change_settings(project, "local", enabledPlugins={NAME: []})
+    assert [level for level, *_ in hook_findings(project)] == ["ok"]
+
+
 def test_a_delivery_of_the_settings_is_no_evidence_of_a_plugin(project: Patient) -> None:
     project.deliver(START)
     assert [level for level, *_ in hook_findings(project)] == ["warning"]
@@ -410,12 +438,19 @@ def test_the_plugin_without_the_program_on_path_is_an_error(project: Patient) ->
     assert [one["level"] for one in checks["hooks.installed"]] == ["ok"]
 
 
-def test_two_marketplaces_with_the_plugin_run_it_twice(project: Patient) -> None:
-    install_plugin(project)
-    change_settings(project, "local", enabledPlugins={"faber-ledger@fork": True})
-    ((level, what, hint),) = hook_findings(project, "hooks.once")
-    assert (level, "both run the hooks" in what) == ("note", True)
-    assert hint == "to keep one, run `claude plugin disable faber-ledger@fork --scope local`"
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_a_plugin_of_another_marketplace_is_not_ours(project: Patient, *, is_listed: bool) -> None:
+    """The settings may have come with the repository: nothing that they name is to be installed."""
+    change_settings(project, "project", enabledPlugins={"faber-ledger@evil": True})
+    if is_listed:
+        list_plugin(project, "faber-ledger@evil")
+    ((level, what, hint),) = hook_findings(project)
+    assert (level, what) == ("warning", "no hook is installed: what the client does is not recorded")
+    assert hint.startswith("run `faber-ledger init`")
+    for command in (["doctor"], ["worktree", "list"], ["init", "--plugin"], ["init"], ["doctor"], ["uninstall"]):
+        done = project.call(*command)
+        assert "evil" not in done.stdout + done.stderr, command
+        assert command != ["init"] or has_settings_hooks(project)
 
 
 def test_repeats_are_noted_until_the_next_sessions_have_none(project: Patient) -> None:
@@ -465,6 +500,11 @@ def test_in_worktrees_the_users_plugin_runs_and_one_of_untracked_settings_does_n
     assert said in project.call("worktree", "list").stdout
     assert "faber-ledger init`" not in said
     assert f"hint: run `claude plugin install {NAME}`, which" in project.call("doctor").stdout
+    project.deliver(START, env=plugin_environment(project))
+    assert said in project.call("worktree", "list").stdout  # the delivery was made in the other work tree
+    project.deliver(START, cwd=str(tree), env=plugin_environment(project) | {"CLAUDE_PROJECT_DIR": str(tree)})
+    assert "no hooks" not in project.call("worktree", "list").stdout
+    assert "no hook runs" not in project.call("doctor").stdout
 
 
 # uninstall
