@@ -59,6 +59,7 @@ SECTIONS = {
         "log": ("faber_ledger.cli.commands.log:log", "List the events of a run."),
         "replay": ("faber_ledger.cli.commands.replay:replay", "Show a run event by event, or as it was at a moment."),
         "show": ("faber_ledger.cli.commands.show:show_one", "Show everything about one event, session or artifact."),
+        "fleet": ("faber_ledger.cli.commands.fleet:fleet", "Show who works on what, on all machines."),
         "search": ("faber_ledger.cli.commands.search:search", "Find words in what the runs recorded."),
         "timeline": ("faber_ledger.cli.commands.timeline:timeline", "Draw runs as a page."),
     },

@@ -1,28 +1,39 @@
-"""`faber-ledger search`: find words in what the runs of this clone recorded."""
+"""`faber-ledger search`: find words in what runs recorded: those of this clone, or all of the team's server."""
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
 
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
 from faber_ledger.cli.ui.progress import progress_over
+from faber_ledger.cli.ui.server import names_server, server_address, url_option
 from faber_ledger.files.word_query import parse_query
 from faber_ledger.runs.left_state import refresh_runs_here
 from faber_ledger.runs.run import find_root
 
+if TYPE_CHECKING:
+    from faber_ledger.cli.reports.search import Group
+    from faber_ledger.files.word_query import WordQuery
+
 
 @click.command(short_help="Find words in what the runs recorded.")
 @click.argument("text")
+@url_option
+@click.option("--local", "is_local", is_flag=True, help="Read the runs of this clone, though a server is configured.")
+@click.option("--project", metavar="PROJECT", help="On the server: one project's runs, by its id or name.")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=50, show_default=True, metavar="N", help="Only the newest N hits."
 )
 @no_pager_option
 @json_option
-def search(text: str, limit: int, as_json: bool) -> None:
+def search(text: str, url: str | None, is_local: bool, project: str | None, limit: int, as_json: bool) -> None:
     """Find TEXT in all runs that this clone has: what was noted, summarized and loaded, and what failed.
+
+    With --url, or where a server is configured, in all runs there of the projects that you may see.
 
     Read are notes, summaries of compactions, ids and sources of artifacts, why one failed, findings of
     reconstitutions, and the texts of each state.json but for sessions and context_metadata. All words of TEXT must be
@@ -31,16 +42,49 @@ def search(text: str, limit: int, as_json: bool) -> None:
 
     \b
     Example: faber-ledger search 'migration "user table" -draft'
-    Exit codes: 0 done, whether or not there are hits; 2 wrong usage.
+    Exit codes: 0 done, whether or not there are hits; 2 wrong usage; 10 the server shows no such
+    project; 12 the server is newer than this program; 13 the server is not available; 14 it refuses.
     """
-    from faber_ledger.cli.reports import search as report  # at its use: `--help` loads every command
+    from faber_ledger.cli.reports.search import lines_of  # at its use: `--help` loads every command
 
     query = parse_query(text)
+    names: dict[str, str] = {}
+    if is_local and (url or project):
+        raise click.UsageError("--local asks no server: leave out --url and --project")
+    if is_local or not (url or project or names_server()):
+        groups, has_more = _search_here(query, limit)
+    else:
+        groups, has_more, names = _search_server(query, limit, url, project)
+    if as_json or not groups:
+        data = {"text": text, "projects": names, "runs": groups, "has_more": has_more}
+        show(data, lines_of(groups, text, names, has_more=has_more), as_json=as_json)
+        return
+    show_long(lambda: lines_of(groups, text, names, has_more=has_more))
+
+
+def _search_here(query: WordQuery, limit: int) -> tuple[list[Group], bool]:
+    from faber_ledger.cli.reports.search import group_newest, search_runs
+
     runs = refresh_runs_here(find_root(os.getcwd()))
     with progress_over(runs, "searching") as advance:
-        groups, has_more = report.group_newest(report.search_runs(runs, query, warn, advance), limit)
-    if as_json or not groups:
-        data = {"text": text, "runs": groups, "has_more": has_more}
-        show(data, report.lines_of(groups, text, has_more=has_more), as_json=as_json)
-        return
-    show_long(lambda: report.lines_of(groups, text, has_more=has_more))
+        return group_newest(search_runs(runs, query, warn, advance), limit)
+
+
+def _search_server(
+    query: WordQuery, limit: int, url: str | None, project: str | None
+) -> tuple[list[Group], bool, dict[str, str]]:
+    """Search on the server; return also the names of the projects that were searched."""
+    from faber_ledger.cli.reports.search import group_newest, search_server
+    from faber_ledger.ledger.command_errors import ServerUnavailable
+    from faber_ledger.postgres.projects import choose_projects, list_projects
+    from faber_ledger.postgres.server import open_server
+
+    try:
+        with open_server(server_address(url)) as server:
+            names = list_projects(server)
+            chosen = choose_projects(names, project)
+            groups, has_more = group_newest(search_server(server, query, chosen, limit), limit)
+    except ServerUnavailable as error:
+        error.hint = "`--local` searches the runs of this clone; run the command again when the server is back"
+        raise
+    return groups, has_more, {name: names[name] for name in chosen}

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypedDict
 
 from faber_ledger.cli.ui.table import plural, table
+from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.word_query import excerpt
 from faber_ledger.ledger.errors import LedgerError, StateMissing
 from faber_ledger.ledger.queries import EventQuery, find_events
@@ -18,19 +19,24 @@ from faber_ledger.runs.state_file import read_state
 from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from faber_ledger.files.word_query import WordQuery
     from faber_ledger.ledger.events import Recorded
+    from faber_ledger.postgres.server import Server
     from faber_ledger.runs.run import Run
 
 WANTED = EventQuery(types=tuple(FIELDS))
 
 
 class Hit(TypedDict):
-    """One match: in an event, which `show` takes, or in the text at a path of a `state.json`; `at` is only shown."""
+    """One match: in an event, which `show` takes, or in the text at a path of a `state.json`; `at` is only shown.
 
+    `project` is its id on the server; None in this clone.
+    """
+
+    project: str | None
     run_id: str
     at: str | None
     kind: str
@@ -42,6 +48,7 @@ class Hit(TypedDict):
 class Group(TypedDict):
     """The hits in one run: in events, newest first, then in its state."""
 
+    project: str | None
     run_id: str
     hits: list[Hit]
 
@@ -71,12 +78,45 @@ def search_run(run: Run, query: WordQuery, warn: Callable[[str], None]) -> Itera
         warn(f"the state of {run.run_id} is left out: {error}")
 
 
-def search_event(run_id: str, recorded: Recorded, query: WordQuery) -> Iterator[Hit]:
+def search_server(server: Server, query: WordQuery, projects: Sequence[str], limit: int) -> Iterator[Hit]:
+    """Yield the newest hits in the events and in the states of projects on a server: of each more than `limit`, if any.
+
+    Of a run with several copies of its state each text is found once.
+    """
+    from faber_ledger.postgres.search import find_documents, find_events  # the extra
+
+    hits = (
+        hit
+        for found in find_events(server, query, projects)
+        for hit in search_event(found.run_id, found.recorded, query, found.project)
+    )
+    yield from islice(hits, limit + 1)
+    states: set[tuple[str, str, str | None, str]] = set()
+    for document in find_documents(server, query, projects):
+        for hit in search_state(document.run_id, _parse_state(document.content), query, document.project):
+            key = document.project, document.run_id, hit["path"], hit["excerpt"]
+            if key not in states:
+                states.add(key)
+                yield {**hit, "at": hit["at"] or document.at}
+        if len(states) > limit:
+            return
+
+
+def _parse_state(content: str) -> dict[str, Any]:
+    """Return what a copy of a state holds; nothing of one that is no JSON object."""
+    try:
+        return JsonText(content).value
+    except (ValueError, RecursionError):
+        return {}
+
+
+def search_event(run_id: str, recorded: Recorded, query: WordQuery, project: str | None = None) -> Iterator[Hit]:
     """Yield the hit in an event, if there is one: its words may be in several of its texts, a phrase is in one."""
     texts = event_texts(recorded)
     place = query.find(texts) if texts else None
     if place is not None:
         yield {
+            "project": project,
             "run_id": run_id,
             "at": recorded["at"],
             "kind": kind_of(recorded),
@@ -86,12 +126,13 @@ def search_event(run_id: str, recorded: Recorded, query: WordQuery) -> Iterator[
         }
 
 
-def search_state(run_id: str, state: dict[str, Any], query: WordQuery) -> Iterator[Hit]:
+def search_state(run_id: str, state: dict[str, Any], query: WordQuery, project: str | None = None) -> Iterator[Hit]:
     """Yield the hits in a state, each in one of its texts."""
     for path, text in state_texts(state):
         place = query.find([text])
         if place is not None:
             yield {
+                "project": project,
                 "run_id": run_id,
                 "at": updated_at(state),
                 "kind": STATE,
@@ -107,26 +148,28 @@ def group_newest(hits: Iterable[Hit], limit: int) -> tuple[list[Group], bool]:
     Of a run the events come before the texts of its state, whose one time is the last change of anything in it.
     """
     newest = heapq.nlargest(limit + 1, hits, key=_newness)
-    groups: dict[str, Group] = {}
+    groups: dict[tuple[str | None, str], Group] = {}
     for hit in newest[:limit]:
-        groups.setdefault(hit["run_id"], {"run_id": hit["run_id"], "hits": []})["hits"].append(hit)
+        project, run_id = hit["project"], hit["run_id"]
+        groups.setdefault((project, run_id), {"project": project, "run_id": run_id, "hits": []})["hits"].append(hit)
     for group in groups.values():
         group["hits"].sort(key=lambda hit: hit["event_id"] is None)
     return list(groups.values()), len(newest) > limit
 
 
-def _newness(hit: Hit) -> tuple[str, str, str]:
-    return hit["at"] or "", hit["event_id"] or "", hit["run_id"]
+def _newness(hit: Hit) -> tuple[str, str, str, str]:
+    return hit["at"] or "", hit["event_id"] or "", hit["run_id"], hit["project"] or ""
 
 
-def lines_of(groups: list[Group], text: str, *, has_more: bool) -> Iterator[str]:
-    """Yield a report for people: each run, and below it a line for each hit."""
+def lines_of(groups: list[Group], text: str, names: Mapping[str, str], *, has_more: bool) -> Iterator[str]:
+    """Yield a report for people: each run, with its project's name if it is known, and below it a line for each hit."""
     if not groups:
         yield f"nothing matches {text}"
         return
     rows = table([_cells(hit) for group in groups for hit in group["hits"]])
     for group in groups:
-        yield f"{group['run_id']}: {plural(len(group['hits']), 'hit')}"
+        name = names.get(group["project"] or "")
+        yield f"{group['run_id']}{f' in {name}' if name else ''}: {plural(len(group['hits']), 'hit')}"
         yield from [f"  {row}" for row in islice(rows, len(group["hits"]))]
     if has_more:
         yield "older hits are not shown: --limit N shows more"

@@ -38,6 +38,13 @@ def server_address(url: str | None) -> Address:
     return find_address(url, os.environ, config["url"], config["path"])
 
 
+def names_server() -> bool:
+    """Return whether the environment or the user's configuration names a server, so that no option has to."""
+    from faber_ledger.postgres.address import VARIABLE  # at its use: `--help` loads every command
+
+    return bool(os.environ.get(VARIABLE) or read_user_config()["url"])
+
+
 def has_password(url: str) -> bool:
     """Return whether a URL has a password, or cannot be taken apart, so that it may have one."""
     try:

@@ -59,14 +59,16 @@ STATE = {
 def add_run(
     project: Project, run_id: str, state: dict[str, Any] | None, *drafts: dict[str, Any], hour: int = 0
 ) -> None:
-    """Make a run with a state, if there is one, and these events, all of which happened at an hour of Monday."""
+    """Make a run with a state, if there is one, and these events, a second apart, from an hour of Monday on."""
     run = Project(project.root, run_id, project.hostname)
     run.run.mkdir(parents=True, exist_ok=True)
     if state is not None:
         run.put_state({"run_id": run_id, **state})
     if drafts:
         with Log.open(str(run.ledger_path)) as log:
-            log.append([{"event": event} for event in drafts], at=MONDAY + 3600 * hour, writer="5f" * 16)  # type: ignore[typeddict-item]  # one of the shapes above
+            for second, event in enumerate(drafts):
+                draft: Any = {"event": event}
+                log.append([draft], at=MONDAY + 3600 * hour + second, writer="5f" * 16)
             log.commit()
 
 

@@ -1,7 +1,7 @@
 -- What `fleet` reads of a run: who started it, its sessions, its compactions.
 
 CREATE INDEX event_sessions ON faber_ledger.event (project, run_id, seq, id)
-  WHERE type IN ('run_started', 'run_adopted', 'session_started', 'session_ended', 'compaction_completed');
+  WHERE type IN ('run_started', 'run_adopted', 'session_started', 'session_ended', 'compaction_completed', 'event_redacted');
 
 -- The members of a state that `fleet` shows, as JSON; NULL for a text that is no JSON object. It never raises.
 CREATE FUNCTION faber_ledger.state_at_a_glance(said text) RETURNS jsonb

@@ -1,0 +1,172 @@
+"""`faber-ledger fleet`: the runs of all machines, as the team's server has them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from faber_ledger.cli.ui.output import json_option, json_text, say, show, tell
+from faber_ledger.cli.ui.pager import no_pager_option, show_long
+from faber_ledger.cli.ui.server import server_address, url_option
+from faber_ledger.ledger.clock import now, utc_text
+from faber_ledger.ledger.command_errors import ServerUnavailable
+
+if TYPE_CHECKING:
+    from faber_ledger.postgres.address import Address
+    from faber_ledger.postgres.fleet import FleetRun
+    from faber_ledger.postgres.server import Server
+
+RETRY_SECONDS = 2.0
+
+
+class Asked(NamedTuple):
+    """What the command was asked for."""
+
+    project: str | None
+    machine: str | None
+    work_id: str | None
+    is_open: bool
+    limit: int
+    as_json: bool
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether runs may be left out that the login sees."""
+        return bool(self.project or self.machine or self.work_id or self.is_open)
+
+
+class Answer(NamedTuple):
+    """The runs that were found, the names of the projects that were looked at, and whether there are more runs."""
+
+    runs: list[FleetRun]
+    names: dict[str, str]
+    has_more: bool
+
+
+@click.command(short_help="Show who works on what, on all machines.")
+@url_option
+@click.option("--project", metavar="PROJECT", help="Only one project's runs, by its id or name.")
+@click.option(
+    "--machine", metavar="NAME", help="Only runs with sessions on a machine: its host name, or a writer's id."
+)
+@click.option("--work-id", metavar="ID", help="Only runs of this work item.")
+@click.option("--open", "is_open", is_flag=True, help="Only runs with an open session.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=50, show_default=True, metavar="N", help="Only the newest N runs."
+)
+@click.option("--watch", is_flag=True, help="Show it again whenever something happens, until Ctrl-C.")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=1),
+    default=30,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --watch: look at least this often.",
+)
+@no_pager_option
+@json_option
+def fleet(
+    url: str | None,
+    project: str | None,
+    machine: str | None,
+    work_id: str | None,
+    is_open: bool,
+    limit: int,
+    watch: bool,
+    every: float,
+    as_json: bool,
+) -> None:
+    """List the runs that the team's server has, those with the newest event first.
+
+    Each with its work item, the machine of its newest session, phase and status, its sessions (open ones and those
+    that were abandoned), its compactions and its last event. A run is as its clones have pushed it. With --watch
+    the table is shown again when an event arrives; with --json, too, as one line each time.
+
+    \b
+    Example: faber-ledger fleet --open --watch
+    Exit codes: 0 done, also after Ctrl-C; 2 wrong usage; 10 the server shows no such project;
+    12 the server is newer than this program; 13 the server is not available; 14 it refuses.
+    """
+    from faber_ledger.cli.reports.fleet import lines_of  # at its use: `--help` loads every command
+    from faber_ledger.postgres.server import open_server
+
+    asked = Asked(project, machine, work_id, is_open, limit, as_json)
+    address = server_address(url)
+    if watch:
+        try:
+            _watch(address, asked, every)
+        except KeyboardInterrupt:
+            return
+    with open_server(address) as server:
+        answer = _ask(server, asked)
+
+    def lines() -> Any:
+        return lines_of(answer.runs, answer.names, has_more=answer.has_more, is_filtered=asked.is_filtered)
+
+    if as_json or not answer.runs:
+        show(_data(answer), lines(), as_json=as_json)
+    else:
+        show_long(lines)
+
+
+def _ask(server: Server, asked: Asked) -> Answer:
+    from faber_ledger.cli.reports.fleet import take_runs
+    from faber_ledger.postgres.fleet import Wanted, find_runs
+    from faber_ledger.postgres.projects import choose_projects, list_projects
+
+    known = list_projects(server)
+    chosen = choose_projects(known, asked.project)
+    wanted = Wanted(chosen, asked.machine, asked.work_id, asked.is_open)
+    runs, has_more = take_runs(find_runs(server, wanted), asked.limit)
+    return Answer(runs, {name: known[name] for name in chosen}, has_more)
+
+
+def _data(answer: Answer) -> dict[str, Any]:
+    return {"projects": answer.names, "runs": answer.runs, "has_more": answer.has_more}
+
+
+def _watch(address: Address, asked: Asked, every: float) -> None:
+    """Show what changes until an interrupt; a server that was there and is lost is waited for."""
+    from faber_ledger.postgres.notices import listening
+    from faber_ledger.postgres.server import open_server
+
+    shown: Answer | None = None
+    is_lost = False
+    while True:
+        try:
+            with open_server(address) as server, listening(server) as listener:
+                if is_lost:
+                    say("the server is back")
+                    is_lost = False
+                while True:
+                    answer = _ask(server, asked)
+                    if answer != shown:
+                        _show_again(answer, asked)
+                        shown = answer
+                    listener.wait(answer.names, every)
+        except ServerUnavailable as error:
+            if shown is None:
+                raise
+            if not is_lost:
+                say(f"{error.message}: waiting until the server is back")
+                is_lost = True
+            time.sleep(RETRY_SECONDS)
+
+
+def _show_again(answer: Answer, asked: Asked) -> None:
+    """Print what has changed: on a terminal in place of what was there."""
+    from faber_ledger.cli.reports.fleet import lines_of
+
+    if asked.as_json:
+        click.echo(json_text({"result_version": 1, "data": _data(answer)}, indent=None))
+        return
+    if sys.stdout.isatty():
+        click.clear()
+    tell(f"{utc_text(now())}, until Ctrl-C:")
+    for line in lines_of(answer.runs, answer.names, has_more=answer.has_more, is_filtered=asked.is_filtered):
+        tell(line)
+    if not sys.stdout.isatty():
+        tell("")

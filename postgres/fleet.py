@@ -1,0 +1,175 @@
+"""Who works on what: the runs that the login sees on a server, folded from the few events that tell about sessions."""
+
+from __future__ import annotations
+
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+
+from sqlalchemy import text
+
+from faber_ledger.ledger.errors import IntegrityError
+from faber_ledger.ledger.redaction import redaction_of, remains
+from faber_ledger.ledger.row import decode_row
+from faber_ledger.projections.blocks import open_sessions, session_history
+from faber_ledger.projections.compactions import Compactions
+from faber_ledger.projections.fold import fold
+from faber_ledger.projections.history import summarize_sessions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.postgres.server import Server
+
+PAGE = 100  # runs whose sessions are read together
+# Each run costs two look-ups in an index, however many events it has: `DISTINCT run_id` would read all of them. The
+# names of refused events, which only hold a place, sort behind all ids.
+NEWEST_OF_RUNS = """\
+WITH RECURSIVE run AS (
+  (SELECT run_id FROM faber_ledger.event WHERE project = :project ORDER BY run_id LIMIT 1)
+  UNION ALL
+  SELECT next.run_id FROM run CROSS JOIN LATERAL (
+    SELECT run_id FROM faber_ledger.event WHERE project = :project AND event.run_id > run.run_id ORDER BY run_id LIMIT 1
+  ) AS next
+)
+SELECT newest.id, run.run_id, newest.type, newest.at, newest.writer FROM run CROSS JOIN LATERAL (
+  SELECT id, type, at, writer FROM faber_ledger.event
+  WHERE project = :project AND event.run_id = run.run_id AND id < 'a' ORDER BY id DESC LIMIT 1
+) AS newest"""
+SESSIONS = """\
+SELECT run_id, seq, id, type, version, at, writer, session_id, client, payload FROM faber_ledger.event
+WHERE project = :project AND run_id = ANY (:runs) AND type IN (
+  'run_started', 'run_adopted', 'session_started', 'session_ended', 'compaction_completed', 'event_redacted'
+) ORDER BY run_id, seq, id"""
+STATES = """\
+SELECT DISTINCT ON (run_id) run_id, faber_ledger.state_at_a_glance(content) AS state FROM faber_ledger.document
+WHERE project = :project AND run_id = ANY (:runs) AND content IS NOT NULL ORDER BY run_id, at DESC, position DESC"""
+
+
+class Wanted(NamedTuple):
+    """Which runs to list; None means any. `machine` is a host name or a writer's id."""
+
+    projects: Sequence[str]
+    machine: str | None = None
+    work_id: str | None = None
+    is_open: bool = False
+
+
+class LastEvent(TypedDict):
+    """The newest event of a run, by the time at which it was recorded."""
+
+    id: str
+    type: str
+    at: str
+    writer: str
+
+
+class FleetRun(TypedDict):
+    """A run across machines. `machine` is that of its newest session; `phase` and `status` are its state's if known."""
+
+    project: str
+    run_id: str
+    work_id: str | None
+    status: str | None
+    phase: str | None
+    machine: str | None
+    machines: list[str]
+    writers: list[str]
+    sessions: int
+    open_sessions: list[str]
+    abandoned: int
+    compactions: int
+    last_event: LastEvent
+
+
+class _Newest(NamedTuple):
+    project: str
+    run_id: str
+    event: LastEvent
+
+
+def find_runs(server: Server, wanted: Wanted) -> Iterator[FleetRun]:
+    """Yield the runs that are wanted, that with the newest event first; raises as `Server.transaction`."""
+    newest: list[_Newest] = []
+    for project in wanted.projects:
+        with server.transaction() as connection:
+            for name, run_id, kind, at, writer in connection.execute(text(NEWEST_OF_RUNS), {"project": project}):
+                last: LastEvent = {"id": name, "type": kind, "at": at, "writer": writer}
+                newest.append(_Newest(project, run_id, last))
+    newest.sort(key=lambda one: (one.event["id"], one.project, one.run_id), reverse=True)
+    rest = iter(newest)
+    while page := list(islice(rest, PAGE)):
+        yield from [run for run in _read_page(server, page) if _is_wanted(run, wanted)]
+
+
+def _is_wanted(run: FleetRun, wanted: Wanted) -> bool:
+    if wanted.is_open and not run["open_sessions"]:
+        return False
+    if wanted.work_id is not None and run["work_id"] != wanted.work_id:
+        return False
+    return wanted.machine is None or wanted.machine in (*run["machines"], *run["writers"])
+
+
+def _read_page(server: Server, page: Sequence[_Newest]) -> Iterator[FleetRun]:
+    """Yield these runs, with their sessions and what their newest state says."""
+    found: dict[tuple[str, str], list[Recorded]] = {}
+    states: dict[tuple[str, str], dict[str, Any]] = {}
+    for project in {one.project for one in page}:
+        asked = {"project": project, "runs": [one.run_id for one in page if one.project == project]}
+        with server.transaction() as connection:
+            rows = connection.execute(text(SESSIONS), asked)
+            for run_id, of_run in groupby(rows, key=lambda row: row[0]):
+                found[project, run_id] = _decode([tuple(row)[1:] for row in of_run])
+            for run_id, state in connection.execute(text(STATES), asked):
+                states[project, run_id] = state if isinstance(state, dict) else {}
+    for one in page:
+        key = one.project, one.run_id
+        yield _summarize(one, found.get(key, []), states.get(key, {}))
+
+
+def _decode(rows: Sequence[tuple[Any, ...]]) -> list[Recorded]:
+    """Decode the rows of a run; of a payload that was redacted what remains. What no ledger writes is left out."""
+    redactions = [redaction_of(row[1], row[8]) for row in rows if row[2] == "event_redacted"]
+    events = []
+    for row in rows:
+        try:
+            recorded = decode_row(row)
+        except IntegrityError:
+            continue
+        if row[8] is None:
+            of_event = [one for one in redactions if one is not None and one.target == row[1]]
+            event: Any = recorded["event"]
+            event.update(remains(row[2], of_event) | event)
+        events.append(recorded)
+    return events
+
+
+def _summarize(newest: _Newest, events: Sequence[Recorded], state: dict[str, Any]) -> FleetRun:
+    blocks, compactions = fold(events), Compactions()
+    sessions = list(summarize_sessions(blocks))
+    machines = [session["hostname"] for session in sessions if isinstance(session["hostname"], str)]
+    return {
+        "project": newest.project,
+        "run_id": newest.run_id,
+        "work_id": _text(state.get("work_id")) or _newest_of(events, "work_id"),
+        "status": _text(state.get("status")),
+        "phase": _text(state.get("current_phase")) or _newest_of(events, "phase"),
+        "machine": machines[-1] if machines else None,
+        "machines": sorted(set(machines)),
+        "writers": sorted({newest.event["writer"], *[recorded["writer"] for recorded in events]}),
+        "sessions": len(session_history(blocks)),
+        "open_sessions": open_sessions(blocks),
+        "abandoned": sum([session["end_reason"] == "abandoned" for session in sessions]),
+        "compactions": sum([compactions.is_new(dict(recorded["event"])) for recorded in events]),
+        "last_event": newest.event,
+    }
+
+
+def _newest_of(events: Iterable[Recorded], name: str) -> str | None:
+    """Return a text that the newest event which has one names."""
+    texts = [_text(dict(recorded["event"]).get(name)) for recorded in events]
+    return next((found for found in reversed(texts) if found), None)
+
+
+def _text(value: object) -> str | None:
+    return str(value) if isinstance(value, str) or type(value) is int else None

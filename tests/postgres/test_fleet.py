@@ -1,0 +1,340 @@
+"""`faber-ledger fleet`: who works on what, across machines, and how it follows what happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+from typing import IO, TYPE_CHECKING, Any
+
+import pytest
+from support.command import COMMAND
+from support.on_server import FIRST, SECOND, asked, put_project, put_run, put_state, register, runs_of
+from support.postgres import Cluster, Database, started_server
+from support.project import RUN, Project, heed_interrupts
+from support.searching import NOTE, add_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from support.postgres import Login
+
+STARTED: dict[str, Any] = {
+    "type": "session_started",
+    "source": "startup",
+    "phase": "frame",
+    "step": None,
+    "phases_completed": [],
+    "empties_context": True,
+    "pid": None,
+}
+ENDED: dict[str, Any] = {
+    "type": "session_ended",
+    "client_reason": None,
+    "phase": "architect",
+    "step": None,
+    "phases_completed": [],
+}
+BEGUN = {"type": "run_started", "workflow_id": "default", "work_id": "77"}
+
+
+def started(session: str, machine: str, **more: Any) -> dict[str, Any]:
+    environment = {"hostname": machine, "platform": "Linux", "cwd": "/", "git_commit": None}
+    return {**STARTED, "session_id": session, "environment": environment, **more}
+
+
+def ended(session: str, reason: str) -> dict[str, Any]:
+    return {**ENDED, "session_id": session, "reason": reason, "inferred": reason == "abandoned"}
+
+
+def compacted(agent: str | None = None) -> dict[str, Any]:
+    return {"type": "compaction_completed", "trigger": "auto", "agent_id": agent, "phase": "build", "step": None}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project with three runs: `quiet` on two machines, `busy` with an open session, `bare` with a note alone."""
+    project = Project.made(tmp_path / "project", {"status": "paused"}, "bare")
+    add_run(project, "bare", None, {**NOTE, "text": "?", "phase": None}, hour=0)
+    add_run(
+        project,
+        "quiet",
+        {"work_id": 12, "status": "completed", "current_phase": "release", "updated_at": "2026-01-05T09:30:00Z"},
+        {**BEGUN, "run_id": "quiet"},
+        started("q-1", "laptop"),
+        ended("q-1", "abandoned"),
+        started("q-2", "desktop", source="resume"),
+        ended("q-2", "normal"),
+        hour=1,
+    )
+    add_run(
+        project,
+        "busy",
+        None,
+        {**BEGUN, "run_id": "busy"},
+        started("b-1", "laptop"),
+        compacted(),
+        started("b-1x", "laptop", source="compact"),
+        compacted("a-subagent"),
+        ended("b-1", "compaction"),
+        hour=2,
+    )
+    return project
+
+
+@pytest.fixture
+def member(project: Project, database: Database) -> Login:
+    login = database.login()
+    put_project(database, login, project)
+    return login
+
+
+def without_ids(run: dict[str, Any]) -> dict[str, Any]:
+    return {**run, "last_event": (run["last_event"]["type"], run["last_event"]["at"])}
+
+
+def test_each_run_says_who_works_on_what(project: Project, database: Database, member: Login) -> None:
+    found = asked(project, database.url(member), "fleet")
+    writer = "5f" * 16
+    assert found["projects"] == {FIRST: "shop"}
+    assert not found["has_more"]
+    assert [without_ids(run) for run in found["runs"]] == [
+        {
+            "project": FIRST,
+            "run_id": "busy",
+            "work_id": "77",
+            "status": None,
+            "phase": "architect",
+            "machine": "laptop",
+            "machines": ["laptop"],
+            "writers": [writer],
+            "sessions": 2,
+            "open_sessions": ["b-1x"],
+            "abandoned": 0,
+            "compactions": 1,
+            "last_event": ("session_ended", "2026-01-05T10:00:05Z"),
+        },
+        {
+            "project": FIRST,
+            "run_id": "quiet",
+            "work_id": "12",
+            "status": "completed",
+            "phase": "release",
+            "machine": "desktop",
+            "machines": ["desktop", "laptop"],
+            "writers": [writer],
+            "sessions": 2,
+            "open_sessions": [],
+            "abandoned": 1,
+            "compactions": 0,
+            "last_event": ("session_ended", "2026-01-05T09:00:04Z"),
+        },
+        {
+            "project": FIRST,
+            "run_id": "bare",
+            "work_id": None,
+            "status": "paused",
+            "phase": None,
+            "machine": None,
+            "machines": [],
+            "writers": [writer],
+            "sessions": 0,
+            "open_sessions": [],
+            "abandoned": 0,
+            "compactions": 0,
+            "last_event": ("note_recorded", "2026-01-05T08:00:00Z"),
+        },
+    ]
+
+
+def test_a_run_of_hooks_is_seen_as_its_clone_sees_it(tmp_path: Path, database: Database) -> None:
+    project, member = Project.made(tmp_path / "real"), database.login()
+    for recorded in ("SessionStart.startup.print", "PreCompact.auto.print", "SessionStart.compact.interactive"):
+        project.deliver(recorded)
+    put_project(database, member, project)
+    (run,) = asked(project, database.url(member), "fleet")["runs"]
+    assert (run["run_id"], run["work_id"], run["machine"], run["phase"]) == (RUN, "258", "dev-machine-1", "build")
+    assert (run["sessions"], run["open_sessions"]) == (len(project.history), [project.current])
+    assert run["compactions"] == len(project.metadata["compaction_events"])
+
+
+@pytest.mark.parametrize(
+    ("options", "runs"),
+    [
+        (["--open"], ["busy"]),
+        (["--machine", "laptop"], ["busy", "quiet"]),
+        (["--machine", "desktop"], ["quiet"]),
+        (["--machine", "5f" * 16], ["busy", "quiet", "bare"]),
+        (["--work-id", "77"], ["busy"]),
+        (["--work-id", "12", "--machine", "laptop"], ["quiet"]),
+        (["--open", "--machine", "desktop"], []),
+        (["--project", "shop", "--limit", "1"], ["busy"]),
+        (["--project", FIRST], ["busy", "quiet", "bare"]),
+    ],
+)
+def test_filters_leave_out_the_others(
+    project: Project, database: Database, member: Login, options: list[str], runs: list[str]
+) -> None:
+    found = asked(project, database.url(member), "fleet", *options)
+    assert runs_of(found) == runs
+    assert found["has_more"] == ("--limit" in options)
+
+
+def test_the_table_has_a_row_for_each_run(project: Project, database: Database, member: Login) -> None:
+    url = {"FABER_LEDGER_URL": database.url(member)}
+    head, busy, *_ = project.faber("fleet", env=url).stdout.splitlines()
+    assert head.split("  ")[0] == "run"
+    assert busy.split() == ["busy", "77", "laptop", "architect", "unknown", "2", "1", "0", "1", *busy.split()[-2:]]
+    assert busy.split()[-2:] == ["2026-01-05T10:00:05Z", "session_ended"]
+    assert project.faber("fleet", "--work-id", "none", env=url).stdout == "no run matches\n"
+    limited = project.faber("fleet", "--limit", "2", env=url).stdout.splitlines()
+    assert limited[-1] == "older runs are not shown: --limit N shows more"
+
+
+def test_a_role_sees_the_runs_of_its_projects_alone(project: Project, database: Database, member: Login) -> None:
+    stranger, both = database.login(), database.login()
+    register(database, stranger, SECOND, "bank")
+    add_run(project, "vault", None, {**NOTE, "text": "closed"}, hour=5)
+    put_run(database, stranger, project, "vault", SECOND)
+    with database.connect(stranger) as connection:
+        connection.execute("SELECT faber_ledger.admit(%s, %s::name)", (SECOND, both.role))
+    with database.connect(member) as connection:
+        connection.execute("SELECT faber_ledger.admit(%s, %s::name)", (FIRST, both.role))
+    assert runs_of(asked(project, database.url(stranger), "fleet")) == ["vault"]
+    assert runs_of(asked(project, database.url(member), "fleet")) == ["busy", "quiet", "bare"]
+    assert runs_of(asked(project, database.url(both), "fleet")) == ["vault", "busy", "quiet", "bare"]
+    lines = project.faber("fleet", env={"FABER_LEDGER_URL": database.url(both)}).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["project", "bank", "shop", "shop", "shop"]
+
+
+def test_a_redacted_session_still_counts(project: Project, database: Database, member: Login) -> None:
+    event = next(one for one in Project(project.root, "quiet").events if one["event"].get("session_id") == "q-1")
+    done = project.faber("redact", event["id"], "--run", "quiet", "--field", "environment.hostname", "--yes")
+    assert done.returncode == 0, done.stderr
+    put_run(database, member, project, "quiet")
+    run = next(one for one in asked(project, database.url(member), "fleet")["runs"] if one["run_id"] == "quiet")
+    assert (run["sessions"], run["abandoned"], run["machines"]) == (2, 1, ["[redacted]", "desktop"])
+
+
+def test_hostile_rows_stop_no_table_and_what_hides_is_escaped(
+    project: Project, database: Database, member: Login
+) -> None:
+    state = {"work_id": "\x1b[31m\u202e", "status": ["x"], "current_phase": "\0b"}
+    put_state(database, member, "busy", json.dumps(state))
+    put_state(database, member, "quiet", "[" * 100_000)
+    with database.connect(member) as connection:
+        for place, payload in enumerate(["[]", "{", '{"source": 7}']):
+            connection.execute(
+                "INSERT INTO faber_ledger.event"
+                " (project, run_id, position, seq, id, type, version, at, writer, parents, salt, payload, hash)"
+                " SELECT project, 'bare', 0, 9, %s, 'session_started', 1, at, writer, '', salt, %s, hash"
+                " FROM faber_ledger.event WHERE run_id = 'bare' LIMIT 1",
+                (f"7{place}ZZZZZZZZZZZZZZZZZZZZZZZZ", payload),
+            )
+    done = project.faber("fleet", env={"FABER_LEDGER_URL": database.url(member)})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+    assert "\\x1b[31m\\u202e" in done.stdout
+
+
+# Watching
+
+
+class Watching:
+    """`fleet --watch --json`, of which each line is what it shows then."""
+
+    def __init__(self, project: Project, url: str, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [COMMAND, "fleet", "--watch", "--json", *arguments],
+            cwd=project.root,
+            env=project.environment({"FABER_LEDGER_URL": url}),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=heed_interrupts,  # noqa: PLW1509  # a test's process may have been started in the background
+        )
+
+    def next_runs(self) -> list[str]:
+        return runs_of(json.loads(read_line(self.process.stdout))["data"])
+
+    def said(self) -> str:
+        return read_line(self.process.stderr)
+
+    def interrupt(self) -> tuple[int, str]:
+        """Press Ctrl-C; return the exit code, and what was said since."""
+        self.process.send_signal(signal.SIGINT)
+        _, errors = self.process.communicate(timeout=60)
+        return self.process.returncode, errors.decode()
+
+
+def read_line(stream: IO[bytes] | None, seconds: float = 60) -> str:
+    """Return the next line, byte by byte, so that none waits in a buffer."""
+    assert stream is not None
+    line = b""
+    while not line.endswith(b"\n"):
+        assert select.select([stream], [], [], seconds)[0], f"nothing after {line!r}"
+        piece = os.read(stream.fileno(), 1)
+        assert piece, f"it has ended after {line!r}"
+        line += piece
+    return line.decode()
+
+
+@pytest.fixture
+def cleaned() -> Iterator[list[Watching]]:
+    """A list of what is watching, which is ended after the test."""
+    started: list[Watching] = []
+    yield started
+    for one in started:
+        one.process.kill()
+        one.process.communicate()
+
+
+def test_a_watch_shows_what_arrives_and_ends_with_ctrl_c(
+    project: Project, database: Database, member: Login, cleaned: list[Watching]
+) -> None:
+    watching = Watching(project, database.url(member), "--every", "600")
+    cleaned.append(watching)
+    assert watching.next_runs() == ["busy", "quiet", "bare"]
+    add_run(project, "bare", None, {**NOTE, "text": "later"}, hour=9)
+    put_run(database, member, project, "bare")
+    assert watching.next_runs() == ["bare", "busy", "quiet"]
+    assert watching.interrupt() == (0, "")
+
+
+def test_a_watch_looks_again_where_it_hears_nothing(
+    project: Project, database: Database, member: Login, cleaned: list[Watching]
+) -> None:
+    stranger = database.login()
+    watching = Watching(project, database.url(stranger), "--every", "1")
+    cleaned.append(watching)
+    assert watching.next_runs() == []
+    with database.connect(member) as connection:  # of a project that it did not see nothing is told to it
+        connection.execute("SELECT faber_ledger.admit(%s, %s::name)", (FIRST, stranger.role))
+    assert watching.next_runs() == ["busy", "quiet", "bare"]
+    assert watching.interrupt() == (0, "")
+
+
+def test_a_watch_waits_for_a_server_that_is_lost(project: Project, cleaned: list[Watching]) -> None:
+    with started_server() as server:
+        cluster = Cluster(server.url())
+        database = Database(cluster, cluster.template)
+        member = database.login()
+        put_project(database, member, project)
+        watching = Watching(project, database.url(member))
+        cleaned.append(watching)
+        assert watching.next_runs() == ["busy", "quiet", "bare"]
+        server.kill()
+        assert watching.said().endswith(": waiting until the server is back\n")
+        server.start()
+        assert watching.said() == "the server is back\n"
+        add_run(project, "bare", None, {**NOTE, "text": "later"}, hour=9)
+        put_run(database, member, project, "bare")
+        assert watching.next_runs() == ["bare", "busy", "quiet"]
+        assert watching.interrupt() == (0, "")
+
+
+def test_a_watch_of_no_server_is_an_error(project: Project) -> None:
+    assert asked(project, "postgresql://localhost:1/none", "fleet", "--watch", code=13)["code"] == "server_unavailable"

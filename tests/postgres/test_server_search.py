@@ -1,0 +1,168 @@
+"""`faber-ledger search` on a server finds what it finds in a clone with the same runs, and nothing of others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from support.on_server import FIRST, SECOND, asked, put_project, put_run, put_state, register
+from support.project import Project
+from support.searching import NOTE, add_run, project_to_search, search
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.postgres import Database
+
+QUERIES = (
+    *("deploy", "plan", "rules", "down", "skipped", "feat/258", "redis", "the table", "TABLE User", '"user table"'),
+    *("table -users", "friday or deploy", "team-rules", "rules-team", '"258 http"', "MÜLLER", "SPÄTER", "gateway"),
+    *('redis or "gateway is"', "gateway or gateway or down", "258", "in_progress", "heron"),
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return project_to_search(tmp_path / "project")
+
+
+def without_place(data: Any) -> Any:
+    """Return an answer without what only a server says."""
+    hits = [{**hit, "project": None} for group in data["runs"] for hit in group["hits"]]
+    return [hits, data["has_more"], [group["run_id"] for group in data["runs"]]]
+
+
+def test_a_server_and_a_clone_find_the_same(project: Project, database: Database) -> None:
+    member = database.login()
+    put_project(database, member, project)
+    for query in (*[(text,) for text in QUERIES], ("gateway", "--limit", "1"), ("gateway", "--limit", "2")):
+        there = asked(project, database.url(member), "search", *query)
+        assert without_place(there) == without_place(search(project, *query)), query
+
+
+def test_a_report_names_the_project(project: Project, database: Database) -> None:
+    member = database.login()
+    put_project(database, member, project, name="the shop")
+    done = project.faber("search", "friday", env={"FABER_LEDGER_URL": database.url(member)})
+    assert done.stdout.splitlines()[0] == "older in the shop: 1 hit"
+
+
+def test_local_asks_no_server_and_without_one_none_is_asked(project: Project, database: Database) -> None:
+    url = database.url(database.login())
+    assert asked(project, url, "search", "friday")["runs"] == []
+    assert len(asked(project, url, "search", "friday", "--local")["runs"]) == 1
+    assert project.faber("search", "friday", "--local", "--project", "shop").returncode == 2
+    nowhere = asked(project, "postgresql://localhost:1/nothing", "search", "friday", code=13)
+    assert nowhere["hint"].startswith("`--local` searches the runs of this clone")
+
+
+def test_nothing_of_a_project_is_found_by_a_role_that_does_not_see_it(project: Project, database: Database) -> None:
+    member, stranger = database.login(), database.login()
+    put_project(database, member, project)
+    register(database, stranger, SECOND, "other")
+    for query in ("gateway", "redis", "friday or redis"):
+        assert asked(project, database.url(stranger), "search", query)["runs"] == []
+        assert asked(project, database.url(stranger), "search", query, "--project", SECOND)["runs"] == []
+        for name in (FIRST, "shop"):
+            error = asked(project, database.url(stranger), "search", query, "--project", name, code=10)
+            assert error["hint"] == "it shows: other"
+    with database.connect(stranger) as connection:
+        for function in ("find_events", "find_documents"):
+            for projects in (None, [FIRST], [FIRST, SECOND]):
+                found = connection.execute(
+                    f"SELECT * FROM faber_ledger.{function}('{{}}', %s, NULL, NULL, NULL, NULL, 100)".encode(),
+                    (projects,),
+                )
+                assert found.fetchall() == []
+
+
+def test_whoever_is_no_member_may_call_nothing(database: Database) -> None:
+    outsider = database.login(attributes="")
+    for call in ("find_events('{}', NULL, NULL, NULL, NULL, NULL, 9)", "words_of('x')", "state_at_a_glance('{}')"):
+        with database.connect(outsider) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(f"SELECT * FROM faber_ledger.{call}".encode())
+
+
+def test_projects_are_chosen_by_id_or_name(project: Project, database: Database, tmp_path: Path) -> None:
+    member = database.login()
+    put_project(database, member, project)
+    other = Project.made(tmp_path / "other", {}, "elsewhere")
+    add_run(other, "elsewhere", None, {**NOTE, "text": "another gateway"})
+    put_project(database, member, other, SECOND, "bank")
+    url = database.url(member)
+    runs = {name: asked(project, url, "search", "gateway", *name)["runs"] for name in [(), ("--project", "bank")]}
+    assert [group["run_id"] for group in runs[()]] == ["newer", "older", "elsewhere"]
+    assert [group["run_id"] for group in runs["--project", "bank"]] == ["elsewhere"]
+    for name in (SECOND, SECOND[:8].lower()):
+        assert asked(project, url, "search", "gateway", "--project", name)["projects"] == {SECOND: "bank"}
+
+
+def test_a_redacted_event_is_never_found_nor_the_states_of_its_run(project: Project, database: Database) -> None:
+    member = database.login()
+    put_project(database, member, project)
+    url = database.url(member)
+    assert [len(group["hits"]) for group in asked(project, url, "search", "gateway")["runs"]] == [2, 1]
+    event = asked(project, url, "search", '"up again"')["runs"][0]["hits"][0]["event_id"]
+    assert project.faber("redact", event, "--run", "newer", "--yes").returncode == 0
+    (project.root / ".fractary/runs/newer/state.json").unlink()
+    put_run(database, member, project, "newer")
+    assert [group["run_id"] for group in asked(project, url, "search", "gateway")["runs"]] == ["older"]
+
+
+def test_a_payload_that_is_not_the_events_is_not_shown(project: Project, database: Database) -> None:
+    member = database.login()
+    put_project(database, member, project)
+    with database.connect(member) as connection:
+        connection.execute(
+            "INSERT INTO faber_ledger.event"
+            " (project, run_id, position, seq, id, type, version, at, writer, parents, salt, payload, hash)"
+            " SELECT project, 'forged', 0, seq, id, type, version, at, writer, parents, salt,"
+            " replace(payload, 'the gateway', 'the lie'), hash"
+            " FROM faber_ledger.event WHERE payload LIKE '%the gateway%'"
+        )
+    assert asked(project, database.url(member), "search", "lie")["runs"] == []
+
+
+def test_hostile_rows_stop_neither_a_push_nor_a_search(project: Project, database: Database) -> None:
+    member = database.login()
+    many = " ".join([f"word{number}" for number in range(120_000)])
+    add_run(
+        project, "hostile", None, {**NOTE, "text": f"a\0gateway {many}"}, {**NOTE, "text": "gateway\x1b[31m"}, hour=2
+    )
+    put_project(database, member, project)
+    put_state(database, member, "older", "{" * 100_000)
+    put_state(database, member, "newer", '{"gateway": "gateway \\u0000 \\ud800 last"}')
+    found = asked(project, database.url(member), "search", "gateway")["runs"]
+    assert [(group["run_id"], len(group["hits"])) for group in found] == [("hostile", 2), ("newer", 2), ("older", 1)]
+    done = project.faber("search", "gateway", env={"FABER_LEDGER_URL": database.url(member)})
+    assert "\x1b" not in done.stdout
+    assert "\\x1b[31m" in done.stdout
+
+
+def test_of_two_copies_of_a_state_each_text_is_found_once(project: Project, database: Database) -> None:
+    member = database.login()
+    register(database, member)
+    with database.connect(member) as connection:
+        for name, text in (("a", "one heron"), ("b", "two herons, one heron"), ("c", "one heron")):
+            connection.execute(
+                "INSERT INTO faber_ledger.document (project, run_id, id, position, heads, content, at, writer)"
+                " VALUES (%s, 'run', %s, 0, '', %s, '2026-01-05T09:30:00Z', 'w')",
+                (FIRST, name, f'{{"said": "{text}"}}'),
+            )
+    hits = asked(project, database.url(member), "search", "heron")["runs"][0]["hits"]
+    assert sorted([hit["excerpt"] for hit in hits]) == ["one heron", "two herons, one heron"]
+    assert {hit["at"] for hit in hits} == {"2026-01-05T09:30:00Z"}
+
+
+@pytest.mark.parametrize(("function", "index"), [("find_events", "event_words"), ("find_documents", "document_words")])
+def test_an_index_serves_a_search(database: Database, function: str, index: str) -> None:
+    """Under row-level security a member's own condition would read every row: `@>` is no leakproof operator."""
+    member = database.login()
+    register(database, member)
+    with database.connect(autocommit=True) as connection:
+        connection.execute("SET enable_seqscan = off")  # the tables are small
+        connection.execute(f"SELECT * FROM faber_ledger.{function}('{{x}}', NULL, NULL, NULL, NULL, NULL, 9)".encode())
+        connection.execute("SELECT pg_stat_force_next_flush()")
+        used = connection.execute("SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname = %s", (index,))
+        assert used.fetchone() == (True,)

@@ -1,0 +1,76 @@
+"""Runs of a project on a test's server, put there by plain statements of a member, and what commands see there."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import COLUMNS, ROW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from support.postgres import Database, Login
+    from support.project import Project
+
+FIRST, SECOND = "01K7AAAAAAAAAAAAAAAAAAAAAA", "01K7BBBBBBBBBBBBBBBBBBBBBB"  # ids of projects
+NAMES = ("project", "run_id", "position", *COLUMNS)
+VALUES = ", ".join(["%s"] * len(NAMES))
+PUT = f"INSERT INTO faber_ledger.event ({', '.join(NAMES)}) VALUES ({VALUES}) ON CONFLICT DO NOTHING"
+PUT_STATE = (
+    "INSERT INTO faber_ledger.document (project, run_id, id, position, heads, supersedes, content, at, writer)"
+    " VALUES (%s, %s, %s, 0, '', %s, %s, %s, 'writer')"
+)
+
+
+def register(database: Database, login: Login, project_id: str = FIRST, name: str = "shop") -> None:
+    """Make a project of a login."""
+    with database.connect(login) as connection:
+        connection.execute("SELECT faber_ledger.register_project(%s, %s)", (project_id, name))
+
+
+def put_run(database: Database, login: Login, project: Project, run_id: str, project_id: str = FIRST) -> None:
+    """Put the events of a run that the server lacks there, and a copy of its state in place of the one before."""
+    run = project.root / ".fractary/runs" / run_id
+    with Log.read(str(run / "ledger.db")) as log:
+        rows = log.connection.execute(f"{ROW} ORDER BY seq, id").fetchall()
+    with database.connect(login) as connection:
+        connection.cursor().executemany(PUT, [(project_id, run_id, 0, *row) for row in rows])
+    state = run / "state.json"
+    if state.exists():
+        put_state(database, login, run_id, state.read_text(), project_id)
+
+
+def put_state(database: Database, login: Login, run_id: str, content: str, project_id: str = FIRST) -> None:
+    """Put a copy of a state on the server, in place of the copies that it has."""
+    with database.connect(login) as connection:
+        found = connection.execute(
+            "SELECT id FROM faber_ledger.document WHERE project = %s AND run_id = %s", (project_id, run_id)
+        )
+        before = [row[0] for row in found]
+        name = f"d{len(before)}{max(before, default='')}"
+        at = "2026-01-05T09:30:00Z"
+        connection.execute(PUT_STATE, (project_id, run_id, name, before, content, at))
+
+
+def put_project(
+    database: Database, login: Login, project: Project, project_id: str = FIRST, name: str = "shop"
+) -> None:
+    """Make a project and put all its runs there."""
+    register(database, login, project_id, name)
+    for ledger in sorted((project.root / ".fractary/runs").glob("*/ledger.db")):
+        put_run(database, login, project, ledger.parent.name, project_id)
+
+
+def asked(project: Project, url: str, *arguments: str, code: int = 0) -> Any:
+    """Return the data of a command that asks the server which the environment names; of one that fails its error."""
+    done = project.faber(*arguments, "--json", env={"FABER_LEDGER_URL": url})
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)["data"] if code == 0 else json.loads(done.stderr)["error"]
+
+
+def runs_of(data: Any) -> list[str]:
+    """Return the ids of the runs in an answer."""
+    rows: Iterable[dict[str, Any]] = data["runs"]
+    return [row["run_id"] for row in rows]
