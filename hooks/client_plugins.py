@@ -111,17 +111,6 @@ def unlisted_plugin_delivery(root: str, at: float) -> float | None:
     return recent_plugin_delivery(root, at)
 
 
-def hint_to_install(root: str) -> str:
-    """Return what to run where a client started in `root` has no hooks; never for a second installation."""
-    known = list_plugins(root)
-    if not known:
-        return "run `faber-ledger init` in it, and commit .claude/settings.json for the next one"
-    for plugin in known:
-        if plugin.scope is not None:
-            return f"run `{plugin.command('enable')}` in it"
-    return f"run `{known[0].command('install')}`, which reaches every folder of yours"
-
-
 def _are_versions(value: object) -> bool:
     """Return whether a plugin's value in `enabledPlugins` names versions of it, of which any enables it."""
     return isinstance(value, list) and bool(value) and all([isinstance(one, str) for one in value])

@@ -156,6 +156,9 @@ def init(
         copilots, why = leave_to_settings(root, settings.path)
         changes += copilots
         notes += why
+        if copilots:
+            again = "`faber-ledger uninstall`, `faber-ledger init --agent copilot` and `faber-ledger init --scope user`"
+            notes.append(f"to have Copilot's own beside the client's instead, run {again}")
     git_says, config, top = None, [], top_of(root)
     if git_only or in_project(root, scope):
         changes += [git_file_change(root, name) for name in FILES]

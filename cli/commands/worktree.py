@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli.setup.missing_hooks import describe_lacking
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, say, show, warn
 from faber_ledger.cli.ui.table import table
@@ -14,10 +15,8 @@ from faber_ledger.cli.worktrees.cleanup import clean_up, cleanup_lines, cleanup_
 from faber_ledger.cli.worktrees.for_run import shorten_path
 from faber_ledger.cli.worktrees.survey import INACTIVE_DAYS, Site, record_of, survey_and_record
 from faber_ledger.context.messages import size_words
-from faber_ledger.hooks.client_plugins import hint_to_install
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:
@@ -147,10 +146,7 @@ def _cells(site: Site) -> tuple[str, ...]:
 
 
 def _remarks(site: Site) -> Iterator[str]:
-    if site.without_hooks:
-        none = len(site.without_hooks) == len(HOOKS)
-        missing = "it has no hooks" if none else f"it has no hook for {', '.join(site.without_hooks)}"
-        yield f"{missing}: {hint_to_install(site.root)}"
+    yield from describe_lacking(site.root, site.without_hooks, "it has")
     if site.problem:
         yield site.problem
     if site.tree.locked is not None:

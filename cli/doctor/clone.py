@@ -9,12 +9,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding
+from faber_ledger.cli.setup.missing_hooks import describe_agents_alone, hint_to_install
 from faber_ledger.cli.setup.tracking import is_not_checked_out
 from faber_ledger.cli.ui.git_words import not_in_git
 from faber_ledger.cli.worktrees.git import list_trees, run_git
 from faber_ledger.cli.worktrees.places import gone_runs, what_forget_would_lose
 from faber_ledger.cli.worktrees.survey import why_gone
-from faber_ledger.hooks.client_plugins import hint_to_install, list_plugins, list_unanswered
+from faber_ledger.hooks.client_plugins import list_plugins, list_unanswered
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.journal import find_fault
@@ -130,6 +131,10 @@ def _have_hooks(patient: Patient) -> Iterator[Finding]:
     for root in other_roots(patient.root):
         left = list_unanswered(root) if os.path.isdir(os.path.join(root, ".fractary")) else []
         if not left:
+            continue
+        alone = describe_agents_alone(root, left)
+        if alone is not None:
+            yield Finding("note", f"in the worktree {root} {alone[0]}", alone[1])
             continue
         missing = "no hook runs" if len(left) == len(HOOKS) else f"no hook runs for {', '.join(left)}"
         why, also = "", f" or merge there the commit that has {SETTINGS}"

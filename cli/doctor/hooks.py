@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
-from faber_ledger.cli.setup.agent_files import list_agents
 from faber_ledger.cli.setup.changes import display_path
 from faber_ledger.cli.setup.install_hooks import settings_change
+from faber_ledger.cli.setup.missing_hooks import describe_agents, describe_agents_alone
 from faber_ledger.cli.setup.plugin import describe_both, describe_missing, is_missing
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.json_text import JsonText
@@ -98,14 +98,11 @@ def hooks_are_installed(patient: Patient) -> Iterator[Finding]:
             else:
                 where = display_path(plugin.path or "", patient.root)
                 yield Finding("ok", f"the plugin {plugin.name}, enabled in {where}, runs the four hooks")
-    agents = [
-        f"{display_path(one.path, patient.root)} has the hooks of {one.agent}" for one in list_agents(patient.root)
-    ]
-    if agents and len(left) == len(HOOKS) and not (plugins or seen):
-        what = f"{', '.join(agents)}; the client itself has none: what it does is not recorded"
-        yield Finding("note", what, "nothing if you do not use it here; else run `faber-ledger init`")
+    alone = describe_agents_alone(patient.root, left)
+    if alone is not None:
+        yield Finding("note", *alone)
         return
-    yield from [Finding("ok", agent) for agent in agents]
+    yield from [Finding("ok", agent) for agent in describe_agents(patient.root)]
     if seen is not None and not list_settings_with_hooks(patient.root):
         what = f"no settings have the hooks or enable a plugin, but a plugin's hook made a delivery at {utc_text(seen)}"
         again = "run `faber-ledger init --scope project`, then start a new session of the client"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.cli.worktrees import git
 from faber_ledger.cli.worktrees.survey import survey_and_record
 from faber_ledger.files.text import quote_word
-from faber_ledger.hooks.client_plugins import hint_to_install, list_unanswered
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.runs import state_file, state_write, worktree_registry
@@ -16,12 +15,9 @@ from faber_ledger.runs.git import common_directory, work_tree_of
 from faber_ledger.runs.run import name_part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from faber_ledger.runs.run import Run
-
-
-NO_HOOKS = "This worktree has no hooks"
 
 
 class Plan(NamedTuple):
@@ -119,11 +115,9 @@ def update_registry(root: str, *, at: float, warn: Callable[[str], None], create
         warn(error.message)
 
 
-def next_lines(plan: Plan) -> Iterator[str]:
-    """Return the next steps for a new worktree, as lines."""
-    if list_unanswered(plan.root):
-        yield f"{NO_HOOKS}: {hint_to_install(plan.root)}"
-    yield f"Next: cd {quote_word(shorten_path(plan.root))}, and start the client there"
+def next_line(plan: Plan) -> str:
+    """Return the next step for a new worktree."""
+    return f"Next: cd {quote_word(shorten_path(plan.root))}, and start the client there"
 
 
 def _record(root: str, top: str) -> dict[str, Any] | None:

@@ -145,6 +145,7 @@ def test_copilots_own_hooks_go_where_the_clients_come(project: Project, command:
     done = project.faber(*command)
     assert done.returncode == 0, done.stderr
     assert "Copilot reads the client's settings too: its own hooks are removed" in done.stderr
+    assert ("to have Copilot's own beside the client's instead, run `" in done.stderr) is (len(command) == 1)
     assert own.read_text() == FOREIGN["copilot"]
     assert "session-start" in (project.root / ".claude/settings.json").read_text()
     assert findings(project, "hooks.agents") == []
@@ -219,6 +220,29 @@ def test_doctor_tells_which_agents_run_the_hooks_and_that_the_client_does_not(pr
     assert ".codex/hooks.json has the hooks of codex, .github/hooks/faber-ledger.json has the hooks of copilot" in what
     assert "the client itself has none" in what
     assert findings(project, "hooks.agents") == []
+
+
+@pytest.mark.parametrize("agent", FILES)
+def test_where_another_agent_has_the_hooks_nothing_pushes_to_the_clients(project: Project, agent: str) -> None:
+    """`init` in a project of Copilot would remove what alone gives it a packet after a compaction."""
+    (project.root / ".claude/settings.json").unlink(missing_ok=True)
+    project.faber("init", "--agent", agent)
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "Set up")
+    lacks = f"{FILES[agent]} has the hooks of {agent}; the client itself has none: what it does is not recorded"
+    how = "`faber-ledger init --scope user`, which leaves" if agent == "copilot" else "`faber-ledger init`"
+    said = f"{lacks}: nothing if you do not use it here; else run {how}"
+    assert f".: {said}" in project.faber("worktree", "list").stdout
+    done = project.faber("run", "start", "--work-id", "259", "--worktree")
+    assert f"\n{said}" in done.stdout, done.stderr
+    tree = project.root.parent / "project-issue-259"
+    output = project.faber("doctor").stdout
+    assert f"note     clone.worktrees: in the worktree {tree} {lacks}" in output
+    assert f"hint: nothing if you do not use it here; else run {how}" in output
+    assert "run `faber-ledger init` " not in output
+    for line in (project.faber("worktree", "list").stdout, done.stdout, output):
+        assert "no hooks" not in line
+        assert "no hook runs" not in line
 
 
 @pytest.mark.parametrize("agent", FILES)

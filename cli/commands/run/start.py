@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.reports.position import position_lines
+from faber_ledger.cli.setup.missing_hooks import describe_lacking
 from faber_ledger.cli.setup.summaries import project_settings
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
@@ -20,7 +21,7 @@ from faber_ledger.cli.worktrees.git import can_add, refuse_bare
 from faber_ledger.cli.worktrees.places import check_is_new
 from faber_ledger.context.workflow import load_workflow
 from faber_ledger.files.text import quote_word
-from faber_ledger.hooks.client_plugins import list_enabled_plugins, unlisted_plugin_delivery
+from faber_ledger.hooks.client_plugins import list_enabled_plugins, list_unanswered, unlisted_plugin_delivery
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import Declined
@@ -198,7 +199,8 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
         lines = [
             f"✓ Worktree created: {for_run.shorten_path(own.folder)} (branch {own.branch})",
             *_start_lines(started, plan),
-            *for_run.next_lines(own),
+            *describe_lacking(own.root, list_unanswered(own.root), "This worktree has"),
+            for_run.next_line(own),
         ]
         made = {"path": own.folder, "branch": own.branch}
     data = {"run_id": run_id, "directory": started.directory, "workflow_id": plan["workflow_id"], "warnings": warnings}
