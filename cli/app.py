@@ -88,6 +88,7 @@ SECTIONS = {
         "textconv": ("faber_ledger.cli.commands.textconv:textconv", "Show a ledger file as text; git calls it."),
     },
     "Exchange": {
+        "sync": ("faber_ledger.cli.commands.sync:sync", "Exchange runs with the team's server."),
         "export": (
             "faber_ledger.cli.commands.export:export",
             "Write a run's events as JSON lines, CloudEvents or a database.",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 
-OTHER_START = "it starts another run, or this run a second time"
+OTHER_START = "it starts another run"
 
 
 class Inserted(NamedTuple):
@@ -70,16 +70,18 @@ def open_to_insert(run: Run, warn: Callable[[str], None]) -> Iterator[RunLog]:
 
 
 def insert_passing(run: Run, offered: Log, first_ids: Sequence[str], warn: Callable[[str], None]) -> Inserted:
-    """Insert the events of another log that pass into a run's log, all of them or nothing; it keeps what it has.
+    """Insert the events of another log, which is changed, that pass into a run's log: all of them or nothing.
 
-    A run that is new here gets its folder, unless none of the events starts it. Of several starts of one run the first
-    in `first_ids`, the ids of the events with seq 1 in the order in which they became known, is the run's. Raises as
-    `open_to_insert`, and UnionConflict.
+    The run's log keeps what it has. A run that is new here gets its folder, unless none of the events starts it. Of
+    several starts of one run the first in `first_ids`, the ids of the events with seq 1 in the order in which they
+    became known, is the run's. Raises as `open_to_insert`, and UnionConflict.
     """
-    is_new = lacks_ledger(run) and mirror_with_events(run) is None
-    start = _find_start(run, offered, first_ids) if is_new else None
-    if is_new and start is None:
-        return Inserted(0, _refuse_all(offered), [], redacted=False)
+    others = _take_out_others(run, offered)
+    start = None
+    if lacks_ledger(run) and mirror_with_events(run) is None:
+        start = _find_start(offered, first_ids)
+        if start is None:
+            return Inserted(0, [*others, *_refuse_all(offered)], [], redacted=False)
     with open_to_insert(run, warn) as opened:
         first = [start] if start is not None and not opened.log.heads() else []
         if first:
@@ -87,9 +89,9 @@ def insert_passing(run: Run, offered: Log, first_ids: Sequence[str], warn: Calla
         offer = _Offer(offered)
         opened.insert_rows(offer.missing_in, offered.connection)
         opened.commit()
-        return Inserted(
-            offer.added + len(first), offer.passing.refused, offer.passing.dropped, redacted=opened.redacted
-        )
+        new = [one for one in others if hash_in(opened.log, one.id) != one.hash]
+        refused = [*new, *offer.passing.refused]
+        return Inserted(offer.added + len(first), refused, offer.passing.dropped, redacted=opened.redacted)
 
 
 class _Offer:
@@ -112,22 +114,11 @@ class _Offer:
             yield row
 
 
-def _refuse_all(offered: Log) -> list[Refused]:
-    """Return what starts no run here, and what the gate refuses of the rest."""
-    passing = merge_rows([offered])
-    for _ in passing:
-        pass
-    return [*[Refused(row, OTHER_START) for row in roots_in(offered.connection).values()], *passing.refused]
-
-
-def _find_start(run: Run, offered: Log, first_ids: Sequence[str]) -> Row | None:
-    """Return the event with which a run begins that this clone does not have, or None.
-
-    An event that names another run is not its start. A run that was adopted may have several.
-    """
-    found = {row[ID]: row for row in roots_in(offered.connection).values() if _may_start(run, row)}
-    in_order = sorted(found, key=lambda name: first_ids.index(name) if name in first_ids else len(first_ids))
-    return found[in_order[0]] if in_order else None
+def _take_out_others(run: Run, offered: Log) -> list[Refused]:
+    """Take the first events that name another run out of the offered log, and return them."""
+    others = [row for row in roots_in(offered.connection).values() if not _may_start(run, row)]
+    offered.connection.executemany("DELETE FROM event WHERE id = ?", [(row[ID],) for row in others])
+    return [Refused(row, OTHER_START) for row in others]
 
 
 def _may_start(run: Run, row: Row) -> bool:
@@ -135,6 +126,21 @@ def _may_start(run: Run, row: Row) -> bool:
         return True
     named = (parse_payload(row[PAYLOAD]) or {}).get("run_id")
     return isinstance(named, str) and path_form(named) == path_form(run.run_id)
+
+
+def _find_start(offered: Log, first_ids: Sequence[str]) -> Row | None:
+    """Return the event with which a run begins that this clone does not have, or None; an adopted run has several."""
+    found = {row[ID]: row for row in roots_in(offered.connection).values()}
+    in_order = sorted(found, key=lambda name: first_ids.index(name) if name in first_ids else len(first_ids))
+    return found[in_order[0]] if in_order else None
+
+
+def _refuse_all(offered: Log) -> list[Refused]:
+    """Return what the gate refuses of a log that no event starts."""
+    passing = merge_rows([offered])
+    for _ in passing:
+        pass
+    return passing.refused
 
 
 def write_blocks(

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli.setup.summaries import project_settings
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.server import names_server, server_address
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import project_again, run_with_ledger
@@ -139,7 +141,26 @@ def redact(
     ]
     versions = _versions(chosen)
     data |= {"redaction": outcome.id, "rewritten": outcome.rewritten, "removed": outcome.removed, **beside}
-    show(data | {"versions_in_git": versions}, _result_lines(chosen, plan, outcome, beside, versions), as_json=as_json)
+    lines = [*_result_lines(chosen, plan, outcome, beside, versions)]
+    data["removed_on_server"] = _push(chosen)
+    if data["removed_on_server"]:
+        lines.insert(1, "  removed on the team's server, too")
+    show(data | {"versions_in_git": versions}, lines, as_json=as_json)
+
+
+def _push(chosen: Run) -> bool:
+    """Send the redaction to the server that is configured, if it can be reached; return whether it has it now."""
+    project = project_settings(chosen.root, os.environ).project
+    if project is None or not names_server():
+        return False
+    from faber_ledger.cli.sync.redaction import push_redaction  # most users have no server
+
+    try:
+        return push_redaction(chosen, project, server_address(None), warn)
+    except (LedgerError, sqlite3.DatabaseError, OSError) as error:
+        warn(f"⚠️  the server may still have what was redacted: {error}")
+        warn(f"hint: run `faber-ledger sync {chosen.run_id} --push` as soon as it can be reached")
+        return False
 
 
 def _is_refused(chosen: Run, name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 LONG = 20_000_000  # bytes; reading a larger ledger takes over a second
+MANY = 10_000  # events; to exchange more takes over a second
 EACH_RUN = 300_000  # bytes that are read in the time that a run takes, however small its ledger is
 
 
@@ -54,6 +55,22 @@ def progress_over(runs: Sequence[Run], label: str) -> Iterator[Callable[[int], o
         return
     with click.progressbar(length=len(runs), label=f"{label} {len(runs)} runs", file=sys.stderr) as bar:
         yield bar.update
+
+
+@contextmanager
+def progress_bars() -> Iterator[Callable[[int, str], Callable[[int], object]]]:
+    """Show bars while events are exchanged; yield a function that begins one for a number of events, with its label.
+
+    That returns a function which takes the number of events just done; for few events no bar is shown.
+    """
+    with ExitStack() as stack:
+
+        def begin(count: int, label: str) -> Callable[[int], object]:
+            if count < MANY or not sys.stderr.isatty():
+                return _show_nothing
+            return stack.enter_context(click.progressbar(length=count, label=label, file=sys.stderr)).update
+
+        yield begin
 
 
 def _size_of_work(run: Run) -> int:

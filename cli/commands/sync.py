@@ -1,0 +1,218 @@
+"""`faber-ledger sync`: exchange runs with the team's server."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from faber_ledger.cli.setup.summaries import project_settings
+from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.output import json_option, show, tell, warn
+from faber_ledger.cli.ui.progress import progress_bars
+from faber_ledger.cli.ui.server import server_address, url_option
+from faber_ledger.cli.ui.table import plural
+from faber_ledger.cli.ui.which_run import choose_run
+from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, UnionConflict
+from faber_ledger.runs.kept import run_here
+from faber_ledger.runs.left_state import refresh_runs_here
+from faber_ledger.runs.run import find_root, is_run_id
+from faber_ledger.runs.settings import PATH
+from faber_ledger.runs.synced import read_note, write_note
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.cli.sync.exchange import Exchanged, Remote
+    from faber_ledger.runs.run import Run
+
+
+MOST_NAMED = 10  # events of a run
+
+
+class Wanted(NamedTuple):
+    """What a sync is to do: `text` names one run, None the active one."""
+
+    root: str
+    text: str | None
+    every: bool
+    fetches: bool
+    pushes: bool
+
+
+@click.command(short_help="Exchange runs with the team's server.")
+@click.argument("run_id", metavar="[RUN]", required=False, shell_complete=completion.runs)
+@click.option("--all", "every", is_flag=True, help="All runs of this clone, and with --fetch all that the server has.")
+@click.option("--push", "only", flag_value="push", help="Only send what the server does not have.")
+@click.option("--fetch", "only", flag_value="fetch", help="Only take in what this clone does not have.")
+@click.option("--watch", type=click.IntRange(1), metavar="SECONDS", help="Do it again and again, until interrupted.")
+@url_option
+@json_option
+def sync(
+    run_id: str | None, every: bool, only: str | None, watch: int | None, url: str | None, as_json: bool
+) -> int | None:
+    """Exchange a run's events with the team's server: fetch what is new there, then push what is new here.
+
+    Every event is checked before it enters this clone's ledger, and one that is refused is named. What is interrupted
+    goes on with the next sync; nothing is doubled or lost.
+
+    \b
+    Example: faber-ledger sync --all
+    Exit codes: 0 done, or nothing is new; 1 a file cannot be read or written,
+    or psycopg is missing; 2 wrong usage, or no server is named; 10 no such run; 11 locked;
+    12 newer format, here or on the server; 13 the server cannot be reached, or takes
+    nothing now; 14 the server refuses; 20 a ledger is damaged; 22 an event has
+    different contents here and there.
+    """
+    if every and run_id is not None:
+        raise click.UsageError("give RUN or --all, not both")
+    if watch is not None and as_json:
+        raise click.UsageError("--watch prints lines: it goes without --json")
+    root = find_root(os.getcwd())
+    wanted = Wanted(root, run_id, every, fetches=only != "push", pushes=only != "fetch")
+    if watch is None:
+        return _sync(wanted, url, as_json=as_json)
+    while True:
+        try:
+            _sync(wanted, url, is_quiet=True)
+        except ServerUnavailable as error:
+            warn(f"{error.message}; tried again in {watch} s")
+        time.sleep(watch)
+
+
+def _sync(wanted: Wanted, url: str | None, *, as_json: bool = False, is_quiet: bool = False) -> int:
+    """Exchange the runs once and print what happened, with `is_quiet` only what has changed; return the exit code."""
+    from faber_ledger.cli.sync.exchange import Remote  # at their use: `--help` loads every command
+    from faber_ledger.postgres.project import open_project
+    from faber_ledger.postgres.server import open_server
+    from faber_ledger.postgres.server_errors import translate_read_only
+
+    project = project_settings(wanted.root, os.environ).project
+    if project is None:
+        raise LedgerError("the project has no id yet", hint=f"run `faber-ledger init`, and commit {PATH}")
+    code = 0
+    done: list[Exchanged] = []
+    with open_server(server_address(url)) as server:
+        pushes = wanted.pushes and not server.is_read_only
+        name = os.path.basename(wanted.root) or project
+        remote = Remote(server, project, f"{project} {open_project(server, project, name, writing=pushes)}")
+        now = wanted._replace(pushes=pushes)
+        for found in _exchange_each(remote, now):
+            if isinstance(found, int):
+                code = code or found
+                continue
+            done.append(found)
+            _warn_about(found)
+            code = UnionConflict.exit_code if found.conflicts else code or found.code
+            if not as_json and not (is_quiet and _is_unchanged(found)):
+                tell(_line(found))
+        if wanted.pushes and server.is_read_only:
+            raise translate_read_only(server.address)
+    if as_json:
+        show({"project": project, "runs": [_data(one) for one in done]}, [], as_json=True)
+    elif not done and not is_quiet:
+        tell("no run to exchange")
+    return code
+
+
+def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:
+    """Exchange each run; yield what was done, or the exit code of one that is left out, after a warning.
+
+    Raises ServerUnavailable and ServerRefused: the runs before are exchanged.
+    """
+    from faber_ledger.cli.sync.exchange import exchange_run
+    from faber_ledger.postgres.project import newest_event
+
+    newest = newest_event(remote.server, remote.project)
+    has_failed = False
+    for run in _choose(remote, wanted, newest[0] if newest else 0):
+        try:
+            with progress_bars() as progress:
+                yield exchange_run(
+                    remote, run, fetches=wanted.fetches, pushes=wanted.pushes, warn=warn, progress=progress
+                )
+        except (ServerUnavailable, ServerRefused):
+            raise
+        except (LedgerError, sqlite3.DatabaseError, OSError) as error:
+            if not wanted.every:
+                raise
+            has_failed = True
+            warn(f"{run.run_id} is left out: {error}")
+            yield error.exit_code if isinstance(error, LedgerError) else 1
+    if wanted.every and wanted.fetches and newest is not None and not has_failed:
+        note = read_note(wanted.root, remote.key, "")
+        write_note(wanted.root, remote.key, "", {**note, "position": newest[0], "anchor": newest})
+
+
+def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
+    """Return the runs to exchange: the one named or active, or all of this clone and those with news on the server."""
+    from faber_ledger.postgres.fetch import has_event
+    from faber_ledger.postgres.project import list_runs, newest_event
+
+    root = wanted.root
+    if not wanted.every:
+        try:
+            return [choose_run(root, wanted.text)]
+        except RunNotFound:
+            name = wanted.text or ""
+            if not is_run_id(name) or newest_event(remote.server, remote.project, name) is None:
+                raise
+            return [run_here(root, name)]
+    found = {run.run_id: run for run in refresh_runs_here(root)}
+    if wanted.fetches:
+        note = read_note(root, remote.key, "")
+        anchor = note["anchor"]
+        is_known = anchor is not None and has_event(remote.server, remote.project, *anchor)
+        for name in list_runs(remote.server, remote.project, note["position"] if is_known else 0, upto):
+            try:
+                run = run_here(root, name)
+                found.setdefault(run.run_id, run)
+            except InvalidRunId as error:
+                warn(f"a run of the server is left out: {error.message}")
+    return [found[name] for name in sorted(found)]
+
+
+def _is_unchanged(found: Exchanged) -> bool:
+    return not (found.fetched or found.pushed or found.left_out or found.conflicts)
+
+
+def _warn_about(found: Exchanged) -> None:
+    """Name the events that did not enter, and those of which there are two contents."""
+    lines = [f"{found.run_id}: event {name} is left out: {why}" for name, why in found.left_out.items()]
+    lines += [
+        f"{found.run_id}: event {name} has another content on the server than here: both stay as they are"
+        for name in found.conflicts
+    ]
+    for line in lines[:MOST_NAMED]:
+        warn(line)
+    if len(lines) > MOST_NAMED:
+        warn(f"{found.run_id}: and {len(lines) - MOST_NAMED} more")
+    if found.conflicts:
+        warn(f"hint: run `faber-ledger verify {found.run_id}` here, and where the other is from")
+
+
+def _line(found: Exchanged) -> str:
+    if _is_unchanged(found):
+        return f"{found.run_id}: nothing new"
+    parts = [f"{events_shown(found.fetched)} fetched, {found.pushed} pushed"]
+    if found.left_out:
+        parts.append(f"{len(found.left_out)} left out")
+    if found.conflicts:
+        parts.append(plural(len(found.conflicts), "conflict"))
+    return f"{found.run_id}: {', '.join(parts)}"
+
+
+def _data(found: Exchanged) -> dict[str, Any]:
+    left_out = [{"id": name, "why": why} for name, why in found.left_out.items()]
+    return {
+        "run_id": found.run_id,
+        "fetched": found.fetched,
+        "pushed": found.pushed,
+        "left_out": left_out,
+        "conflicts": found.conflicts,
+    }

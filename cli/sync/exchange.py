@@ -1,0 +1,163 @@
+"""Exchange one run's events with the server: what is new there passes the gate here, then what is new here goes there.
+
+Local first: whatever the server does, this clone's files are whole, and the next exchange completes this one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from faber_ledger.ledger.gate import shown_id
+from faber_ledger.ledger.row import ROW, split_hashes
+from faber_ledger.ledger.union import OTHER_CONTENT, hash_in, rows_of
+from faber_ledger.postgres.fetch import count_events, fetch_pieces, has_event
+from faber_ledger.postgres.project import newest_event
+from faber_ledger.postgres.push import push_events
+from faber_ledger.recording.insertion import insert_passing, write_blocks
+from faber_ledger.runs.lost import lacks_ledger
+from faber_ledger.runs.synced import empty_note, read_note, write_note
+from faber_ledger.runs.united import read_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from faber_ledger.ledger.log import Log
+    from faber_ledger.postgres.server import Server
+    from faber_ledger.runs.run import Run
+    from faber_ledger.runs.synced import Note
+
+    Row = tuple[Any, ...]
+    Progress = Callable[[int, str], Callable[[int], object]]
+
+
+class Remote(NamedTuple):
+    """A project on an open server; `key` tells it from a project of the same id on another server."""
+
+    server: Server
+    project: str
+    key: str
+
+
+class Exchanged(NamedTuple):
+    """What an exchange did to a run.
+
+    `left_out`: of the server's events, by id, why one did not enter the log or not whole. `conflicts`: the ids of
+    events of which the two have different contents. `code` is 0, or the exit code of blocks that were not written.
+    """
+
+    run_id: str
+    fetched: int
+    pushed: int
+    left_out: dict[str, str]
+    conflicts: list[str]
+    code: int
+
+
+def exchange_run(
+    remote: Remote, run: Run, *, fetches: bool, pushes: bool, warn: Callable[[str], None], progress: Progress
+) -> Exchanged:
+    """Fetch and push one run's events; raises what the server, `insert_passing` and `read_log` raise.
+
+    `progress` is called with the number of events and what is done with them, and returns what takes those done.
+    """
+    note = _read_checked_note(remote, run)
+    fetched, code = 0, 0
+    left_out: dict[str, str] = {}
+    conflicts: list[str] = []
+    if fetches:
+        fetched, left_out, conflicts = _fetch(remote, run, note, warn, progress)
+    pushed = 0
+    if pushes and not lacks_ledger(run):
+        pushed, refused = _push(remote, run, note, progress)
+        conflicts = sorted({*conflicts, *refused})
+    # The exchange of the run's document, its state.json, belongs here: after the events that it shows.
+    if note["is_due"] and not lacks_ledger(run):
+        code = write_blocks(run, redacted=False, warn=warn)
+        note["is_due"] = code != 0
+        write_note(run.root, remote.key, run.run_id, note)
+    return Exchanged(run.run_id, fetched, pushed, left_out, conflicts, code)
+
+
+def _read_checked_note(remote: Remote, run: Run) -> Note:
+    """Return what was exchanged before; of a server that was set back since, nothing but whether blocks are due."""
+    note = read_note(run.root, remote.key, run.run_id)
+    anchor = note["anchor"]
+    if anchor is not None and has_event(remote.server, remote.project, *anchor):
+        return note
+    return {**empty_note(), "is_due": note["is_due"]}
+
+
+def _fetch(
+    remote: Remote, run: Run, note: Note, warn: Callable[[str], None], progress: Progress
+) -> tuple[int, dict[str, str], list[str]]:
+    """Insert what the server has new into the run's log; the note is written after each piece that is in."""
+    server, project, run_id = remote.server, remote.project, run.run_id
+    count = count_events(server, project, run_id, note["position"])
+    if not count and not note["again"]:
+        return 0, {}, []
+    advance = progress(count, f"fetching {run_id}")
+    added = 0
+    left_out: dict[str, str] = {}
+    conflicts: list[str] = []
+    # With the first events, all clones decide alike which of several are the run's.
+    for piece in fetch_pieces(server, project, run_id, note["position"], {*note["again"], *note["roots"]}):
+        try:
+            if not note["is_due"]:
+                note["is_due"] = True
+                write_note(run.root, remote.key, run_id, note)
+            found = insert_passing(run, piece.log, piece.first_ids, warn)
+            waiting = {name for name in note["again"] if hash_in(piece.log, name) is None}
+        finally:
+            piece.close()
+        added += found.added
+        left_out |= {shown_id(one.id): one.why for one in found.refused if one.is_new and one.why != OTHER_CONTENT}
+        left_out |= {shown_id(name): f"it has no payload: {why}" for name, why in found.dropped}
+        # A parent may arrive later, and what contradicts the log is named each time.
+        waiting |= {one.id for one in found.refused if (one.is_new and not one.has_place) or one.why == OTHER_CONTENT}
+        note["again"] = sorted(waiting)
+        note["roots"] = [*dict.fromkeys([*note["roots"], *piece.first_ids])]
+        conflicts += [shown_id(one.id) for one in found.conflicts]
+        if piece.last is not None and piece.last[0] > note["position"]:
+            note["position"], note["anchor"] = piece.last[0], piece.last
+        write_note(run.root, remote.key, run_id, note)
+        advance(piece.count)
+    return added, left_out, conflicts
+
+
+def _push(remote: Remote, run: Run, note: Note, progress: Progress) -> tuple[int, list[str]]:
+    """Push what the server does not have of a run's log, as it is stored: secrets were masked when it was recorded."""
+    with read_log(run) as log:
+        heads = [digest.hex() for _, digest in log.heads()]
+        if heads == note["heads"]:
+            return 0, []
+        rows, count = _rows_to_push(log, {bytes.fromhex(digest) for digest in note["heads"]})
+        advance = progress(count, f"pushing {run.run_id}")
+        pushed = push_events(remote.server, remote.project, run.run_id, rows, advance)
+    newest = newest_event(remote.server, remote.project, run.run_id)
+    if count_events(remote.server, remote.project, run.run_id, note["position"]) == pushed.added and newest is not None:
+        note["position"] = newest[0]  # nobody else has pushed since this clone fetched
+    if not pushed.conflicts:
+        note["heads"] = heads
+    note["anchor"] = newest
+    write_note(run.root, remote.key, run.run_id, note)
+    return pushed.added, pushed.conflicts
+
+
+def _rows_to_push(log: Log, known: set[bytes]) -> tuple[Iterator[Row], int]:
+    """Return the rows of a log that are neither known nor before one that is, in order, and how many they are."""
+    if not known:
+        (count,) = log.connection.execute("SELECT count(*) FROM event").fetchone()
+        return rows_of(log), count
+    new: list[tuple[int, str]] = []
+    cursor = log.connection.execute("SELECT seq, id, parents, hash FROM event ORDER BY seq DESC, id DESC")
+    for seq, name, parents, digest in cursor:
+        if digest in known:
+            known.update(split_hashes(parents))
+        else:
+            new.append((seq, name))
+    return _rows_at(log, new[::-1]), len(new)
+
+
+def _rows_at(log: Log, positions: list[tuple[int, str]]) -> Iterator[Row]:
+    for position in positions:
+        yield tuple(log.connection.execute(f"{ROW} WHERE (seq, id) = (?, ?)", position).fetchone())

@@ -1,0 +1,164 @@
+"""Fetch a run's events from the server, in bounded pieces, as rows that nobody has judged yet."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import bindparam, func, select, text
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.types import Text
+
+from faber_ledger.ledger.file import FORMAT_1, statements
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import COLUMNS, ID, INSERT, PAYLOAD, SEQ
+from faber_ledger.ledger.union import find_removed, merge_rows, write_rows
+from faber_ledger.postgres.tables import EVENT
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from faber_ledger.postgres.server import Server
+
+    Row = tuple[Any, ...]
+
+
+MOST_EVENTS = 5_000  # of a batch
+MOST_BYTES = 8 * 1024 * 1024  # of a batch, in bytes of its payloads; one event may be longer
+PIECE_EVENTS = 250_000  # which are judged together: each piece is compared with all of the run's log
+PIECE_BYTES = 256 * 1024 * 1024
+NAMES = ", ".join(COLUMNS)
+# How long the payloads are is asked first, so that no batch takes more memory than one is meant to.
+BATCH = f"""\
+WITH sized AS (
+  SELECT position, sum(octet_length(coalesce(payload, ''))) OVER (ORDER BY position) AS total
+  FROM (
+    SELECT position, payload FROM faber_ledger.event
+    WHERE project = :project AND run_id = :run_id AND position > :after ORDER BY position LIMIT {MOST_EVENTS}
+  ) AS next
+)
+SELECT position, {NAMES} FROM faber_ledger.event
+WHERE project = :project AND run_id = :run_id AND position > :after
+  AND position <= (SELECT coalesce(max(position) FILTER (WHERE total <= {MOST_BYTES}), min(position)) FROM sized)
+ORDER BY position"""
+# TABLE and INDEX alone: what is fetched is judged before it enters any log, and this is none.
+TABLES = [
+    statement
+    for statement in statements(FORMAT_1)
+    if statement.startswith(("CREATE TABLE event ", "CREATE UNIQUE INDEX event_id "))
+]
+
+
+class Fetched:
+    """Events of a run as the server has them, in a temporary database, which `close` removes.
+
+    `log` can be read like any other, and is not judged. `first_ids` are the events with seq 1 in the order in which
+    they arrived. `last`: position and id of the last one, None without any.
+    """
+
+    def __init__(self) -> None:
+        connection = sqlite3.connect("", isolation_level=None)
+        for statement in TABLES:
+            connection.execute(statement)
+        connection.execute("BEGIN")
+        self.log = Log(connection, "the server")
+        self.first_ids: list[str] = []
+        self.last: tuple[int, str] | None = None
+        self.count = 0
+        self.size = 0
+
+    def add(self, batch: list[tuple[int, Row]]) -> None:
+        """Add events with their positions, those that came before once more as well."""
+        self.log.connection.executemany(INSERT.replace("INSERT", "INSERT OR IGNORE"), [row for _, row in batch])
+        self.first_ids += [row[ID] for _, row in batch if row[SEQ] == 1 and row[ID] not in self.first_ids]
+        if batch and (self.last is None or self.last[0] < batch[-1][0]):
+            self.last = batch[-1][0], batch[-1][1][ID]
+        self.count += len(batch)
+        self.size += sum([len(row[PAYLOAD] or "") for _, row in batch])
+
+    def close(self) -> None:
+        """Remove what is kept on disk."""
+        self.log.close()
+
+
+def fetch_rows(server: Server, project: str, run_id: str, after: int = 0) -> Iterator[list[tuple[int, Row]]]:
+    """Yield a run's events after a position, each with its position, in batches; raises as `Server.transaction`."""
+    while True:
+        with server.transaction() as connection:
+            values = {"project": project, "run_id": run_id, "after": after}
+            batch = [(row[0], tuple(row[1:])) for row in connection.execute(text(BATCH), values)]
+        if not batch:
+            return
+        yield batch
+        after = batch[-1][0]
+
+
+def fetch_named(server: Server, project: str, run_id: str, ids: Collection[str]) -> list[tuple[int, Row]]:
+    """Return a run's events with these ids, each with its position, in the order of their positions."""
+    if not ids:
+        return []
+    columns = [EVENT.c[name] for name in ("position", *COLUMNS)]
+    named = EVENT.c.id == func.any(bindparam("ids", sorted(ids), ARRAY(Text)))
+    question = select(*columns).where(EVENT.c.project == project, EVENT.c.run_id == run_id, named)
+    with server.transaction() as connection:
+        found = connection.execute(question.order_by(EVENT.c.position))
+        return [(row[0], tuple(row[1:])) for row in found]
+
+
+def has_event(server: Server, project: str, position: int, name: str) -> bool:
+    """Return whether an event stands at a position: a server that was restored from a backup may have another there."""
+    question = select(EVENT.c.id).where(EVENT.c.project == project, EVENT.c.position == position)
+    with server.transaction() as connection:
+        return connection.execute(question).scalar() == name
+
+
+def count_events(server: Server, project: str, run_id: str, after: int) -> int:
+    """Return how many events a run has after a position."""
+    question = select(func.count()).where(EVENT.c.project == project, EVENT.c.run_id == run_id)
+    with server.transaction() as connection:
+        return connection.execute(question.where(EVENT.c.position > after)).scalar() or 0
+
+
+def fetch_pieces(
+    server: Server, project: str, run_id: str, after: int = 0, again: Collection[str] = ()
+) -> Iterator[Fetched]:
+    """Yield a run's events after a position in pieces, each with those whose ids are in `again`.
+
+    The caller closes each piece.
+    """
+    piece = Fetched()
+    try:
+        piece.add(fetch_named(server, project, run_id, again))
+        for batch in fetch_rows(server, project, run_id, after):
+            if piece.count >= PIECE_EVENTS or piece.size >= PIECE_BYTES:
+                whole, piece = piece, Fetched()
+                yield whole
+                piece.add(fetch_named(server, project, run_id, {*again, *whole.first_ids}))
+            piece.add(batch)
+    except BaseException:
+        piece.close()
+        raise
+    yield piece
+
+
+@contextmanager
+def fetch_log(server: Server, project: str, run_id: str) -> Iterator[Log]:
+    """Fetch all of a run's events that pass the gate, as a ledger file in a temporary folder; yield it for reading.
+
+    Raises UnionConflict for two different starts.
+    """
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+        path = os.path.join(folder, "ledger.db")
+        fetched = Fetched()
+        try:
+            for batch in fetch_rows(server, project, run_id):
+                fetched.add(batch)
+            gone = find_removed([fetched.log]).gone
+            write_rows(merge_rows([fetched.log], gone), path)
+        finally:
+            fetched.close()
+        with Log.read(path) as log:
+            yield log

@@ -1,0 +1,179 @@
+"""Clones that exchange a run through a server end with the same events, whatever is interrupted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.project import RUN, Project
+from support.team_server import Team, made_team
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.postgres import Database
+
+
+@pytest.fixture
+def team(database: Database, tmp_path: Path) -> Team:
+    return made_team(database, tmp_path)
+
+
+def test_three_clones_that_work_apart_end_with_the_same_bytes(team: Team) -> None:
+    for number, one in enumerate(team.clones):
+        assert one.faber("note", "add", f"of clone {number}").returncode == 0
+    for one in (*team.clones, *team.clones):
+        team.synced(one)
+    exports = [team.export(one) for one in team.clones]
+    assert exports[0].count(b"of clone") == 3
+    assert exports[0] == exports[1] == exports[2]
+    for one in team.clones:
+        assert one.faber("verify", RUN).returncode == 0
+        assert one.state["sessions"] == team.clones[0].state["sessions"]
+
+
+def test_a_sync_without_news_says_so_and_changes_nothing(team: Team) -> None:
+    first = team.clones[0]
+    count = team.synced(first)["pushed"]
+    assert count == len(first.events)
+    before = (first.ledger_path.read_bytes(), first.state_path.read_bytes())
+    done = team.sync(first)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{RUN}: nothing new\n", "")
+    assert (first.ledger_path.read_bytes(), first.state_path.read_bytes()) == before
+    assert len(team.rows()) == count
+
+
+def test_without_its_notes_a_clone_compares_all_and_doubles_nothing(team: Team) -> None:
+    first = team.clones[0]
+    team.synced(first)
+    for note in (first.root / ".git" / "faber-ledger" / "sync").iterdir():
+        note.unlink()
+    assert team.synced(first) == {"run_id": RUN, "fetched": 0, "pushed": 0, "left_out": [], "conflicts": []}
+
+
+def test_a_run_that_a_clone_has_never_seen_gets_its_folder_and_its_ledger(team: Team) -> None:
+    first, second, _ = team.clones
+    assert first.faber("run", "start", "--work-id", "9", "--yes").returncode == 0
+    other = first.active_path.read_text().strip()
+    assert other != RUN
+    done = team.sync(first, "--all")
+    assert done.returncode == 0, done.stderr
+    done = team.sync(second, "--all")
+    assert done.returncode == 0, done.stderr
+    assert f"{other}: " in done.stdout
+    assert team.export(second, other) == team.export(first, other)
+    assert not (second.run.parent / other / "state.json").exists()  # one made from the log would lack others' keys
+    assert "nothing new" in team.sync(second, "--all").stdout
+
+
+def test_a_run_of_the_server_can_be_named_although_this_clone_does_not_have_it(team: Team, tmp_path: Path) -> None:
+    team.synced(team.clones[0])
+    fresh = Project.made(tmp_path / "fresh", run_id="another-run")
+    fresh.write(".fractary/faber/ledger.json", (team.clones[0].root / ".fractary/faber/ledger.json").read_bytes())
+    assert team.sync(fresh, "no-such-run").returncode == 10
+    done = team.sync(fresh, RUN)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert team.export(fresh, RUN) == team.export(team.clones[0])
+
+
+def test_push_and_fetch_alone_go_one_way(team: Team) -> None:
+    first, second, _ = team.clones
+    team.synced(first, "--push")
+    assert second.faber("note", "add", "of the second").returncode == 0
+    before = team.export(second)
+    assert team.synced(second, "--fetch")["pushed"] == 0
+    assert len(team.rows()) == len(first.events)
+    assert team.export(second) == before
+    assert first.faber("note", "add", "of the first").returncode == 0
+    assert team.synced(second, "--push")["fetched"] == 0
+    assert b"of the first" not in team.export(second)
+    assert team.synced(first, "--fetch")["fetched"] == 1
+
+
+def test_what_git_and_the_server_both_bring_is_there_once(team: Team) -> None:
+    first, second, _ = team.clones
+    assert first.faber("note", "add", "on both ways").returncode == 0
+    team.synced(first)
+    first.git("commit", "-qam", "More")
+    second.git("pull", "--quiet", "--no-rebase", str(first.root), "HEAD")
+    team.synced(second)
+    assert team.export(second) == team.export(first)
+    assert len(team.rows()) == len(first.events)
+
+
+def test_a_project_without_an_id_and_a_command_without_a_server_say_what_to_do(team: Team, tmp_path: Path) -> None:
+    done = team.clones[0].faber("sync")
+    assert done.returncode == 2
+    assert "no server is named" in done.stderr
+    bare = Project.made(tmp_path / "bare")
+    done = team.sync(bare)
+    assert done.returncode == 1
+    assert "error: the project has no id yet" in done.stderr
+    assert "hint: run `faber-ledger init`, and commit .fractary/faber/ledger.json" in done.stderr
+
+
+def test_a_role_that_is_no_member_learns_nothing_and_changes_nothing(team: Team) -> None:
+    first = team.clones[0]
+    team.synced(first)
+    stranger = team.database.url(team.database.login("stranger"))
+    for words in (["--fetch"], ["--push"], []):
+        done = team.sync(first, *words, url=stranger)
+        assert done.returncode == 14, done.stderr
+        assert done.stdout == ""
+
+
+# Redactions
+
+
+def test_a_redaction_reaches_the_server_at_once_and_every_clone_that_syncs(team: Team) -> None:
+    first, second, third = team.clones
+    assert first.faber("note", "add", "the word is hunter-0001").returncode == 0
+    team.synced(first)
+    team.synced(second)
+    name = first.events[-1]["id"]
+    done = first.faber("redact", name, "--yes", env={"FABER_LEDGER_URL": team.url})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "  removed on the team's server, too\n" in done.stdout
+    assert "hunter" not in str(team.rows())
+    for one in (second, third):
+        team.synced(one)
+        assert b"hunter" not in team.export(one)
+        assert one.faber("verify", RUN).returncode == 0
+    assert team.export(second) == team.export(first) == team.export(third)
+
+
+def test_a_redaction_made_while_the_server_is_away_stands_here_and_is_sent_later(team: Team) -> None:
+    first, second, _ = team.clones
+    assert first.faber("note", "add", "the word is hunter-0001").returncode == 0
+    team.synced(first)
+    away = "postgresql:///db?host=/nowhere"
+    done = first.faber("redact", first.events[-1]["id"], "--yes", env={"FABER_LEDGER_URL": away})
+    assert done.returncode == 0
+    assert "the server may still have what was redacted" in done.stderr
+    assert f"run `faber-ledger sync {RUN} --push`" in done.stderr
+    assert b"hunter" not in team.export(first)
+    assert "hunter" in str(team.rows())
+    assert second.faber("note", "add", "meanwhile").returncode == 0
+    team.synced(first, "--push")
+    assert "hunter" not in str(team.rows())
+
+
+# Two contents of one id
+
+
+def test_one_id_with_two_contents_is_named_and_the_rest_is_exchanged(team: Team) -> None:
+    first, second, _ = team.clones
+    team.synced(second)
+    row: dict[str, Any] = team.forged(first, id="01KE0000000000000000000001")
+    team.put(row)
+    other = team.forge_into(second, id=row["id"], text="another")
+    assert first.faber("note", "add", "later").returncode == 0
+    team.synced(first)
+    done = team.sync(second)
+    assert done.returncode == 22
+    named = f"{RUN}: event {row['id']} has another content on the server than here: both stay as they are\n"
+    assert done.stderr.count(named) == 1
+    assert b"later" in team.export(second)
+    assert other["hash"].hex().encode() in team.export(second)
+    assert team.sync(second).returncode == 22
+    assert [one["hash"] for one in team.rows() if one["id"] == row["id"]] == [row["hash"]]

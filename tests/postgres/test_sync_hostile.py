@@ -1,0 +1,160 @@
+"""Rows that a member puts straight into the tables hurt nobody: what no ledger writes is left out and named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from support.project import RUN, Project
+from support.team_server import Team, made_team
+
+from faber_ledger.ledger.canonical import canonical, payload_hash
+from faber_ledger.ledger.row import COLUMNS, compute_hash
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.postgres import Database
+
+FORGED = "01KE0000000000000000000001"
+CHILD = "01KE0000000000000000000002"
+
+
+@pytest.fixture
+def team(database: Database, tmp_path: Path) -> Team:
+    return made_team(database, tmp_path)
+
+
+def start_of(run_id: str, name: str = FORGED, **changes: Any) -> dict[str, Any]:
+    """Return the row of a start without a parent, as its own hash says."""
+    payload = canonical({"run_id": run_id, "workflow_id": "w", "work_id": None})
+    envelope = (1, name, "run_started", 1, "2026-01-05T14:30:22Z", "f" * 32, None, None)
+    row = (*envelope, b"", bytes(16), payload, None)
+    return {**dict(zip(COLUMNS, (*row, compute_hash((*row, None))), strict=True)), **changes}
+
+
+def with_hash(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "hash": compute_hash(tuple(row.values()))}
+
+
+def fresh(team: Team, folder: Path) -> Project:
+    """Make the project on another machine, which has none of the team's runs."""
+    project = Project.made(folder, run_id="another-run")
+    project.write(".fractary/faber/ledger.json", (team.clones[0].root / ".fractary/faber/ledger.json").read_bytes())
+    return project
+
+
+def hostile_rows(team: Team) -> dict[str, dict[str, Any]]:
+    """Return what a member could insert, by what is wrong with it."""
+    honest = team.forged(team.clones[0], id=FORGED)
+    swapped = canonical({"kind": "note", "text": "another text", "phase": None, "step": None})
+    return {
+        "hash": {**honest, "hash": bytes(32)},
+        "seq": with_hash({**honest, "seq": honest["seq"] + 5}),
+        "highest seq": with_hash({**honest, "seq": 2**53 - 1}),
+        "parent": with_hash({**honest, "parents": bytes(range(32))}),
+        "parents": with_hash({**honest, "parents": honest["parents"] * 2}),
+        "client": with_hash({**honest, "client": "a\u202eb\x1b[31m"}),
+        "writer": with_hash({**honest, "writer": "w\u2066w"}),
+        "time": with_hash({**honest, "at": "yesterday \x1b[2J"}),
+        "start": start_of(RUN),
+        "other start": start_of("some-other-run"),
+        "payload": {**honest, "payload": swapped, "hash": honest["hash"]},
+        "huge": {**honest, "payload": '"' + "x" * 8_000_000 + '"', "hash": honest["hash"]},
+        "no object": with_hash({**honest, "payload": "[]"}),
+    }
+
+
+KINDS = [
+    *("hash", "seq", "highest seq", "parent", "parents", "client", "writer", "time", "start", "other start"),
+    *("payload", "huge", "no object"),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_hostile_row_is_named_and_nobody_is_hurt(team: Team, tmp_path: Path, kind: str) -> None:
+    first, second, third = team.clones
+    team.synced(first)
+    row = hostile_rows(team)[kind]
+    team.put(row)
+    assert second.faber("note", "add", "of the second").returncode == 0
+    other = fresh(team, tmp_path / "other")
+    for clone in (second, third, other):
+        done = team.sync(clone, RUN)
+        assert done.returncode == 0, done.stderr
+        assert f"{RUN}: event {FORGED} is left out: " in done.stderr
+        assert done.stderr.isascii()
+        assert "\x1b" not in done.stderr
+    exports = [team.export(clone, RUN) for clone in (second, third, other)]
+    assert exports[0] == exports[1] == exports[2]
+    assert b"of the second" in exports[0]
+    is_whole = kind in ("payload", "huge", "no object")  # its event passes, without what readers could not use
+    assert (FORGED.encode() in exports[0]) == is_whole
+    if not is_whole:
+        assert second.faber("verify", RUN).returncode == 0
+    assert team.sync(first).returncode == 0
+    assert team.export(first) == exports[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "run_id"),
+    [
+        ({"id": "not an id"}, RUN),
+        ({"id": "01ke0000000000000000000001"}, RUN),
+        ({"seq": 2**53 + 1}, RUN),
+        ({"hash": b"short"}, RUN),
+        ({"writer": "w" * 5000}, RUN),
+        ({"payload": "x" * 8_388_609}, RUN),
+        ({}, "../../outside"),
+        ({}, "a\nb"),
+    ],
+)
+def test_the_server_itself_refuses_what_has_not_the_form(team: Team, changes: dict[str, Any], run_id: str) -> None:
+    team.synced(team.clones[0])
+    with pytest.raises(psycopg.errors.CheckViolation):
+        team.put({**team.forged(team.clones[0]), **changes}, run_id)
+
+
+def test_an_event_whose_parent_arrives_later_comes_in_then(team: Team) -> None:
+    first, second, _ = team.clones
+    team.synced(first)
+    team.synced(second)
+    parent = team.forged(first, id=FORGED)
+    child = with_hash({**parent, "id": CHILD, "seq": parent["seq"] + 1, "parents": parent["hash"]})
+    team.put(child)
+    done = team.sync(second)
+    assert (done.returncode, done.stderr.count("is left out: its parent")) == (0, 1)
+    assert team.sync(second).stderr.count("is left out: its parent") == 1
+    team.put(parent)
+    assert team.synced(second)["fetched"] == 2
+    assert CHILD.encode() in team.export(second)
+
+
+def test_a_run_that_no_event_starts_makes_no_folder(team: Team) -> None:
+    first, second, _ = team.clones
+    team.synced(first)
+    team.put(start_of("somebody-else"), "made-up")
+    team.put(team.forged(first), "without-start")
+    done = team.sync(second, "--all")
+    assert done.returncode == 0, done.stderr
+    assert f"made-up: event {FORGED} is left out: it starts another run" in done.stderr
+    assert "without-start: event" in done.stderr
+    assert sorted(one.name for one in second.run.parent.iterdir()) == [RUN]
+
+
+def test_a_forged_redaction_takes_no_clones_payload(team: Team) -> None:
+    first, second, _ = team.clones
+    assert first.faber("note", "add", "still here").returncode == 0
+    team.synced(first)
+    team.synced(second)
+    target = first.events[-1]["id"]
+    said = {"event_id": target, "fields": [], "remains": {"kind": "note", "text": "made up"}, "supersedes": []}
+    forged = with_hash({**team.forged(first, id=FORGED), "type": "event_redacted"})
+    forged["payload"] = canonical({**said, "reason": None})
+    team.put(with_hash(forged))
+    assert "still here" not in str(team.rows())
+    assert payload_hash(bytes(16), "{}")  # the salt is known: the member chose it
+    for clone in (first, second):
+        assert team.sync(clone).returncode == 0
+        assert b"still here" in team.export(clone)

@@ -1,0 +1,83 @@
+"""Clones of a project on several machines, and the server that they share."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from faber_ledger.ledger.canonical import canonical
+from faber_ledger.ledger.row import COLUMNS
+from support.forged_events import add_head, forged_row
+from support.project import RUN, Project
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+    from support.postgres import Database
+
+
+class Team:
+    """Three clones of one project, whose members share a login of the server."""
+
+    def __init__(self, database: Database, clones: list[Project]) -> None:
+        self.database = database
+        self.clones = clones
+        self.login = database.login()
+        self.url = database.url(self.login)
+        settings = json.loads((clones[0].root / ".fractary/faber/ledger.json").read_text())
+        self.project: str = settings["project"]
+
+    def sync(self, clone: Project, *words: str, url: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run `sync` in a clone."""
+        return clone.faber("sync", *words, env={"FABER_LEDGER_URL": url or self.url})
+
+    def synced(self, clone: Project, *words: str) -> dict[str, Any]:
+        """Run `sync` in a clone, which must not warn; return what it says of the one run."""
+        done = self.sync(clone, "--json", *words)
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        data = json.loads(done.stdout)["data"]
+        assert "warnings" not in data, data
+        (run,) = data["runs"]
+        return dict(run)
+
+    def export(self, clone: Project, run_id: str = RUN) -> bytes:
+        """Return what `export` writes of a run."""
+        done = clone.faber("export", run_id)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout.encode()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return all events on the server, in the order of their positions."""
+        with self.database.connect(row_factory=dict_row) as connection:
+            return connection.execute("SELECT * FROM faber_ledger.event ORDER BY position").fetchall()  # type: ignore[return-value]
+
+    def forged(self, clone: Project, text: str = "FORGED", **changes: Any) -> dict[str, Any]:
+        """Return a note's row after a clone's newest event, as a member could make one."""
+        payload = canonical({"kind": "note", "text": text, "phase": None, "step": None})
+        row = forged_row(clone.ledger_path, **{"payload": payload, **changes})
+        return dict(zip(COLUMNS, row, strict=True))
+
+    def forge_into(self, clone: Project, **changes: Any) -> dict[str, Any]:
+        """Put a forged row into a clone's own ledger, and return it."""
+        row = self.forged(clone, **changes)
+        add_head(clone.ledger_path, tuple(row.values()))
+        return row
+
+    def put(self, row: dict[str, Any], run_id: str = RUN) -> None:
+        """Insert a row straight into the server's table, as a member may."""
+        values = {"project": self.project, "run_id": run_id, "position": 0, **row}
+        names = sql.SQL(", ").join(map(sql.Identifier, values))
+        places = sql.SQL(", ").join([sql.Placeholder()] * len(values))
+        statement = sql.SQL("INSERT INTO faber_ledger.event ({}) VALUES ({})").format(names, places)
+        with self.database.connect(self.login) as connection:
+            connection.execute(statement, list(values.values()))
+
+
+def made_team(database: Database, folder: Path) -> Team:
+    """Make the project with a session and a note in its run, and two clones of it."""
+    first = Project.noted(folder / "first")
+    return Team(database, [first, first.clone(folder / "second", "laptop"), first.clone(folder / "third", "ci")])
