@@ -4,7 +4,8 @@ In `.git/faber-ledger/`: `runs/` has each run's mirror, what redactions from els
 (`unaccepted.py`), a copy of its `state.json` and its kept summaries, `spool/` the
 deliveries that wait, `clients/` what was seen of each client, `doctor/` the copies that `doctor --fix` makes, `writer`
 the id of this clone, `key` its key, `run-list.json` what `run list` printed, `set-up-checked` is there once a hook has
-looked whether `init` was run in this clone, `sync/` what was exchanged with a team's server last; and there are the locks of what a clone does once.
+looked whether `init` was run in this clone, `sync/` what was exchanged with a team's server last; and there are the
+locks of what a clone does once.
 
 Of a project in a folder below the repository's top, `runs/`, `spool/`, `clients/` and the lists are in a folder of its
 own, `projects/<key>/` (`project_key`). Earlier versions kept them together with those of the repository's other

@@ -58,7 +58,6 @@ def hostile_rows(team: Team) -> dict[str, dict[str, Any]]:
         "client": with_hash({**honest, "client": "a\u202eb\x1b[31m"}),
         "writer": with_hash({**honest, "writer": "w\u2066w"}),
         "time": with_hash({**honest, "at": "yesterday \x1b[2J"}),
-        "start": start_of(RUN),
         "other start": start_of("some-other-run"),
         "payload": {**honest, "payload": swapped, "hash": honest["hash"]},
         "huge": {**honest, "payload": '"' + "x" * 8_000_000 + '"', "hash": honest["hash"]},
@@ -67,7 +66,7 @@ def hostile_rows(team: Team) -> dict[str, dict[str, Any]]:
 
 
 KINDS = [
-    *("hash", "seq", "highest seq", "parent", "parents", "client", "writer", "time", "start", "other start"),
+    *("hash", "seq", "highest seq", "parent", "parents", "client", "writer", "time", "other start"),
     *("payload", "huge", "no object"),
 ]
 
@@ -89,12 +88,29 @@ def test_a_hostile_row_is_named_and_nobody_is_hurt(team: Team, tmp_path: Path, k
     exports = [team.export(clone, RUN) for clone in (second, third, other)]
     assert exports[0] == exports[1] == exports[2]
     assert b"of the second" in exports[0]
-    is_whole = kind in ("payload", "huge", "no object")  # its event passes, without what readers could not use
+    is_whole = kind == "no object"  # its event passes, without the payload that readers could not use
     assert (FORGED.encode() in exports[0]) == is_whole
     if not is_whole:
         assert second.faber("verify", RUN).returncode == 0
     assert team.sync(first).returncode == 0
     assert team.export(first) == exports[0]
+
+
+def test_a_second_start_of_a_run_takes_it_from_nobody(team: Team, tmp_path: Path) -> None:
+    first, second, third = team.clones
+    assert first.faber("run", "start", "--work-id", "9", "--yes").returncode == 0
+    run_id = first.active_path.read_text().strip()
+    for clone in (first, second):
+        assert team.sync(clone, run_id).returncode == 0
+    team.put(start_of(run_id), run_id)
+    child = with_hash({**start_of(run_id), "id": CHILD, "seq": 2, "parents": start_of(run_id)["hash"]})
+    team.put(child, run_id)
+    for clone in (first, second, third, fresh(team, tmp_path / "other")):
+        done = team.sync(clone, run_id)
+        assert done.returncode == 0, done.stderr
+        assert f"{run_id}: event {FORGED} is left out: it is the first event of another run" in done.stderr
+        assert f"{run_id}: event {CHILD} is left out: " in done.stderr
+        assert team.export(clone, run_id) == team.export(first, run_id)
 
 
 @pytest.mark.parametrize(
