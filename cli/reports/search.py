@@ -85,21 +85,19 @@ def search_server(server: Server, query: WordQuery, projects: Sequence[str], lim
     """
     from faber_ledger.postgres.search import find_documents, find_events  # the extra
 
-    hits = (
-        hit
-        for found in find_events(server, query, projects)
-        for hit in search_event(found.run_id, found.recorded, query, found.project)
-    )
-    yield from islice(hits, limit + 1)
-    states: set[tuple[str, str, str | None, str]] = set()
-    for document in find_documents(server, query, projects):
-        for hit in search_state(document.run_id, _parse_state(document.content), query, document.project):
-            key = document.project, document.run_id, hit["path"], hit["excerpt"]
-            if key not in states:
-                states.add(key)
-                yield {**hit, "at": hit["at"] or document.at}
-        if len(states) > limit:
-            return
+    with server.transaction() as connection, find_events(connection, query, projects) as events:
+        hits = (hit for found in events for hit in search_event(found.run_id, found.recorded, query, found.project))
+        yield from islice(hits, limit + 1)
+    known: set[tuple[str, str, str | None, str]] = set()
+    with server.transaction() as connection, find_documents(connection, query, projects) as documents:
+        for document in documents:
+            for hit in search_state(document.run_id, _parse_state(document.content), query, document.project):
+                key = document.project, document.run_id, hit["path"], hit["excerpt"]
+                if key not in known:
+                    known.add(key)
+                    yield {**hit, "at": hit["at"] or document.at}
+            if len(known) > limit:
+                return
 
 
 def _parse_state(content: str) -> dict[str, Any]:

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.pool import NullPool
+from support.on_server import FIRST, put_state, register
+from support.postgres import fresh_database
 from support.searching import EVENTS, STATE
 
 from faber_ledger.files.word_query import LONGEST_WORD, parse_query, words_of
 from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.command_errors import UsageFailed
+from faber_ledger.migrations.server_upgrade import SCRIPTS, upgrade_server
 from faber_ledger.projections.searched import event_texts, state_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
-    from support.postgres import Database
+    from support.postgres import Cluster, Database
 
 PROJECT = "01K7ZZZZZZZZZZZZZZZZZZZZZZ"
 
@@ -85,6 +92,32 @@ def test_no_payload_and_no_state_stops_an_insert(database: Database, said: str) 
     for kind in ("note_recorded", "context_reconstituted"):
         asked(database, "event_words", PROJECT, kind, said)
     asked(database, "document_words", PROJECT, said)
+
+
+def test_what_a_server_has_already_stops_no_upgrade(cluster: Cluster, tmp_path: Path) -> None:
+    before = tmp_path / "migrations"
+    shutil.copytree(SCRIPTS, before, ignore=shutil.ignore_patterns("0002*", "__pycache__"))
+    with fresh_database(cluster, is_upgraded=False) as database:
+        engine = create_engine(database.admin_url.set(drivername="postgresql+psycopg"), poolclass=NullPool)
+        with engine.begin() as connection:
+            assert upgrade_server(connection, str(before)).after == "0001"
+        member = database.login()
+        register(database, member)
+        with database.connect(member) as inserting:
+            for place, payload in enumerate(["[", "[]", '{"text":"\\u0000 heron"}', '{"text":7}', "{" * 100_000]):
+                inserting.execute(
+                    "INSERT INTO faber_ledger.event"
+                    " (project, run_id, position, seq, id, type, version, at, writer, parents, salt, payload, hash)"
+                    " VALUES (%s, 'run', 0, 1, %s, 'note_recorded', 1, '2026', 'w', '', %s, %s, %s)",
+                    (FIRST, f"7{place}ZZZZZZZZZZZZZZZZZZZZZZZZ", bytes(16), payload, bytes(32)),
+                )
+        put_state(database, member, "run", "[" * 100_000)
+        with engine.begin() as connection:
+            assert upgrade_server(connection).before == "0001"
+        engine.dispose()
+        with database.connect(member) as connected:
+            found = connected.execute("SELECT id FROM faber_ledger.find_events('{heron}', NULL, NULL, '', '', '', 9)")
+            assert found.fetchall() == [("72ZZZZZZZZZZZZZZZZZZZZZZZZ",)]
 
 
 @pytest.mark.parametrize("text", ["a\0heron", "heron \\u0000 \\\\", "lone \ud800 heron", "\U0001f680heron"])

@@ -257,10 +257,10 @@ def started_cluster() -> Iterator[Cluster]:
 
 
 @contextmanager
-def fresh_database(cluster: Cluster) -> Iterator[Database]:
-    """Yield a fresh database, a copy of one that was upgraded."""
+def fresh_database(cluster: Cluster, *, is_upgraded: bool = True) -> Iterator[Database]:
+    """Yield a fresh database, a copy of one that was upgraded, or an empty one."""
     name = cluster._new_name("database")
-    cluster.create_database(name, cluster.template)
+    cluster.create_database(name, cluster.template if is_upgraded else None)
     database = Database(cluster, name)
     try:
         yield database

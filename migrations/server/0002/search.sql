@@ -1,5 +1,5 @@
 -- Row-level security lets no index serve a condition that could leak a row, and `@>` is one. So a function of the keeper
--- asks the index, for the projects that the login sees alone.
+-- asks the index, for the projects that the login sees alone. `most` may be NULL: all of them.
 
 CREATE FUNCTION faber_ledger.find_events(
   wanted text[], of_projects text[], before_at text, before_id text, before_project text, before_run text, most integer
@@ -18,7 +18,7 @@ LANGUAGE sql STABLE SECURITY DEFINER ROWS 100 SET search_path = pg_catalog, fabe
         < (before_at COLLATE "C", before_id COLLATE "C", before_project COLLATE "C", before_run COLLATE "C")
     )
   ORDER BY event.at DESC, event.id DESC, event.project DESC, event.run_id DESC
-  LIMIT least(most, 1000)
+  LIMIT most
 $$;
 
 CREATE FUNCTION faber_ledger.find_documents(
@@ -35,7 +35,7 @@ LANGUAGE sql STABLE SECURITY DEFINER ROWS 100 SET search_path = pg_catalog, fabe
         < (before_at COLLATE "C", before_id COLLATE "C", before_project COLLATE "C", before_run COLLATE "C")
     )
   ORDER BY document.at DESC, document.id DESC, document.project DESC, document.run_id DESC
-  LIMIT least(most, 1000)
+  LIMIT most
 $$;
 
 REVOKE ALL ON FUNCTION
