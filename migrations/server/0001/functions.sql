@@ -99,8 +99,10 @@ DECLARE
   superseded text[];
   takes_blocks boolean;
 BEGIN
-  BEGIN -- json, not jsonb, which knows no \u0000
-    said := NEW.payload::json;
+  BEGIN -- PostgreSQL takes no \u0000 and no half of a pair of surrogates: blanks, which no id and no field has
+    said := regexp_replace(
+      NEW.payload, '(?<!\\)((?:\\\\)*)\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})', '\1 ', 'g'
+    )::json;
     IF json_typeof(said->'event_id') IS DISTINCT FROM 'string'
         OR json_typeof(said->'remains') IS DISTINCT FROM 'object'
         OR coalesce(json_typeof(said->'reason'), '') NOT IN ('string', 'null')

@@ -1,0 +1,160 @@
+"""What is stored stays as it is: no member can change it, and the owner only on purpose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from support.sample_log import RUN
+from support.server_rows import FIRST, as_row, note, put, put_document, stored
+
+if TYPE_CHECKING:
+    from support.postgres import Database, Login
+
+TABLES = ("project", "member", "event", "document", "redaction")
+
+
+@pytest.fixture
+def alice(database: Database) -> Login:
+    """A login with a project, and an event and a document in it."""
+    login = database.login("alice")
+    with database.connect(login) as connection:
+        connection.execute("SELECT faber_ledger.register_project(%s, 'app')", [FIRST])
+        put(connection, FIRST, note("one"))
+        put_document(connection, FIRST, "{}")
+    return login
+
+
+def everything(database: Database) -> list[list[dict[str, Any]]]:
+    return [stored(database, table) for table in TABLES]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_member_updates_deletes_and_truncates_nothing(database: Database, alice: Login, table: str) -> None:
+    before = everything(database)
+    for statement in (f"UPDATE faber_ledger.{table} SET project = project", f"DELETE FROM faber_ledger.{table}"):
+        said = statement.replace("project = project", "name = name") if table == "project" else statement
+        with pytest.raises(psycopg.errors.InsufficientPrivilege), database.connect(alice) as connection:
+            connection.execute(said.encode())
+    with pytest.raises(psycopg.errors.InsufficientPrivilege), database.connect(alice) as connection:
+        connection.execute(f"TRUNCATE faber_ledger.{table} CASCADE".encode())
+    assert everything(database) == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE faber_ledger.event SET payload = 'x'",
+        "UPDATE faber_ledger.event SET position = position + 1",
+        "UPDATE faber_ledger.event SET hash = salt || salt",
+        "UPDATE faber_ledger.event SET salt = NULL, payload = NULL,"
+        " payload_hash = sha256(salt || convert_to(payload, 'UTF8'))",  # a redaction that nobody has recorded
+        "DELETE FROM faber_ledger.event",
+        "TRUNCATE faber_ledger.event",
+        "UPDATE faber_ledger.document SET at = 'later'",
+        "UPDATE faber_ledger.document SET content = 'other'",
+        "DELETE FROM faber_ledger.document",
+        "TRUNCATE faber_ledger.document",
+        "DELETE FROM faber_ledger.project",
+        "TRUNCATE faber_ledger.project CASCADE",
+        "TRUNCATE faber_ledger.redaction",
+    ],
+)
+@pytest.mark.usefixtures("alice")
+def test_triggers_stop_the_owner_too(database: Database, statement: str) -> None:
+    before = everything(database)
+    with pytest.raises(psycopg.errors.RestrictViolation), database.connect() as connection:
+        connection.execute(statement.encode())
+    assert everything(database) == before
+
+
+def test_an_event_that_is_there_is_left_as_it_is(database: Database, alice: Login) -> None:
+    first = note("first")
+    with database.connect(alice) as connection:
+        put(connection, FIRST, first)
+        connection.commit()
+        before = everything(database)
+        put(connection, FIRST, first, (*first[:-1], bytes(32)))
+    assert everything(database) == before
+
+
+def test_an_event_is_kept_byte_for_byte(database: Database, alice: Login) -> None:
+    row = note("größer\\n\u0000\u2028😀\ud7ff")
+    with database.connect(alice) as connection:
+        put(connection, FIRST, row)
+    (found,) = [as_row(one) for one in stored(database) if one["id"] == row[1]]
+    assert found == row
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seq": 0},
+        {"seq": 2**53 + 1},
+        {"id": "01K0000000000000000000PRJI"},
+        {"id": "refused-" + "0" * 64},
+        {"type": "Note"},
+        {"version": 0},
+        {"version": 10**9},
+        {"at": ""},
+        {"writer": ""},
+        {"writer": "w" * 4097},
+        {"client": "c" * 4097},
+        {"parents": bytes(31)},
+        {"salt": bytes(15)},
+        {"salt": None},
+        {"payload": None},
+        {"payload_hash": bytes(32)},
+        {"payload": None, "salt": None, "payload_hash": bytes(31)},
+        {"payload": "x" * (8 * 1024 * 1024 + 1)},
+        {"hash": bytes(33)},
+    ],
+    ids=str,
+)
+def test_a_row_that_no_ledger_writes_is_refused(database: Database, alice: Login, change: dict[str, Any]) -> None:
+    row = note("one")
+    names = list(stored(database)[0])[3:16]
+    changed = tuple(change.get(name, value) for name, value in zip(names, row, strict=True))
+    assert changed != row
+    with pytest.raises(psycopg.errors.CheckViolation), database.connect(alice) as connection:
+        put(connection, FIRST, changed)
+
+
+@pytest.mark.parametrize("run_id", ["", "/a", "a//b", "a/b/c/d", "../a", "a b", "é", "a" * 256, "a\n"])
+def test_a_run_id_that_no_run_has_is_refused(database: Database, alice: Login, run_id: str) -> None:
+    with pytest.raises(psycopg.errors.CheckViolation), database.connect(alice) as connection:
+        put(connection, FIRST, note("one"), run_id=run_id)
+    with pytest.raises(psycopg.errors.CheckViolation), database.connect(alice) as connection:
+        put_document(connection, FIRST, "{}", run_id=run_id)
+
+
+def test_the_place_of_a_refused_event_is_a_row_of_its_own_form(database: Database, alice: Login) -> None:
+    from faber_ledger.ledger.row import place_of
+
+    place = place_of(note("one"))
+    with database.connect(alice) as connection:
+        put(connection, FIRST, place)
+        with pytest.raises(psycopg.errors.CheckViolation):
+            put(connection, FIRST, (*place[:5], "writer", *place[6:]))
+        connection.rollback()
+
+
+def test_a_document_is_replaced_by_the_one_that_supersedes_it_in_any_order(database: Database, alice: Login) -> None:
+    with database.connect(alice) as connection:
+        first = put_document(connection, FIRST, "one")
+        second = put_document(connection, FIRST, "two", first)
+        assert put_document(connection, FIRST, "one") == first  # from a clone that has not seen the second
+        other = put_document(connection, FIRST, "one", run_id="other")
+    kept = {(row["run_id"], row["id"]) for row in stored(database, "document") if row["content"] != "{}"}
+    assert kept == {(RUN, second), ("other", other)}
+
+
+def test_position_and_arrival_are_the_servers_whatever_a_client_says(database: Database, alice: Login) -> None:
+    with database.connect(alice) as connection:
+        connection.execute(
+            "INSERT INTO faber_ledger.event SELECT project, 'other', 1, seq, id, type, version, at, writer, session_id,"
+            " client, parents, salt, payload, payload_hash, hash, '1999-01-01' FROM faber_ledger.event"
+        )
+    last = stored(database)[-1]
+    assert (last["run_id"], last["position"] > 1, last["received_at"].year > 1999) == ("other", True, True)

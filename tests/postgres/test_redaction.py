@@ -1,0 +1,205 @@
+"""A redaction: the one change of a stored row, for its target alone, whichever of the two arrives first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from support.sample_log import RUN, history
+from support.server_rows import FIRST, as_row, note, put, put_document, redaction_of, row_of, stored
+
+from faber_ledger.ledger.canonical import canonical
+from faber_ledger.ledger.redaction import redaction_of as read_redaction
+from faber_ledger.ledger.redaction import without_payload
+from faber_ledger.ledger.row import PAYLOAD, TYPE, compute_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.postgres import Database
+
+    from faber_ledger.ledger.row import Row
+
+OTHER = "another-run"
+
+
+@pytest.fixture
+def connection(database: Database) -> Iterator[psycopg.Connection[Any]]:
+    """A member's connection, each statement its own transaction."""
+    with database.connect(database.login(), autocommit=True) as opened:
+        opened.execute("SELECT faber_ledger.register_project(%s, 'app')", [FIRST])
+        yield opened
+
+
+def events(database: Database) -> dict[str, Row]:
+    return {f"{row['run_id']} {row['id']}": as_row(row) for row in stored(database)}
+
+
+def documents(database: Database) -> dict[str, str | None]:
+    return {row["id"]: row["content"] for row in stored(database, "document")}
+
+
+def test_it_takes_the_payload_of_its_target_and_nothing_else(
+    database: Database, connection: psycopg.Connection[Any]
+) -> None:
+    target, beside = note("the password is hünter-😀"), note("beside")
+    put(connection, FIRST, target, beside)
+    put(connection, FIRST, beside, target, run_id=OTHER)
+    state = put_document(connection, FIRST, '{"note": "hünter"}')
+    elsewhere = put_document(connection, FIRST, '{"note": "other"}', run_id=OTHER)
+    before = stored(database)
+    redaction = redaction_of(target[1])
+    put(connection, FIRST, redaction)
+    wanted = [
+        {**row, **({"salt": None, "payload": None, "payload_hash": without_payload(target)[11]} if at == 0 else {})}
+        for at, row in enumerate(before)
+    ]
+    found = stored(database)
+    assert (found[:-1], as_row(found[-1])) == (wanted, redaction)
+    assert as_row(found[0]) == without_payload(target)
+    assert compute_hash(as_row(found[0])) == target[-1]
+    assert documents(database) == {state: None, elsewhere: '{"note": "other"}'}
+
+
+@pytest.mark.parametrize("is_one_statement", [True, False])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_the_order_of_arrival_makes_no_difference(
+    database: Database, connection: psycopg.Connection[Any], is_first: bool, is_one_statement: bool
+) -> None:
+    target = note("secret")
+    redaction = redaction_of(target[1], target)
+    rows = [redaction, target] if is_first else [target, redaction]
+    if is_one_statement:
+        values = ", ".join([f"(%s, %s, 0, {', '.join(['%s'] * len(target))})"] * 2)
+        names = "seq, id, type, version, at, writer, session_id, client, parents, salt, payload, payload_hash, hash"
+        said = f"INSERT INTO faber_ledger.event (project, run_id, position, {names}) VALUES {values}"
+        connection.execute(said.encode(), [value for row in rows for value in (FIRST, RUN, *row)])
+    else:
+        put(connection, FIRST, *rows)
+    assert sorted(events(database).values()) == sorted([without_payload(target), redaction])
+
+
+def test_a_document_stays_empty_when_it_is_pushed_again(
+    database: Database, connection: psycopg.Connection[Any]
+) -> None:
+    target = note("secret")
+    state = put_document(connection, FIRST, '{"note": "secret"}')
+    put(connection, FIRST, target, redaction_of(target[1]))
+    assert put_document(connection, FIRST, '{"note": "secret"}') == state
+    assert documents(database) == {state: None}
+
+
+def test_a_second_redaction_and_the_first_again_change_nothing(
+    database: Database, connection: psycopg.Connection[Any]
+) -> None:
+    target = note("secret")
+    first = redaction_of(target[1])
+    second = redaction_of(target[1], supersedes=[first[1]])
+    put(connection, FIRST, target, first)
+    before = events(database)
+    put(connection, FIRST, second, first, target)
+    assert events(database) == {**before, f"{RUN} {second[1]}": second}
+
+
+TARGET = note("secret")
+BAD = {
+    "not JSON": "{",
+    "no text": "",
+    "a list": "[]",
+    "a number": "1",
+    "null": "null",
+    "nothing": "{}",
+    "deep": "[" * 100_000 + "]" * 100_000,
+    "a number as its target": '{"event_id":1,"fields":[],"remains":{},"supersedes":[],"reason":null}',
+    "another form of id": '{"event_id":"x","fields":[],"remains":{},"supersedes":[],"reason":null}',
+    "a NUL in its target": '{"event_id":"\\u0000","fields":[],"remains":{},"supersedes":[],"reason":null}',
+}
+CHANGES: dict[str, dict[str, Any]] = {
+    "fields": {"fields": "text"},
+    "a field": {"fields": [1]},
+    "no fields": {"fields": None},
+    "remains": {"remains": []},
+    "supersedes": {"supersedes": {}},
+    "a number superseded": {"supersedes": [1]},
+    "a reason": {"reason": 1},
+    "its target superseded": {"supersedes": [TARGET[1]]},
+}
+
+
+@pytest.mark.parametrize("payload", BAD.values(), ids=[*BAD])
+def test_a_payload_that_is_no_redaction_changes_nothing(
+    database: Database, connection: psycopg.Connection[Any], payload: str
+) -> None:
+    row = (*(forged := redaction_of(TARGET[1]))[:PAYLOAD], payload, *forged[PAYLOAD + 1 :])
+    put(connection, FIRST, TARGET)
+    before = events(database)
+    put(connection, FIRST, row)
+    assert events(database) == {**before, f"{RUN} {row[1]}": row}
+    assert stored(database, "redaction") == []
+    assert read_redaction(row[1], payload) is None or "event_id" in payload
+
+
+@pytest.mark.parametrize("said", CHANGES.values(), ids=[*CHANGES])
+def test_a_redaction_of_another_form_changes_nothing(
+    database: Database, connection: psycopg.Connection[Any], said: dict[str, Any]
+) -> None:
+    row = redaction_of(TARGET[1], **said)
+    put(connection, FIRST, TARGET)
+    before = events(database)
+    put(connection, FIRST, row)
+    assert events(database) == {**before, f"{RUN} {row[1]}": row}
+    assert read_redaction(row[1], row[PAYLOAD]) is None or TARGET[1] in said["supersedes"]
+
+
+def test_a_redaction_with_a_nul_in_its_reason_counts(database: Database, connection: psycopg.Connection[Any]) -> None:
+    row = redaction_of(TARGET[1], reason="\u0000 \\u0000 \\\u0000\u0000")
+    assert read_redaction(row[1], row[PAYLOAD]) is not None
+    put(connection, FIRST, TARGET, row)
+    assert events(database)[f"{RUN} {TARGET[1]}"] == without_payload(TARGET)
+
+
+def test_the_last_of_two_members_of_one_name_counts_as_for_python(
+    database: Database, connection: psycopg.Connection[Any]
+) -> None:
+    row = redaction_of(TARGET[1])
+    twice = canonical({"event_id": note("other")[1]})[:-1] + "," + str(row[PAYLOAD])[1:]
+    read = read_redaction(row[1], twice)
+    assert read is not None
+    assert read.target == TARGET[1]
+    put(connection, FIRST, TARGET, (*row[:PAYLOAD], twice, *row[PAYLOAD + 1 :]))
+    assert events(database)[f"{RUN} {TARGET[1]}"] == without_payload(TARGET)
+
+
+def test_a_redaction_of_a_redaction_or_of_itself_changes_nothing(
+    database: Database, connection: psycopg.Connection[Any]
+) -> None:
+    first = redaction_of(TARGET[1])
+    other = redaction_of(first[1])
+    itself = redaction_of(TARGET[1])
+    own = (*itself[:PAYLOAD], str(itself[PAYLOAD]).replace(TARGET[1], itself[1]), *itself[PAYLOAD + 1 :])
+    put(connection, FIRST, first, other, own)
+    assert [events(database)[f"{RUN} {row[1]}"] for row in (first, other, own)] == [first, other, own]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize(
+    ("fields", "is_gone"), [([], False), (["blocks"], False), (["blocks.sessions"], False), (["blocks.x"], True)]
+)
+def test_the_blocks_that_sessions_are_counted_from_stay(
+    database: Database, connection: psycopg.Connection[Any], fields: list[str], is_gone: bool, is_first: bool
+) -> None:
+    (adopted,) = [row_of(dict(event)) for event in history() if event["type"] == "run_adopted"]
+    assert adopted[TYPE] == "run_adopted"
+    rows = [adopted, redaction_of(adopted[1], fields=fields)]
+    put(connection, FIRST, *(reversed(rows) if is_first else rows))
+    assert events(database)[f"{RUN} {adopted[1]}"] == (without_payload(adopted) if is_gone else adopted)
+
+
+def test_an_older_snapshot_could_miss_the_other_one_and_is_refused(connection: psycopg.Connection[Any]) -> None:
+    for level in (psycopg.IsolationLevel.REPEATABLE_READ, psycopg.IsolationLevel.SERIALIZABLE):
+        connection.isolation_level = level
+        with pytest.raises(psycopg.errors.FeatureNotSupported), connection.transaction():
+            put(connection, FIRST, note("one"))
+        with pytest.raises(psycopg.errors.FeatureNotSupported), connection.transaction():
+            put_document(connection, FIRST, "{}")
