@@ -1,4 +1,4 @@
-"""A project on the server: whether the login sees it, and which of its runs have news."""
+"""Projects on the server: which the login sees, which of them a word means, and which runs of one have news."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select
 
-from faber_ledger.ledger.command_errors import ServerRefused
+from faber_ledger.ledger.command_errors import NotFound, ServerRefused
 from faber_ledger.postgres.tables import EVENT, PROJECT
 
 if TYPE_CHECKING:
@@ -58,3 +58,25 @@ def list_runs(server: Server, project: str, after: int, upto: int) -> list[str]:
         question = select(EVENT.c.run_id).distinct().where(EVENT.c.project == project)
         news = question.where(EVENT.c.position > after, EVENT.c.position <= upto)
         return sorted(connection.execute(news).scalars())
+
+
+def list_projects(server: Server) -> dict[str, str]:
+    """Return the name of each project that the login sees, by its id, sorted by name."""
+    with server.transaction() as connection:
+        found = connection.execute(select(PROJECT.c.id, PROJECT.c.name).order_by(PROJECT.c.name, PROJECT.c.id))
+        return {row[0]: row[1] for row in found}
+
+
+def choose_projects(known: dict[str, str], wanted: str | None) -> list[str]:
+    """Return the ids of the projects that are wanted, by an id, the beginning of one, or a name; all without a word.
+
+    Raises NotFound if the login sees none like that.
+    """
+    if wanted is None:
+        return list(known)
+    word = wanted.upper()
+    found = [project for project, name in known.items() if wanted == name or (word and project.startswith(word))]
+    if not found:
+        names = ", ".join(sorted(set(known.values()))) or "none"
+        raise NotFound(f"the server shows this role no project {wanted}", hint=f"it shows: {names}")
+    return found

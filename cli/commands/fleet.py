@@ -115,7 +115,7 @@ def fleet(
 def _ask(server: Server, asked: Asked) -> Answer:
     from faber_ledger.cli.reports.fleet import take_runs
     from faber_ledger.postgres.fleet import Wanted, find_runs
-    from faber_ledger.postgres.projects import choose_projects, list_projects
+    from faber_ledger.postgres.project import choose_projects, list_projects
 
     known = list_projects(server)
     chosen = choose_projects(known, asked.project)

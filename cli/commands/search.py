@@ -76,7 +76,7 @@ def _search_server(
     """Search on the server; return also the names of the projects that were searched."""
     from faber_ledger.cli.reports.search import group_newest, search_server
     from faber_ledger.ledger.command_errors import ServerUnavailable
-    from faber_ledger.postgres.projects import choose_projects, list_projects
+    from faber_ledger.postgres.project import choose_projects, list_projects
     from faber_ledger.postgres.server import open_server
 
     try:

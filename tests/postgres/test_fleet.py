@@ -16,6 +16,8 @@ from support.postgres import Cluster, Database, started_server
 from support.project import RUN, Project, heed_interrupts
 from support.searching import NOTE, add_run
 
+from faber_ledger.projections.blocks import open_sessions
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -159,6 +161,29 @@ def test_a_run_of_hooks_is_seen_as_its_clone_sees_it(tmp_path: Path, database: D
     assert (run["run_id"], run["work_id"], run["machine"], run["phase"]) == (RUN, "258", "dev-machine-1", "build")
     assert (run["sessions"], run["open_sessions"]) == (len(project.history), [project.current])
     assert run["compactions"] == len(project.metadata["compaction_events"])
+
+
+def test_two_machines_that_sync_are_one_fleet(tmp_path: Path, database: Database) -> None:
+    member = database.login()
+    url = {"FABER_LEDGER_URL": database.url(member)}
+    laptop = Project.noted(tmp_path / "project")
+    desktop = laptop.clone(tmp_path / "clone", "dev-machine-2")
+    assert desktop.faber("init", "--git-only").returncode == 0
+    assert desktop.faber("run", "resume", RUN).returncode == 0
+    desktop.deliver("SessionStart.startup.interactive", client="22222222-0000-4000-8000-000000000000")
+    for machine in (laptop, desktop):
+        pushed = machine.faber("sync", "--push", env=url)
+        assert pushed.returncode == 0, pushed.stderr
+    (run,) = asked(laptop, database.url(member), "fleet")["runs"]
+    assert (run["run_id"], run["machine"], run["machines"]) == (
+        RUN,
+        "dev-machine-2",
+        ["dev-machine-1", "dev-machine-2"],
+    )
+    assert len(run["writers"]) == 2
+    assert run["open_sessions"] == open_sessions(desktop.folded())
+    (group,) = asked(desktop, database.url(member), "search", '"it went well"')["runs"]
+    assert (group["run_id"], [hit["kind"] for hit in group["hits"]]) == (RUN, ["note"])
 
 
 @pytest.mark.parametrize(
