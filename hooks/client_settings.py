@@ -70,6 +70,17 @@ def decode_settings(content: bytes, shown: str) -> str:
     return text
 
 
+def keep_found(text: str, created: str) -> str:
+    """Return the text of a file that was there before `init` so that `uninstall` does not take it for one of ours.
+
+    Of one that has no more than `init` creates, in `created`, the last newline goes: nothing else can tell them apart.
+    """
+    values = {**JsonText(text).value}
+    if values.get("hooks") in ({}, None):
+        values.pop("hooks", None)
+    return text.rstrip("\n") if values in ({}, JsonText(created).value) else text
+
+
 def add_hooks(text: str) -> str:
     """Add our hook to the settings under each event for which no handler runs it, in any form.
 

@@ -16,7 +16,7 @@ from faber_ledger.recording.subject import subject_of
 from faber_ledger.runs.clients import note_delivery
 from faber_ledger.runs.clone import is_set_up_unchecked
 from faber_ledger.runs.git import unused_tops
-from faber_ledger.runs.run import HOOK_LOG, find_root, find_run
+from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, HOOK_LOG, RUNS, find_root, find_run
 
 
 def run_hook(name: str, agent: str | None = None) -> int:
@@ -207,14 +207,22 @@ def _escape(line: str) -> str:
     return escape(line)
 
 
+def _is_used(root: str) -> bool:
+    """Return whether a project was set up, has runs, or a file that names one as active."""
+    return any([os.path.lexists(os.path.join(root, name)) for name in (ATTRIBUTES_FILE, *ACTIVE_FILES, *RUNS)])
+
+
 def log_line(root: str, at: float, hook: str, message: str) -> None:
     """Append one line (time, hook, message) to the hook log, with secrets masked; a full log becomes `hooks.log.1`.
 
-    Never raises.
+    None of a plugin's hook in a project that was never set up and has no run: the plugin may be for all of the user's
+    projects, and git would show the file. Never raises.
     """
     if not os.path.isdir(os.path.join(root, ".fractary")):
         return
     path = os.path.join(root, *HOOK_LOG.split("/"))
+    if "CLAUDE_PLUGIN_ROOT" in os.environ and not (os.path.lexists(path) or _is_used(root)):
+        return
     from faber_ledger.recording.masking import mask_text  # most hooks have nothing to say
 
     said = f"{hook[:LONGEST_LINE]} {message[: 4 * LONGEST_LINE]}"

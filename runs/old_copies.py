@@ -8,11 +8,21 @@ from __future__ import annotations
 import os
 
 from faber_ledger.files.untrusted import FileRefused, read_regular
-from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
+from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING, whole_file
 from faber_ledger.ledger.whole_file import OURS
-from faber_ledger.runs.clone import doctor_folders, mirror_path, read_state_copy, recovered_path, state_copy_path
-from faber_ledger.runs.git import older_folder, project_folder
+from faber_ledger.runs.clients import SESSION_ENDING
+from faber_ledger.runs.clone import (
+    SET_UP_CHECKED,
+    clients_folder,
+    doctor_folders,
+    mirror_path,
+    read_state_copy,
+    recovered_path,
+    state_copy_path,
+)
+from faber_ledger.runs.git import clone_folder, common_directory, older_folder, project_folder
 from faber_ledger.runs.kept_summaries import remove_redacted_summaries
+from faber_ledger.runs.private_files import is_behind_link
 from faber_ledger.runs.run import (
     COPY_ENDINGS,
     LARGEST_STATE,
@@ -108,6 +118,44 @@ def remove_run_list(root: str, warn: Callable[[str], None]) -> str | None:
     older = older_folder(root)
     removed = [_remove_list(path, warn) for path in (run_list_path(root), older and os.path.join(older, RUN_LIST))]
     return next(filter(None, removed), None)
+
+
+def notes_without_runs(root: str) -> list[str]:
+    """Return what is noted below the git directory of a project's clients, if no run was ever recorded there."""
+    folder, clients, common = project_folder(root), clients_folder(root), common_directory(root)
+    if folder is None or clients is None or common is None or is_behind_link(clients, common):
+        return []
+    seen = _names(clients)
+    if {*_names(folder)} - {"clients", SET_UP_CHECKED} or any([name.endswith(SESSION_ENDING) for name in seen]):
+        return []
+    found = [os.path.join(clients, name) for name in seen]
+    clone = clone_folder(root) or folder
+    others = [] if clone == folder else [name for name in _names(clone) if name not in ("projects", SET_UP_CHECKED)]
+    if not others and {*_names(os.path.join(clone, "projects"))} <= {os.path.basename(folder)}:
+        found.append(os.path.join(clone, SET_UP_CHECKED))
+    return [path for path in found if os.path.isfile(path)]
+
+
+def remove_notes(root: str, paths: list[str]) -> None:
+    """Remove the files that `notes_without_runs` found, and the folders of ours that are empty then."""
+    for path in paths:
+        whole_file.remove(path)
+    folder, common = clients_folder(root) or "", common_directory(root) or ""
+    while paths and folder.startswith(os.path.join(common, "")):
+        try:
+            os.rmdir(folder)
+        except FileNotFoundError:
+            pass  # no client was seen
+        except OSError:
+            return
+        folder = os.path.dirname(folder)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def _remove_list(path: str | None, warn: Callable[[str], None]) -> str | None:

@@ -31,7 +31,7 @@ from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
 from faber_ledger.runs.git_command import run_git, top_of
-from faber_ledger.runs.old_copies import remove_run_list
+from faber_ledger.runs.old_copies import notes_without_runs, remove_notes, remove_run_list
 from faber_ledger.runs.run import HOOK_LOG, find_root
 from faber_ledger.runs.text_cache import TEXT_CACHE, has_text_cache, remove_text_cache
 
@@ -61,6 +61,7 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
     config: list[Setting] = []
     is_cached = False
     local: list[str] = []
+    notes: list[str] = []
     if in_project(root, scope) and not kept_for:
         setting = summaries_removal(root)
         changes += [setting] if setting is not None else []
@@ -72,6 +73,7 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
             config = settings_to_remove(root)
             is_cached = has_text_cache(root)
             local = _local_files(root)
+            notes = [] if any(True for _ in runs_in_tree(root)) else notes_without_runs(root)
     if in_project(root, scope) and (scope == "project" or not kept_for):
         changes += remove_commands(root)
     commit = names_to_commit(changes, root, is_removal=True)
@@ -84,6 +86,7 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
             remove_text_cache(root)
         for path in local:
             whole_file.remove(path)
+        remove_notes(root, notes)
         gone = [FileChange(path, b"", None) for path in local]
         remove_empty_folders([*changes, *gone], root, folders_of_user())
     data = report(changes, root, dry_run=dry_run) | {
@@ -91,6 +94,7 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
         "git_config": [setting._asdict() for setting in config],
         "text_cache_removed": is_cached,
         "local_files": [display_path(path, root) for path in local],
+        "notes": [display_path(path, root) for path in notes],
         "hooks_remain_in": kept_for,
         "commit": commit,
     }

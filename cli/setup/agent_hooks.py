@@ -12,7 +12,7 @@ from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.json_edit import with_child, without
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.untrusted import folder_around
-from faber_ledger.hooks.client_settings import PROGRAM
+from faber_ledger.hooks.client_settings import PROGRAM, keep_found
 from faber_ledger.ledger.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ def add_agent_hooks(root: str, scope: str, agent: str) -> tuple[list[FileChange]
     Raises LedgerError for a bad file.
     """
     path, before = _read(root, scope, agent)
-    text = EMPTY[agent] if before is None else decode_agent_file(before, display_path(path, root), agent)
+    text = EMPTY[agent]
+    if before is not None:
+        text = keep_found(decode_agent_file(before, display_path(path, root), agent), EMPTY[agent])
     for event, (name, seconds) in EVENTS[agent].items():
         held = JsonText(text).value.get("hooks", {})
         if any([_runs(entry, agent, name) for entry in held.get(event, [])]):
@@ -69,7 +71,7 @@ def remove_agent_hooks(root: str, scope: str, agents: Iterable[str] = tuple(EVEN
         is_changed = text.encode() != before
         if is_changed and not JsonText(text).value["hooks"]:
             text = without(text, ("hooks",))
-        is_ours = is_changed and JsonText(text).value in ({}, {"version": 1}) and not os.path.islink(path)
+        is_ours = is_changed and text == EMPTY[agent] and not os.path.islink(path)
         if is_changed:
             found.append(FileChange(path, before, None if is_ours else text.encode()))
     return found

@@ -12,18 +12,21 @@ from faber_ledger.hooks.client_settings import (
     add_hooks,
     decode_settings,
     has_hooks,
+    keep_found,
     remove_hooks,
     settings_path,
     unreadable_settings,
 )
 from faber_ledger.ledger.errors import LedgerError
 
+EMPTY = "{}\n"
+
 
 def settings_change(root: str, scope: str) -> FileChange:
     """Return the change that puts our hooks into a scope's settings; raises LedgerError for an unusable file."""
     path, before = read_settings(root, scope)
-    text = add_hooks("{}\n" if before is None else decode_settings(before, display_path(path, root)))
-    return FileChange(path, before, text.encode())
+    found = EMPTY if before is None else keep_found(decode_settings(before, display_path(path, root)), EMPTY)
+    return FileChange(path, before, add_hooks(found).encode())
 
 
 def reason_without_local(root: str) -> str | None:
@@ -56,7 +59,7 @@ def settings_removal(root: str, scope: str) -> FileChange:
         return FileChange(path, None, None)
     text = decode_settings(before, display_path(path, root))
     after = remove_hooks(text).encode()
-    alone = has_hooks(text) and after == b"{}\n" and not os.path.islink(path)
+    alone = has_hooks(text) and after == EMPTY.encode() and not os.path.islink(path)
     return FileChange(path, before, None if alone else after)
 
 

@@ -58,6 +58,18 @@ def test_foreign_entries_are_kept_byte_for_byte(project: Project, agent: str) ->
     assert path.read_text() == FOREIGN[agent]
 
 
+@pytest.mark.parametrize("content", ["{}\n", "{}", '{\n  "version": 1\n}\n', '{"hooks": {}}\n'])
+@pytest.mark.parametrize("agent", [*FILES, None])
+def test_an_empty_file_that_was_there_before_stays(project: Project, agent: str | None, content: str) -> None:
+    path = project.write(FILES[agent] if agent else ".claude/settings.json", content)
+    for _ in range(2):
+        assert project.faber("init", *(["--agent", agent] if agent else [])).returncode == 0
+    assert "faber-ledger hook" in path.read_text()
+    assert project.faber("uninstall").returncode == 0
+    kept = {**json.loads(content), "hooks": None}
+    assert {**json.loads(path.read_text()), "hooks": None} == kept
+
+
 @pytest.mark.parametrize("content", ["{", "[]", '{"hooks": []}', '{"hooks": {"SessionStart": {}, "sessionStart": 1}}'])
 @pytest.mark.parametrize("agent", FILES)
 def test_a_file_of_another_form_is_left_as_it_is(project: Project, agent: str, content: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from support.command import COMMAND, run_command
 from support.patients import NEW_CLIENT, Patient
 from support.plugins import NAME, change_settings, home_of, install_plugin, list_plugin, plugin_environment
+from support.project import Project
 
 from faber_ledger.recording.call import HOOKS
 
@@ -526,3 +527,54 @@ def test_uninstall_names_the_plugin_and_removes_all_once_it_is_gone(project: Pat
     assert "plugin" not in done.stdout
     assert not any((project.root / name).exists() for name in GIT_FILES)
     assert "faber-ledger" not in (project.root / ".git/config").read_text()
+
+
+@pytest.mark.parametrize("is_below", [True, False])
+def test_uninstall_leaves_nothing_below_the_git_directory_if_there_never_was_a_run(
+    tmp_path: Path, *, is_below: bool
+) -> None:
+    top = Project(tmp_path / "project")
+    top.root.mkdir()
+    top.git("init", "--quiet")
+    kept = {*(top.root / ".git").rglob("*")}
+    project = Project(top.root / "below" if is_below else top.root)
+    (project.root / ".fractary").mkdir(parents=True)
+    assert project.faber("init").returncode == 0
+    project.deliver(START, client="5c1e", env=plugin_environment(project))
+    noted = [*(top.root / ".git").rglob("faber-ledger/**/clients/*")]
+    assert noted
+    assert (top.root / ".git/faber-ledger/set-up-checked").exists()
+    assert "clients/" in project.faber("uninstall", "--dry-run", "--json").stdout
+    assert noted == [*(top.root / ".git").rglob("faber-ledger/**/clients/*")]
+    assert project.faber("uninstall").returncode == 0
+    assert {*(top.root / ".git").rglob("*")} == kept
+
+
+def test_uninstall_keeps_what_was_noted_where_a_run_is(project: Patient) -> None:
+    project.deliver(START, client="5c1e")
+    assert project.call("uninstall").returncode == 0
+    assert [*project.root.glob(".git/faber-ledger/clients/*")]
+
+
+# A project that has nothing of ours
+
+
+def test_a_users_plugin_leaves_no_file_in_a_project_that_was_never_set_up(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project")
+    (project.root / ".fractary/faber").mkdir(parents=True)
+    (project.root / ".fractary/faber/config.json").write_text("{}")
+    project.git("init", "--quiet")
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "FABER")
+    log = project.root / ".fractary/faber/logs/hooks.log"
+    for start in (START, "PreCompact.auto.print", "SessionEnd.other.print"):
+        assert project.deliver(start, env=plugin_environment(project)).code == 0
+    assert project.git("status", "--porcelain") == ""
+    project.write(".fractary/faber/.active-run-id", "gone\n")
+    project.deliver(START, env=plugin_environment(project))
+    assert "gone" in log.read_text()
+    log.unlink()
+    (project.root / ".fractary/faber/.active-run-id").unlink()
+    assert project.faber("init", "--plugin").returncode == 0
+    project.deliver(START, env=plugin_environment(project))
+    assert "No active workflow found" in log.read_text()
