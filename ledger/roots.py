@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from faber_ledger.ledger.errors import UnionConflict
 from faber_ledger.ledger.gate import HINT_QUARANTINE, examine
-from faber_ledger.ledger.row import AT, HASH, PAYLOAD, ROW, TYPE, WRITER, decode_any, parse_payload
+from faber_ledger.ledger.row import AT, HASH, ID, PAYLOAD, ROW, TYPE, WRITER, decode_any, parse_payload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from faber_ledger.ledger.file import sqlite3
@@ -45,6 +45,31 @@ def find_foreign_roots(own: Log, log: Log) -> set[bytes]:
         return {*theirs}
     known, started = [{digest for digest, row in one.items() if row[TYPE] == STARTED} for one in (ours, theirs)]
     return started - known if known or (ours and len(started) > 1) else set()
+
+
+def take_out_others(offered: Log, is_named: Callable[[str], bool]) -> list[Row]:
+    """Take the first events that name another run out of a log, which nobody has judged yet, and return them."""
+    others = [row for row in roots_in(offered.connection).values() if not _may_start(row, is_named)]
+    offered.connection.executemany("DELETE FROM event WHERE id = ?", [(row[ID],) for row in others])
+    return others
+
+
+def _may_start(row: Row, is_named: Callable[[str], bool]) -> bool:
+    if row[PAYLOAD] is None or row[TYPE] != STARTED:
+        return True
+    named = (parse_payload(row[PAYLOAD]) or {}).get("run_id")
+    return isinstance(named, str) and is_named(named)
+
+
+def find_start(offered: Log, first_ids: Sequence[str]) -> Row | None:
+    """Return the event with which the run of a log begins, or None.
+
+    Of several it is the first in `first_ids`, their ids in the order in which they became known; an adopted run may
+    have several.
+    """
+    found = {row[ID]: row for row in roots_in(offered.connection).values()}
+    in_order = sorted(found, key=lambda name: first_ids.index(name) if name in first_ids else len(first_ids))
+    return found[in_order[0]] if in_order else None
 
 
 def check_one_start(logs: Iterable[tuple[str, sqlite3.Connection]]) -> None:

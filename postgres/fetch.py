@@ -5,21 +5,24 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, func, select, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import Text
 
+from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.redaction import strip_in_place
+from faber_ledger.ledger.roots import find_start, take_out_others
 from faber_ledger.ledger.row import COLUMNS, ID, INSERT, PAYLOAD, SEQ
-from faber_ledger.ledger.union import find_removed, merge_rows, write_rows
+from faber_ledger.ledger.union import insert_rows, missing_rows
 from faber_ledger.postgres.tables import EVENT
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from faber_ledger.postgres.server import Server
 
@@ -145,20 +148,27 @@ def fetch_pieces(
 
 
 @contextmanager
-def fetch_log(server: Server, project: str, run_id: str) -> Iterator[Log]:
+def fetch_log(server: Server, project: str, run_id: str, is_named: Callable[[str], bool]) -> Iterator[Log]:
     """Fetch all of a run's events that pass the gate, as a ledger file in a temporary folder; yield it for reading.
 
-    Raises UnionConflict for two different starts.
+    `is_named` says whether a start's run id is the run's. What a clone without the run would not take in is left out.
     """
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         path = os.path.join(folder, "ledger.db")
-        fetched = Fetched()
-        try:
+        with closing(Fetched()) as fetched:
             for batch in fetch_rows(server, project, run_id):
                 fetched.add(batch)
-            gone = find_removed([fetched.log]).gone
-            write_rows(merge_rows([fetched.log], gone), path)
-        finally:
-            fetched.close()
+            _write_passing(fetched, path, is_named)
         with Log.read(path) as log:
             yield log
+
+
+def _write_passing(fetched: Fetched, path: str, is_named: Callable[[str], bool]) -> None:
+    take_out_others(fetched.log, is_named)
+    start = find_start(fetched.log, fetched.first_ids)
+    with Log.open(path, "OFF") as log:
+        if start is not None:
+            insert_rows(log, [start])
+            insert_rows(log, missing_rows(log, fetched.log, keeps=True))
+            strip_in_place(log.connection, effective_redactions(log.connection).gone)
+        log.commit()

@@ -10,8 +10,8 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateMissing
 from faber_ledger.ledger.gate import Refused
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.roots import STARTED, roots_in
-from faber_ledger.ledger.row import ID, PAYLOAD, TYPE, is_place, parse_payload
+from faber_ledger.ledger.roots import find_start, take_out_others
+from faber_ledger.ledger.row import ID, INSERT, is_place
 from faber_ledger.ledger.union import OTHER_CONTENT, hash_in, merge_rows, missing_rows
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs.copies import mirror_with_events
@@ -76,10 +76,10 @@ def insert_passing(run: Run, offered: Log, first_ids: Sequence[str], warn: Calla
     several starts of one run the first in `first_ids`, the ids of the events with seq 1 in the order in which they
     became known, is the run's. Raises as `open_to_insert`, and UnionConflict.
     """
-    others = _take_out_others(run, offered)
+    others = [Refused(row, OTHER_START) for row in take_out_others(offered, _is_named(run))]
     start = None
     if lacks_ledger(run) and mirror_with_events(run) is None:
-        start = _find_start(offered, first_ids)
+        start = find_start(offered, first_ids)
         if start is None:
             return Inserted(0, [*others, *_refuse_all(offered)], [], redacted=False)
     with open_to_insert(run, warn) as opened:
@@ -95,44 +95,34 @@ def insert_passing(run: Run, offered: Log, first_ids: Sequence[str], warn: Calla
 
 
 class _Offer:
-    """The events that are offered to a log, and to its mirror after it; `passing` and `added` are about the log."""
+    """The events that are offered to a log, and to its mirror after it; `passing` and `added` are about the log.
+
+    They are judged once: the mirror has the log's events, and gets what the log got.
+    """
 
     def __init__(self, offered: Log) -> None:
         self._offered = offered
-        self._has_begun = False
+        self._is_judged = False
         self.added = 0
 
     def missing_in(self, log: Log) -> Iterator[Row]:
         """Yield the events that a log lacks and that pass."""
-        passing = missing_rows(log, self._offered, keeps=True)
-        if self._has_begun:
-            yield from passing
+        if self._is_judged:
+            rows = map(tuple, self._offered.connection.execute("SELECT * FROM passed ORDER BY seq, id"))
+            yield from (row for row in rows if hash_in(log, row[ID]) is None)
             return
-        self.passing, self._has_begun = passing, True
-        for row in passing:
+        self._is_judged = True
+        self.passing = missing_rows(log, self._offered, keeps=True)
+        self._offered.connection.execute("CREATE TEMPORARY TABLE passed AS SELECT * FROM event LIMIT 0")
+        insert = INSERT.replace("INTO event", "INTO passed")
+        for row in self.passing:
+            self._offered.connection.execute(insert, row)
             self.added += not is_place(row)
             yield row
 
 
-def _take_out_others(run: Run, offered: Log) -> list[Refused]:
-    """Take the first events that name another run out of the offered log, and return them."""
-    others = [row for row in roots_in(offered.connection).values() if not _may_start(run, row)]
-    offered.connection.executemany("DELETE FROM event WHERE id = ?", [(row[ID],) for row in others])
-    return [Refused(row, OTHER_START) for row in others]
-
-
-def _may_start(run: Run, row: Row) -> bool:
-    if row[PAYLOAD] is None or row[TYPE] != STARTED:
-        return True
-    named = (parse_payload(row[PAYLOAD]) or {}).get("run_id")
-    return isinstance(named, str) and path_form(named) == path_form(run.run_id)
-
-
-def _find_start(offered: Log, first_ids: Sequence[str]) -> Row | None:
-    """Return the event with which a run begins that this clone does not have, or None; an adopted run has several."""
-    found = {row[ID]: row for row in roots_in(offered.connection).values()}
-    in_order = sorted(found, key=lambda name: first_ids.index(name) if name in first_ids else len(first_ids))
-    return found[in_order[0]] if in_order else None
+def _is_named(run: Run) -> Callable[[str], bool]:
+    return lambda name: path_form(name) == path_form(run.run_id)
 
 
 def _refuse_all(offered: Log) -> list[Refused]:

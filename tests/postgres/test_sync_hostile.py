@@ -7,31 +7,22 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 from support.project import RUN, Project
-from support.team_server import Team, made_team
+from support.team_server import FORGED, Team, made_team, start_of
 
 from faber_ledger.ledger.canonical import canonical, payload_hash
-from faber_ledger.ledger.row import COLUMNS, compute_hash
+from faber_ledger.ledger.row import compute_hash
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from support.postgres import Database
 
-FORGED = "01KE0000000000000000000001"
 CHILD = "01KE0000000000000000000002"
 
 
 @pytest.fixture
 def team(database: Database, tmp_path: Path) -> Team:
     return made_team(database, tmp_path)
-
-
-def start_of(run_id: str, name: str = FORGED, **changes: Any) -> dict[str, Any]:
-    """Return the row of a start without a parent, as its own hash says."""
-    payload = canonical({"run_id": run_id, "workflow_id": "w", "work_id": None})
-    envelope = (1, name, "run_started", 1, "2026-01-05T14:30:22Z", "f" * 32, None, None)
-    row = (*envelope, b"", bytes(16), payload, None)
-    return {**dict(zip(COLUMNS, (*row, compute_hash((*row, None))), strict=True)), **changes}
 
 
 def with_hash(row: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from faber_ledger.ledger.canonical import canonical
-from faber_ledger.ledger.row import COLUMNS
+from faber_ledger.ledger.row import COLUMNS, compute_hash
 from support.forged_events import add_head, forged_row
 from support.project import RUN, Project
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.postgres import Database
+
+FORGED = "01KE0000000000000000000001"
 
 
 class Team:
@@ -81,3 +83,11 @@ def made_team(database: Database, folder: Path) -> Team:
     """Make the project with a session and a note in its run, and two clones of it."""
     first = Project.noted(folder / "first")
     return Team(database, [first, first.clone(folder / "second", "laptop"), first.clone(folder / "third", "ci")])
+
+
+def start_of(run_id: str, name: str = FORGED, **changes: Any) -> dict[str, Any]:
+    """Return the row of a start without a parent, as its own hash says."""
+    payload = canonical({"run_id": run_id, "workflow_id": "w", "work_id": None})
+    envelope = (1, name, "run_started", 1, "2026-01-05T14:30:22Z", "f" * 32, None, None)
+    row = (*envelope, b"", bytes(16), payload, None)
+    return {**dict(zip(COLUMNS, (*row, compute_hash((*row, None))), strict=True)), **changes}
