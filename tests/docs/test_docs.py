@@ -18,6 +18,7 @@ from faber_ledger.cli.app import COMMANDS, LazyGroup, app
 REFERENCE = PROJECT / "docs" / "reference" / "COMMANDS.md"
 CONTRIBUTING = PROJECT / "CONTRIBUTING.md"
 ARCHITECTURE = PROJECT / "docs" / "internals" / "ARCHITECTURE.md"
+THREATS = PROJECT / "docs" / "internals" / "THREATS.md"
 CONFORMANCE = PROJECT / "docs" / "reference" / "CONFORMANCE.md"
 LINE_BY_LINE = CONFORMANCE.parent / "conformance"
 SHOWING = [page for page in PAGES if shown_in(page.read_text(encoding="utf-8"))]
@@ -203,12 +204,22 @@ def conformance_pages() -> list[Path]:
     return [CONFORMANCE, *sorted(LINE_BY_LINE.glob("*.md"))]
 
 
-def test_conformance_names_tests_that_exist() -> None:
-    named = {found for page in conformance_pages() for found in NAMED_TEST.findall(text_of(page))}
-    assert len(named) > 250
+def assert_tests_exist(named: set[tuple[str, str]]) -> None:
     for path, name in sorted(named):
         module = ast.parse(text_of(PROJECT / path))
         assert name in {node.name for node in module.body if isinstance(node, ast.FunctionDef)}, f"{path}::{name}"
+
+
+def test_conformance_names_tests_that_exist() -> None:
+    named = {found for page in conformance_pages() for found in NAMED_TEST.findall(text_of(page))}
+    assert len(named) > 250
+    assert_tests_exist(named)
+
+
+def test_the_threats_name_tests_that_exist() -> None:
+    named = set(NAMED_TEST.findall(text_of(THREATS)))
+    assert len(named) > 150
+    assert_tests_exist(named)
 
 
 @pytest.mark.parametrize("page", conformance_pages(), ids=name_of)
