@@ -32,6 +32,15 @@ def test_three_clones_that_work_apart_end_with_the_same_bytes(team: Team) -> Non
         assert one.state["sessions"] == team.clones[0].state["sessions"]
 
 
+def test_a_session_of_one_clone_is_in_the_state_of_another_after_a_sync(team: Team) -> None:
+    first, second, _ = team.clones
+    team.synced(first)
+    second.deliver("SessionStart.startup.print", client="another-client")
+    team.synced(second)
+    assert team.synced(first)["fetched"] > 0
+    assert [one["session_id"] for one in first.history] == [one["session_id"] for one in second.history]
+
+
 def test_a_sync_without_news_says_so_and_changes_nothing(team: Team) -> None:
     first = team.clones[0]
     count = team.synced(first)["pushed"]
@@ -175,5 +184,7 @@ def test_one_id_with_two_contents_is_named_and_the_rest_is_exchanged(team: Team)
     assert done.stderr.count(named) == 1
     assert b"later" in team.export(second)
     assert other["hash"].hex().encode() in team.export(second)
-    assert team.sync(second).returncode == 22
+    for words in ((), ("--push",), ("--fetch",)):
+        again = team.sync(second, *words)
+        assert (again.returncode, again.stderr.count(named)) == (22, 1)
     assert [one["hash"] for one in team.rows() if one["id"] == row["id"]] == [row["hash"]]

@@ -213,3 +213,24 @@ def test_an_interrupt_ends_a_watch_and_what_was_recorded_meanwhile_is_sent(team:
     assert output.startswith(f"{RUN}: 0 events fetched, ")
     assert "while it watches" in str(team.rows())
     assert os.path.isdir(first.root)
+
+
+def test_a_server_that_was_set_back_to_a_backup_gets_again_what_it_lost(team: Team) -> None:
+    first, second, _ = team.clones
+    team.synced(first)
+    kept = len(team.rows())
+    for number in range(2):
+        assert first.faber("note", "add", f"after the backup {number}").returncode == 0
+    team.synced(first)
+    team.synced(second)
+    with team.database.connect() as connection:
+        connection.execute("ALTER TABLE faber_ledger.event DISABLE TRIGGER USER")
+        newest = team.rows()[kept - 1]["position"]
+        connection.execute("DELETE FROM faber_ledger.event WHERE position > %s", [newest])
+        connection.execute("ALTER TABLE faber_ledger.event ENABLE TRIGGER USER")
+        connection.execute("SELECT setval('faber_ledger.position_number', %s)", [newest])
+    assert len(team.rows()) == kept
+    assert second.faber("note", "add", "of the second").returncode == 0
+    assert team.synced(second)["pushed"] == 3
+    assert team.synced(first)["fetched"] == 1
+    assert team.export(first) == team.export(second)
