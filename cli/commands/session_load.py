@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.reports import session_load as report
+from faber_ledger.cli.reports.bounded import BESIDE_CONTENTS, Bounded
 from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell, tell_lines, warn, warn_lines
 from faber_ledger.cli.ui.which_run import LOAD, named_run, run_to_load, warn_if_kept, work_id_option
@@ -16,7 +17,7 @@ from faber_ledger.context import messages, reload, selection
 from faber_ledger.context.artifact_source import build_surroundings
 from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.packet import COMMAND_BUDGET
-from faber_ledger.files.text import one_line
+from faber_ledger.files.text import one_line, units
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, NotWritable, StateInvalid, StateMissing, StateNotWritten
@@ -37,7 +38,7 @@ from faber_ledger.runs.settings import Settings, read_user_config
 from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from faber_ledger.context.artifact import Surroundings
     from faber_ledger.context.reload import Held, Reload
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
     from faber_ledger.recording.sessions import Caller
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.settings import UserConfig
+
+
+WARNINGS = 0.45  # of the room beside the contents, for each kind of them
 
 
 class Trigger(click.ParamType[str]):
@@ -127,7 +131,9 @@ def session_load(
     A dry run has the code that the load would have.
     """
     root, at = find_root(os.getcwd()), now()
-    log: Callable[[str], None] = (lambda line: None) if as_json else tell
+    is_whole = as_json or dry_run or sys.stdout.isatty()
+    beside = Bounded(None if is_whole else BESIDE_CONTENTS)
+    log: Callable[[str], None] = (lambda line: None) if as_json else (lambda line: tell(beside.count(line)))
     active = active_run(root)
     run_id = named_run(root, run_id, work_id, LOAD)
     is_look = not (dry_run or content) and sys.stdout.isatty()
@@ -146,7 +152,9 @@ def session_load(
         raise click.UsageError("give --minimal or --artifacts, not both.")
     try:
         is_forced = force or content or minimal or requested is not None
-        loading = Loading(run, config, trigger, requested, at, is_forced=is_forced, is_minimal=minimal, hint=hint)
+        loading = Loading(
+            run, config, trigger, requested, at, beside, is_forced=is_forced, is_minimal=minimal, hint=hint
+        )
         if dry_run:
             tried = loading.dry_run(budget)
             show(report.dry_data(tried), report.dry_lines(tried), as_json=as_json)
@@ -158,25 +166,32 @@ def session_load(
             result, packet, failure = *loading.look(log), None
         else:
             result, packet, failure = loading.load(budget, log, has_steps=has_steps)
+        beside.add(budget - units(packet))
+        for warning in beside.first(report.warnings(result), WARNINGS, "warnings"):
+            warn_lines(beside.count(warning))
         if failure is None and not is_look:
             # Again: what was recorded may make the run this work tree's own.
             claim_if_active(root, active_run(root), run.run_id, lambda text: warn(f"⚠️  {text}"))
-        failure = failure or _required_failure(result)
-        lines = report.lines(
-            run,
-            loading.state,
-            loading.blocks,
-            result,
-            loading.session_id,
-            is_look=is_look,
-            has_steps=has_steps,
-            given_bytes=len(packet.encode("utf-8", "replace")),
-        )
-        more = () if failure else report.closing_lines(result, is_minimal=minimal)
+        failure = failure or _required_failure(result, beside)
+
+        def report_lines(*, is_brief: bool) -> Iterator[str]:
+            yield from report.lines(
+                run,
+                loading.state,
+                loading.blocks,
+                result,
+                loading.session_id,
+                is_look=is_look,
+                is_brief=is_brief,
+                given_bytes=len(packet.encode("utf-8", "replace")),
+            )
+            yield from report.closing_lines(result, is_minimal=minimal)
+
         if packet and not as_json:
             tell_lines(packet)
         data = report.data(run, loading.state, result, loading.session_id)
-        show({**data, "context": packet}, [] if failure else [*lines, *more], as_json=as_json)
+        lines = [] if failure else beside.fit(report_lines(is_brief=has_steps), lambda: report_lines(is_brief=True))
+        show({**data, "context": packet}, lines, as_json=as_json)
         if failure is not None:
             raise failure
     except (StateMissing, StateInvalid, NotWritable) as error:
@@ -184,15 +199,16 @@ def session_load(
         raise
 
 
-def _required_failure(result: Reload) -> LedgerError | None:
+def _required_failure(result: Reload, beside: Bounded) -> LedgerError | None:
     """Return the error of the first required artifact that failed; None if none did."""
     if not result.required_failed:
         return None
     failed = result.required_failed[0]
+    errors = [messages.required_failed(**one) for one in result.required_failed]
     return LedgerError(
         f"required artifact {failed['artifact']['id']}: {failed['error'].message}",
         hint="the error's recovery steps are above",
-        block="\n\n".join([messages.required_failed(**one) for one in result.required_failed]),
+        block="\n\n".join(beside.first(errors, 1, "errors")),
     )
 
 
@@ -216,6 +232,7 @@ class Loading:
         trigger: str,
         requested: list[str] | None,
         at: float,
+        beside: Bounded,
         *,
         is_forced: bool,
         is_minimal: bool,
@@ -223,6 +240,7 @@ class Loading:
     ) -> None:
         """Read the run's state, and choose its artifacts; raises LedgerError."""
         self.run = run
+        self.beside = beside
         self.config = config
         self.trigger = trigger
         self.at = at
@@ -233,14 +251,15 @@ class Loading:
         self.state["workflow_id"] = state_file.workflow_id_of(run, self.state)
         self.workflow = reload.workflow_of(run, self.state, config["plugin_roots"])
         self.hint = hint or _noted_hint(self.state)
+        found: list[str] = []
         if is_minimal:
             self.selected = reload.only_state(self.workflow)
         else:
-            self.selected = selection.select(
-                self.workflow, self.state, [trigger], requested, lambda text: warn_lines(f"⚠️ WARNING: {text}")
-            )
-        for warning in self.workflow["warnings"]:
-            warn(warning)
+            self.selected = selection.select(self.workflow, self.state, [trigger], requested, found.append)
+        for text in beside.first([f"⚠️ WARNING: {text}" for text in found], WARNINGS, "warnings"):
+            warn_lines(beside.count(text))
+        for text in beside.first(self.workflow["warnings"], WARNINGS, "warnings"):
+            warn(beside.count(text))
         every = dict.fromkeys(one["id"] for one in selection.every_artifact(self.workflow))
         chosen = {one["id"] for one in self.selected}
         self.others = [name for name in every if name not in chosen] if requested is None else []
@@ -327,19 +346,17 @@ class Loading:
     def _step(
         self, log: Callable[[str], None], caller: Caller, *, is_recorded: bool, has_steps: bool = False
     ) -> Reload:
-        """Load the artifacts, with lines for what is done, and warnings."""
+        """Load the artifacts, with lines for what is done."""
         for line in report.config_lines(self.workflow, self.state):
             log(line)
         if self.hint:
             log(f"Context hint: {one_line(self.hint, report.LONGEST_HINT)}")
         result = self._read(caller, dry=False, is_recorded=is_recorded)
-        for line in [
-            *report.selection_lines(result, len(self.selected)),
-            *(report.step_lines(result) if has_steps else ()),
-        ]:
+        for line in self.beside.first(report.skipped_lines(result), WARNINGS, "are skipped"):
             log(line)
-        for warning in report.warnings(result):
-            warn_lines(warning)
+        log(report.count_line(result, len(self.selected)))
+        for line in report.step_lines(result) if has_steps else ():
+            log(line)
         return result
 
     def _pack(

@@ -65,11 +65,15 @@ def config_lines(workflow: Workflow, state: dict[str, Any]) -> Iterator[str]:
     yield f"  Current phase: {state.get('current_phase') or 'unknown'}"
 
 
-def selection_lines(result: Reload, selected: int) -> Iterator[str]:
-    """Yield which of the selected artifacts are skipped, and how many are loaded (RELOAD, Step 3)."""
+def skipped_lines(result: Reload) -> Iterator[str]:
+    """Yield which of the selected artifacts are skipped (RELOAD, Step 3)."""
     for skipped in result.skipped:
         yield f"ℹ Skipping {skipped['artifact']['id']} - loaded {ago(skipped['age'])} (--force loads it)"
-    yield f"Determined {selected - len(result.skipped)} artifacts to load"
+
+
+def count_line(result: Reload, selected: int) -> str:
+    """Return how many of the selected artifacts are loaded (RELOAD, Step 3)."""
+    return f"Determined {selected - len(result.skipped)} artifacts to load"
 
 
 def step_lines(result: Reload) -> Iterator[str]:
@@ -105,13 +109,14 @@ def lines(
     session_id: str | None,
     *,
     is_look: bool,
-    has_steps: bool,
+    is_brief: bool,
     given_bytes: int,
 ) -> Iterator[str]:
     """Yield the report of a load (RELOAD, Step 7) into a session, which may have ended for a compaction to come.
 
-    A look, which gives nothing, is reported as the load that it would be; without a session it would open one. After
-    the lines of each step the artifacts are only named (AGENT, Step 8). `given_bytes` is the size of the contents.
+    A look, which gives nothing, is reported as the load that it would be; without a session it would open one. If
+    `is_brief`, as after the lines of each step, the artifacts are only named (AGENT, Step 8). `given_bytes` is the size
+    of the contents.
     """
     session = blocks.entry_of(current, session_id or "") or {}
     environment = session.get("environment") or {}
@@ -133,13 +138,13 @@ def lines(
     for loaded in given:
         mark = "•" if is_look else "✓"
         yield f"  {mark} {loaded['artifact']['id']}{messages.described(loaded['artifact']['description'])}"
-        if not has_steps:
+        if not is_brief:
             yield from _facts(loaded, "    ")
         if _how(result, loaded) == "outline":
             yield OUTLINED
-        if not has_steps:
+        if not is_brief:
             yield ""
-    if has_steps or not given:
+    if is_brief or not given:
         yield ""
     if len(given) > 1:
         yield f"Total size: {messages.kilobytes(sum(loaded['size_bytes'] for loaded in given))}"

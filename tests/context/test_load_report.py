@@ -12,6 +12,7 @@ from support.project import Project
 if TYPE_CHECKING:
     from pathlib import Path
 
+RULE = "━" * 46
 WORKFLOW = ".fractary/plugins/faber/workflows/own.json"
 
 
@@ -105,3 +106,63 @@ def test_a_session_on_a_finished_run_is_named_with_the_way_to_end_it(project: Pr
     project.change_state(status="completed")
     assert f"ℹ The run is completed: {end}" in load(project, "--run-id", project.run_id)
     assert end not in load(project, "--run-id", project.run_id)
+
+
+LIMIT = 30_000  # characters: of a command with more the client shows the agent 2 KB
+
+
+def use_artifacts(project: Project, count: int, *, is_there: bool = True, repeat: int = 104, **members: object) -> None:
+    """Give the workflow so many artifacts with long paths, which together fill the contents."""
+    paths = [f"docs/architecture/decisions/{number:04}-some-decision-about-the-service.md" for number in range(count)]
+    for path in paths if is_there else ():
+        project.write(path, f"# {path}\n" + "What was decided, and why.\n" * repeat)
+    always = [{"id": f"decision-{n}", "type": "markdown", "path": path, **members} for n, path in enumerate(paths)]
+    project.write(WORKFLOW, json.dumps({"id": "own", "critical_artifacts": {"always_load": always}}))
+
+
+def print_all(project: Project, *options: str, code: int = 0) -> str:
+    """Return what the skill `session-load` gives the agent: both outputs."""
+    done = project.faber("session-load", *options)
+    assert done.returncode == code, done.stderr
+    output = done.stdout + done.stderr
+    assert "--budget" in options or len(output.encode("utf-16-le")) // 2 < LIMIT
+    return output
+
+
+@pytest.mark.parametrize("count", [14, 21, 80])
+def test_with_full_contents_the_report_is_shortened_so_that_the_agent_gets_all(project: Project, count: int) -> None:
+    use_artifacts(project, count)
+    shown = print_all(project, "--force")
+    contents, _, report = shown.partition(f"\n{RULE}\n")
+    assert len(contents) > 24_000
+    assert "  ✓ decision-0\n" in report
+    assert "Resolved:" not in report
+    assert "Session tracking:" in report
+    assert ("\n  … (`faber-ledger session-load --dry-run` lists all)\n" in report) is (count == 80)
+    for loaded in project.of_type("artifact_loaded"):
+        assert f"decision-{loaded['artifact_id'].partition('-')[2]}" in contents
+
+
+def test_of_many_artifacts_that_are_skipped_the_first_are_named_and_the_rest_counted(project: Project) -> None:
+    use_artifacts(project, 300, repeat=1)
+    print_all(project, "--budget", "200000")
+    shown = print_all(project)
+    assert "ℹ Skipping decision-0 - loaded just now (--force loads it)\n" in shown
+    assert re.search(r"^… and \d+ more are skipped: ", shown, re.MULTILINE)
+    assert "  ⊘ decision-0 - this session has it: loaded just now\n" in shown
+    assert "Determined 0 artifacts to load" in shown
+
+
+def test_of_many_artifacts_that_fail_the_first_are_named_and_the_rest_counted(project: Project) -> None:
+    use_artifacts(project, 80, is_there=False, required=False)
+    shown = print_all(project)
+    assert shown.count("⚠️ WARNING: Optional artifact not found\n") > 10
+    assert re.search(
+        r"^… and \d\d more warnings: `faber-ledger session-load --dry-run` lists all$", shown, re.MULTILINE
+    )
+    assert "  ⚠️ decision-0 - " in shown
+    use_artifacts(project, 80, is_there=False, required=True)
+    shown = print_all(project, code=1)
+    assert re.search(r"^… and \d\d more errors: `faber-ledger session-load --dry-run` lists all$", shown, re.M)
+    many = json.loads(project.faber("session-load", "--json").stdout)["data"]["failed"]
+    assert len(many) == 80
