@@ -171,15 +171,45 @@ def test_the_last_of_two_members_of_one_name_counts_as_for_python(
     assert events(database)[f"{RUN} {TARGET[1]}"] == without_payload(TARGET)
 
 
+@pytest.mark.parametrize("is_first", [True, False])
 def test_a_redaction_of_a_redaction_or_of_itself_changes_nothing(
-    database: Database, connection: psycopg.Connection[Any]
+    database: Database, connection: psycopg.Connection[Any], is_first: bool
 ) -> None:
     first = redaction_of(TARGET[1])
     other = redaction_of(first[1])
     itself = redaction_of(TARGET[1])
     own = (*itself[:PAYLOAD], str(itself[PAYLOAD]).replace(TARGET[1], itself[1]), *itself[PAYLOAD + 1 :])
-    put(connection, FIRST, first, other, own)
+    put(connection, FIRST, *(reversed((first, other, own)) if is_first else (first, other, own)))
     assert [events(database)[f"{RUN} {row[1]}"] for row in (first, other, own)] == [first, other, own]
+    assert own[1] not in {row["by_event"] for row in stored(database, "redaction")}
+
+
+@pytest.mark.parametrize("changed", ["position = position + 1", "hash = payload_hash", "at = 'later'"])
+def test_a_redaction_that_is_noted_lets_the_owner_change_nothing_else(
+    database: Database, connection: psycopg.Connection[Any], changed: str
+) -> None:
+    target = note("secret")
+    put(connection, FIRST, redaction_of(target[1]), target)
+    before = stored(database)
+    with pytest.raises(psycopg.errors.RestrictViolation), database.connect() as owner:
+        owner.execute(f"UPDATE faber_ledger.event SET {changed} WHERE payload IS NULL".encode())
+    again = "UPDATE faber_ledger.event SET payload_hash = NULL, payload = 'x', salt = %s WHERE payload IS NULL"
+    with pytest.raises(psycopg.errors.RestrictViolation), database.connect() as owner:
+        owner.execute(again, [bytes(16)])
+    assert stored(database) == before
+
+
+@pytest.mark.parametrize("changed", ["", ", position = position + 1", ", at = 'later'"])
+def test_the_blocks_that_stay_stay_for_the_owner_too(
+    database: Database, connection: psycopg.Connection[Any], changed: str
+) -> None:
+    """A redaction of them is noted, but it removes nothing."""
+    (adopted,) = [row_of(dict(event)) for event in history() if event["type"] == "run_adopted"]
+    put(connection, FIRST, adopted, redaction_of(adopted[1]))
+    hashed = "payload_hash = sha256(salt || convert_to(payload, 'UTF8'))"
+    statement = f"UPDATE faber_ledger.event SET payload = NULL, salt = NULL, {hashed}{changed}"
+    with pytest.raises(psycopg.errors.RestrictViolation), database.connect() as owner:
+        owner.execute(f"{statement} WHERE type = 'run_adopted'".encode())
 
 
 @pytest.mark.parametrize("is_first", [True, False])

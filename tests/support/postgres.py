@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
 
@@ -164,11 +165,17 @@ class Cluster:
     def __init__(self, admin: URL) -> None:
         self.admin = admin
         self.made = 0
-        self.template = self._new_name("template")
-        self.create_database(self.template)
-        self.upgrade(self.admin.set(database=self.template))
 
-    def _new_name(self, word: str) -> str:
+    @cached_property
+    def template(self) -> str:
+        """The name of a database with the newest schema, which each test's is a copy of."""
+        name = self.new_name("template")
+        self.create_database(name)
+        self.upgrade(self.admin.set(database=name))
+        return name
+
+    def new_name(self, word: str) -> str:
+        """Return a name for a database or a role that no other test has."""
         self.made += 1
         return f"faber_{word}_{os.getpid()}_{secrets.token_hex(3)}_{self.made}"
 
@@ -219,7 +226,7 @@ class Database:
 
     def login(self, word: str = "member", attributes: LiteralString = "IN ROLE faber_ledger_member") -> Login:
         """Create a role that can log in, with these attributes."""
-        made = Login(self.cluster._new_name(word), secrets.token_hex(8))
+        made = Login(self.cluster.new_name(word), secrets.token_hex(8))
         statement = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {} ").format(sql.Identifier(made.role), made.password)
         self.cluster.run(statement + sql.SQL(attributes))
         self.roles.append(made.role)
@@ -259,7 +266,7 @@ def started_cluster() -> Iterator[Cluster]:
 @contextmanager
 def fresh_database(cluster: Cluster, *, is_upgraded: bool = True) -> Iterator[Database]:
     """Yield a fresh database, a copy of one that was upgraded, or an empty one."""
-    name = cluster._new_name("database")
+    name = cluster.new_name("database")
     cluster.create_database(name, cluster.template if is_upgraded else None)
     database = Database(cluster, name)
     try:

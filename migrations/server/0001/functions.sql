@@ -185,9 +185,10 @@ BEGIN
   same.payload_hash := OLD.payload_hash;
   IF same IS NOT DISTINCT FROM OLD AND OLD.payload IS NOT NULL AND NEW.payload IS NULL AND NEW.salt IS NULL
       AND NEW.payload_hash IS NOT DISTINCT FROM sha256(OLD.salt || convert_to(OLD.payload, 'UTF8'))
-      AND EXISTS (
+      AND OLD.type <> 'event_redacted' AND EXISTS (
         SELECT FROM faber_ledger.redaction
         WHERE project = OLD.project AND run_id = OLD.run_id AND event_id = OLD.id
+          AND NOT (OLD.type = 'run_adopted' AND of_blocks)
       ) THEN
     RETURN NEW;
   END IF;

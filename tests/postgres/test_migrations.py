@@ -1,0 +1,172 @@
+"""The server's migrations: by a superuser and by the database's owner, in every version that the package carries."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from sqlalchemy.exc import DBAPIError
+from support.postgres import FOLDERS, Cluster, Login, fresh_database, started_server
+from support.server_rows import FIRST, note, put, redaction_of, stored
+
+from faber_ledger.ledger.redaction import without_payload
+from faber_ledger.migrations.server_upgrade import list_revisions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.postgres import Database
+
+OWNERS = """\
+SELECT DISTINCT proowner::regrole::text FROM pg_proc
+WHERE pronamespace = 'faber_ledger'::regnamespace AND prosecdef"""
+GRANTED = """\
+SELECT count(*) FROM information_schema.role_table_grants
+WHERE table_schema = 'faber_ledger' AND grantee = 'faber_ledger_member'
+  AND privilege_type NOT IN ('SELECT', 'INSERT')"""
+TO_PUBLIC = """\
+SELECT proname FROM pg_proc WHERE pronamespace = 'faber_ledger'::regnamespace
+  AND has_function_privilege('public', oid, 'EXECUTE')"""
+
+
+@pytest.fixture(scope="module", params=[*FOLDERS])
+def server(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A server of its own, of each version, without our roles until a test makes them."""
+    with started_server(request.param) as started:
+        yield Cluster(started.url())
+
+
+@pytest.fixture
+def empty(server: Cluster) -> Iterator[Database]:
+    with fresh_database(server, is_upgraded=False) as database:
+        yield database
+
+
+def owner_of(database: Database, attributes: Any = "CREATEROLE") -> Login:
+    """Return a login that owns the database, and is no superuser."""
+    owner = database.login("owner", attributes)
+    database.cluster.run(
+        sql.SQL("ALTER DATABASE {} OWNER TO {}").format(sql.Identifier(database.name), sql.Identifier(owner.role))
+    )
+    return owner
+
+
+def ask(database: Database, question: str, login: Login | None = None) -> list[tuple[Any, ...]]:
+    with database.connect(login) as connection:
+        return connection.execute(question.encode()).fetchall()
+
+
+def check_works(database: Database, member: Login) -> None:
+    """Let a member push, redact and be refused, as the other tests do in detail."""
+    target = note("secret")
+    redaction = redaction_of(target[1])
+    with database.connect(member) as connection:
+        connection.execute("SELECT faber_ledger.register_project(%s, 'app')", [FIRST])
+        put(connection, FIRST, target, redaction)
+    rows = stored(database, login=member)
+    assert [row["hash"] for row in rows] == [target[-1], redaction[-1]]
+    assert rows[0]["payload_hash"] == without_payload(target)[11]
+    with pytest.raises(psycopg.errors.InsufficientPrivilege), database.connect(member) as connection:
+        connection.execute("DELETE FROM faber_ledger.event")
+    assert ask(database, OWNERS) == [("faber_ledger_keeper",)]
+    assert ask(database, GRANTED) == [(0,)]
+    assert ask(database, TO_PUBLIC) == []
+
+
+def forget_roles(database: Database) -> None:
+    """Drop our roles from the server, as on one that never had them."""
+    database.cluster.drop_database(database.name)
+    for role in ("faber_ledger_member", "faber_ledger_keeper"):
+        database.cluster.run(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(role)))
+
+
+def test_a_superuser_upgrades(empty: Database) -> None:
+    empty.cluster.upgrade(empty.admin_url)
+    check_works(empty, empty.login())
+    forget_roles(empty)
+
+
+def test_an_owner_who_may_create_roles_upgrades_and_keeps_no_right_of_the_keepers(empty: Database) -> None:
+    owner = owner_of(empty)
+    empty.cluster.upgrade(empty.admin_url.set(username=owner.role, password=owner.password))
+    member = empty.login(attributes="")
+    with empty.connect(owner) as connection:
+        connection.execute(sql.SQL("GRANT faber_ledger_member TO {}").format(sql.Identifier(member.role)))
+    check_works(empty, member)
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        ask(empty, "SET ROLE faber_ledger_keeper", owner)
+    # The owner admits, sees everything, and is stopped by the triggers alone.
+    with empty.connect(owner) as connection:
+        connection.execute("SELECT faber_ledger.admit(%s, %s)", [FIRST, owner.role])
+    assert len(stored(empty, login=owner)) == 2
+    with pytest.raises(psycopg.errors.RestrictViolation), empty.connect(owner) as connection:
+        connection.execute("DELETE FROM faber_ledger.event")
+    # Again, as after the next release, which finds everything.
+    empty.cluster.upgrade(empty.admin_url.set(username=owner.role, password=owner.password))
+    # A second database of the same owner has the roles already.
+    with fresh_database(empty.cluster, is_upgraded=False) as second:
+        name = sql.Identifier(second.name)
+        empty.cluster.run(sql.SQL("ALTER DATABASE {} OWNER TO {}").format(name, sql.Identifier(owner.role)))
+        second.cluster.upgrade(second.admin_url.set(username=owner.role, password=owner.password))
+        check_works(second, member)
+    forget_roles(empty)
+
+
+def test_an_owner_who_may_not_create_or_grant_the_roles_is_told_what_is_missing(empty: Database) -> None:
+    owner = owner_of(empty, "")
+    url = empty.admin_url.set(username=owner.role, password=owner.password)
+    with pytest.raises(DBAPIError, match="permission denied to create role"):
+        empty.cluster.upgrade(url)
+    with fresh_database(empty.cluster, is_upgraded=False) as other:
+        other.cluster.upgrade(other.admin_url)  # makes the roles
+        with pytest.raises(DBAPIError, match="may not grant the roles") as raised:
+            empty.cluster.upgrade(url)
+        hint: str = raised.value.orig.diag.message_hint  # type: ignore[union-attr]  # psycopg's
+        statement = hint.partition("runs: ")[2]
+        empty.cluster.run(sql.SQL(statement))
+        empty.cluster.upgrade(url)
+        check_works(empty, empty.login())
+    forget_roles(empty)
+
+
+def test_an_upgrade_that_fails_leaves_nothing_behind(empty: Database) -> None:
+    with empty.connect() as connection:
+        connection.execute("CREATE SCHEMA faber_ledger")
+        connection.execute("CREATE TABLE faber_ledger.redaction ()")  # in the way of the last table
+    with pytest.raises(DBAPIError, match="already exists"):
+        empty.cluster.upgrade(empty.admin_url)
+    tables = "SELECT relname FROM pg_class WHERE relnamespace = 'faber_ledger'::regnamespace AND relkind IN ('r', 'S')"
+    assert ask(empty, tables) == [("redaction",)]
+
+
+def test_two_upgrades_at_once_are_one(empty: Database) -> None:
+    failures: list[BaseException] = []
+
+    def upgrade() -> None:
+        try:
+            empty.cluster.upgrade(empty.admin_url)
+        except BaseException as error:  # noqa: BLE001  # for the main thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=upgrade) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert failures == []
+    newest = [(list_revisions()[-1].id,)]
+    assert ask(empty, "SELECT version_num FROM faber_ledger.alembic_version") == newest
+    forget_roles(empty)
+
+
+@pytest.mark.parametrize("attribute", ["LOGIN", "SUPERUSER", "BYPASSRLS", "CREATEROLE"])
+def test_a_role_of_our_name_that_may_do_more_is_not_used(empty: Database, attribute: str) -> None:
+    empty.cluster.run(sql.SQL(f"CREATE ROLE faber_ledger_keeper {attribute}"))
+    try:
+        with pytest.raises(DBAPIError, match="may do more"):
+            empty.cluster.upgrade(empty.admin_url)
+    finally:
+        forget_roles(empty)

@@ -1,0 +1,133 @@
+"""Positions: within a project they become visible in their order, however long writers hold their transactions open."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.server_rows import FIRST, SECOND, note, put, put_document
+
+if TYPE_CHECKING:
+    import psycopg
+    from support.postgres import Database, Login
+
+WRITERS = 4
+ROUNDS = 12
+DEADLINE = 30  # seconds, after which a test fails instead of hanging
+BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+
+@pytest.fixture
+def alice(database: Database) -> Login:
+    """A login with two projects."""
+    login = database.login("alice")
+    with database.connect(login) as connection:
+        for project in (FIRST, SECOND):
+            connection.execute("SELECT faber_ledger.register_project(%s, 'app')", [project])
+    return login
+
+
+def news(connection: psycopg.Connection[Any], last: int, project: str = FIRST) -> list[tuple[int, str]]:
+    """Return positions and ids after a position, as a clone asks for them."""
+    question = "SELECT position, id FROM faber_ledger.event WHERE project = %s AND position > %s ORDER BY position"
+    return connection.execute(question, (project, last)).fetchall()
+
+
+def await_blocked(database: Database, writer: threading.Thread) -> bool:
+    """Wait until a writer waits for a lock; return whether it does, and has not ended instead."""
+    with database.connect(autocommit=True) as watching:
+        latest = time.monotonic() + DEADLINE
+        while writer.is_alive() and time.monotonic() < latest:
+            if watching.execute(BLOCKED).fetchone() == (1,):
+                return True
+    return False
+
+
+@pytest.mark.parametrize("is_document", [True, False])
+def test_a_later_position_waits_for_the_earlier_one(database: Database, alice: Login, is_document: bool) -> None:
+    """Without that, a reader who has seen the later one would never ask for the earlier one again."""
+    early, late = note("early"), note("late")
+
+    def write() -> None:
+        with database.connect(alice) as connection:
+            put(connection, FIRST, late)
+
+    with database.connect(alice) as slow, database.connect(alice, autocommit=True) as reader:
+        if is_document:
+            put_document(slow, FIRST, "{}")
+        else:
+            put(slow, FIRST, early)
+        writer = threading.Thread(target=write)
+        writer.start()
+        assert await_blocked(database, writer)
+        assert news(reader, 0) == []
+        slow.commit()
+        writer.join(DEADLINE)
+        assert [name for _, name in news(reader, 0)] == [late[1]] if is_document else [early[1], late[1]]
+
+
+def test_a_writer_of_another_project_does_not_wait(database: Database, alice: Login) -> None:
+    with database.connect(alice) as slow, database.connect(alice) as quick:
+        quick.execute("SET lock_timeout = '10s'")
+        put(slow, FIRST, note("slow"))
+        put(quick, SECOND, note("quick"))
+        quick.commit()
+        assert len(news(quick, 0, SECOND)) == 1
+
+
+def test_a_reader_who_follows_misses_nothing(database: Database, alice: Login) -> None:
+    start = threading.Barrier(WRITERS + 1)
+    done = threading.Event()
+
+    def write(number: int) -> list[str]:
+        written = []
+        with database.connect(alice) as connection:
+            start.wait(DEADLINE)
+            for step in range(ROUNDS):
+                rows = [note(f"{number} {step}") for _ in range(1 + (number + step) % 3)]
+                for row in rows:
+                    put(connection, FIRST, row)
+                    connection.execute("SELECT pg_sleep(0.002)")  # held open, so that transactions overlap
+                if step % 5 == 4:
+                    connection.rollback()  # leaves a gap in the positions, and nobody waits for it
+                    continue
+                connection.commit()
+                written += [row[1] for row in rows]
+        return written
+
+    def follow() -> list[tuple[int, str]]:
+        seen: list[tuple[int, str]] = []
+        with database.connect(alice, autocommit=True) as connection:
+            start.wait(DEADLINE)
+            while True:
+                is_last = done.is_set()
+                seen += news(connection, seen[-1][0] if seen else 0)
+                if is_last:
+                    return seen
+
+    with ThreadPoolExecutor(WRITERS + 1) as pool:
+        reading = pool.submit(follow)
+        written = [one.result(DEADLINE) for one in [pool.submit(write, number) for number in range(WRITERS)]]
+        done.set()
+        seen = reading.result(DEADLINE)
+    assert sorted(name for _, name in seen) == sorted(name for names in written for name in names)
+    assert len(seen) == len({position for position, _ in seen})
+
+
+def test_a_stranger_holds_no_project_up(database: Database, alice: Login) -> None:
+    """Whoever may connect can take any advisory lock; a project's is its row's."""
+    eve = database.login("eve")
+    with database.connect(alice) as writer, database.connect(eve, autocommit=True) as stranger:
+        put(writer, FIRST, note("one"))
+        held = "SELECT classid, objid FROM pg_locks WHERE locktype = 'advisory'"
+        assert stranger.execute(held).fetchall() == []
+        writer.execute("SET lock_timeout = '10s'")
+        stranger.execute("BEGIN")
+        for statement in ("SELECT id FROM faber_ledger.project", "SELECT count(*) FROM faber_ledger.event"):
+            stranger.execute(statement.encode())
+        put(writer, FIRST, note("two"))
+        writer.commit()
+        stranger.execute("ROLLBACK")
