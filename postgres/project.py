@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import func, select
 
@@ -11,6 +11,14 @@ from faber_ledger.postgres.tables import EVENT, PROJECT
 
 if TYPE_CHECKING:
     from faber_ledger.postgres.server import Server
+
+
+class Remote(NamedTuple):
+    """A project on an open server; `key` tells it from a project of the same id on another server."""
+
+    server: Server
+    project: str
+    key: str
 
 
 def find_project(server: Server, project: str) -> str | None:

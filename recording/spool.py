@@ -10,15 +10,12 @@ from faber_ledger.files.untrusted import FileRefused, FileTooLarge, open_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.aside import free_name
 from faber_ledger.recording.call import MAX_BESIDES_TEXTS, besides_texts
-from faber_ledger.recording.masked_events import KEPT, NAMED
 from faber_ledger.recording.spooled import is_spooled
 from faber_ledger.runs.clone import spool_left_in_run, spool_path
 from faber_ledger.runs.private_files import make_kept_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from faber_ledger.recording.spooled import Spooled
     from faber_ledger.runs.run import Run
 
@@ -31,8 +28,6 @@ ABANDONED_SECONDS = 3600
 LONGEST_ASIDE = 512 * 1024  # bytes: hardly any delivery is longer
 AT_CUT = 256  # bytes: half of a longer secret is masked as the whole is
 KEPT_SECONDS = 30 * 24 * 3600  # what is no delivery
-# What only a token makes a secret, so that a delivery that was moved aside can still be recorded.
-IDS = frozenset(["id", "salt", "writer", "client", "hook_event_name", "CLAUDE_CODE_SESSION_ID", "CLAUDE_PID"])
 PRINTED = bytes(range(33, 256))  # all but spaces
 ATTEMPTS = 20
 ARRIVAL = 17  # digits of a microsecond, with which the name of a delivery begins
@@ -176,49 +171,18 @@ def masked_content(path: str) -> bytes | None:
         file = open_regular(path)
     except FileRefused:
         return None
+    from faber_ledger.recording.masked_json import mask_json  # few files are masked here
+    from faber_ledger.recording.masking import mask_text
+
     with open(file, "rb") as opened:
         content, is_longer = opened.read(LONGEST_ASIDE), bool(opened.read(1))
     if is_longer:
         content = content[:-AT_CUT] + content[-AT_CUT:].rstrip(PRINTED)  # no rule recognises half of a secret
     try:
-        after = _mask_json(content.decode("utf-8", "surrogatepass")).encode("utf-8", "surrogatepass")
+        after = mask_json(content.decode("utf-8", "surrogatepass")).encode("utf-8", "surrogatepass")
     except (ValueError, RecursionError):
-        after = _mask_text(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        after = mask_text(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
     return after[:LONGEST_ASIDE] if after != content or is_longer else None
-
-
-def _mask_json(text: str) -> str:
-    """Return a JSON text without the secrets in its texts; raises ValueError and RecursionError."""
-    found = json.loads(text)
-    masked = _mask(found)
-    return text if masked == found else json.dumps(masked, ensure_ascii=False, separators=(",", ":"))
-
-
-def _mask(value: Any, name: str = "") -> Any:
-    if isinstance(value, dict):
-        return {_mask_text(key): _mask(item, key) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_mask(item, name) for item in value]
-    if not isinstance(value, str):
-        return value
-    if name == "delivery":
-        try:
-            return _mask_json(value)
-        except (ValueError, RecursionError):
-            pass
-    if name in NAMED or name in KEPT or name in IDS:
-        from faber_ledger.recording.tokens import mask_tokens
-
-        return mask_tokens(value)
-    led = f"{name}: " if name else ""  # what a value is called may make it a secret
-    masked = _mask_text(led + value)
-    return masked.removeprefix(led)
-
-
-def _mask_text(text: str) -> str:
-    from faber_ledger.recording.masking import mask_text  # its rules are needed only now
-
-    return mask_text(text)
 
 
 def remove(path: str) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from faber_ledger.cli.setup.summaries import project_settings
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, tell, warn
 from faber_ledger.cli.ui.progress import progress_bars
@@ -22,13 +21,14 @@ from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, U
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.left_state import refresh_runs_here
 from faber_ledger.runs.run import find_root, is_run_id
-from faber_ledger.runs.settings import PATH
+from faber_ledger.runs.settings import PATH, project_settings
 from faber_ledger.runs.synced import read_note, write_note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.cli.sync.exchange import Exchanged, Remote
+    from faber_ledger.cli.sync.exchange import Exchanged
+    from faber_ledger.postgres.project import Remote
     from faber_ledger.runs.run import Run
 
 
@@ -87,8 +87,7 @@ def sync(
 
 def _sync(wanted: Wanted, url: str | None, *, as_json: bool = False, is_quiet: bool = False) -> int:
     """Exchange the runs once and print what happened, with `is_quiet` only what has changed; return the exit code."""
-    from faber_ledger.cli.sync.exchange import Remote  # at their use: `--help` loads every command
-    from faber_ledger.postgres.project import open_project
+    from faber_ledger.postgres.project import Remote, open_project  # at their use: `--help` loads every command
     from faber_ledger.postgres.server import open_server
     from faber_ledger.postgres.server_errors import translate_read_only
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from faber_ledger.cli.sync.documents import fetch_document, push_state
 from faber_ledger.ledger.gate import shown_id
 from faber_ledger.ledger.row import ROW, split_hashes
 from faber_ledger.ledger.union import OTHER_CONTENT, hash_in, rows_of
@@ -22,20 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from faber_ledger.ledger.log import Log
-    from faber_ledger.postgres.server import Server
+    from faber_ledger.postgres.project import Remote
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.synced import Note
 
     Row = tuple[Any, ...]
     Progress = Callable[[int, str], Callable[[int], object]]
-
-
-class Remote(NamedTuple):
-    """A project on an open server; `key` tells it from a project of the same id on another server."""
-
-    server: Server
-    project: str
-    key: str
 
 
 class Exchanged(NamedTuple):
@@ -70,7 +63,11 @@ def exchange_run(
     if pushes and not lacks_ledger(run):
         pushed, refused = _push(remote, run, note, progress)
         conflicts = sorted({*conflicts, *refused})
-    # The exchange of the run's document, its state.json, belongs here: after the events that it shows.
+    if not lacks_ledger(run):
+        if fetches and fetch_document(remote, run, warn):
+            note["is_due"] = True
+        if pushes:
+            push_state(remote, run, warn)
     if note["is_due"] and not lacks_ledger(run):
         code = write_blocks(run, redacted=False, warn=warn)
         note["is_due"] = code != 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from faber_ledger.cli.sync.exchange import Remote, exchange_run
-from faber_ledger.postgres.project import find_project, newest_event
+from faber_ledger.cli.sync.exchange import exchange_run
+from faber_ledger.postgres.project import Remote, find_project, newest_event
 from faber_ledger.postgres.server import open_server
 from faber_ledger.postgres.server_errors import translate_read_only
 

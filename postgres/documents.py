@@ -1,0 +1,184 @@
+"""A run's documents on the server: copies of its state.json, each with the heads of the log that its clone knew.
+
+A clone's document supersedes those whose heads are in the history of its own heads. Two that do not include each other
+stay both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlalchemy import case, func, insert, select
+
+from faber_ledger.ledger.canonical import sha256
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.row import split_hashes
+from faber_ledger.ledger.union import hash_in
+from faber_ledger.postgres.tables import DOCUMENT, EVENT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from faber_ledger.ledger.log import Log
+    from faber_ledger.postgres.server import Server
+
+
+LARGEST = 64 * 1024 * 1024  # bytes, as of a state in a work tree
+MOST_DOCUMENTS = 1_000  # of a run, the newest: each clone that works on it alone leaves one
+
+
+class Document(NamedTuple):
+    """A document without its content.
+
+    `size` is in bytes and `digest` the SHA-256 of the content; both are None where a redaction has emptied it.
+    """
+
+    id: str
+    heads: frozenset[bytes]
+    writer: str
+    at: str
+    size: int | None
+    digest: bytes | None
+
+
+class NewDocument(NamedTuple):
+    """A document to push. `is_own`: whether its clone has written an event of the run, the one in `heads`."""
+
+    id: str
+    content: str
+    heads: frozenset[bytes]
+    writer: str
+    at: str
+    is_own: bool
+
+
+def list_documents(server: Server, project: str, run_id: str) -> list[Document]:
+    """Return a run's documents in the order in which they arrived; raises as `Server.transaction`."""
+    content = DOCUMENT.c.content
+    question = select(
+        *(DOCUMENT.c.id, DOCUMENT.c.heads, DOCUMENT.c.writer, DOCUMENT.c.at),
+        *(func.octet_length(content), func.sha256(func.convert_to(content, "UTF8"))),
+    ).where(DOCUMENT.c.project == project, DOCUMENT.c.run_id == run_id)
+    with server.transaction() as connection:
+        newest = connection.execute(question.order_by(DOCUMENT.c.position.desc()).limit(MOST_DOCUMENTS)).all()
+    return [Document(row[0], frozenset(split_hashes(row[1])), *row[2:]) for row in reversed(newest)]
+
+
+def newest_documents(server: Server, project: str, run_id: str, log: Log) -> list[Document]:
+    """Return a run's newest document, or several that do not include each other, as `choose_newest` says."""
+    return choose_newest(list_documents(server, project, run_id), log)
+
+
+def fetch_content(server: Server, project: str, run_id: str, document: Document) -> str:
+    """Return a document's content; raises LedgerError for one that is too large, or gone since it was listed."""
+    size = func.octet_length(DOCUMENT.c.content)
+    question = select(case((size <= LARGEST, DOCUMENT.c.content)), size > LARGEST)
+    question = question.where(DOCUMENT.c.project == project, DOCUMENT.c.run_id == run_id, DOCUMENT.c.id == document.id)
+    with server.transaction() as connection:
+        content, is_larger = connection.execute(question).one_or_none() or (None, None)
+    if is_larger:
+        raise LedgerError(
+            f"the state.json of {run_id} on the server is larger than {LARGEST // 1024 // 1024} MB",
+            hint="get the run with git",
+        )
+    if content is None:
+        raise LedgerError(
+            f"the state.json of {run_id} has just been replaced on the server", hint="run the command again"
+        )
+    return str(content)
+
+
+def push_document(server: Server, project: str, run_id: str, new: NewDocument, log: Log) -> bool:
+    """Push a document of the run whose log is given, and return whether the server has it now.
+
+    Nothing is pushed if the server has the same one, and it is not pushed if a redaction on the server is not in the
+    log yet: the document may still show what that removes. Of a clone that has recorded nothing in the run, the state
+    may be older than the events that it has fetched: it gives way to any other's. Raises as `Server.transaction`.
+    """
+    known = list_documents(server, project, run_id)
+    if not new.is_own and any([one.writer != new.writer and one.digest is not None for one in known]):
+        return True
+    digest = sha256(new.content.encode()).digest()
+    after = find_included(log, [new.heads, *[one.heads for one in known]])
+    for number, one in enumerate(known, 1):
+        if one.digest == digest and 0 in after[number]:
+            return True
+    superseded = [one.id for number, one in enumerate(known, 1) if number in after[0]]
+    statement = insert(DOCUMENT).values(
+        project=project,
+        run_id=run_id,
+        id=new.id,
+        heads=b"".join(sorted(new.heads)),
+        supersedes=superseded,
+        content=new.content,
+        at=new.at,
+        writer=new.writer,
+        position=0,  # the server sets this and the next
+        received_at=func.now(),
+    )
+    redactions = select(EVENT.c.id).where(EVENT.c.project == project, EVENT.c.run_id == run_id)
+    try:
+        with server.transaction() as connection:
+            connection.execute(statement)
+            # The project is locked by now: no redaction arrives between this look and the commit.
+            found = connection.execute(redactions.where(EVENT.c.type == "event_redacted")).scalars()
+            if any([hash_in(log, name) is None for name in found]):
+                raise _Behind
+    except _Behind:
+        return False
+    return True
+
+
+class _Behind(Exception):
+    """The log lacks a redaction that the server has: nothing is pushed."""
+
+
+def choose_newest(documents: Sequence[Document], log: Log) -> list[Document]:
+    """Return the document whose heads include those of all others that have a content, else all that none includes.
+
+    Of several from one clone with the same heads, or with the same content, the last one counts; one whose heads are
+    not all in the log counts only if there is no other.
+    """
+    full = [one for one in documents if one.digest is not None]
+    after = find_included(log, [one.heads for one in full])
+    known = [one for number, one in enumerate(full) if number in after[number]]
+    newest = []
+    for number, one in enumerate(full):
+        others = [other for other in range(len(full)) if other != number and number in after[other]]
+        is_passed = any(
+            [other not in after[number] or (other > number and _is_repeated(one, full[other])) for other in others]
+        )
+        if not is_passed and (one in known or not known):
+            newest.append(one)
+    return newest
+
+
+def _is_repeated(one: Document, other: Document) -> bool:
+    return one.writer == other.writer or one.digest == other.digest
+
+
+def find_included(log: Log, groups: Sequence[frozenset[bytes]]) -> list[set[int]]:
+    """Return, for each group of a log's heads, the numbers of the groups that its history includes, its own as well.
+
+    A group with a head that the log does not have is in no history, not even its own.
+    """
+    wanted = frozenset().union(*groups)
+    reached_by = dict.fromkeys(wanted, 0)  # by hash, one bit for each group
+    for number, group in enumerate(groups):
+        for digest in group:
+            reached_by[digest] |= 1 << number
+    found: dict[bytes, int] = {}
+    events = log.connection.execute("SELECT parents, hash FROM event ORDER BY seq DESC, id DESC")
+    for parents, digest in events if wanted else ():
+        reached = reached_by.pop(digest, 0)
+        if digest in wanted:
+            found[digest] = reached
+            if len(found) == len(wanted):
+                break
+        if reached:
+            for parent in split_hashes(parents):
+                reached_by[parent] = reached_by.get(parent, 0) | reached
+    return [
+        {at for at, group in enumerate(groups) if all([found.get(digest, 0) >> number & 1 for digest in group])}
+        for number in range(len(groups))
+    ]

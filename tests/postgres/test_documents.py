@@ -1,0 +1,215 @@
+"""A run's state.json travels beside its events, and no clone's own is replaced by another's."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from psycopg.rows import dict_row
+from support.project import RUN, Project
+from support.team_server import Team, made_team
+
+from faber_ledger.projections.blocks import NAMES, empty
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.postgres import Database
+
+
+@pytest.fixture
+def team(database: Database, tmp_path: Path) -> Team:
+    return made_team(database, tmp_path)
+
+
+def documents(team: Team) -> list[dict[str, Any]]:
+    """Return the documents on the server in the order in which they arrived."""
+    with team.database.connect(row_factory=dict_row) as connection:
+        return connection.execute("SELECT * FROM faber_ledger.document ORDER BY position").fetchall()  # type: ignore[return-value]
+
+
+def contents(team: Team) -> list[Any]:
+    """Return what the documents on the server say; None where one is emptied."""
+    return [one["content"] and json.loads(one["content"]) for one in documents(team)]
+
+
+def put_document(team: Team, content: str, heads: bytes) -> None:
+    """Insert a document as a member may."""
+    statement = (
+        "INSERT INTO faber_ledger.document (project, run_id, id, position, heads, content, at, writer)"
+        " VALUES (%s, %s, 'forged', 0, %s, %s, '2026-01-05T14:30:22Z', 'x')"
+    )
+    with team.database.connect(team.login) as connection:
+        connection.execute(statement, [team.project, RUN, heads, content])
+
+
+def heads_of(clone: Project) -> bytes:
+    from faber_ledger.ledger.log import Log
+
+    with Log.read(str(clone.ledger_path)) as log:
+        return b"".join([digest for _, digest in log.heads()])
+
+
+def fresh_clone(team: Team, folder: Path, name: str = "fresh") -> Project:
+    """Return a clone of the same project that has another run alone."""
+    fresh = Project.made(folder / name, run_id=f"run-of-{name}")
+    fresh.hostname = name
+    settings = ".fractary/faber/ledger.json"
+    fresh.write(settings, (team.clones[0].root / settings).read_bytes())
+    return fresh
+
+
+def others(state: dict[str, Any]) -> str:
+    """Return the members of a state that are not ours, in their order."""
+    return json.dumps({name: value for name, value in state.items() if name not in NAMES})
+
+
+def state_in(clone: Project) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((clone.root / ".fractary" / "runs" / RUN / "state.json").read_text())
+    return found
+
+
+def test_a_sync_pushes_the_state_without_our_blocks_and_without_secrets(team: Team) -> None:
+    first = team.clones[0]
+    token = "ghp_" + "aB3" * 12
+    first.change_state(artifacts={"login": {"api_key": "qF8a7sd6f87asd6f8asdf", "note": f"use {token}"}})
+    team.synced(first)
+    (content,) = contents(team)
+    assert list(content) == list(first.state)
+    assert {name: content[name] for name in NAMES} == empty()
+    assert content["artifacts"] == {"login": {"api_key": "[masked]", "note": "use [masked: GitHub Token]"}}
+    assert content["phases"] == first.state["phases"]
+
+
+def test_a_state_is_pushed_again_only_once_it_has_changed_and_replaces_its_own(team: Team) -> None:
+    first = team.clones[0]
+    team.synced(first)
+    (before,) = documents(team)
+    team.synced(first)
+    assert documents(team) == [before]
+    first.change_state(current_phase="evaluate")
+    team.synced(first)
+    (after,) = documents(team)
+    assert (after["id"], json.loads(after["content"])["current_phase"]) != (before["id"], "build")
+    assert after["supersedes"] == [before["id"]]
+
+
+def test_a_clone_without_the_state_gets_the_newest_and_our_blocks_from_its_log(team: Team, tmp_path: Path) -> None:
+    first = team.clones[0]
+    first.change_state(current_phase="evaluate", plan={"of": "the team"})
+    team.synced(first)
+    fresh = fresh_clone(team, tmp_path)
+    done = team.sync(fresh, RUN)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert state_in(fresh) == first.state
+    assert list(state_in(fresh)) == list(first.state)
+    assert fresh.faber("verify", RUN).returncode == 0
+    assert len(documents(team)) == 1
+
+
+def test_a_clones_own_state_is_never_overwritten(team: Team) -> None:
+    first, second, _ = team.clones
+    first.change_state(current_phase="evaluate")
+    second.change_state(current_phase="release")
+    before = others(second.state)
+    for one in (first, second, first, second):
+        team.synced(one)
+    assert others(second.state) == before
+    assert first.state["current_phase"] == "evaluate"
+
+
+def test_an_older_state_does_not_replace_a_newer_one_by_fetching_its_events(team: Team, tmp_path: Path) -> None:
+    first, second, third = team.clones
+    assert second.faber("note", "add", "seen before").returncode == 0
+    team.synced(second)
+    team.synced(first)
+    first.change_state(current_phase="evaluate")
+    assert first.faber("note", "add", "newer").returncode == 0
+    team.synced(first)
+    for one in (second, third, second):  # one that worked on it before, one that never did; both states are older
+        team.synced(one)
+    fresh = fresh_clone(team, tmp_path)
+    team.sync(fresh, RUN)
+    assert state_in(fresh)["current_phase"] == "evaluate"
+
+
+def test_states_that_do_not_include_each_other_both_stay_until_one_includes_both(team: Team, tmp_path: Path) -> None:
+    first, second, _ = team.clones
+    for one, phase in ((first, "evaluate"), (second, "release")):
+        one.change_state(current_phase=phase)
+        assert one.faber("note", "add", f"in {phase}").returncode == 0
+        team.synced(one, "--push")
+    assert [one["current_phase"] for one in contents(team)] == ["evaluate", "release"]
+    fresh = fresh_clone(team, tmp_path)
+    done = team.sync(fresh, RUN)
+    assert done.returncode == 0
+    assert f"{RUN} has 2 states on the server" in done.stderr
+    assert f"faber-ledger run resume {RUN}" in done.stderr
+    assert not (fresh.root / ".fractary" / "runs" / RUN / "state.json").exists()
+    team.synced(first)
+    assert len(documents(team)) == 2  # the first clone's state is no newer for what it has fetched
+    assert first.faber("note", "add", "after both").returncode == 0
+    team.synced(first)
+    (content,) = contents(team)
+    assert content["current_phase"] == "evaluate"
+    team.sync(fresh, RUN)
+    assert state_in(fresh)["current_phase"] == "evaluate"
+
+
+def test_a_redaction_empties_the_states_and_the_next_push_brings_one_again(team: Team) -> None:
+    first, second, _ = team.clones
+    note = first.events[-1]["id"]
+    team.synced(first)
+    second.change_state(current_phase="release")
+    assert second.faber("note", "add", "of the second").returncode == 0
+    team.synced(second)
+    assert first.faber("redact", note, "--yes").returncode == 0
+    team.synced(first, "--push")
+    found = contents(team)
+    assert found[-1]["current_phase"] == "build"
+    assert found[:-1] == [None]
+    second.change_state(current_phase="done")
+    done = team.sync(second, "--push")  # its state may still say what was removed
+    assert "a redaction that is not fetched" in done.stderr
+    assert contents(team) == found
+    team.synced(second)
+    assert [one["current_phase"] for one in contents(team) if one] == ["build", "done"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["no JSON", "[]", '{"run_id": "another"}', '{"a": ' * 100_000 + "1" + "}" * 100_000, '{"status": NaN}'],
+    ids=["text", "list", "other run", "deep", "NaN"],
+)
+def test_a_forged_state_is_refused_by_name_and_leaves_no_file(team: Team, tmp_path: Path, content: str) -> None:
+    first = team.clones[0]
+    first.state_path.unlink()
+    team.synced(first)
+    put_document(team, content, heads_of(first))
+    fresh = fresh_clone(team, tmp_path)
+    done = team.sync(fresh, RUN)
+    assert done.returncode == 0
+    assert f"{RUN} gets no state.json from the server" in done.stderr
+    folder = fresh.root / ".fractary" / "runs" / RUN
+    assert not (folder / "state.json").exists()
+    assert team.export(fresh, RUN) == team.export(first, RUN)
+
+
+def test_a_state_of_a_history_that_nobody_has_counts_only_alone(team: Team, tmp_path: Path) -> None:
+    first = team.clones[0]
+    team.synced(first)
+    put_document(team, json.dumps({"run_id": RUN, "status": "stolen"}), b"\1" * 32)
+    fresh = fresh_clone(team, tmp_path)
+    team.sync(fresh, RUN)
+    assert state_in(fresh)["status"] == "in_progress"
+
+
+def test_a_broken_state_is_named_and_its_events_are_pushed(team: Team) -> None:
+    first = team.clones[0]
+    first.put_state("{broken")
+    done = team.sync(first)
+    assert done.returncode == 0
+    assert f"the state.json of {RUN} is not pushed" in done.stderr
+    assert documents(team) == []
+    assert len(team.rows()) == len(first.events)
