@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import tempfile
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, func, select, text
@@ -147,28 +145,31 @@ def fetch_pieces(
     yield piece
 
 
-@contextmanager
-def fetch_log(server: Server, project: str, run_id: str, is_named: Callable[[str], bool]) -> Iterator[Log]:
-    """Fetch all of a run's events that pass the gate, as a ledger file in a temporary folder; yield it for reading.
+def write_log(
+    server: Server,
+    project: str,
+    run_id: str,
+    path: str,
+    is_named: Callable[[str], bool],
+    advance: Callable[[int], object] = lambda count: None,
+) -> int:
+    """Write all of a run's events that pass the gate as a new ledger file; return how many do not.
 
-    `is_named` says whether a start's run id is the run's. What a clone without the run would not take in is left out.
+    `is_named` says whether a start's run id is the run's, and `advance` is called with the number of events of each
+    batch. What a clone without the run would not take in is left out.
     """
-    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
-        path = os.path.join(folder, "ledger.db")
-        with closing(Fetched()) as fetched:
-            for batch in fetch_rows(server, project, run_id):
-                fetched.add(batch)
-            _write_passing(fetched, path, is_named)
-        with Log.read(path) as log:
-            yield log
-
-
-def _write_passing(fetched: Fetched, path: str, is_named: Callable[[str], bool]) -> None:
-    take_out_others(fetched.log, is_named)
-    start = find_start(fetched.log, fetched.first_ids)
-    with Log.open(path, "OFF") as log:
-        if start is not None:
+    with closing(Fetched()) as fetched:
+        for batch in fetch_rows(server, project, run_id):
+            fetched.add(batch)
+            advance(len(batch))
+        others = take_out_others(fetched.log, is_named)
+        start = find_start(fetched.log, fetched.first_ids)
+        with Log.open(path, "OFF") as log:
+            if start is None:
+                log.commit()
+                return len(others)
             insert_rows(log, [start])
-            insert_rows(log, missing_rows(log, fetched.log, keeps=True))
+            insert_rows(log, passing := missing_rows(log, fetched.log, keeps=True))
             strip_in_place(log.connection, effective_redactions(log.connection).gone)
-        log.commit()
+            log.commit()
+            return len(others) + len([one for one in passing.refused if one.is_new])

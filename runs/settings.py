@@ -7,15 +7,14 @@ import os
 from faber_ledger.files.text import one_line
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 from faber_ledger.ledger.clock import is_event_id
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.plain_json import loads
-from faber_ledger.runs.run import RUNS, runs_for_new
+from faber_ledger.runs.run import RUNS, Run, runs_for_new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any, TypedDict
-
-    from faber_ledger.runs.run import Run
 
     class UserConfig(TypedDict):
         """The user's configuration: its values, its path, what is wrong with it (None: nothing), its unknown keys.
@@ -140,6 +139,25 @@ class Settings:
         else:
             self.precompact_hint = value
         self.places[name] = place.partition(": ")[0]
+
+
+def project_settings(root: str, environ: Mapping[str, str]) -> Settings:
+    """Return the settings of a project without those of a run; each problem is named once."""
+    folder = os.path.dirname(os.path.join(root, *PATH.split("/")))
+    settings = Settings(Run(root, "", folder), environ)  # a run there would have the project's own file
+    settings.problems = list(dict.fromkeys(settings.problems))
+    return settings
+
+
+def project_id(root: str) -> str:
+    """Return the project's id, which tells it apart on a team's server; raises LedgerError if it has none."""
+    settings = project_settings(root, os.environ)
+    if settings.project is None:
+        wrong = [problem for problem in settings.problems if f": {PROJECT} must" in problem]
+        raise LedgerError(
+            wrong[0] if wrong else "the project has no id yet", hint=f"run `faber-ledger init`, and commit {PATH}"
+        )
+    return settings.project
 
 
 MAX_BYTES = 1_048_576

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.setup.summaries import project_settings
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.server import list_exposed, shown_url
@@ -22,7 +21,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.run import ACTIVE_FILES, LAYOUTS, RUNS, find_root
-from faber_ledger.runs.settings import NAMES, NEW, PATH, Settings, read_user_config
+from faber_ledger.runs.settings import NAMES, NEW, PATH, Settings, project_settings, read_user_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

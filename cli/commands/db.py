@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.setup.summaries import project_id
 from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.cli.ui.table import table
 from faber_ledger.runs.run import find_root
+from faber_ledger.runs.settings import project_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

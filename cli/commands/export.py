@@ -11,6 +11,7 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import escape_json, say, warn
 from faber_ledger.cli.ui.output_file import check_no_database, mode_option, output_file
 from faber_ledger.cli.ui.progress import progress
+from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_report
 from faber_ledger.cli.ui.words import events_shown
@@ -44,9 +45,17 @@ LOOKED_AT = 4096  # bytes of a file that would be overwritten
     help="Write tables for sqlite3 and Datasette, and FILE's metadata beside it.",
 )
 @click.option("--all", "every", is_flag=True, help="With --sqlite: every run of the project that has a ledger.")
+@server_copy_options
 @mode_option
 def export(
-    run: str | None, output: str | None, form: str | None, sqlite: str | None, every: bool, mode: int | None
+    run: str | None,
+    output: str | None,
+    form: str | None,
+    sqlite: str | None,
+    every: bool,
+    url: str | None,
+    project: str | None,
+    mode: int | None,
 ) -> None:
     """Write the events of RUN (default: the active run) for other tools, or for `faber-ledger import`.
 
@@ -62,7 +71,8 @@ def export(
             raise click.UsageError("a database cannot go to standard output: name a file")
         from faber_ledger.cli.reports.sqlite import metadata_path, write_database  # here: `--help` loads every command
 
-        events, runs = write_database(runs_to_report(run, every=every), sqlite, warn, mode)
+        root, (run,) = find_runs(url, project, [run], every=every)
+        events, runs = write_database(runs_to_report(run, every=every, root=root), sqlite, warn, mode)
         counts = f"{events_shown(events)} of {plural(runs, 'run')}"
         say(f"{sqlite}: {counts}; {metadata_path(sqlite)} describes its tables")
         return
@@ -72,7 +82,8 @@ def export(
     from faber_ledger.ledger.exchange import cloud_event_line, line_of
 
     _check_ours(output)
-    chosen, count = run_with_ledger(run), 0
+    root, (run,) = find_runs(url, project, [run])
+    chosen, count = run_with_ledger(run, root=root), 0
     with output_file(output, mode) as file, read_log(chosen) as log, progress(chosen, "exporting") as advance:
         check_types(log)
         for rows in verified_batches(log):

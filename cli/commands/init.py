@@ -34,7 +34,6 @@ from faber_ledger.cli.setup.summaries import (
     RECORDED_BY_DEFAULT,
     choice_lines,
     is_choice_due,
-    project_settings,
     summaries_change,
     with_project_id,
 )
@@ -52,7 +51,7 @@ from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.run import ATTRIBUTES_FILE, find_root
-from faber_ledger.runs.settings import PATH
+from faber_ledger.runs.settings import PATH, project_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

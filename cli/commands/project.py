@@ -10,6 +10,7 @@ import click
 from faber_ledger.cli.reports.project import project_run
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, json_text, say, show
+from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_run import fold_log, recheck_under_lock, run_to_project, runs_with_ledgers
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import LedgerError
@@ -32,11 +33,22 @@ if TYPE_CHECKING:
 @click.option("--rebuild", is_flag=True, help="Fold the whole log, even if state.json shows it already.")
 @click.option("--stdout", "to_stdout", is_flag=True, help="Print the two blocks as JSON, and write nothing.")
 @click.option("--restore", is_flag=True, help="Replace a broken state.json with its newest readable backup.")
+@server_copy_options
 @json_option
 def project(
-    run: str | None, every: bool, check: bool, rebuild: bool, to_stdout: bool, restore: bool, as_json: bool
+    run: str | None,
+    every: bool,
+    check: bool,
+    rebuild: bool,
+    to_stdout: bool,
+    restore: bool,
+    url: str | None,
+    project: str | None,
+    as_json: bool,
 ) -> int:
     """Write the blocks `sessions` and `context_metadata` of state.json from RUN's log (default: the active run).
+
+    With --url, the blocks of the server's events are printed, as with --stdout, and nothing is written.
 
     \b
     Example: faber-ledger project --check
@@ -46,8 +58,12 @@ def project(
     """
     if sum([check, rebuild, to_stdout, restore]) > 1:
         raise click.UsageError("Give one of --check, --rebuild, --stdout and --restore.")
+    if url is not None and (check or rebuild or restore):
+        raise click.UsageError("with --url the blocks are printed, and nothing is written: give --stdout or none")
+    root, (run,) = find_runs(url, project, [run], every=every and run is None)
+    to_stdout = to_stdout or url is not None
     reads = every or check or to_stdout
-    runs = runs_with_ledgers(run, every=every) if reads else [run_to_project(run, needs_ledger=not restore)]
+    runs = runs_with_ledgers(run, every=every, root=root) if reads else [run_to_project(run, needs_ledger=not restore)]
     if to_stdout:
         blocks = {one.run_id: fold_log(one) for one in runs}
         shown = blocks if every else blocks[runs[0].run_id]

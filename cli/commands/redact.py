@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.setup.summaries import project_settings
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.server import names_server, server_address
@@ -23,6 +22,7 @@ from faber_ledger.ledger.gate import shown_id
 from faber_ledger.ledger.row import ID, TYPE
 from faber_ledger.runs.clone import state_copy_path
 from faber_ledger.runs.git_command import run_git
+from faber_ledger.runs.settings import project_settings
 from faber_ledger.runs.text_cache import TEXT_CACHE, remove_text_cache
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import click
 from faber_ledger.cli.ui import completion, which_event
 from faber_ledger.cli.ui.output import json_option, show, show_streamed, warn
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
+from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_event import find_session
 from faber_ledger.cli.ui.which_run import run_with_ledger, work_id_option
 from faber_ledger.ledger.command_errors import ProjectionDiffers
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     help="Show where state.json, in the work tree and in HEAD, stops agreeing with the log, and what it calls completed"
     " that no event of FABER's tools confirms.",
 )
+@server_copy_options
 @no_pager_option
 @json_option
 def replay(
@@ -71,6 +73,8 @@ def replay(
     step: bool,
     strict: bool,
     check: bool,
+    url: str | None,
+    project: str | None,
     as_json: bool,
 ) -> int:
     """Show what happened in RUN (default: the active run), event by event, and a summary of each session.
@@ -89,7 +93,10 @@ def replay(
         {"--at": at, "--diff": diff, "--check": check, "--strict": strict},
         {"--from": start, "--to": end, "--session": session, "--step": step},
     )
-    chosen = run_with_ledger(run, work_id, "replay")
+    if check and url is not None:
+        raise click.UsageError("--check compares this clone's state.json with its own log: leave out --url")
+    root, (run,) = find_runs(url, project, [run], work_id)
+    chosen = run_with_ledger(run, work_id, "replay", root=root)
     if check:
         return _check(chosen, as_json)
     from faber_ledger.cli.reports.replay import (  # here: `--help` loads every command

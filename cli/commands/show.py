@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
+from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.files.text import escape_lines, quote_word
 from faber_ledger.ledger.command_errors import NotFound
-
-if TYPE_CHECKING:
-    from faber_ledger.runs.run import Run
+from faber_ledger.runs.run import find_root
 
 
 @click.command("show", short_help="Show everything about one event, session or artifact.")
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     "--run", metavar="RUN", shell_complete=completion.runs, help="The run to look in, instead of the active one."
 )
 @click.option("--content", is_flag=True, help="Print what was loaded: an artifact's newest load, or the event's.")
+@server_copy_options
 @no_pager_option
 @json_option
-def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
+def show_one(what: str, run: str | None, content: bool, url: str | None, project: str | None, as_json: bool) -> None:
     """Show one event (its seq or id), one session (its id, its last part, or its client's id) or one artifact.
 
     \b
@@ -40,7 +41,8 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
     """
     from faber_ledger.cli.reports.show import DESCRIBE  # at its use: `--help` loads every command
 
-    chosen = run_with_ledger(run)
+    root, (run,) = find_runs(url, project, [run])
+    chosen = run_with_ledger(run, root=root)
     match = find_thing(chosen, what)
     data, lines = DESCRIBE[match.kind](chosen, match.id)
     if not content and not as_json:
@@ -49,7 +51,7 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
     if not content:
         show(data, [], as_json=True)
         return
-    text = _content(chosen, data)
+    text = _content(find_root(os.getcwd()), data)  # with --url, too: git has what was loaded
     if as_json:
         show({**data, "content": text}, [], as_json=True)
     elif sys.stdout.isatty():
@@ -58,7 +60,7 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
         sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))
 
 
-def _content(run: Run, data: dict[str, Any]) -> str:
+def _content(root: str, data: dict[str, Any]) -> str:
     """Return what a load gave the agent; raises NotFound if it does not exist any more."""
     from faber_ledger.cli.reports.loaded_content import find_contents, is_comparable, unrecoverable_kind
     from faber_ledger.context.artifact_content import KEYED
@@ -66,9 +68,9 @@ def _content(run: Run, data: dict[str, Any]) -> str:
     load = data["loads"][-1] if data["kind"] == "artifact" and data["loads"] else data.get("event", {}).get("event")
     if not load or not isinstance(load.get("sha256"), str) or not isinstance(load.get("source"), str):
         raise click.UsageError("--content needs an artifact that was loaded, or the event of a load")
-    found = find_contents(run.root, load["source"], {load["sha256"]}).get(load["sha256"])
+    found = find_contents(root, load["source"], {load["sha256"]}).get(load["sha256"])
     digest = load["sha256"] if load["sha256"].startswith(KEYED) else f"SHA-256 {load['sha256']}"
-    if found is None and (kind := unrecoverable_kind(run.root, load["source"])):
+    if found is None and (kind := unrecoverable_kind(root, load["source"])):
         raise NotFound(
             f"the content with {digest} was {kind} ({json.dumps(load['source'])}), which is not kept:"
             " it cannot be recovered",
@@ -76,7 +78,7 @@ def _content(run: Run, data: dict[str, Any]) -> str:
             " to load it as it is now",
         )
     writer = load.get("writer") or data["event"]["writer"]
-    if found is None and not is_comparable(run.root, load["sha256"], writer):
+    if found is None and not is_comparable(root, load["sha256"], writer):
         raise NotFound(
             f"the content with {digest} is not comparable here: another clone recorded it with its key",
             hint="run the command in the clone that recorded it",

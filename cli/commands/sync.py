@@ -21,7 +21,7 @@ from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, U
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.left_state import refresh_runs_here
 from faber_ledger.runs.run import find_root, is_run_id
-from faber_ledger.runs.settings import PATH, project_settings
+from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.synced import read_note, write_note
 
 if TYPE_CHECKING:
@@ -91,9 +91,7 @@ def _sync(wanted: Wanted, url: str | None, *, as_json: bool = False, is_quiet: b
     from faber_ledger.postgres.server import open_server
     from faber_ledger.postgres.server_errors import translate_read_only
 
-    project = project_settings(wanted.root, os.environ).project
-    if project is None:
-        raise LedgerError("the project has no id yet", hint=f"run `faber-ledger init`, and commit {PATH}")
+    project = project_id(wanted.root)
     code = 0
     done: list[Exchanged] = []
     with open_server(server_address(url)) as server:

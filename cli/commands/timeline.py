@@ -13,6 +13,7 @@ from faber_ledger.cli.timeline.page import page
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.output_file import mode_option, output_file
+from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_report
 from faber_ledger.context.messages import size_words
@@ -40,9 +41,19 @@ if TYPE_CHECKING:
 )
 @click.option("--all", "every", is_flag=True, help="Every run of this project, with an index.")
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
+@server_copy_options
 @mode_option
 @json_option
-def timeline(runs: tuple[str, ...], output: str, every: bool, opened: bool, mode: int | None, as_json: bool) -> None:
+def timeline(
+    runs: tuple[str, ...],
+    output: str,
+    every: bool,
+    opened: bool,
+    url: str | None,
+    project: str | None,
+    mode: int | None,
+    as_json: bool,
+) -> None:
     """Draw each RUN (default: the active run) as one HTML page: phases, sessions by machine, the context, the events.
 
     The page needs no network and no JavaScript.
@@ -59,7 +70,8 @@ def timeline(runs: tuple[str, ...], output: str, every: bool, opened: bool, mode
     _check_page(output)
     timelines: list[Timeline] = []
     problems: list[tuple[str, str]] = []
-    for run in _choose_runs(runs, every):
+    root, named = find_runs(url, project, runs or [None], every=every)
+    for run in _choose_runs(root, named, every):
         try:
             with read_log(run) as log:
                 timelines.append(build_timeline(run.run_id, log.stream(), seconds_of))
@@ -81,10 +93,10 @@ def timeline(runs: tuple[str, ...], output: str, every: bool, opened: bool, mode
     show(data, [line], as_json=as_json)
 
 
-def _choose_runs(runs: tuple[str, ...], every: bool) -> list[Run]:
-    if every or not runs:
-        return runs_to_report(None, every=every)
-    chosen = {run.run_id: run for run in [run_with_ledger(text) for text in runs]}
+def _choose_runs(root: str, named: list[str | None], every: bool) -> list[Run]:
+    if every:
+        return runs_to_report(None, every=True, root=root)
+    chosen = {run.run_id: run for run in [run_with_ledger(text, root=root) for text in named]}
     return list(chosen.values())
 
 

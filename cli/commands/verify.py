@@ -11,6 +11,7 @@ from faber_ledger.cli.reports.verify import run_findings
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.progress import progress_over
+from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_run import runs_with_ledgers
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import IntegrityError
@@ -18,15 +19,16 @@ from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.left_state import runs_here
 from faber_ledger.runs.lost import lacks_ledger, loss_of
-from faber_ledger.runs.run import Run, find_root
+from faber_ledger.runs.run import Run
 
 
 @click.command(short_help="Check a log, and state.json against it.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
 @click.option("--all", "every", is_flag=True, help="Verify every run of the project with a ledger.")
 @click.option("--git", "with_git", is_flag=True, help="Also compare the log with every version of it in git.")
+@server_copy_options
 @json_option
-def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
+def verify(run: str | None, every: bool, with_git: bool, url: str | None, project: str | None, as_json: bool) -> int:
     """Check RUN's log from start to end (default: the active run), and whether state.json agrees with it.
 
     With --git, also print which anchors outside the file the log was compared with: this clone's
@@ -37,7 +39,10 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
     Exit codes: 0 sound; 2 wrong usage; 10 no such run or ledger; 12 newer format;
     20 something is wrong with a log; 21 the logs are sound, but state.json differs.
     """
-    runs = _every_run() if every and run is None else runs_with_ledgers(run, every=every)
+    if with_git and url is not None:
+        raise click.UsageError("--git compares with this clone's git: leave out --url")
+    root, (run,) = find_runs(url, project, [run], every=every and run is None)
+    runs = _every_run(root) if every and run is None else runs_with_ledgers(run, every=every, root=root)
     if not runs:
         warn("no run of this project has a ledger")
     found = {}
@@ -45,7 +50,7 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
         for one in runs:
             found[one.run_id] = _lost(one) if lacks_ledger(one) else run_findings(one, is_one_of_many=len(runs) > 1)
             advance(1)
-    for name, paths in paths_in_conflict(find_root(os.getcwd())).items():
+    for name, paths in paths_in_conflict(root).items():
         if name in found:
             what = f"a merge has stopped at {' and '.join(paths)}"
             found[name].append(LogProblem("in_conflict", None, what, "run `faber-ledger resolve`"))
@@ -73,9 +78,9 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
     return ProjectionDiffers.exit_code if only_projection else IntegrityError.exit_code
 
 
-def _every_run() -> list[Run]:
+def _every_run(root: str) -> list[Run]:
     """Return the runs that this clone has with a ledger, even an empty file, or that have lost it."""
-    return [run for run in runs_here(find_root(os.getcwd())) if os.path.lexists(run.ledger_path) or loss_of(run)]
+    return [run for run in runs_here(root) if os.path.lexists(run.ledger_path) or loss_of(run)]
 
 
 def _lost(run: Run) -> list[LogProblem]:

@@ -9,7 +9,6 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.cli.setup.summaries import project_settings
 from faber_ledger.cli.ui.progress import progress_over
 from faber_ledger.cli.worktrees.git import run_git
 from faber_ledger.files.folders import MOUNTS
@@ -21,7 +20,7 @@ from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run
 from faber_ledger.runs.git import WorkTree, work_tree_of
 from faber_ledger.runs.run import RUNS, Run, find_run, run_ids
-from faber_ledger.runs.settings import Settings
+from faber_ledger.runs.settings import Settings, project_settings
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded

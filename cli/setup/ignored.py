@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 
-from faber_ledger.cli.setup.summaries import project_settings
 from faber_ledger.ledger.command_errors import GitFailed, GitIgnores
 from faber_ledger.runs.git import FOREIGN
 from faber_ledger.runs.git_command import limit_answers, run_git
 from faber_ledger.runs.run import ACTIVE_FILES, RUNS, Run
+from faber_ledger.runs.settings import project_settings
 
 EXAMPLE = "example-258-20260101-000000-abc123"
 NO_GIT = 1000  # not an exit code of a process

@@ -17,8 +17,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.whole_file import OWN
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.private_files import file_mode
-from faber_ledger.runs.run import Run
-from faber_ledger.runs.settings import PATH, PROJECT, Settings
+from faber_ledger.runs.settings import PATH, PROJECT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,17 +90,6 @@ def with_project_id(root: str, change: FileChange | None) -> FileChange | None:
     return FileChange(path, before, after)
 
 
-def project_id(root: str) -> str:
-    """Return the project's id, which tells it apart on a team's server; raises LedgerError if it has none."""
-    settings = project_settings(root, os.environ)
-    if settings.project is None:
-        wrong = [problem for problem in settings.problems if f": {PROJECT} must" in problem]
-        raise LedgerError(
-            wrong[0] if wrong else "the project has no id yet", hint=f"run `faber-ledger init`, and commit {PATH}"
-        )
-    return settings.project
-
-
 def is_choice_due(root: str) -> bool:
     """Return whether a project is set up for the first time, and its settings do not say what happens to summaries."""
     change = summaries_change(root, None)
@@ -131,14 +119,6 @@ def _is_ours_alone(content: bytes) -> bool:
     made = {NAME: value.get(NAME), PROJECT: value.get(PROJECT)}
     kept = {name: made[name] for name in value if name in made}
     return bool(kept) and content == _alone(kept) and isinstance(kept.get(NAME, True), bool)
-
-
-def project_settings(root: str, environ: Mapping[str, str]) -> Settings:
-    """Return the settings of a project without those of a run; each problem is named once."""
-    folder = os.path.dirname(os.path.join(root, *PATH.split("/")))
-    settings = Settings(Run(root, "", folder), environ)  # a run there would have the project's own file
-    settings.problems = list(dict.fromkeys(settings.problems))
-    return settings
 
 
 def is_set_up(root: str) -> bool:

@@ -32,7 +32,7 @@ from faber_ledger.runs.united import read_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from faber_ledger.projections.blocks import Blocks
 
@@ -40,12 +40,13 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def run_with_ledger(text: str | None, work_id: str | None = None, example: str = "") -> Run:
+def run_with_ledger(text: str | None, work_id: str | None = None, example: str = "", *, root: str | None = None) -> Run:
     """Return the named run, or that of the work item, else the active one.
 
-    Raises like `choose_run` and `named_run`, and RunNotFound if it has no ledger.
+    `root` is the project to look in, instead of the one that the current folder belongs to. Raises like `choose_run`
+    and `named_run`, and RunNotFound if it has no ledger.
     """
-    root = find_root(os.getcwd())
+    root = root or find_root(os.getcwd())
     run = choose_run(root, named_run(root, text, work_id, example))
     if lacks_ledger(run):
         lost = loss_of(run)
@@ -127,26 +128,26 @@ def project_again(run: Run, *, rebuild: bool, redacted: bool = False) -> None:
         warn(f"note: {run.shown(run.state_path)} was missing and is taken from {source}")
 
 
-def runs_with_ledgers(text: str | None, *, every: bool) -> list[Run]:
+def runs_with_ledgers(text: str | None, *, every: bool, root: str | None = None) -> list[Run]:
     """Return the one run, or with `every` all runs of the work tree with a ledger; raises like `run_with_ledger`."""
     if not every:
-        return [run_with_ledger(text)]
+        return [run_with_ledger(text, root=root)]
     if text is not None:
         raise click.UsageError("give RUN or --all, not both")
-    root = find_root(os.getcwd())
+    root = root or find_root(os.getcwd())
     runs = [find_run(root, run_id) for run_id in run_ids(root)]
     return [run for run in runs if os.path.lexists(run.ledger_path)]
 
 
-def runs_to_report(text: str | None, *, every: bool) -> list[Run]:
+def runs_to_report(text: str | None, *, every: bool, root: str | None = None) -> list[Run]:
     """Return the one run, or with `every` all runs that this clone has, also those that the work tree lacks.
 
     Warns about those that are left out because their ledger is gone; raises like `run_with_ledger`.
     """
     if not every or text is not None:
-        return runs_with_ledgers(text, every=every)
+        return runs_with_ledgers(text, every=every, root=root)
     runs = []
-    for run in runs_here(find_root(os.getcwd())):
+    for run in runs_here(root or find_root(os.getcwd())):
         if os.path.lexists(run.ledger_path):
             runs.append(run)
             continue
@@ -304,9 +305,16 @@ def match_run(root: str, text: str) -> Run:
     is_plan = any([path_form(run_id).startswith(f"{text}/") for run_id in known])
     if run.has_files() and not is_plan:
         return run
+    return _run_here(root, pick_run_id(text, known, hint_if_left_out(root) or _hint_to_list(root)))
+
+
+def pick_run_id(text: str, known: Sequence[str], hint: str) -> str:
+    """Return the id that is `text` or begins with it; raises AmbiguousRun, and RunNotFound with the hint."""
+    if text in known:
+        return text
     near = [run_id for run_id in known if run_id.startswith(text) or path_form(run_id).startswith(text)]
     if len(near) == 1:
-        return _run_here(root, near[0])
+        return near[0]
     if near:
         more = f" and {len(near) - 5} more" if len(near) > 5 else ""
         raise AmbiguousRun(
@@ -318,7 +326,6 @@ def match_run(root: str, text: str) -> Run:
 
     close = get_close_matches(text, known, n=4, cutoff=0.4)
     similar = f"; near it are: {', '.join(close)}" if close else ""
-    hint = hint_if_left_out(root) or _hint_to_list(root)
     raise RunNotFound(f"there is no run {text}{similar}", hint=hint)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,9 +11,10 @@ from support.project import RUN
 from support.team_server import Team, made_team, start_of
 
 from faber_ledger.ledger.exchange import lines_of
+from faber_ledger.ledger.log import Log
 from faber_ledger.postgres import fetch
 from faber_ledger.postgres.address import Address, parse_url
-from faber_ledger.postgres.fetch import fetch_log, fetch_pieces
+from faber_ledger.postgres.fetch import fetch_pieces, write_log
 from faber_ledger.postgres.server import Server, open_server
 
 if TYPE_CHECKING:
@@ -33,8 +36,11 @@ def server(team: Team) -> Iterator[Server]:
 
 
 def fetched(team: Team, server: Server, run_id: str) -> bytes:
-    with fetch_log(server, team.project, run_id, lambda name: name == run_id) as log:
-        return b"".join(lines_of(log))
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "ledger.db")
+        write_log(server, team.project, run_id, path, lambda name: name == run_id)
+        with Log.read(path) as log:
+            return b"".join(lines_of(log))
 
 
 def test_a_fetched_log_has_the_bytes_of_the_local_one(team: Team, server: Server) -> None:

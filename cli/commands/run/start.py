@@ -11,7 +11,6 @@ import click
 
 from faber_ledger.cli.reports.position import position_lines
 from faber_ledger.cli.setup.missing_hooks import describe_lacking
-from faber_ledger.cli.setup.summaries import project_settings
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.which_run import is_of_work, match_run
@@ -35,7 +34,7 @@ from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_run_from_mirror, write_ignored_state
 from faber_ledger.runs.run import find_root, find_run, is_portable, name_part
-from faber_ledger.runs.settings import read_user_config
+from faber_ledger.runs.settings import project_settings, read_user_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,0 +1,153 @@
+"""Runs as the team's server has them, for commands that only read: copied into a temporary project, without git.
+
+A command that has `--url` looks for its runs there instead of in the work tree, and prints what it prints of any run.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber_ledger.cli.ui.output import warn
+from faber_ledger.cli.ui.progress import progress_bars
+from faber_ledger.cli.ui.server import server_address
+from faber_ledger.cli.ui.which_run import choose_run, pick_run_id
+from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.files.text import escape
+from faber_ledger.ledger.command_errors import NotFound, ServerRefused, ServerUnavailable
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError
+from faber_ledger.ledger.log import Log
+from faber_ledger.runs.run import find_root, find_run, is_run_id, path_form
+from faber_ledger.runs.settings import project_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from faber_ledger.postgres.server import Server
+
+CONFIGURED = "-"
+
+
+def server_copy_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--url` and `--project` to a command that reads runs."""
+    for option in (
+        click.option(
+            "--project",
+            metavar="PROJECT",
+            help="With --url: the project on the server, by its id or name, instead of this one.",
+        ),
+        click.option(
+            "--url",
+            metavar="URL",
+            help="Read from the team's server: postgresql://USER@HOST/DATABASE, without a password, or `-` for the one "
+            "in FABER_LEDGER_URL or the user's configuration.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def find_runs(
+    url: str | None,
+    project: str | None,
+    named: Sequence[str | None],
+    work_id: str | None = None,
+    *,
+    every: bool = False,
+) -> tuple[str, list[str | None]]:
+    """Return the project to look for runs in, and the runs that are named: with `url`, a copy and their whole ids.
+
+    The copy has the named runs, of which None is the active one of this work tree, or with `every` all runs of the
+    project on the server; it is removed when the command ends. Raises LedgerError, and UsageError.
+    """
+    root = find_root(os.getcwd())
+    if url is None:
+        if project is not None:
+            raise click.UsageError("--project needs --url")
+        return root, list(named)
+    if work_id is not None and None in named:
+        raise click.UsageError("--work-id looks for a run of this clone: with --url, name the run")
+    texts = [] if every else [one if one is not None else choose_run(root, None).run_id for one in named]
+    here = project_id(root) if project is None else None
+    copy = _copied(None if url == CONFIGURED else url, here, project, None if every else texts)
+    return click.get_current_context().with_resource(copy)
+
+
+@contextmanager
+def _copied(
+    url: str | None, here: str | None, wanted: str | None, texts: list[str] | None
+) -> Iterator[tuple[str, list[str | None]]]:
+    """Copy runs into a temporary project; yield its folder, and the ids of the runs.
+
+    They are of the project `here`, by its id, or of the one that is `wanted`, by its id or name.
+    """
+    from faber_ledger.postgres.project import list_runs, newest_event, open_project
+    from faber_ledger.postgres.server import open_server
+
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+        root = os.path.realpath(folder)
+        os.mkdir(os.path.join(root, ".fractary"))
+        with open_server(server_address(url)) as server:
+            project = here or _choose_project(server, wanted or "")
+            open_project(server, project, "", writing=False)
+            newest = newest_event(server, project)
+            known = [one for one in list_runs(server, project, 0, newest[0] if newest else 0) if is_run_id(one)]
+            chosen = list(dict.fromkeys(known if texts is None else [_pick(text, known) for text in texts]))
+            for run_id in chosen:
+                try:
+                    _copy_run(server, project, run_id, root)
+                except (ServerUnavailable, ServerRefused):
+                    raise
+                except LedgerError as error:
+                    if texts is not None:
+                        raise
+                    warn(f"{run_id} is left out: {error}")
+        yield root, [*chosen] if texts is not None else [None]
+
+
+def _choose_project(server: Server, wanted: str) -> str:
+    """Return the id of the one project that is meant; raises NotFound for none or several."""
+    from faber_ledger.postgres.project import choose_projects, list_projects
+
+    known = list_projects(server)
+    found = choose_projects(known, wanted)
+    if len(found) > 1:
+        named = ", ".join([f"{one} ({escape(known[one])})" for one in found])
+        raise NotFound(f"several projects are named {escape(wanted)}: {named}", hint="give the id of one")
+    return found[0]
+
+
+def _pick(text: str, known: list[str]) -> str:
+    """Return the run of the server whose id is `text` or begins with it; raises as `pick_run_id`."""
+    if not is_run_id(text):
+        raise InvalidRunId(f"{text!r:.80} is not a run id", hint="run `faber-ledger run list` to see the runs")
+    return pick_run_id(text, known, "run `faber-ledger fleet` to see the runs on the server")
+
+
+def _copy_run(server: Server, project: str, run_id: str, root: str) -> None:
+    """Write a run's ledger and state into a project; a state that is not the run's is left out with a warning."""
+    from faber_ledger.postgres.documents import fetch_content, newest_documents
+    from faber_ledger.postgres.fetch import count_events, write_log
+    from faber_ledger.recording.state_document import take_content
+
+    run = find_run(root, run_id)
+    os.makedirs(run.directory, exist_ok=True)
+    with progress_bars() as progress:
+        advance = progress(count_events(server, project, run_id, 0), f"fetching {run_id}")
+        own = path_form(run_id)
+        left_out = write_log(server, project, run_id, run.ledger_path, lambda name: path_form(name) == own, advance)
+    if left_out:
+        warn(f"{run_id}: {events_shown(left_out)} of the server left out, since no ledger takes them")
+    with Log.read(run.ledger_path) as log:
+        documents = newest_documents(server, project, run_id, log)
+        if not documents:
+            return
+        content = fetch_content(server, project, run_id, documents[-1])
+        try:
+            take_content(run, content, log)
+        except LedgerError as error:
+            warn(f"the state.json of {run_id} on the server is left out: {error}")
