@@ -86,8 +86,11 @@ def folders_of_user() -> set[str]:
 
 
 def describe_agent_file(path: str) -> str | None:
-    """Return what an agent's file in the project is for; None for any other path."""
-    return next((f"hooks of {agent}" for agent, name in IN_PROJECT.items() if path.endswith(name)), None)
+    """Return what an agent's file of a project or of the user is for; None for any other path."""
+    for agent, name in IN_PROJECT.items():
+        if path.endswith(name) or path == agent_path("", "user", agent):
+            return f"hooks of {agent}"
+    return None
 
 
 def agent_path(root: str, scope: str, agent: str) -> str:

@@ -32,13 +32,15 @@ SIGNATURE = "<!-- written by faber-ledger init --commands, removed by faber-ledg
 
 
 def add_commands(root: str) -> tuple[list[FileChange], list[str]]:
-    """Return the changes that write the commands, and a note in their place where FABER's own plugin has them.
+    """Return the changes that write the commands, and what to say.
 
-    Raises LedgerError for a file that is not ours, or that somebody has changed.
+    Where FABER's own plugin has them, those that an earlier call wrote are removed instead. Raises LedgerError for a
+    file that is not ours, or that somebody has changed.
     """
     faber = _find_faber(root)
     if faber is not None:
-        return [], [f"no slash commands are written: FABER's own plugin has them ({faber})"]
+        ours = [change for change in remove_commands(root) if change.action == "removed"]
+        return ours, [f"no slash commands are written: FABER's own plugin has them ({faber})"]
     return [_command_change(root, name) for name in SKILL_OF], []
 
 

@@ -84,7 +84,8 @@ def test_a_file_of_another_form_is_left_as_it_is(project: Project, agent: str, c
 def test_the_users_own_file_is_used_with_scope_user(project: Project, agent: str, tmp_path: Path) -> None:
     home = tmp_path / "agent-home"
     variable = {f"{agent.upper()}_HOME": str(home)}
-    assert project.faber("init", "--agent", agent, "--scope", "user", env=variable).returncode == 0
+    done = project.faber("init", "--agent", agent, "--scope", "user", env=variable)
+    assert f": hooks of {agent}\n" in done.stdout, done.stderr
     assert list(home.rglob("*.json"))
     assert not (project.root / FILES[agent]).exists()
     assert project.faber("uninstall", "--scope", "user", env=variable).returncode == 0

@@ -176,6 +176,17 @@ def test_nothing_is_written_where_fabers_plugin_is_installed(project: Project, i
     assert names(project) == []
 
 
+def test_what_was_written_before_fabers_plugin_came_is_removed_again(project: Project) -> None:
+    init(project)
+    mine = project.root / FOLDER / "session-load.md"
+    mine.write_text("mine")
+    put_faber(project, None)
+    said = init(project)
+    assert "FABER's own plugin has them" in said
+    assert [path.name for path in (project.root / FOLDER).iterdir()] == [mine.name]
+    assert mine.read_text() == "mine"
+
+
 def test_fabers_plugin_counts_if_it_is_enabled_and_not_if_it_is_switched_off(project: Project) -> None:
     change_settings(project, "project", enabledPlugins={"fractary-faber@fractary": True})
     assert "no slash commands are written" in init(project)
