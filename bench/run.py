@@ -20,6 +20,7 @@ from many_runs import measure_many_runs
 from measure import Process, Row, count_instructions, measure
 from memory import OPERATIONS
 from report import list_missed, write_instructions, write_table
+from server import measure_server
 from stage import DELIVERIES, Stage
 from worst import measure_worst
 
@@ -292,9 +293,11 @@ def main() -> None:
         text = f"{write_table(rows)}\n{list_missed(rows)}\n{write_instructions(rows)}\n{used}"
         text += f"{PACKET}\nNow:\n\n{given}{RESUMED}"
         text += f"{LONG_RUNS}{TESTS}{MANY_RUNS}{GROWTH}\n{grown}\n{describe_machine(stage, load)}"
-    print(text, end="")
+        print("measuring a team's server …", file=sys.stderr)
+        of_server = measure_server(stage, quick=quick)
+    print(f"{text}\n{of_server}", end="")
     if not quick:
-        RESULTS.write_text(f"{HEAD}\n{text}{TAIL}")
+        RESULTS.write_text(f"{HEAD}\n{text}{TAIL}\n{of_server}")
 
 
 def list_processes(stage: Stage, events: int) -> list[tuple[Row, Process, Process]]:

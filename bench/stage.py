@@ -52,7 +52,7 @@ class Stage:
         subprocess.run([*pip, "--python", self.python, "install", "--quiet", "pip>=25"], check=True, env=environment)
         install = [self.python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--compile"]
         constraint = str(REPOSITORY / "requirements.lock")
-        wheels = [f"{wheel}[bench]" for wheel in self.folder.glob("*.whl")]
+        wheels = [f"{wheel}[bench,postgres]" for wheel in self.folder.glob("*.whl")]
         subprocess.run([*install, "--constraint", constraint, *wheels], check=True, env=environment)
 
     def fill(self) -> None:

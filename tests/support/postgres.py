@@ -32,7 +32,7 @@ from sqlalchemy.pool import NullPool
 from faber_ledger.migrations.server_upgrade import upgrade_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 GIVEN = os.environ.get("FABER_TEST_POSTGRES_URL")
 NEWEST = 18
@@ -59,8 +59,9 @@ class Login(NamedTuple):
 class PostgresServer:
     """A server in a folder of its own; `kill` and `start` break it and bring it back."""
 
-    def __init__(self, folder: Path, version: int = NEWEST) -> None:
+    def __init__(self, folder: Path, version: int = NEWEST, settings: Mapping[str, str] = SETTINGS) -> None:
         self.folder = folder
+        self.settings = settings
         self.data = folder / "data"
         self.programs = _find_programs(version)
         self.process: subprocess.Popen[bytes] | None = None
@@ -92,7 +93,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start the server, which ends with this process, and wait until it answers."""
-        options = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        options = [word for name, value in self.settings.items() for word in ("-c", f"{name}={value}")]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [self.programs / "postgres", "-D", self.data, "-k", self.folder, *options],
@@ -146,12 +147,12 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def started_server(version: int = NEWEST) -> Iterator[PostgresServer]:
-    """Start a server of its own, for a test that breaks it or wants another version."""
+def started_server(version: int = NEWEST, settings: Mapping[str, str] = SETTINGS) -> Iterator[PostgresServer]:
+    """Start a server of its own, for a test that breaks it or wants another version or other settings."""
     # A socket's path has at most 100 letters or so, and pytest's folders have more.
     with tempfile.TemporaryDirectory(prefix="faber-pg-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
-        server = PostgresServer(Path(folder), version)
+        server = PostgresServer(Path(folder), version, settings)
         server.start()
         try:
             yield server

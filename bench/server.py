@@ -1,0 +1,324 @@
+"""Measure the team's server: push, pull, many clients at once, and how each question is answered.
+
+Alone, `python bench/server.py` measures this, and writes its section into bench/RESULTS.md unless `--quick`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from measure import Process, Row
+from report import list_missed, write_table
+from server_plans import LONG_RUN, MANY_RUNS, RUN
+from stage import REPOSITORY, Stage
+
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import rows_of
+from faber_ledger.postgres.push import NAMES, TYPES
+
+sys.path.insert(0, str(REPOSITORY / "tests"))  # which start a server, too
+
+from support.postgres import Cluster, Database, Login, fresh_database, started_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from support.postgres import PostgresServer
+
+RESULTS = Path(__file__).with_name("RESULTS.md")
+WORK, PLANS = (str(Path(__file__).with_name(name)) for name in ("server_work.py", "server_plans.py"))
+BEGIN, END = (
+    "<!-- begin of the team's server, written by `python bench/server.py` -->",
+    "<!-- end of the team's server -->",
+)
+SETTINGS = {"listen_addresses": "", "shared_buffers": "256MB", "max_wal_size": "2GB", "max_connections": "50"}
+GOAL_PUSH, GOAL_PULL, GOAL_CLIENTS = 2.0, 2.0, 1.5
+CLIENTS = 16
+RELOADS = 1  # of each session, so that a tenth of the events are not about artifacts
+RUNS = 1_000  # of the project with many
+FULL_SCANS = ("Seq Scan event", "Seq Scan document")
+TICKS = os.sysconf("SC_CLK_TCK")
+DIGESTS = """\
+SELECT run_id, count(*), encode(sha256(string_agg(hash, '' ORDER BY seq, id)), 'hex')
+FROM faber_ledger.event GROUP BY run_id"""
+# Of each event of the long run, one in a run of the other project; the text of some has a word that is rare.
+RARE = "CASE WHEN position % 5000 = 7 THEN replace(payload, 'docs', 'heron') ELSE payload END"
+SPREAD = f"""\
+INSERT INTO faber_ledger.event (project, run_id, position, {NAMES})
+SELECT '{MANY_RUNS}', 'bench-' || position % {RUNS}, position + 10000000, {NAMES.replace(" payload,", f" {RARE},")}
+FROM faber_ledger.event WHERE project = '{LONG_RUN}'"""
+STATES = f"""\
+INSERT INTO faber_ledger.document (project, run_id, id, position, heads, content, at, writer)
+SELECT '{MANY_RUNS}', 'bench-' || number % {RUNS}, 'd' || number, 20000000 + number, '',
+  json_build_object('work_id', number::text, 'status', 'in_progress', 'said', repeat('a word ', 100)
+    || CASE WHEN number % 500 = 7 THEN 'heron' ELSE '' END), '2026-01-05T09:30:00Z', 'writer'
+FROM generate_series(1, 3 * {RUNS}) AS number"""
+TEXT = """\
+## The team's server
+
+A PostgreSQL of its own on the same machine, with its default settings but for `shared_buffers` ({shared_buffers}) and
+`max_wal_size` ({max_wal_size}); what it has committed is durable. Both sides of a ratio run in turn, {rounds} times
+each, a push in a fresh database each time, and the table has the medians. Other work used the machine, whose load
+average was {load:.1f} before: the more it is over the number of cores, the less elapsed time says. Processor time is
+that of the clients and the server together.
+
+- COPY is one `COPY` of the same rows, which are in memory, into the same table by its owner, with the same triggers and
+  indexes. A push also reads the ledger, fills a temporary table, looks for conflicts, obeys row-level security, and
+  commits each 5,000 events.
+- "one client" pushes the same {clients} runs one after the other. All are connected before the clock starts.
+- A pull is `sync --fetch` in a clone that has nothing of the run: it fetches, judges each event, writes the ledger and
+  its mirror, and folds the blocks. Its peer is `project --rebuild` of the same run.
+
+After each round of the clients and each pull, the number of events of each run and a digest of their hashes are
+compared with the ledgers': nothing was lost or doubled.
+
+"""
+READ = """
+How each question reads the tables, as `EXPLAIN` says, with {events:,} events in one run and as many in {runs:,} runs of
+another project; no table is ever read whole.
+
+| question | scans |
+|---|---|
+"""
+
+
+class Span(NamedTuple):
+    """How much is measured."""
+
+    pushed: int
+    pulled: int
+    rounds: int
+
+
+def measure_server(stage: Stage, *, quick: bool) -> str:
+    """Measure everything; return its section. Raises SystemExit if an event is lost, or a table is read whole."""
+    span = Span(10_000, 10_000, 2) if quick else Span(100_000, 1_000_000, 3)
+    load = os.getloadavg()[0]
+    with started_server(settings=SETTINGS) as server:
+        cluster = Cluster(server.url())
+        rows = [measure_push(stage, server, cluster, span), measure_clients(stage, server, cluster, span)]
+        with project_in(cluster) as (database, member):
+            seed(database, member, stage.long_log(span.pulled, RELOADS))
+            rows.append(measure_pull(stage, server, database.url(member), span))
+            plans = list_plans(stage, database, member)
+    text = TEXT.format(**SETTINGS, **span._asdict(), load=load, clients=CLIENTS)
+    text += f"{write_table(rows)}\n{list_missed(rows)}" + READ.format(events=span.pulled, runs=RUNS)
+    text += "".join([f"| {question} | {', '.join(dict.fromkeys(scans))} |\n" for question, scans in plans.items()])
+    return f"{BEGIN}\n{text}\n{END}\n"
+
+
+@contextmanager
+def project_in(cluster: Cluster) -> Iterator[tuple[Database, Login]]:
+    """Yield a fresh database with two projects, and the member who made them."""
+    with fresh_database(cluster) as database:
+        member = database.login()
+        with database.connect(member) as connection:
+            for project in (LONG_RUN, MANY_RUNS):
+                connection.execute("SELECT faber_ledger.register_project(%s, 'bench')", (project,))
+        yield database, member
+
+
+def measure_push(stage: Stage, server: PostgresServer, cluster: Cluster, span: Span) -> Row:
+    """Measure the push of a run against a COPY of its rows."""
+    row = Row(f"push of {span.pushed:,} events", "COPY", GOAL_PUSH)
+    runs = {RUN: stage.long_log(span.pushed, RELOADS)}
+    for number in range(span.rounds):
+        took = {}
+        for what in in_turn(("push", "copy"), number):
+            with project_in(cluster) as (database, member):
+                url = database.url(member) if what == "push" else database.admin
+                took[what] = work(stage, server, [Client(what, url, runs)])
+                check(database, runs)
+        row.add(took["push"], took["copy"])
+    return row
+
+
+def measure_clients(stage: Stage, server: PostgresServer, cluster: Cluster, span: Span) -> Row:
+    """Measure clients that push at once, a run each, against one that pushes all of their runs."""
+    row = Row(f"{CLIENTS} clients that push {span.pushed:,} events at once", "one client", GOAL_CLIENTS)
+    part = stage.long_log(span.pushed // CLIENTS, RELOADS)
+    runs = {f"{RUN}-{number}": part for number in range(CLIENTS)}
+    for number in range(span.rounds):
+        took = {}
+        for what in in_turn(("many", "one"), number):
+            with project_in(cluster) as (database, member):
+                url = database.url(member)
+                each = [dict([one]) for one in runs.items()]
+                took[what] = work(
+                    stage, server, [Client("push", url, some) for some in (each if what == "many" else [runs])]
+                )
+                check(database, runs)
+        row.add(took["many"], took["one"])
+    return row
+
+
+def in_turn(names: tuple[str, str], number: int) -> tuple[str, ...]:
+    """Return the names, in the other order every second time."""
+    return names if number % 2 else names[::-1]
+
+
+class Client(NamedTuple):
+    """What a client is to do with runs, by id, and their ledgers."""
+
+    what: str
+    url: str
+    runs: dict[str, Path]
+
+
+def work(stage: Stage, server: PostgresServer, clients: list[Client]) -> tuple[float, float]:
+    """Let clients work at once; return the time until the last one is done, and the processor time of all processes."""
+    before = server_seconds(server)
+    started = [
+        subprocess.Popen(
+            [stage.python, WORK, one.what, one.url, LONG_RUN, *[f"{path}={run}" for run, path in one.runs.items()]],
+            env=stage.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for one in clients
+    ]
+    for process in started:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    start = time.perf_counter()
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    printed = [process.communicate()[0] for process in started]
+    took = time.perf_counter() - start if len(started) > 1 else json.loads(printed[0])[0]
+    if any([process.returncode for process in started]):
+        raise SystemExit("a client has failed")
+    return took, sum([json.loads(one)[1] for one in printed]) + server_seconds(server) - before
+
+
+def server_seconds(server: PostgresServer) -> float:
+    """Return the processor time that a server has used, all its processes together; 0 where it is not known."""
+    if server.process is None or not Path("/proc/self/stat").exists():
+        return 0.0
+    used = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended
+        if int(stat.parent.name) == server.process.pid:
+            used += sum(map(int, fields[11:15]))  # its own, and that of its children that have ended
+        elif int(fields[1]) == server.process.pid:
+            used += sum(map(int, fields[11:13]))
+    return used / TICKS
+
+
+def check(database: Database, runs: dict[str, Path]) -> None:
+    """Check that the server has the events of each ledger, each once; raises SystemExit."""
+    with database.connect() as connection:
+        found = {row[0]: (row[1], row[2]) for row in connection.execute(DIGESTS)}
+    if found != {run_id: digest_of(path) for run_id, path in runs.items()}:
+        raise SystemExit("events are lost, or doubled")
+
+
+def digest_of(path: Path) -> tuple[int, str]:
+    """Return the number of events in a ledger and a digest of their hashes."""
+    with Log.read(str(path)) as log:
+        hashes = [digest for (digest,) in log.connection.execute("SELECT hash FROM event ORDER BY seq, id")]
+    return len(hashes), sha256(b"".join(hashes)).hexdigest()
+
+
+def seed(database: Database, member: Login, path: Path) -> None:
+    """Fill a database: a ledger as a run of one project, and its events as many runs of the other one, with states."""
+    with database.connect() as connection, Log.read(str(path)) as log:
+        definition = connection.execute("SELECT pg_get_indexdef('faber_ledger.event_words'::regclass)").fetchone()
+        connection.execute("SET session_replication_role = replica")  # without triggers: it takes minutes with them
+        connection.execute("DROP INDEX faber_ledger.event_words")
+        names = f"project, run_id, position, {NAMES}"
+        with connection.cursor().copy(f"COPY faber_ledger.event ({names}) FROM STDIN (FORMAT BINARY)".encode()) as copy:
+            copy.set_types(["text", "text", "int8", *TYPES[1:]])
+            for position, row in enumerate(rows_of(log), 1):
+                copy.write_row((LONG_RUN, RUN, position, *row))
+        for statement in (SPREAD, STATES, definition[0] if definition else ""):
+            connection.execute(statement.encode())
+    with database.connect(autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
+
+
+def measure_pull(stage: Stage, server: PostgresServer, url: str, span: Span) -> Row:
+    """Measure a fetch of a whole run with all that follows against the rebuild of its blocks."""
+    path = stage.long_log(span.pulled, RELOADS)
+    local, fresh = stage.folder / "local", stage.folder / "fresh"
+    clone(stage, local)
+    run = local / ".fractary/runs" / RUN
+    run.mkdir(parents=True)
+    shutil.copy(path, run / "ledger.db")
+    (run / "state.json").write_text(json.dumps({"run_id": RUN}))
+    rebuild = Process([stage.command, "project", "--rebuild", RUN], local, stage.environment)
+    fetch = Process([stage.command, "sync", "--fetch", RUN], fresh, stage.environment | {"FABER_LEDGER_URL": url})
+    row = Row(f"pull and rebuild of {span.pulled:,} events", "local rebuild", GOAL_PULL)
+    rebuild.seconds()  # which also makes the mirror
+    for _ in range(span.rounds):
+        shutil.rmtree(fresh, ignore_errors=True)
+        clone(stage, fresh)
+        fetched = fresh / ".fractary/runs" / RUN
+        fetched.mkdir(parents=True)
+        (fetched / "state.json").write_text(json.dumps({"run_id": RUN}))  # as git or the server brings it
+        peer = rebuild.seconds()
+        before = server_seconds(server)
+        took, processor = fetch.seconds()
+        row.add((took, processor + server_seconds(server) - before), peer)
+        if digest_of(fetched / "ledger.db") != digest_of(path):
+            raise SystemExit("events are lost, or doubled")
+        if (fetched / "state.json").read_bytes() != (run / "state.json").read_bytes():
+            raise SystemExit("the blocks differ")
+    return row
+
+
+def clone(stage: Stage, folder: Path) -> None:
+    """Make a git project with the id of the server's."""
+    stage.run_command(["git", "init", "--quiet", str(folder)])
+    stage.run_command([stage.command, "init"], folder)
+    settings = folder / ".fractary/faber/ledger.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "project": LONG_RUN}))
+
+
+def list_plans(stage: Stage, database: Database, member: Login) -> dict[str, list[str]]:
+    """Return how each question reads the tables; raises SystemExit if one reads a table whole."""
+    asked = Process([stage.python, PLANS, database.admin, database.url(member)], stage.folder, stage.environment)
+    found: dict[str, list[str]] = json.loads(asked.output())
+    whole = [question for question, scans in found.items() if not scans or set(FULL_SCANS) & {*scans}]
+    if whole:
+        raise SystemExit(f"a table is read whole: {whole}: {[found[one] for one in whole]}")
+    return found
+
+
+def write_section(section: str) -> None:
+    """Put the section into the results, in place of the one before."""
+    head, _, rest = RESULTS.read_text().partition(BEGIN)
+    RESULTS.write_text(f"{head.rstrip()}\n\n{section}{rest.partition(END)[2].lstrip()}")
+
+
+def main() -> None:
+    """Measure the server alone."""
+    quick = sys.argv[1:] == ["--quick"]
+    if sys.argv[1:] and not quick:
+        raise SystemExit("usage: bench/server.py [--quick]")
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-bench-") as folder:
+        stage = Stage(Path(folder))
+        stage.install()
+        section = measure_server(stage, quick=quick)
+    print(section, end="")
+    if not quick:
+        write_section(section)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""What a client does with a team's server, timed. Arguments: what to do, the server's URL, a project, and the rest.
+
+`push` LEDGER=RUN … pushes ledgers as runs, as `sync` does. `copy` LEDGER=RUN … copies the same rows into the same table
+with one COPY, as its owner, with the same triggers and indexes; the rows are in memory before. Both wait for a line on
+standard input once they are connected, and print their seconds, and those of their processor, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import psycopg
+from union import clocks, since
+
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import rows_of
+from faber_ledger.postgres.address import Address, parse_url
+from faber_ledger.postgres.push import NAMES, TYPES, push_events
+from faber_ledger.postgres.server import open_server
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def push(url: str, project: str, runs: dict[str, str]) -> list[float]:
+    """Push each ledger as a run, one after the other."""
+    with open_server(Address(parse_url(url, "the URL"), "the URL"), writing=True) as server:
+        start = wait()
+        for run_id, path in runs.items():
+            with Log.read(path) as log:
+                found = push_events(server, project, run_id, rows_of(log), lambda count: None)
+            if found.conflicts:
+                raise SystemExit(f"{run_id} has conflicts")
+        return since(start)
+
+
+def copy_rows(url: str, project: str, runs: dict[str, str]) -> list[float]:
+    """Copy all rows of the ledgers in one transaction."""
+    rows: list[tuple[Any, ...]] = []
+    for run_id, path in runs.items():
+        with Log.read(path) as log:
+            rows += [(project, run_id, 0, *row) for row in rows_of(log)]
+    with closing(psycopg.connect(url)) as connection:
+        start = wait()
+        statement = f"COPY faber_ledger.event (project, run_id, position, {NAMES}) FROM STDIN (FORMAT BINARY)"
+        with connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+            copy.set_types(["text", "text", "int8", *TYPES[1:]])
+            for row in rows:
+                copy.write_row(row)
+        connection.commit()
+        return since(start)
+
+
+def wait() -> tuple[float, float]:
+    """Say that everything is ready, wait for a line, and return the clocks."""
+    print("ready", flush=True)
+    sys.stdin.readline()
+    return clocks()
+
+
+def main() -> None:
+    """Do what is asked, and print how long it took."""
+    what, url, project, *named = sys.argv[1:]
+    runs = {run_id: path for path, _, run_id in (one.partition("=") for one in named)}
+    print(json.dumps({"push": push, "copy": copy_rows}[what](url, project, runs)))
+
+
+if __name__ == "__main__":
+    main()
