@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
@@ -18,30 +18,10 @@ from faber_ledger.postgres.tables import REVISIONS, SCHEMA
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import psycopg
-
     from faber_ledger.postgres.address import Address
 
 OLDEST_VERSION = 14
-# What libpq is told where the URL does not say otherwise: a server that is gone is noticed within a minute.
-PARAMETERS = {
-    "application_name": "faber-ledger",
-    "connect_timeout": "10",
-    "keepalives_idle": "30",
-    "keepalives_interval": "10",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "30000",  # milliseconds
-    "client_encoding": "UTF8",
-}
-# What the server is told: a client that hangs, or is gone, must not hold a project's lock for long.
-SETTINGS = {
-    "statement_timeout": "120s",
-    "lock_timeout": "60s",
-    "idle_in_transaction_session_timeout": "60s",
-    "tcp_keepalives_idle": "30",
-    "tcp_keepalives_interval": "10",
-    "tcp_keepalives_count": "3",
-}
+PATIENCE = 150.0  # seconds; a statement may take 120
 FACTS = """\
 SELECT current_setting('server_version_num')::int / 10000 AS version, current_setting('server_encoding') AS encoding,
   pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS is_read_only, session_user AS role,
@@ -102,15 +82,18 @@ class Server:
 
 
 @contextmanager
-def open_server(address: Address, *, writing: bool = False, has_schema: bool = True) -> Iterator[Server]:
+def open_server(
+    address: Address, *, writing: bool = False, has_schema: bool = True, patience: float | None = PATIENCE
+) -> Iterator[Server]:
     """Open a server and check that this program can use it; without `has_schema`, its schema is not looked at.
 
+    A server that says nothing for `patience` seconds while it is asked something is unavailable (None: it may).
     Raises ServerUnavailable if it cannot be reached, or takes no change where `writing` is wanted; ServerRefused if it
     refuses the login, lacks the schema or has an older one; NewerFormat for a newer one; LedgerError without psycopg,
     and for a server that is too old.
     """
     load_driver()
-    server = Server(address, _make_engine(address))
+    server = Server(address, _make_engine(address, patience))
     try:
         _check(server, writing=writing, has_schema=has_schema)
         yield server
@@ -118,19 +101,12 @@ def open_server(address: Address, *, writing: bool = False, has_schema: bool = T
         server.close()
 
 
-def _make_engine(address: Address) -> Engine:
-    import psycopg
-
-    def connect() -> psycopg.Connection[Any]:
-        connection = psycopg.connect(**{**PARAMETERS, **address.parameters})  # type: ignore[arg-type]  # libpq's own names
-        settings = ", ".join([f"set_config('{name}', '{value}', false)" for name, value in SETTINGS.items()])
-        connection.execute(f"SELECT {settings}".encode())
-        connection.commit()
-        return connection
+def _make_engine(address: Address, patience: float | None) -> Engine:
+    from faber_ledger.postgres.connection import connect  # the extra: `load_driver` has said so if it is missing
 
     return create_engine(
         "postgresql+psycopg://",
-        creator=connect,
+        creator=lambda: connect(address.parameters, patience),
         poolclass=NullPool,
         isolation_level="READ COMMITTED",  # whatever the server's default is: its triggers refuse any other
         hide_parameters=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -41,8 +41,9 @@ def upgrade(url: str | None, as_json: bool) -> None:
     """
     from faber_ledger.migrations.server_upgrade import upgrade_server  # at its use: `--help` loads every command
 
-    with _open_without_schema(url, writing=True) as server, server.transaction() as connection:
-        connection.exec_driver_sql("SET LOCAL statement_timeout = 0")  # to index all events takes a while
+    # To index all events takes a while.
+    with _open(url, writing=True, has_schema=False, patience=None) as server, server.transaction() as connection:
+        connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
         outcome = upgrade_server(connection)
     show(outcome._asdict(), [_upgraded(outcome)], as_json=as_json)
 
@@ -155,25 +156,18 @@ def list_members(url: str | None, as_json: bool) -> None:
 
 
 @contextmanager
-def _open(url: str | None, *, writing: bool = False) -> Iterator[Server]:
+def _open(url: str | None, **options: Any) -> Iterator[Server]:
+    """Open the server that is meant; the options are those of `open_server`."""
     from faber_ledger.postgres.server import open_server
 
-    with open_server(server_address(url), writing=writing) as server:
-        yield server
-
-
-@contextmanager
-def _open_without_schema(url: str | None, *, writing: bool = False) -> Iterator[Server]:
-    from faber_ledger.postgres.server import open_server
-
-    with open_server(server_address(url), writing=writing, has_schema=False) as server:
+    with open_server(server_address(url), **options) as server:
         yield server
 
 
 def _find_revision(url: str | None) -> str | None:
     from faber_ledger.migrations.server_upgrade import current_revision
 
-    with _open_without_schema(url) as server, server.transaction() as connection:
+    with _open(url, has_schema=False) as server, server.transaction() as connection:
         return current_revision(connection)
 
 

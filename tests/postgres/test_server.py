@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from typing import TYPE_CHECKING
 
@@ -176,6 +177,35 @@ def test_a_server_that_dies_in_the_middle_is_unavailable_and_comes_back() -> Non
             run(server, "SELECT 1")
         broken.start()
         run(server, "SELECT 1")
+
+
+def test_a_server_that_hangs_is_given_up() -> None:
+    """No time-out of TCP or of the server ends that: whoever is between the two may answer for it."""
+    with (
+        started_server() as hanging,
+        open_server(address_of(str(hanging.url())), has_schema=False, patience=1.0) as server,
+    ):
+        with server.transaction() as connection:
+            backend = connection.execute(text("SELECT pg_backend_pid()")).scalar() or 0
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            with pytest.raises(ServerUnavailable, match="has not answered for 1 s"):
+                run(server, "SELECT 1")
+            run(server, "SELECT 1")  # over a new connection
+        finally:
+            os.kill(backend, signal.SIGCONT)
+
+
+def test_a_server_that_works_for_long_is_not_given_up_nor_one_without_news(database: Database) -> None:
+    with open_server(address_of(database.admin), patience=1.0) as server:
+        with server.transaction() as connection:
+            # Something is heard in between, as from a long query.
+            rows = connection.execute(text("SELECT pg_sleep(0.4), repeat('x', 9000) FROM generate_series(1, 4)"))
+            assert len(rows.all()) == 4
+        with server.transaction() as connection:
+            raw = connection.connection.driver_connection
+            assert raw is not None
+            assert list(raw.notifies(timeout=1.5)) == []
 
 
 def test_a_statement_that_takes_too_long_is_unavailable(database: Database) -> None:
