@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.settings import UserConfig
 
 HIDDEN = "***"
+CONFIGURED = "-"  # as the option's value: the address that would count without it
 url_option = click.option(
     "--url",
     metavar="URL",
@@ -35,7 +36,7 @@ def server_address(url: str | None) -> Address:
     config = read_user_config()
     for problem in [*([config["problem"]] if config["problem"] else []), *list_exposed(config)]:
         warn(problem)
-    return find_address(url, os.environ, config["url"], config["path"])
+    return find_address(None if url == CONFIGURED else url, os.environ, config["url"], config["path"])
 
 
 def names_server() -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.postgres.server import Server
 
-CONFIGURED = "-"
+    Progress = Callable[[int, str], Callable[[int], object]]
 
 
 def server_copy_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,7 +73,7 @@ def find_runs(
         raise click.UsageError("--work-id looks for a run of this clone: with --url, name the run")
     texts = [] if every else [one if one is not None else choose_run(root, None).run_id for one in named]
     here = project_id(root) if project is None else None
-    copy = _copied(None if url == CONFIGURED else url, here, project, None if every else texts)
+    copy = _copied(url, here, project, None if every else texts)
     return click.get_current_context().with_resource(copy)
 
 
@@ -85,7 +85,7 @@ def _copied(
 
     They are of the project `here`, by its id, or of the one that is `wanted`, by its id or name.
     """
-    from faber_ledger.postgres.project import list_runs, newest_event, open_project
+    from faber_ledger.postgres.project import open_project
     from faber_ledger.postgres.server import open_server
 
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
@@ -94,9 +94,9 @@ def _copied(
         with open_server(server_address(url)) as server:
             project = here or _choose_project(server, wanted or "")
             open_project(server, project, "", writing=False)
-            newest = newest_event(server, project)
-            known = [one for one in list_runs(server, project, 0, newest[0] if newest else 0) if is_run_id(one)]
-            chosen = list(dict.fromkeys(known if texts is None else [_pick(text, known) for text in texts]))
+            known = _list_run_ids(server, project) if texts is None else []
+            picked = known if texts is None else [pick_server_run(server, project, text) for text in texts]
+            chosen = list(dict.fromkeys(picked))
             for run_id in chosen:
                 try:
                     _copy_run(server, project, run_id, root)
@@ -121,27 +121,42 @@ def _choose_project(server: Server, wanted: str) -> str:
     return found[0]
 
 
-def _pick(text: str, known: list[str]) -> str:
-    """Return the run of the server whose id is `text` or begins with it; raises as `pick_run_id`."""
+def pick_server_run(server: Server, project: str, text: str) -> str:
+    """Return the run of the server whose id is `text` or begins with it; raises InvalidRunId and as `pick_run_id`."""
     if not is_run_id(text):
         raise InvalidRunId(f"{text!r:.80} is not a run id", hint="run `faber-ledger run list` to see the runs")
+    known = _list_run_ids(server, project)
     return pick_run_id(text, known, "run `faber-ledger fleet` to see the runs on the server")
+
+
+def _list_run_ids(server: Server, project: str) -> list[str]:
+    """Return the runs of a project on the server; an id that is none is left out."""
+    from faber_ledger.postgres.project import list_runs, newest_event
+
+    newest = newest_event(server, project)
+    return [one for one in list_runs(server, project, 0, newest[0] if newest else 0) if is_run_id(one)]
+
+
+def write_run_log(server: Server, project: str, run_id: str, path: str, progress: Progress) -> None:
+    """Write a run's events as a new ledger file, and warn of those that are left out."""
+    from faber_ledger.postgres.fetch import count_events, write_log
+
+    advance = progress(count_events(server, project, run_id, 0), f"fetching {run_id}")
+    own = path_form(run_id)
+    left_out = write_log(server, project, run_id, path, lambda name: path_form(name) == own, advance)
+    if left_out:
+        warn(f"{run_id}: {events_shown(left_out)} of the server left out, since no ledger takes them")
 
 
 def _copy_run(server: Server, project: str, run_id: str, root: str) -> None:
     """Write a run's ledger and state into a project; a state that is not the run's is left out with a warning."""
     from faber_ledger.postgres.documents import fetch_content, newest_documents
-    from faber_ledger.postgres.fetch import count_events, write_log
     from faber_ledger.recording.state_document import take_content
 
     run = find_run(root, run_id)
     os.makedirs(run.directory, exist_ok=True)
     with progress_bars() as progress:
-        advance = progress(count_events(server, project, run_id, 0), f"fetching {run_id}")
-        own = path_form(run_id)
-        left_out = write_log(server, project, run_id, run.ledger_path, lambda name: path_form(name) == own, advance)
-    if left_out:
-        warn(f"{run_id}: {events_shown(left_out)} of the server left out, since no ledger takes them")
+        write_run_log(server, project, run_id, run.ledger_path, progress)
     with Log.read(run.ledger_path) as log:
         documents = newest_documents(server, project, run_id, log)
         if not documents:

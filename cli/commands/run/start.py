@@ -13,6 +13,7 @@ from faber_ledger.cli.reports.position import position_lines
 from faber_ledger.cli.setup.missing_hooks import describe_lacking
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
+from faber_ledger.cli.ui.server import names_server, url_option
 from faber_ledger.cli.ui.which_run import is_of_work, match_run
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees import for_run
@@ -23,8 +24,8 @@ from faber_ledger.files.text import quote_word
 from faber_ledger.hooks.client_plugins import list_enabled_plugins, list_unanswered, unlisted_plugin_delivery
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.command_errors import Declined
-from faber_ledger.ledger.errors import InvalidRunId, LedgerError, StateMissing, WorkflowNotFound
+from faber_ledger.ledger.command_errors import AmbiguousRun, ChoiceNeeded, Declined, NotFound
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, StateMissing, WorkflowNotFound
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.recording.start import activate_run, lock_takeover, start_run
@@ -95,16 +96,22 @@ def start(as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> N
 @click.command(short_help="Make a run the active one; show where it continues.")
 @click.argument("run_id", metavar="RUN", shell_complete=completion.runs)
 @click.option("--yes", is_flag=True, help="Take over from another active workflow without asking.")
+@url_option
+@click.option("--document", metavar="ID", help="Of several states on the server, the one to take.")
 @json_option
-def resume(run_id: str, yes: bool, as_json: bool) -> None:
+def resume(run_id: str, yes: bool, url: str | None, document: str | None, as_json: bool) -> None:
     """Make a run the active one of this worktree, and show where it continues.
+
+    A run that this clone does not have is brought from the team's server, if one is named: its ledger, with every event
+    checked, and its state.json. With --url, what is new there is fetched of any run. A state that is here stays.
 
     \b
     Example: faber-ledger run resume myproject-258-20260105-143022-a1b2c3
     Exit codes: 0 done, or there is nothing to resume; 1 declined, or its state
-    cannot be read; 2 wrong usage; 10 no such run.
+    cannot be read; 2 wrong usage; 3 several states on the server, and no terminal to ask; 10 no such
+    run, or no such state; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
-    resume_run(run_id, yes, as_json)
+    resume_run(run_id, yes, as_json, url, document)
 
 
 @click.command("workflow-run", short_help="Alias of `run start`; --resume: of `run resume`.")
@@ -236,9 +243,10 @@ def _start_lines(started: Run, plan: RunPlan) -> list[str]:
     return lines
 
 
-def resume_run(text: str, yes: bool, as_json: bool) -> None:
+def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None, document: str | None = None) -> None:
     """Make a run the active one; raises LedgerError."""
     root = find_root(os.getcwd())
+    text = _bring_run(root, text, url, document)
     wanted = find_restorable(root, text) or match_run(root, text)
     again = f"--resume {wanted.run_id} [faber-ledger run resume {wanted.run_id}]"
     command = f"/fractary-faber:workflow-run {again}"
@@ -282,6 +290,38 @@ def resume_run(text: str, yes: bool, as_json: bool) -> None:
         ]
     data = {"run_id": resumed.run_id, "status": status, "resume_point": point, "warnings": warnings}
     show(data, lines, as_json=as_json)
+
+
+def _bring_run(root: str, text: str, url: str | None, document: str | None) -> str:
+    """Bring a run from the server, if one is named by `url`, or this clone lacks the run or its state.
+
+    Returns the run's id, or `text` where the server was not asked. One that is only configured may be away: then the
+    user is warned, and this clone decides. Raises as `bring_run`.
+    """
+    if url is None and not (names_server() and (document is not None or _is_lacking(root, text))):
+        return text
+    from faber_ledger.cli.ui.bring_run import bring_run  # most runs are here
+
+    try:
+        return bring_run(root, text, url, document)
+    except (RunNotFound, NotFound, ChoiceNeeded):
+        raise
+    except LedgerError as error:
+        if url is not None or document is not None:
+            raise
+        warn(f"the team's server was not asked: {error.message}")
+        return text
+
+
+def _is_lacking(root: str, text: str) -> bool:
+    """Return whether this clone lacks a run, or its state; raises AmbiguousRun."""
+    try:
+        run = find_restorable(root, text) or match_run(root, text)
+    except AmbiguousRun:
+        raise
+    except RunNotFound:
+        return True
+    return run.is_recorded() and not run.is_kept and not os.path.lexists(run.state_path)
 
 
 def _work_to_resume(run: Run) -> str | None:

@@ -1,0 +1,180 @@
+"""`run resume` brings a run that a clone has never seen, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from psycopg import sql
+from support.project import RUN, Project
+from support.team_server import Team, made_team
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+    from support.postgres import Database
+
+FOLDER = f".fractary/runs/{RUN}"
+
+
+@pytest.fixture
+def team(database: Database, tmp_path: Path) -> Team:
+    made = made_team(database, tmp_path)
+    made.clones[0].change_state(current_phase="evaluate", plan={"of": "the first"})
+    made.synced(made.clones[0])
+    return made
+
+
+@pytest.fixture
+def fresh(team: Team, tmp_path: Path) -> Project:
+    """Return a clone of the project that has no run."""
+    made = Project.made(tmp_path / "fresh", run_id="another")
+    made.hostname = "fresh"
+    settings = ".fractary/faber/ledger.json"
+    made.write(settings, (team.clones[0].root / settings).read_bytes())
+    (made.run / "state.json").unlink()
+    made.run.rmdir()
+    made.active_path.unlink()
+    return Project(made.root, RUN, "fresh")
+
+
+def resume(team: Team, clone: Project, *words: str) -> subprocess.CompletedProcess[str]:
+    return clone.faber("run", "resume", *words, env={"FABER_LEDGER_URL": team.url})
+
+
+def push_two_states(team: Team) -> None:
+    for one, phase in zip(team.clones, ("evaluate", "release"), strict=False):
+        one.change_state(current_phase=phase)
+        assert one.faber("note", "add", f"in {phase}").returncode == 0
+        team.synced(one, "--push")
+
+
+def test_a_run_that_a_clone_has_never_seen_is_brought_and_goes_on(team: Team, fresh: Project) -> None:
+    first = team.clones[0]
+    done = resume(team, fresh, RUN, "--url", "-")
+    assert done.returncode == 0, done.stderr
+    assert f"Workflow resumed: {RUN}" in done.stdout
+    assert "Traceback" not in done.stderr
+    assert fresh.active_path.read_text().strip() == RUN
+    assert fresh.state == first.state
+    assert team.export(fresh) == team.export(first)
+    assert fresh.faber("verify", RUN).returncode == 0
+    fresh.deliver("SessionStart.startup.print")
+    team.synced(fresh)
+    team.synced(first)
+    assert first.history[-1]["environment"]["hostname"] == "fresh"
+
+
+def test_a_configured_server_is_asked_for_a_run_that_is_not_here(team: Team, fresh: Project) -> None:
+    done = resume(team, fresh, RUN[:24])
+    assert done.returncode == 0, done.stderr
+    assert fresh.state["plan"] == {"of": "the first"}
+    team.clones[0].change_state(current_phase="release")
+    team.synced(team.clones[0])
+    done = resume(team, fresh, RUN, "--url", "-")
+    assert (done.returncode, fresh.state["current_phase"]) == (0, "evaluate")  # a state that is here stays
+    missing = resume(team, fresh, "no-such-run")
+    assert (missing.returncode, "there is no run no-such-run" in missing.stderr) == (10, True)
+
+
+def test_without_the_server_this_clone_decides(team: Team, fresh: Project) -> None:
+    nowhere = {"FABER_LEDGER_URL": "postgresql:///x?host=/nowhere"}
+    here = team.clones[1].faber("run", "resume", RUN, env=nowhere)
+    assert (here.returncode, here.stderr) == (0, "")
+    done = fresh.faber("run", "resume", RUN, env=nowhere)
+    assert done.returncode == 10
+    assert "the team's server was not asked" in done.stderr
+    named = fresh.faber("run", "resume", RUN, "--url", nowhere["FABER_LEDGER_URL"])
+    assert named.returncode == 13
+    assert not (fresh.root / FOLDER).exists()
+
+
+def test_of_two_states_the_user_chooses(team: Team, fresh: Project) -> None:
+    push_two_states(team)
+    done = resume(team, fresh, RUN, "--json")
+    assert done.returncode == 3
+    error = json.loads(done.stderr)["error"]
+    assert error["code"] == "choice_needed"
+    assert len(error["documents"]) == 2
+    assert not (fresh.root / FOLDER).exists()
+    named = resume(team, fresh, RUN)
+    assert named.returncode == 3
+    assert f"faber-ledger run resume {RUN} --document {error['documents'][1]}" in named.stderr
+    assert resume(team, fresh, RUN, "--document", "none").returncode == 10
+    assert not (fresh.root / FOLDER).exists()
+    done = resume(team, fresh, RUN, "--document", error["documents"][1])
+    assert (done.returncode, fresh.state["current_phase"]) == (0, "release")
+    assert fresh.faber("verify", RUN).returncode == 0
+
+
+def test_a_run_that_came_without_its_state_gets_the_one_that_is_chosen(team: Team, fresh: Project) -> None:
+    push_two_states(team)
+    team.sync(fresh, RUN)
+    assert not (fresh.root / FOLDER / "state.json").exists()
+    ids = json.loads(resume(team, fresh, RUN, "--json").stderr)["error"]["documents"]
+    assert resume(team, fresh, RUN, "--document", ids[0]).returncode == 0
+    assert fresh.state["current_phase"] == "evaluate"
+
+
+def test_a_run_whose_state_nobody_pushed_is_made_of_its_log(team: Team, fresh: Project) -> None:
+    first = team.clones[0]
+    assert first.faber("run", "start", "--work-id", "9", "--yes").returncode == 0
+    run_id = first.active_path.read_text().strip()
+    (first.run.parent / run_id / "state.json").unlink()
+    team.sync(first, run_id)
+    done = resume(team, fresh, run_id)
+    assert done.returncode == 0, done.stderr
+    state = json.loads((fresh.root / f".fractary/runs/{run_id}/state.json").read_text())
+    assert (state["status"], state["work_id"]) == ("in_progress", "9")
+
+
+@pytest.mark.parametrize("content", ["no JSON", '{"run_id": "other"}', '{"status": "\\u001b[31m"'])
+def test_a_forged_state_is_left_out(team: Team, fresh: Project, content: str) -> None:
+    with team.database.connect(team.login) as connection:
+        connection.execute(
+            "INSERT INTO faber_ledger.document"
+            " SELECT project, run_id, 'forged', 0, heads, ARRAY[id], %s, at, writer FROM faber_ledger.document",
+            [content],
+        )
+    done = resume(team, fresh, RUN)
+    assert "is left out" in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+    assert fresh.state["run_id"] == RUN
+    assert fresh.faber("verify", RUN).returncode == 0
+
+
+def test_nothing_is_written_if_the_server_stops_half_way(team: Team, fresh: Project) -> None:
+    """The events are fetched by then, and the state is refused."""
+    with team.database.connect() as connection:
+        table, member = sql.Identifier("faber_ledger", "document"), sql.Identifier("faber_ledger_member")
+        connection.execute(sql.SQL("REVOKE SELECT ON {} FROM {}").format(table, member))
+        connection.execute(sql.SQL("GRANT SELECT (project, run_id, id) ON {} TO {}").format(table, member))
+    before = sorted(fresh.root.rglob("*"))
+    done = resume(team, fresh, RUN, "--url", "-")
+    assert done.returncode == 14, done.stderr
+    assert sorted(fresh.root.rglob("*")) == before
+
+
+def test_a_link_in_the_place_of_the_folder_is_not_followed(team: Team, fresh: Project, tmp_path: Path) -> None:
+    for place in (tmp_path / "outside", fresh.root / ".fractary" / "runs" / "other"):
+        place.mkdir(parents=True)
+        link = fresh.root / FOLDER
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(place)
+        done = resume(team, fresh, RUN, "--url", "-")
+        assert done.returncode != 0
+        assert list(place.iterdir()) == []
+        link.unlink()
+
+
+def test_on_a_terminal_the_user_is_asked_by_number(team: Team, fresh: Project) -> None:
+    push_two_states(team)
+    config = fresh.root.parent / "home-fresh" / ".config" / "faber-ledger" / "config.json"
+    config.parent.mkdir(parents=True)
+    config.write_text(json.dumps({"url": team.url}))
+    config.chmod(0o600)
+    shown, code = fresh.on_terminal("run", "resume", RUN, answers=["2"])
+    assert (code, fresh.state["current_phase"]) == (0, "release"), shown
+    assert "1. status in_progress, current_phase evaluate" in shown.replace("\n", " ")
