@@ -344,6 +344,31 @@ def _find_common_end(log: Log, other: Log) -> Position | None:
     return before  # a forged file may have the last position again
 
 
+class First:
+    """Rows in order; once they were taken, `position` is that of the first one, None without any."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.position: Position | None = None
+        self._rows = rows
+
+    def __iter__(self) -> Iterator[Row]:
+        """Yield the rows."""
+        for row in self._rows:
+            if self.position is None:
+                self.position = _position(row)
+            yield row
+
+
+def lacked_rows(log: Log, other: Log, first: Position | None) -> Iterator[Row]:
+    """Yield the rows of `other` from a position on that `log` lacks by their ids; they are not judged. None: no row."""
+    if first is None:
+        return
+    is_empty = not log.heads()  # then no id is looked up in it, as `insert_rows` asks
+    for row in map(tuple, other.connection.execute(f"{ROW} WHERE (seq, id) >= (?, ?) ORDER BY seq, id", first)):
+        if is_empty or position_in(log, row[ID]) is None:
+            yield row
+
+
 def _in_order(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
     """Merge the streams, and check that each is in order: in a forged file even an index may be wrong."""
     before = (0, "")

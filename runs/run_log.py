@@ -318,16 +318,20 @@ class RunLog:
 
         They may stand below the newest event, where `commit` does not look for what is new. Raises sqlite3.Error.
         """
-        from faber_ledger.ledger.union import insert_rows
+        from faber_ledger.ledger.union import First, insert_rows, lacked_rows
 
         mirror = self.mirror
         if mirror.state != DISABLED and mirror.log is None and mirror.known_heads == []:
             self._unite([])  # it has not begun
         mirror.known_heads = None
-        insert_rows(self.log, missing_in(self.log))
+        is_same = mirror.log is not None and mirror.log.heads() == self.log.heads()
+        inserted = First(missing_in(self.log))
+        insert_rows(self.log, inserted)
         if mirror.log is not None:
             try:
-                insert_rows(mirror.log, missing_in(mirror.log))
+                # What has passed once is not judged again.
+                rows = lacked_rows(mirror.log, self.log, inserted.position) if is_same else missing_in(mirror.log)
+                insert_rows(mirror.log, rows)
             except (LedgerError, OSError, sqlite3.Error) as error:
                 mirror.refuse(error)
         self.settle(source)
