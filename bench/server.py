@@ -17,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from growth import RELOADS
 from measure import Process, Row
 from report import list_missed, write_table
 from server_plans import LONG_RUN, MANY_RUNS, RUN
@@ -44,7 +45,6 @@ BEGIN, END = (
 SETTINGS = {"listen_addresses": "", "shared_buffers": "256MB", "max_wal_size": "2GB", "max_connections": "50"}
 GOAL_PUSH, GOAL_PULL, GOAL_CLIENTS = 2.0, 2.0, 1.5
 CLIENTS = 16
-RELOADS = 1  # of each session, so that a tenth of the events are not about artifacts
 RUNS = 1_000  # of the project with many
 FULL_SCANS = ("Seq Scan event", "Seq Scan document")
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -68,9 +68,9 @@ TEXT = """\
 
 A PostgreSQL of its own on the same machine, with its default settings but for `shared_buffers` ({shared_buffers}) and
 `max_wal_size` ({max_wal_size}); what it has committed is durable. Both sides of a ratio run in turn, {rounds} times
-each, a push in a fresh database each time, and the table has the medians. Other work used the machine, whose load
-average was {load:.1f} before: the more it is over the number of cores, the less elapsed time says. Processor time is
-that of the clients and the server together.
+each, a pull {pulls} times, a push in a fresh database each time; the table has the medians. Other work used the
+machine, whose load average was {load:.1f} before: the more it is over the number of cores, the less elapsed time says.
+Processor time is that of the clients and the server together.
 
 - COPY is one `COPY` of the same rows, which are in memory, into the same table by its owner, with the same triggers and
   indexes. A push also reads the ledger, fills a temporary table, looks for conflicts, obeys row-level security, and
@@ -98,11 +98,12 @@ class Span(NamedTuple):
     pushed: int
     pulled: int
     rounds: int
+    pulls: int
 
 
 def measure_server(stage: Stage, *, quick: bool) -> str:
     """Measure everything; return its section. Raises SystemExit if an event is lost, or a table is read whole."""
-    span = Span(10_000, 10_000, 2) if quick else Span(100_000, 1_000_000, 3)
+    span = Span(10_000, 10_000, 2, 2) if quick else Span(100_000, 1_000_000, 3, 2)
     load = os.getloadavg()[0]
     with started_server(settings=SETTINGS) as server:
         cluster = Cluster(server.url())
@@ -265,12 +266,12 @@ def measure_pull(stage: Stage, server: PostgresServer, url: str, span: Span) -> 
     fetch = Process([stage.command, "sync", "--fetch", RUN], fresh, stage.environment | {"FABER_LEDGER_URL": url})
     row = Row(f"pull and rebuild of {span.pulled:,} events", "local rebuild", GOAL_PULL)
     rebuild.seconds()  # which also makes the mirror
-    for _ in range(span.rounds):
+    for _ in range(span.pulls):
         shutil.rmtree(fresh, ignore_errors=True)
         clone(stage, fresh)
         fetched = fresh / ".fractary/runs" / RUN
         fetched.mkdir(parents=True)
-        (fetched / "state.json").write_text(json.dumps({"run_id": RUN}))  # as git or the server brings it
+        shutil.copy(run / "state.json", fetched)  # as git or the server brings it
         peer = rebuild.seconds()
         before = server_seconds(server)
         took, processor = fetch.seconds()
