@@ -36,9 +36,11 @@ class Address:
         """Return the URL without passwords and options, as one line in which no character hides."""
         given = self.parameters
         user = f"{given['user']}@" if "user" in given else ""
-        hosts = given.get("host", given.get("hostaddr", ""))
-        port = f":{given['port']}" if "port" in given and not hosts.startswith("/") else ""
-        return self.screen(f"{SCHEMES[0]}{user}{hosts}{port}/{given.get('dbname', '')}")
+        hosts, database = given.get("host", given.get("hostaddr", "")), given.get("dbname", "")
+        if hosts.startswith("/"):  # the folder of a socket
+            return self.screen(f"{SCHEMES[0]}{user}/{database}?host={hosts}")
+        port = f":{given['port']}" if "port" in given else ""
+        return self.screen(f"{SCHEMES[0]}{user}{hosts}{port}/{database}")
 
     def __repr__(self) -> str:
         return f"Address({str(self)!r}, from {self.source})"

@@ -80,6 +80,11 @@ def test_what_a_url_says_beside_the_place_passes_through() -> None:
     }
 
 
+def test_a_socket_is_shown_as_a_url_that_leads_to_it() -> None:
+    url = "postgresql://alice@/ledger?host=/run/postgresql"
+    assert str(find_address(url, {}, None, PATH)) == url
+
+
 def test_a_message_is_one_line_without_passwords_in_any_form(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPASSWORD", "letmein")
     address = Address({"host": "db", "password": SECRET}, "--url")
