@@ -2,6 +2,8 @@
 
 A ```console block shows commands, each after `$ `, with what they print. A ```sh setup block is a script that a reader
 can paste; it prints nothing. `python tools/shown_commands.py [PAGE…]` writes what the commands print now into pages.
+Where a word follows `console`, the block is run on the machine of that name, by tests/postgres/test_guide.py, which
+starts the server that these machines share.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import NamedTuple
 PROJECT = Path(__file__).parent.parent
 PAGES = sorted([PROJECT / "README.md", *(PROJECT / "docs").rglob("*.md")])
 HOME = "/home/dev"  # shown in place of the folder in which the commands run
-BLOCK = re.compile(r"^```(console|sh setup)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(console(?: \w+)?|sh setup)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MASKS = [
     (re.compile(r"\b\d{8}-\d{6}-[a-z0-9]{6}\b"), "<stamp>"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "<time>"),
@@ -43,10 +45,11 @@ MASKS = [
 
 
 class Shown(NamedTuple):
-    """A command of a page, and its output according to the page."""
+    """A command of a page, and its output according to the page; and the machine, where the page has several."""
 
     command: str
     output: str
+    machine: str = ""
 
 
 def shown_in(page: str) -> list[Shown]:
@@ -62,22 +65,19 @@ def shown_in(page: str) -> list[Shown]:
             while count < len(lines) and lines[count].startswith("> "):
                 count += 1
             command = lines[0] + "".join([line[2:] for line in lines[1:count]])
-            found.append(Shown(command.rstrip("\n"), "".join(lines[count:])))
+            machine = block[1].partition(" ")[2]
+            found.append(Shown(command.rstrip("\n"), "".join(lines[count:]), machine))
     return found
 
 
-def printed_by(commands: list[str], folder: Path) -> list[str]:
-    """Run commands in one shell in `folder`; return what each prints, standard error included."""
-    end = "---- end of a command ----"
-    script = "".join([f"{command}\nprintf '%s\\n' '{end}'\n" for command in commands])
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "GIT_", "FABER"))
-    }
-    environment |= {
+def environment_of(home: Path, machine: str) -> dict[str, str]:
+    """Return the variables of a shell on a machine; the caller's client, git settings and home do not reach it."""
+    foreign = ("CLAUDE", "GIT_", "FABER", "PG")
+    return {name: value for name, value in os.environ.items() if not name.startswith(foreign)} | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "HOME": str(folder),
-        "XDG_CONFIG_HOME": str(folder / ".config"),
-        "FABER_LEDGER_HOSTNAME": "laptop",
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "FABER_LEDGER_HOSTNAME": machine,
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_AUTHOR_NAME": "Dev",
         "GIT_AUTHOR_EMAIL": "dev@example.org",
@@ -85,10 +85,16 @@ def printed_by(commands: list[str], folder: Path) -> list[str]:
         "GIT_COMMITTER_EMAIL": "dev@example.org",
         "PYTHONUTF8": "1",
     }
+
+
+def printed_by(commands: list[str], folder: Path) -> list[str]:
+    """Run commands in one shell in `folder`; return what each prints, standard error included."""
+    end = "---- end of a command ----"
+    script = "".join([f"{command}\nprintf '%s\\n' '{end}'\n" for command in commands])
     ran = subprocess.run(
         ["bash", "-c", script],
         cwd=folder,
-        env=environment,
+        env=environment_of(folder, "laptop"),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -122,7 +128,7 @@ def renew(page: str, outputs: list[str]) -> str:
             shown, output = rest.pop(0)
             command = shown.command.replace("\n", "\n> ")
             parts.append(f"$ {command}\n{output}")
-        return "```console\n" + "".join(parts) + "```"
+        return f"```{match[1]}\n{''.join(parts)}```"
 
     same = [masked(shown.output) == masked(output) for shown, output in rest]
     return page if all(same) else BLOCK.sub(block, page)
@@ -132,9 +138,10 @@ def main() -> int:
     """Write what the commands print now into the pages that are named, or into all."""
     for path in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
         page = path.read_text(encoding="utf-8")
-        commands = [shown.command for shown in shown_in(page)]
-        if not commands:
+        found = shown_in(page)
+        if not found or any([shown.machine for shown in found]):
             continue
+        commands = [shown.command for shown in found]
         folder = Path(tempfile.mkdtemp())
         try:
             text = renew(page, printed_by(commands, folder))

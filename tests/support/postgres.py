@@ -14,6 +14,7 @@ import pwd
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -57,7 +58,10 @@ class Login(NamedTuple):
 
 
 class PostgresServer:
-    """A server in a folder of its own; `kill` and `start` break it and bring it back."""
+    """A server in a folder of its own; `kill` and `start` break it and bring it back.
+
+    With `port` and `listen_addresses` among its settings, it asks for no password there.
+    """
 
     def __init__(self, folder: Path, version: int = NEWEST, settings: Mapping[str, str] = SETTINGS) -> None:
         self.folder = folder
@@ -73,7 +77,8 @@ class PostgresServer:
         subprocess.run(
             [self.programs / "initdb", *initdb, "-D", self.data], check=True, capture_output=True, **self._identity()
         )
-        (self.data / "pg_hba.conf").write_text("local all postgres trust\nlocal all all scram-sha-256\n")
+        rules = ["local all postgres trust", "local all all scram-sha-256", "host all all 127.0.0.1/32 trust"]
+        (self.data / "pg_hba.conf").write_text("".join([f"{rule}\n" for rule in rules]))
 
     def _identity(self) -> dict[str, Any]:
         if self.owner is None:
@@ -117,7 +122,8 @@ class PostgresServer:
     def url(self, database: str = "postgres", login: Login | None = None) -> URL:
         """Return the URL of a database, for the superuser or for a login."""
         role, password = login or ("postgres", None)
-        return URL.create("postgresql", role, password, database=database, query={"host": str(self.folder)})
+        place = {"host": str(self.folder)} | ({"port": self.settings["port"]} if "port" in self.settings else {})
+        return URL.create("postgresql", role, password, database=database, query=place)
 
     def kill(self) -> None:
         """End the server as a crash does."""
@@ -144,6 +150,12 @@ def _find_programs(version: int) -> Path:
 
 def _end_with_parent() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
+
+
+def network_settings() -> dict[str, str]:
+    """Return settings with which a server listens on this machine's network, on a port that nobody has."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return {**SETTINGS, "listen_addresses": "127.0.0.1", "port": str(found.getsockname()[1])}
 
 
 @contextmanager
