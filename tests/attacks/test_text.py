@@ -41,6 +41,7 @@ LINE = MARK.replace("\n", " ").replace("\r", " ").replace("\u2028", " ").replace
 NAME = LINE.replace("/", " ").strip()
 OTHER = "other-run"
 SHELLS = ("bash", "zsh", "fish")
+NO_SERVER = ["--url", "postgresql://127.0.0.1:1/nowhere"]
 
 # How each command is called in the clone: `RUN` is the run, `EVENT` the id of an event whose every text is hostile.
 CALLS: dict[str, list[list[str]]] = {
@@ -82,6 +83,16 @@ CALLS: dict[str, list[list[str]]] = {
     "textconv": [["LEDGER"]],
     "export": [[], ["--format", "cloudevents"], ["--sqlite", "out.db", "--all"]],
     "import": [["events.jsonl"]],
+    "search": [["note"], ["PWNED"], ["--limit", "3", "evil"]],
+    # Texts that a server has are printed in tests/postgres; here there is none, and the clone names what is asked for.
+    "sync": [["--all"], ["--all", *NO_SERVER]],
+    "fleet": [NO_SERVER, ["--work-id", "7", *NO_SERVER]],
+    "db upgrade": [NO_SERVER],
+    "db current": [NO_SERVER],
+    "db history": [NO_SERVER],
+    "db admit": [["somebody", *NO_SERVER]],
+    "db expel": [["somebody", *NO_SERVER]],
+    "db members": [NO_SERVER],
 }
 LAYERS = ("texts", "states", "envelopes")
 
