@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from faber_ledger.files.text import clip, cut_middle, units
+from faber_ledger.files.text import clip, cut_middle, escape, units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -54,4 +54,4 @@ class Bounded:
         every = [*lines]
         if self.left is None or units("\n".join(every)) < self.left:
             return every
-        return cut_middle("\n".join(shorter()), max(self.left, len(CUT)), CUT).split("\n")
+        return cut_middle("\n".join(map(escape, shorter())), max(self.left, len(CUT)), CUT).split("\n")
