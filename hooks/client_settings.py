@@ -113,6 +113,18 @@ def has_hooks(text: str) -> bool:
     return any([_find_ours(text, event) for event in HOOKS])
 
 
+def has_written_by_hand(text: str) -> bool:
+    """Return whether the settings run one of our hooks in another form than `init` writes, with or without a shell."""
+    return any(
+        [
+            command_line(handler) not in (hook_command(event), earlier_command(event))
+            for event in HOOKS
+            for _, handler in handlers(text, event)
+            if runs_hook(handler) is not None
+        ]
+    )
+
+
 def readable_settings(root: str) -> Iterator[tuple[str, str, str]]:
     """Yield the scope, path and text of each settings file that the client can read, at most 1 MB of each.
 

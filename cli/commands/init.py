@@ -25,7 +25,7 @@ from faber_ledger.cli.setup.git_config import (
 )
 from faber_ledger.cli.setup.git_files import FILES, IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import check_not_ignored, is_ignored
-from faber_ledger.cli.setup.install_hooks import reason_without_local, settings_change
+from faber_ledger.cli.setup.install_hooks import reason_without_hooks, settings_change
 from faber_ledger.cli.setup.plugin import describe_plugins, has_plugin_instead, note_without_plugin
 from faber_ledger.cli.setup.pre_commit import pre_commit_change
 from faber_ledger.cli.setup.slash_commands import add_commands, describe_command
@@ -135,8 +135,8 @@ def init(
     setting = None
     is_scope_given = click.get_current_context().get_parameter_source("scope") is not ParameterSource.DEFAULT
     has_plugin = has_plugin_instead(root, scope, is_scope_given=is_scope_given)
-    without_local = reason_without_local(root) if scope == "local" else None
-    has_settings = agent is None and not (git_only or has_plugin or without_local)
+    why_without = reason_without_hooks(root, scope)
+    has_settings = agent is None and not (git_only or has_plugin or why_without)
     if part == "plugin":
         notes += note_without_plugin(root)
     if agent is not None:
@@ -145,7 +145,7 @@ def init(
         notes += _path_warnings()
     elif part != "git":
         notes += [*describe_plugins(root, scope, are_settings_written=has_settings), *_path_warnings()]
-        notes += [without_local] if without_local and not (git_only or has_plugin) else []
+        notes += [why_without] if why_without and not (git_only or has_plugin) else []
     if has_settings:
         settings, warnings = _client_settings(root, scope)
         changes.append(settings)

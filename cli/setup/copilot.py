@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from faber_ledger.cli.setup.agent_files import list_agents
 from faber_ledger.cli.setup.agent_hooks import remove_agent_hooks
 from faber_ledger.cli.setup.changes import display_path
-from faber_ledger.hooks.client_settings import PROGRAM, has_hooks, readable_settings, settings_path
+from faber_ledger.hooks.client_plugins import list_settings_with_hooks
+from faber_ledger.hooks.client_settings import PROGRAM, settings_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def settings_of_copilot(root: str) -> list[str]:
-    """Return the client's settings files with our hooks that Copilot reads too: those in the project."""
-    return [path for scope, path, text in readable_settings(root) if scope != "user" and has_hooks(text)]
+    """Return the client's settings files with our hooks, in any form, that Copilot reads too: those in the project."""
+    return [path for scope, path in list_settings_with_hooks(root) if scope != "user"]
 
 
 def skip_copilot(root: str, scope: str, settings: str) -> tuple[list[FileChange], list[str]]:

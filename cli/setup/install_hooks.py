@@ -12,7 +12,9 @@ from faber_ledger.hooks.client_settings import (
     add_hooks,
     decode_settings,
     has_hooks,
+    has_written_by_hand,
     keep_found,
+    readable_settings,
     remove_hooks,
     settings_path,
     unreadable_settings,
@@ -29,21 +31,26 @@ def settings_change(root: str, scope: str) -> FileChange:
     return FileChange(path, before, add_hooks(found).encode())
 
 
-def reason_without_local(root: str) -> str | None:
-    """Return why the project's settings on this machine, which have no hooks, get none; None if they may.
+def reason_without_hooks(root: str, scope: str) -> str | None:
+    """Return why the settings of a scope, which have no hooks, get none; None if they may.
 
-    Other settings that the client reads here have the hooks, or may have them: with both, both may run.
+    Other settings that the client reads here have the hooks: with both, both may run. Beside those that `init` wrote,
+    the project's and the user's get the same, which the client runs once; the project's on this machine need none. Nor
+    do these get any beside settings that are not readable, and may have the hooks.
     """
     held = dict(list_settings_with_hooks(root))
-    local = settings_path("local", root)
-    if "local" in held:
+    own = settings_path(scope, root)
+    if scope in held:
         return None
-    without = f"none were added to {display_path(local, root)}"
-    for path, why in unreadable_settings(root):
-        if path != local:
+    without = f"none were added to {display_path(own, root)}"
+    for path, why in unreadable_settings(root) if scope == "local" else ():
+        if path != own:
             return f"{display_path(path, root)} is not read here ({why}) and may have the hooks: {without}"
-    for scope, path in held.items():
-        command = "faber-ledger init" if scope == "project" else f"faber-ledger init --scope {scope}"
+    by_hand = [other for other, _, text in readable_settings(root) if has_written_by_hand(text)]
+    for other, path in held.items():
+        if scope != "local" and other not in by_hand:
+            continue
+        command = "faber-ledger init" if other == "project" else f"faber-ledger init --scope {other}"
         left = f"; `{command}` adds those that it lacks" if list_unanswered(root) else ""
         return f"{display_path(path, root)} has the hooks: {without}{left}"
     return None

@@ -105,6 +105,28 @@ def test_copilot_gets_no_second_hooks_beside_the_clients(project: Project) -> No
     assert [path.name for path in (project.root / ".github/hooks").iterdir()] == ["other.json"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"command": "faber-ledger hook session-start"},
+        {"command": "/opt/tools/faber-ledger hook session-start"},
+        {"command": "faber-ledger", "args": ["hook", "session-start"]},
+    ],
+)
+@pytest.mark.parametrize("name", ["settings.json", "settings.local.json"])
+def test_copilot_gets_no_second_hooks_beside_those_written_by_hand(
+    project: Project, name: str, words: dict[str, object]
+) -> None:
+    assert project.faber("init", "--agent", "copilot").returncode == 0
+    hooks = {"SessionStart": [{"hooks": [{"type": "command", **words}]}]}
+    project.write(f".claude/{name}", json.dumps({"hooks": hooks}))
+    doctor = project.faber("doctor", "--json").stdout
+    assert f".github/hooks/faber-ledger.json and .claude/{name} both have the hooks" in doctor
+    done = project.faber("init", "--agent", "copilot")
+    assert f"it reads .claude/{name} too, which has the hooks" in done.stderr
+    assert not (project.root / FILES["copilot"]).exists()
+
+
 def test_what_copilot_does_not_need_is_committed_all_the_same(project: Project) -> None:
     assert project.faber("init").returncode == 0
     done = project.faber("init", "--agent", "copilot", "--scope", "user", "--json")

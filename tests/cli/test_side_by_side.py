@@ -184,6 +184,29 @@ def test_local_settings_get_no_hooks_beside_some_in_other_settings(project: Pati
     assert "adds those" not in str(run(project, "init", "--scope", "local")["notes"])
 
 
+@pytest.mark.parametrize("held", ["project", "local", "user"])
+@pytest.mark.parametrize("form", ["shell", "path", "exec"])
+def test_no_scope_gets_hooks_beside_those_written_by_hand(project: Patient, held: str, form: str) -> None:
+    hooks = {}
+    for event, (name, _) in HOOKS.items():
+        program = "/opt/tools/faber-ledger" if form == "path" else "faber-ledger"
+        words: dict[str, object] = {"command": f"{program} hook {name}"}
+        if form == "exec":
+            words = {"command": program, "args": ["hook", name]}
+        hooks[event] = [{"hooks": [{"type": "command", **words}]}]
+    path = change_settings(project, held, hooks=hooks)
+    before = path.read_bytes()
+    shown = str(path if held == "user" else path.relative_to(project.root))
+    for scope in ("project", "local", "user"):
+        data = run(project, "init", "--scope", scope)
+        assert [*project.root.glob(".claude/*"), *home_of(project).glob(".claude/*")] == [path]
+        assert path.read_bytes() == before
+        if scope != held:
+            (note,) = [note for note in data["notes"] if "none were added" in note]
+            assert note.startswith(f"{shown} has the hooks: none were added to ")
+    assert hook_findings(project, "hooks.once") == []
+
+
 def test_local_settings_that_have_hooks_keep_getting_what_they_lack(project: Patient) -> None:
     run(project, "init", "--scope", "local")
     run(project, "init")
