@@ -38,15 +38,15 @@ def make_content(run: Run) -> str | None:
     return bare.with_members(changed) if changed else bare.text
 
 
-def known_heads(log: Log, writer: str) -> tuple[frozenset[bytes], bool]:
-    """Return the heads of the log that a clone knew when it last recorded, and whether it ever did.
+def known_heads(log: Log, writer: str) -> tuple[frozenset[bytes], str | None]:
+    """Return the heads of the log that a clone knew when it last recorded, and when that was; None: it never did.
 
     Its state is as old as that: events that were fetched since have not changed it. Else the heads are the log's.
     """
     own = log.connection.execute(
-        "SELECT hash FROM event WHERE writer = ? ORDER BY seq DESC, id DESC LIMIT 1", (writer,)
+        "SELECT hash, at FROM event WHERE writer = ? ORDER BY seq DESC, id DESC LIMIT 1", (writer,)
     ).fetchone()
-    return (frozenset(own), True) if own else (frozenset([digest for _, digest in log.heads()]), False)
+    return (frozenset([own[0]]), own[1]) if own else (frozenset([digest for _, digest in log.heads()]), None)
 
 
 def take_content(run: Run, content: str, log: Log) -> bool:

@@ -79,7 +79,8 @@ def push_state(remote: Remote, run: Run, warn: Callable[[str], None]) -> None:
         return
     writer, at = writer_of(run.root), now()
     with read_log(run) as log:
-        heads, is_own = known_heads(log, writer)
-        new = NewDocument(event_id(at, os.urandom(10)), content, heads, writer, utc_text(at), is_own)
+        heads, known_at = known_heads(log, writer)
+        name = event_id(at, os.urandom(10))
+        new = NewDocument(name, content, heads, writer, known_at or utc_text(at), known_at is not None)
         if not push_document(remote.server, remote.project, run.run_id, new, log):
             warn(f"the state.json of {run.run_id} is not pushed yet: the server has a redaction that is not fetched")
