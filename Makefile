@@ -7,11 +7,12 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 # Settings of the caller's shell for another virtualenv, for Python or for pip do not apply in ours.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help demo test test-long test-browser secrets lint format generate generated-check bench bench-quick faults soak walk team fuzz lock release
+.PHONY: help demo demo-team test test-long test-browser secrets lint format generate generated-check bench bench-quick faults soak walk team fuzz lock release
 .NOTPARALLEL: # two pips in one .venv would disturb each other
 
 help:
 	@echo 'make demo          show a run on two machines'
+	@echo 'make demo-team     show three machines that share a PostgreSQL server, one of which is killed'
 	@echo 'make test          run the tests'
 	@echo 'make test-long     run the tests that `make test` makes smaller at their full size'
 	@echo 'make test-browser  test the timeline in Chromium, which has to be installed'
@@ -31,6 +32,9 @@ help:
 
 demo: .venv/installed
 	$(BIN)/faber-ledger demo
+
+demo-team: .venv/test # whose extra has PostgreSQL's programs
+	$(BIN)/python tools/demo_team.py
 
 test: .venv/test
 	$(BIN)/pytest --numprocesses=auto --maxprocesses=4

@@ -1,0 +1,69 @@
+"""`make demo-team`: what it shows, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DEMO = Path(__file__).parents[2] / "tools" / "demo_team.py"
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder for temporary files with a short path, as sockets need one, which another user may pass through."""
+    with tempfile.TemporaryDirectory(prefix="demo-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def play(place: Path, path: str | None = None) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"TMPDIR": str(place)} | ({} if path is None else {"PATH": path})
+    return subprocess.run(
+        [sys.executable, DEMO], env=environment, capture_output=True, encoding="utf-8", check=False, timeout=300
+    )
+
+
+def servers_in(place: Path) -> str:
+    """Return the processes that name a folder."""
+    return subprocess.run(["pgrep", "-f", str(place)], capture_output=True, text=True, check=False).stdout
+
+
+def test_the_demo_of_a_team_shows_a_fleet_a_hit_and_a_resume_and_leaves_nothing(place: Path) -> None:
+    done = play(place)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = " ".join(done.stdout.split())
+    for shown in (
+        "desktop $ faber-ledger fleet",
+        "build in_progress 2 1 0 1 ",  # sessions, open, abandoned, compactions: when the laptop was killed
+        "release completed 3 0 1 1 ",
+        "Prices are kept in cents, never in floating point",
+        "✓ Workflow resumed: shop-258-",
+        "has ended (normal); completed: frame, architect, build, evaluate, release",
+        "byte for byte",
+    ):
+        assert shown in said
+    assert list(place.iterdir()) == []
+    assert servers_in(place) == ""
+
+
+def test_a_demo_in_which_something_fails_ends_with_an_error_and_leaves_nothing(place: Path) -> None:
+    shell = shutil.which("sh")
+    assert shell is not None
+    programs = place / "programs"
+    programs.mkdir()
+    (programs / "git").write_text(f"#!{shell}\necho git is broken >&2; exit 1\n")
+    (programs / "git").chmod(0o755)
+    done = play(place, str(programs))
+    assert (done.returncode, "git is broken" in done.stderr, "Traceback" in done.stderr) == (1, True, False)
+    assert list(place.iterdir()) == [programs]
+    assert servers_in(place) == ""
