@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
 from faber_ledger.cli.setup.changes import display_path
-from faber_ledger.cli.setup.install_hooks import settings_change
+from faber_ledger.cli.setup.install_hooks import describe_removal, settings_change
 from faber_ledger.cli.setup.missing_hooks import describe_agents, describe_agents_alone
 from faber_ledger.cli.setup.plugin import describe_both, describe_missing, is_missing
 from faber_ledger.files.change import FileChange, read_file
@@ -141,7 +141,7 @@ def hooks_are_installed_once(patient: Patient) -> Iterator[Finding]:
         where = f"{paths[0]} {len(unmatched)} times" if len(paths) == 1 else " and ".join(paths)
         surplus = _find_surplus(unmatched)
         fix = _removal_fix(patient.root, surplus[0].path) if surplus else None
-        by_hand = f"remove it from one: run `faber-ledger uninstall --scope {unmatched[-1].scope}`"
+        by_hand = f"remove it from one: {describe_removal(patient.root, *[one.scope for one in reversed(unmatched)])}"
         hint = "run `faber-ledger doctor --fix`" if fix else by_hand
         if len({command_line(one.values) for one in unmatched}) > 1:
             what = f"{event} has two hooks with different commands, in {where}: the client runs both"

@@ -70,6 +70,19 @@ def settings_removal(root: str, scope: str) -> FileChange:
     return FileChange(path, before, None if alone else after)
 
 
+def describe_removal(root: str, *scopes: str) -> str:
+    """Return how to take our hooks out of the settings of one of the scopes: of the first where `uninstall` does it.
+
+    It leaves those that were written by hand.
+    """
+    by_hand = {scope: path for scope, path, text in readable_settings(root) if has_written_by_hand(text)}
+    for scope in scopes:
+        if scope not in by_hand:
+            return f"run `faber-ledger uninstall{'' if scope == 'project' else f' --scope {scope}'}`"
+    path = display_path(by_hand[scopes[0]], root)
+    return f"remove by hand the entries that run `faber-ledger hook` from {path}"
+
+
 def read_settings(root: str, scope: str) -> tuple[str, bytes | None]:
     """Return the path and content of a scope's settings; raises LedgerError for a project's that are outside of it."""
     path = settings_path(scope, root)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.setup.changes import display_path
+from faber_ledger.cli.setup.install_hooks import describe_removal
 from faber_ledger.context.plugins import problem_of_list
 from faber_ledger.hooks.client_plugins import (
     NAME,
@@ -71,11 +72,10 @@ def describe_both(root: str, plugin: Plugin, files: dict[str, str]) -> tuple[str
     """Return that a plugin and settings files, by scope, both have the hooks; and how to keep them once."""
     shown = " and ".join([display_path(path, root) for path in files.values()])
     verb = "has" if len(files) == 1 else "have"
-    removals = [f"`faber-ledger uninstall{'' if one == 'project' else f' --scope {one}'}`" for one in files]
+    removals = [describe_removal(root, scope) for scope in files]
     return (
         f"{shown} {verb} the hooks, and so has the plugin {plugin.name}: both run, and each delivery is recorded once",
-        f"to keep only the plugin's, run {' and '.join(removals)}; to keep only the others, "
-        f"`{plugin.command('disable')}`",
+        f"to keep only the plugin's, {' and '.join(removals)}; to keep only the others, `{plugin.command('disable')}`",
     )
 
 

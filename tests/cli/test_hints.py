@@ -55,11 +55,12 @@ def test_without_an_unchanged_copy_verify_names_the_command_that_takes_the_event
 
 def test_doctor_names_the_scope_to_take_hooks_out_of(project: Project) -> None:
     assert project.faber("init").returncode == 0
-    settings = (project.root / ".claude" / "settings.json").read_text()
+    settings = project.root / ".claude" / "settings.json"
     local = project.root / ".claude" / "settings.local.json"  # where `init` puts none beside them
-    local.write_text(settings.replace("hook session-start", "hook  session-start"))
+    local.write_text(settings.read_text())
+    settings.write_text(settings.read_text().replace("hook session-start", "hook  session-start"))
     output = project.faber("doctor").stdout
-    assert "faber-ledger uninstall --scope local" in output or "doctor --fix" in output
+    assert "faber-ledger uninstall --scope local" in output
     assert "`faber-ledger uninstall --scope`" not in output
 
 

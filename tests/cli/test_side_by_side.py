@@ -207,6 +207,24 @@ def test_no_scope_gets_hooks_beside_those_written_by_hand(project: Patient, held
     assert hook_findings(project, "hooks.once") == []
 
 
+def test_hooks_written_by_hand_are_to_be_removed_by_hand(project: Patient) -> None:
+    run(project, "init")
+    handler = {"type": "command", "command": "faber-ledger", "args": ["hook", "session-start"]}
+    change_settings(project, "local", hooks={"SessionStart": [{"hooks": [handler]}]})
+    ((_, what, hint),) = hook_findings(project, "hooks.once")
+    assert what.startswith("SessionStart has two hooks with different commands, in ")
+    assert hint == "remove it from one: run `faber-ledger uninstall`"
+    handler = {"type": "command", "command": "/opt/tools/faber-ledger hook session-start"}
+    change_settings(project, "project", hooks={"SessionStart": [{"hooks": [handler]}]})
+    by_hand = "remove by hand the entries that run `faber-ledger hook` from "
+    ((_, _, hint),) = hook_findings(project, "hooks.once")
+    assert hint == f"remove it from one: {by_hand}.claude/settings.local.json"
+    install_plugin(project, "user")
+    for part in ((), ("--plugin",)):
+        (note,) = [note for note in run(project, "init", *part)["notes"] if NAME in note]
+        assert f"only the plugin's, {by_hand}{SETTINGS} and {by_hand}.claude/settings.local.json; to keep" in note
+
+
 def test_local_settings_that_have_hooks_keep_getting_what_they_lack(project: Patient) -> None:
     run(project, "init", "--scope", "local")
     run(project, "init")
