@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from faber_ledger.postgres.server import Server
 
 PAGE = 100  # runs whose sessions are read together
+LONGEST = 200  # characters of a text: a row of the table is as wide as its longest one
 # Each run costs two look-ups in an index, however many events it has: `DISTINCT run_id` would read all of them. The
 # names of refused events, which only hold a place, sort behind all ids.
 NEWEST_OF_RUNS = """\
@@ -172,4 +173,4 @@ def _newest_of(events: Iterable[Recorded], name: str) -> str | None:
 
 
 def _text(value: object) -> str | None:
-    return str(value) if isinstance(value, str) or type(value) is int else None
+    return str(value)[:LONGEST] if isinstance(value, str) or type(value) is int else None

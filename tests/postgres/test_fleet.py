@@ -265,6 +265,24 @@ def test_hostile_rows_stop_no_table_and_what_hides_is_escaped(
     assert "\\x1b[31m\\u202e" in done.stdout
 
 
+def test_no_text_is_longer_than_a_table_can_bear(project: Project, database: Database, member: Login) -> None:
+    """The server cuts those of a state, and the client those of an event."""
+    put_state(
+        database, member, "busy", json.dumps({"work_id": "w" * 5000, "status": 10**400, "current_phase": {"a": 1}})
+    )
+    add_run(project, "long", None, {**BEGUN, "run_id": "long", "work_id": "v" * 5000}, hour=3)
+    put_run(database, member, project, "long")
+    runs = {run["run_id"]: run for run in asked(project, database.url(member), "fleet")["runs"]}
+    assert (runs["busy"]["work_id"], runs["busy"]["status"], runs["busy"]["phase"]) == ("w" * 200, None, "architect")
+    assert runs["long"]["work_id"] == "v" * 200
+    with database.connect(member) as connection:
+        (state,) = connection.execute(
+            "SELECT faber_ledger.state_at_a_glance(content) FROM faber_ledger.document WHERE run_id = 'busy'"
+            " AND content IS NOT NULL"
+        ).fetchone() or ({},)
+    assert state == {"work_id": "w" * 200, "status": None, "current_phase": None}
+
+
 # Watching
 
 

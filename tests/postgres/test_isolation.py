@@ -13,6 +13,8 @@ from support.server_rows import FIRST, NOWHERE, SECOND, note, put, put_document,
 from faber_ledger.postgres.tables import notification_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from support.postgres import Database, Login
 
     from faber_ledger.ledger.row import Row
@@ -88,10 +90,11 @@ def test_a_copy_has_no_more_than_a_query(two: Two, statement: str) -> None:
         "LOCK faber_ledger.event IN EXCLUSIVE MODE",
         f"SELECT faber_ledger.admit('{FIRST}', session_user::name)",
         f"SELECT faber_ledger.admit('{FIRST}', session_user::name, true)",
-        f"SELECT faber_ledger.expel('{FIRST}', session_user::name)",
+        f"SELECT faber_ledger.expel('{FIRST}', 'postgres')",
         f"SELECT faber_ledger.register_project('{FIRST}', 'x')",
         "SELECT faber_ledger.is_owner()",
         f"SELECT faber_ledger.is_project_admin('{FIRST}')",
+        f"SELECT faber_ledger.may_insert('{FIRST}')",
         "CREATE TABLE faber_ledger.mine ()",
         "CREATE FUNCTION faber_ledger.my_projects(int) RETURNS text LANGUAGE sql AS 'SELECT 1'",
         "CREATE POLICY mine ON faber_ledger.event USING (true)",
@@ -133,6 +136,21 @@ def test_nothing_is_inserted_into_a_project_of_others(two: Two) -> None:
         with pytest.raises(Refused), connection.transaction():
             put_document(connection, FIRST, "forged")
     assert two.of_alice() == before
+
+
+def test_who_is_refused_has_waited_for_no_lock_and_taken_none(two: Two) -> None:
+    """A lock that a refused push takes would be kept for as long as its login does not read the answer."""
+    with two.database.connect(two.alice) as pushing, two.database.connect(two.eve) as connection:
+        put(pushing, FIRST, note("the project's lock is held"))
+        connection.execute("SET lock_timeout = '100ms'")
+        forgeries: list[Callable[[], object]] = [
+            lambda: put(connection, FIRST, note("forged")),
+            lambda: put_document(connection, FIRST, "forged"),
+        ]
+        for forge in forgeries:
+            with pytest.raises(Refused), connection.transaction():
+                forge()
+            assert connection.execute("SELECT pg_current_xact_id_if_assigned()").fetchone() == (None,)
 
 
 def errors_of(two: Two, project: str, row: Row) -> tuple[str | None, str | None]:
@@ -254,6 +272,26 @@ def test_a_group_is_admitted_for_its_members_while_they_are(two: Two) -> None:
             sql.SQL("REVOKE {} FROM {}").format(sql.Identifier(group.role), sql.Identifier(two.eve.role))
         )
     assert {row["project"] for row in stored(database, "event", two.eve)} == {SECOND}
+
+
+@pytest.mark.parametrize("role", ["faber_ledger_member", "faber_ledger_keeper"])
+def test_everybody_at_once_is_admitted_by_nobody(two: Two, role: str) -> None:
+    for login in (two.alice, None):
+        with pytest.raises(Refused, match="everybody"), two.database.connect(login) as connection:
+            connection.execute("SELECT faber_ledger.admit(%s, %s)", [FIRST, role])
+    assert {row["project"] for row in stored(two.database, "event", two.eve)} == {SECOND}
+
+
+def test_whoever_was_admitted_may_leave(two: Two) -> None:
+    for as_admin in (False, True):
+        with two.database.connect(two.alice) as connection:
+            connection.execute("SELECT faber_ledger.admit(%s, %s, %s)", [FIRST, two.eve.role, as_admin])
+        assert {row["project"] for row in stored(two.database, "event", two.eve)} == {FIRST, SECOND}
+        assert two.tries(f"SELECT faber_ledger.expel('{FIRST}', session_user::name)") == [(True,)]
+        assert {row["project"] for row in stored(two.database, "event", two.eve)} == {SECOND}
+    assert two.tries(f"SELECT faber_ledger.expel('{FIRST}', session_user::name)") == [(False,)]
+    with pytest.raises(Refused):
+        two.tries(f"SELECT faber_ledger.expel('{FIRST}', '{two.alice.role}')")
 
 
 def test_a_member_whose_role_was_dropped_stops_nobody(two: Two) -> None:

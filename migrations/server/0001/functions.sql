@@ -47,16 +47,19 @@ BEGIN
   IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = newcomer) THEN
     RAISE undefined_object USING MESSAGE = format('role %s does not exist', newcomer);
   END IF;
+  IF pg_has_role('faber_ledger_member', newcomer, 'MEMBER') OR pg_has_role('faber_ledger_keeper', newcomer, 'MEMBER') THEN
+    RAISE insufficient_privilege USING MESSAGE = format('role %s is everybody''s: no project admits it', newcomer);
+  END IF;
   INSERT INTO faber_ledger.member (project, role, is_admin) VALUES (wanted, newcomer, as_admin)
     ON CONFLICT (project, role) DO UPDATE SET is_admin = excluded.is_admin;
 END
 $$;
 
--- Let a role see a project no more; whether it did.
+-- Let a role see a project no more; whether it did. A login may always leave.
 CREATE FUNCTION faber_ledger.expel(wanted text, leaver name) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 BEGIN
-  IF NOT (faber_ledger.is_project_admin(wanted) OR faber_ledger.is_owner()) THEN
+  IF NOT (leaver = session_user OR faber_ledger.is_project_admin(wanted) OR faber_ledger.is_owner()) THEN
     RAISE insufficient_privilege USING MESSAGE = format('%s is not an admin of this project', session_user);
   END IF;
   DELETE FROM faber_ledger.member WHERE project = wanted AND role = leaver;
@@ -64,16 +67,24 @@ BEGIN
 END
 $$;
 
+-- Whether the login may insert into a project: a trigger asks before it locks the project, and the policy after that.
+CREATE FUNCTION faber_ledger.may_insert(wanted text) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT wanted IN (SELECT faber_ledger.my_projects())
+    OR (EXISTS (SELECT FROM faber_ledger.project WHERE id = wanted) AND faber_ledger.is_owner())
+$$;
+
 -- A position is taken under the project's lock, which is held to the transaction's end: so positions become visible in
 -- their order, and a reader who asks for those after the last one misses nothing. A row's lock, since anybody who may
--- connect could take an advisory one, and stop a project that he does not see.
+-- connect could take an advisory one, and stop a project that he does not see. Who may not insert is refused before: he
+-- could keep a lock for as long as he does not read the server's answer.
 CREATE FUNCTION faber_ledger.place_event() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 BEGIN
-  PERFORM FROM faber_ledger.project WHERE id = NEW.project FOR NO KEY UPDATE;
-  IF NOT FOUND THEN -- as for a project that the login does not see
+  IF NOT faber_ledger.may_insert(NEW.project) THEN
     RAISE insufficient_privilege USING MESSAGE = 'new row violates row-level security policy for table "event"';
   END IF;
+  PERFORM FROM faber_ledger.project WHERE id = NEW.project FOR NO KEY UPDATE;
   NEW.position := nextval('faber_ledger.position_number');
   NEW.received_at := now();
   IF NEW.payload IS NOT NULL AND NEW.salt IS NOT NULL AND NEW.type <> 'event_redacted' AND EXISTS (
@@ -137,10 +148,10 @@ $$;
 CREATE FUNCTION faber_ledger.place_document() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 BEGIN
-  PERFORM FROM faber_ledger.project WHERE id = NEW.project FOR NO KEY UPDATE;
-  IF NOT FOUND THEN
+  IF NOT faber_ledger.may_insert(NEW.project) THEN
     RAISE insufficient_privilege USING MESSAGE = 'new row violates row-level security policy for table "document"';
   END IF;
+  PERFORM FROM faber_ledger.project WHERE id = NEW.project FOR NO KEY UPDATE;
   IF EXISTS (
     SELECT FROM faber_ledger.document
     WHERE project = NEW.project AND run_id = NEW.run_id AND NEW.id = ANY (supersedes)

@@ -43,5 +43,5 @@ CREATE POLICY keeps ON faber_ledger.redaction TO faber_ledger_keeper USING (true
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA faber_ledger FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION faber_ledger.my_projects(), faber_ledger.register_project(text, text),
   faber_ledger.admit(text, name, boolean), faber_ledger.expel(text, name) TO faber_ledger_member;
-GRANT EXECUTE ON FUNCTION faber_ledger.my_projects(), faber_ledger.is_owner(), faber_ledger.is_project_admin(text)
-  TO faber_ledger_keeper;
+GRANT EXECUTE ON FUNCTION faber_ledger.my_projects(), faber_ledger.is_owner(), faber_ledger.is_project_admin(text),
+  faber_ledger.may_insert(text) TO faber_ledger_keeper;

@@ -98,13 +98,14 @@ GRANT EXECUTE ON FUNCTION faber_ledger.parse_json(text), faber_ledger.words_of(t
   faber_ledger.event_words(text, text, text), faber_ledger.document_words(text, text)
   TO faber_ledger_member, faber_ledger_keeper; -- whose INSERT or UPDATE calls them
 
+-- With `fastupdate`, the words of one login's pushes would wait for the next one's, who may see none of them.
 CREATE INDEX event_words ON faber_ledger.event
-  USING gin (faber_ledger.event_words(project, type, payload))
+  USING gin (faber_ledger.event_words(project, type, payload)) WITH (fastupdate = off)
   WHERE payload IS NOT NULL AND type IN (
     'note_recorded', 'compaction_completed', 'artifact_loaded', 'artifact_failed', 'artifact_skipped',
     'context_reconstituted'
   );
 
 CREATE INDEX document_words ON faber_ledger.document
-  USING gin (faber_ledger.document_words(project, content))
+  USING gin (faber_ledger.document_words(project, content)) WITH (fastupdate = off)
   WHERE content IS NOT NULL;
