@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding
-from faber_ledger.cli.setup.agent_files import EVENTS, list_agents
+from faber_ledger.cli.setup.agent_files import EVENTS, list_agents, list_damaged
 from faber_ledger.cli.setup.changes import display_path
 from faber_ledger.cli.setup.copilot import describe_copilot_twice, settings_of_copilot
 
@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 
 def agents_hooks_are_in_order(patient: Patient) -> Iterator[Finding]:
-    """Look for agents' hooks that are missing, repeated, edited, or in two files that the agent reads."""
+    """Look for agents' hooks that are missing, repeated, edited, or in two files that the agent reads.
+
+    And for files that no agent can read.
+    """
+    for agent, problem in list_damaged(patient.root):
+        yield Finding("warning", f"{problem}; {agent} runs none of its hooks", "fix the file")
     files = list_agents(patient.root)
     for file in files:
         shown = display_path(file.path, patient.root)

@@ -6,8 +6,11 @@ Both forms are as those agents document them.
 from __future__ import annotations
 
 import os
+from glob import escape as glob_escape
+from glob import glob
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from faber_ledger.cli.setup.changes import display_path
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
 from faber_ledger.hooks.client_settings import MAX_BYTES, PROGRAM
@@ -78,6 +81,32 @@ def list_agents(root: str, changes: Iterable[FileChange] = ()) -> list[AgentFile
         if file.entries:
             found.setdefault(os.path.realpath(path), file)
     return [*found.values()]
+
+
+def list_damaged(root: str) -> list[tuple[str, str]]:
+    """Return the agent of each file that cannot be used, and what is wrong with it.
+
+    Of the other files of Copilot's hooks in a project only those count that name our program.
+    """
+    paths = {agent_path(root, scope, agent): agent for scope in ("project", "user") for agent in EVENTS}
+    own = agent_path(root, "project", "copilot")
+    others = sorted(set(glob(os.path.join(glob_escape(os.path.dirname(own)), "*.json"))) - {own})
+    found = []
+    for path, agent in [*paths.items(), *[(other, "copilot") for other in others]]:
+        if path.startswith(os.path.join(root, "")) and folder_around(path, [root]) is None:
+            continue  # a link leads out of the project
+        shown = display_path(path, root)
+        try:
+            content = read_regular(path, MAX_BYTES, follow=True)
+            if path in paths or PROGRAM.encode() in content:
+                decode_agent_file(content, shown, agent)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except LedgerError as error:
+            found.append((agent, error.message))
+        except (FileRefused, OSError) as error:
+            found.append((agent, f"{shown} cannot be read: {getattr(error, 'strerror', None) or error}"))
+    return found
 
 
 def folders_of_user() -> set[str]:
