@@ -48,6 +48,14 @@ def settings_path(scope: str, root: str) -> str:
     return os.path.join(root, ".claude", "settings.json" if scope == "project" else "settings.local.json")
 
 
+def list_scopes(root: str) -> list[str]:
+    """Return the scopes, without the user's where the home folder is the project: its settings are the same file."""
+    user = os.path.realpath(settings_path("user", root))
+    mine = [scope for scope in ("project", "local") if not leads_out(scope, root)]
+    is_same = user in [os.path.realpath(settings_path(scope, root)) for scope in mine]
+    return [scope for scope in SCOPES if not (is_same and scope == "user")]
+
+
 def decode_settings(content: bytes, shown: str) -> str:
     """Return a settings file's text after checking that it can be edited; raises SettingsInvalid with file and line."""
     try:
@@ -130,7 +138,7 @@ def readable_settings(root: str) -> Iterator[tuple[str, str, str]]:
 
     None is from outside the project, except the user's.
     """
-    for scope in SCOPES:
+    for scope in list_scopes(root):
         try:
             yield scope, settings_path(scope, root), _read_text(scope, root)
         except (FileRefused, OSError, LedgerError):
@@ -139,7 +147,7 @@ def readable_settings(root: str) -> Iterator[tuple[str, str, str]]:
 
 def unreadable_settings(root: str) -> Iterator[tuple[str, str]]:
     """Yield the path of each settings file of which nothing is read here, though the client may read it; and why."""
-    for scope in SCOPES:
+    for scope in list_scopes(root):
         path = settings_path(scope, root)
         try:
             _read_text(scope, root)

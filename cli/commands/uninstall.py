@@ -26,6 +26,7 @@ from faber_ledger.hooks.client_plugins import list_enabled_plugins
 from faber_ledger.hooks.client_settings import (
     has_hooks,
     readable_settings,
+    settings_path,
 )
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError
@@ -106,7 +107,9 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
 
 def _hooks_elsewhere(scope: str, root: str, plugins: list[Plugin], changes: list[FileChange]) -> list[str]:
     """Return the other settings, agents' files and plugins that have our hooks here: they still need git's files."""
-    settings = [path for other, path, text in readable_settings(root) if other != scope and has_hooks(text)]
+    own = os.path.realpath(settings_path(scope, root))
+    held = [path for _, path, text in readable_settings(root) if has_hooks(text)]
+    settings = [path for path in held if os.path.realpath(path) != own]
     paths = [*settings, *[file.path for file in list_agents(root, changes)]]
     return [*[display_path(path, root) for path in paths], *[f"the plugin {plugin.name}" for plugin in plugins]]
 

@@ -29,6 +29,7 @@ from faber_ledger.hooks.client_settings import (
     handlers,
     hook_command,
     leads_out,
+    list_scopes,
     readable_settings,
     remove_handler,
     runs_hook,
@@ -66,7 +67,7 @@ class Handler(NamedTuple):
 
 def settings_can_be_read(patient: Patient) -> Iterator[Finding]:
     """Look for settings files that the client cannot read, and for the switch that turns all hooks off."""
-    for scope in SCOPES:
+    for scope in list_scopes(patient.root):
         path = settings_path(scope, patient.root)
         if leads_out(scope, patient.root):
             what = f"{display_path(path, patient.root)} is a link that leads out of the project: nothing of it is read"

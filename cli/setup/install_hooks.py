@@ -40,7 +40,7 @@ def reason_without_hooks(root: str, scope: str) -> str | None:
     """
     held = dict(list_settings_with_hooks(root))
     own = settings_path(scope, root)
-    if scope in held:
+    if os.path.realpath(own) in [os.path.realpath(path) for path in held.values()]:
         return None
     without = f"none were added to {display_path(own, root)}"
     for path, why in unreadable_settings(root) if scope == "local" else ():

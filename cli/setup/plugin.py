@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.setup.changes import display_path
@@ -34,7 +35,8 @@ def has_plugin_instead(root: str, scope: str, *, is_scope_given: bool) -> bool:
 
     Deliveries alone show one as long as nobody asks for the settings of a scope, and no settings have the hooks.
     """
-    if any([scope != "user" or plugin.scope == "user" for plugin in list_enabled_plugins(root)]):
+    own = os.path.realpath(settings_path("user", root))
+    if any([scope != "user" or os.path.realpath(plugin.path or "") == own for plugin in list_enabled_plugins(root)]):
         return True
     return not (is_scope_given or list_settings_with_hooks(root)) and unlisted_plugin_delivery(root, now()) is not None
 

@@ -225,6 +225,21 @@ def test_hooks_written_by_hand_are_to_be_removed_by_hand(project: Patient) -> No
         assert f"only the plugin's, {by_hand}{SETTINGS} and {by_hand}.claude/settings.local.json; to keep" in note
 
 
+def test_settings_of_a_home_folder_that_is_the_project_count_once(project: Patient) -> None:
+    home = {"HOME": str(project.root)}
+
+    def call(*arguments: str) -> str:
+        return project.faber(*arguments, env=home).stdout
+
+    call("init")
+    before = (project.root / SETTINGS).read_bytes()
+    assert "hooks.once" not in call("doctor")
+    call("init", "--scope", "user")
+    assert (project.root / SETTINGS).read_bytes() == before
+    assert "still has the hooks" not in call("uninstall")
+    assert not any((project.root / name).exists() for name in (SETTINGS, *GIT_FILES))
+
+
 def test_local_settings_that_have_hooks_keep_getting_what_they_lack(project: Patient) -> None:
     run(project, "init", "--scope", "local")
     run(project, "init")
