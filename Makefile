@@ -22,7 +22,7 @@ help:
 	@echo 'make generate      write the schemas and the command reference'
 	@echo 'make bench         measure, and write bench/RESULTS.md'
 	@echo 'make bench-quick   measure a little, and print it'
-	@echo 'make faults        break every write of a hook and of three commands; the outcome goes into docs/internals/RELIABILITY.md'
+	@echo 'make faults        break every write of a hook and of three commands, and the server; the former goes into docs/internals/RELIABILITY.md'
 	@echo 'make soak          break everything at once for MINUTES=10; what was lost goes into docs/internals/RELIABILITY.md'
 	@echo 'make walk          compare STEPS=10000 of clients, git and tools, from SEED=1 on, with a plain model'
 	@echo 'make team          let a team work with git for WEEKS=2, from SEED=1 on, in SEEDS=1 repositories'
@@ -76,6 +76,7 @@ bench-quick: .venv/test
 faults: .venv/test
 	cd tests && ../$(BIN)/python -m faults.matrix
 	cd tests && ../$(BIN)/python -m faults.crowds
+	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 tests/postgres/test_faults.py tests/postgres/test_sync_faults.py
 
 soak: .venv/test
 	cd tests && ../$(BIN)/python -m faults.soak $(or $(MINUTES),10) $(SEED)

@@ -53,7 +53,7 @@ from faber_ledger.ledger.whole_file import move_into_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
     from typing import Any
 
     Row = tuple[Any, ...]
@@ -380,7 +380,7 @@ def _in_order(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
         yield row
 
 
-def rows_of(log: Log, after: Position | None = None) -> Iterator[Row]:
+def rows_of(log: Log, after: Position | None = None) -> Generator[Row]:
     """Yield a log's rows as they are stored, in `(seq, id)` order, those after a position if one is given.
 
     Bytes that are no text become lone surrogates.

@@ -5,6 +5,7 @@ Whoever imports this module has loaded psycopg.
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,7 @@ class BoundedConnection(psycopg.Connection[Any]):
 
 def connect(parameters: dict[str, str], patience: float | None) -> BoundedConnection:
     """Connect with libpq's parameters; raises psycopg's errors."""
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())  # what it warns of, an error says as well
     connection = BoundedConnection.connect(**{**PARAMETERS, **parameters})  # type: ignore[arg-type]  # libpq's own names
     connection.patience = patience
     settings = ", ".join([f"set_config('{name}', '{value}', false)" for name, value in SETTINGS.items()])

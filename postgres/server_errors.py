@@ -44,7 +44,8 @@ def translate(error: Exception, address: Address) -> LedgerError:
         return _translate_lost(original, message, address)
     known = hint or HINTS.get(state) or HINTS.get(state[:2])
     if state in UNAVAILABLE or state[:2] in UNAVAILABLE_CLASSES:
-        return ServerUnavailable(f"{address}: {message}", hint=known or LATER, data={"sqlstate": state})
+        later = HINTS.get(state) or HINTS.get(state[:2]) or (f"{hint.rstrip('.')}; {LATER}" if hint else LATER)
+        return ServerUnavailable(f"{address}: {message}", hint=later, data={"sqlstate": state})
     return ServerRefused(f"{address}: {message}", hint=known or "", data={"sqlstate": state})
 
 

@@ -5,11 +5,12 @@ Local first: whatever the server does, this clone's files are whole, and the nex
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.sync.documents import fetch_document, push_state
 from faber_ledger.ledger.gate import shown_id
-from faber_ledger.ledger.row import ROW, split_hashes
+from faber_ledger.ledger.row import ID, PAYLOAD, ROW, SEQ, split_hashes
 from faber_ledger.ledger.union import OTHER_CONTENT, hash_in, rows_of
 from faber_ledger.postgres.fetch import count_events, fetch_pieces, has_event
 from faber_ledger.postgres.project import newest_event
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
     Row = tuple[Any, ...]
     Progress = Callable[[int, str], Callable[[int], object]]
+
+
+PIECE_EVENTS, PIECE_SIZE = 1_000, 1024 * 1024  # of a log that are read at once, and characters of their payloads
 
 
 class Exchanged(NamedTuple):
@@ -144,7 +148,7 @@ def _rows_to_push(log: Log, known: set[bytes]) -> tuple[Iterator[Row], int]:
     """Return the rows of a log that are neither known nor before one that is, in order, and how many they are."""
     if not known:
         (count,) = log.connection.execute("SELECT count(*) FROM event").fetchone()
-        return rows_of(log), count
+        return _rows_in_pieces(log), count
     new: list[tuple[int, str]] = []
     cursor = log.connection.execute("SELECT seq, id, parents, hash FROM event ORDER BY seq DESC, id DESC")
     for seq, name, parents, digest in cursor:
@@ -153,6 +157,23 @@ def _rows_to_push(log: Log, known: set[bytes]) -> tuple[Iterator[Row], int]:
         else:
             new.append((seq, name))
     return _rows_at(log, new[::-1]), len(new)
+
+
+def _rows_in_pieces(log: Log) -> Iterator[Row]:
+    """Yield all rows in order. None is being read while one is sent: whoever reads keeps every hook from writing."""
+    after = None
+    while True:
+        piece, size = [], 0
+        with closing(rows_of(log, after)) as rows:
+            for row in rows:
+                piece.append(row)
+                size += len(row[PAYLOAD] or "")
+                if len(piece) == PIECE_EVENTS or size > PIECE_SIZE:
+                    break
+        if not piece:
+            return
+        yield from piece
+        after = piece[-1][SEQ], piece[-1][ID]
 
 
 def _rows_at(log: Log, positions: list[tuple[int, str]]) -> Iterator[Row]:

@@ -9,56 +9,22 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from support.command import COMMAND
 from support.project import RUN
-from support.team_server import Team, made_team
+from support.team_server import MANY, Team, fill, made_team, started, wait_for_batch
 
-from faber_ledger.ledger.log import Log
 from faber_ledger.postgres.push import MOST_EVENTS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import psycopg
     from support.postgres import Database
-    from support.project import Project
 
 CLIENTS = 8
-MANY = 3 * MOST_EVENTS
 
 
 @pytest.fixture
 def team(database: Database, tmp_path: Path) -> Team:
     return made_team(database, tmp_path)
-
-
-def fill(clone: Project, count: int) -> int:
-    """Append notes to a clone's log; return how many events it has then."""
-    with Log.open(str(clone.ledger_path), "OFF") as log:
-        drafts = [
-            {"event": {"type": "note_recorded", "kind": "note", "text": f"note {n}", "phase": None, "step": None}}
-            for n in range(count)
-        ]
-        log.append(drafts, at=1_800_000_000.0, writer="e" * 32)  # type: ignore[arg-type]  # they are drafts
-        log.commit()
-        return len(list(log.stream()))
-
-
-def started(clone: Project, url: str, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [COMMAND, "sync", *words],
-        cwd=clone.root,
-        env=clone.environment({"FABER_LEDGER_URL": url}),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def wait_for_batch(connection: psycopg.Connection[tuple[object, ...]]) -> None:
-    """Wait until a batch is committed."""
-    assert next(connection.notifies(timeout=60), None) is not None
 
 
 def test_a_client_that_is_killed_between_batches_leaves_whole_batches(team: Team) -> None:

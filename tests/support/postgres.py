@@ -11,6 +11,7 @@ import ctypes
 import importlib.util
 import os
 import pwd
+import resource
 import secrets
 import shutil
 import signal
@@ -20,7 +21,7 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
 
@@ -63,7 +64,14 @@ class PostgresServer:
     With `port` and `listen_addresses` among its settings, it asks for no password there.
     """
 
-    def __init__(self, folder: Path, version: int = NEWEST, settings: Mapping[str, str] = SETTINGS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        version: int = NEWEST,
+        settings: Mapping[str, str] = SETTINGS,
+        primary: PostgresServer | None = None,
+    ) -> None:
+        """Make the server's files, as a standby of a running `primary` if there is one."""
         self.folder = folder
         self.settings = settings
         self.data = folder / "data"
@@ -73,12 +81,23 @@ class PostgresServer:
         if self.owner is not None:
             os.chown(folder, self.owner.pw_uid, self.owner.pw_gid)
             self._make_programs_reachable()
-        initdb = ("--no-sync", "--encoding=UTF8", "--locale=C", "--auth=trust", "--username=postgres")
-        subprocess.run(
-            [self.programs / "initdb", *initdb, "-D", self.data], check=True, capture_output=True, **self._identity()
-        )
-        rules = ["local all postgres trust", "local all all scram-sha-256", "host all all 127.0.0.1/32 trust"]
+        if primary is not None:
+            copied = ("--write-recovery-conf", "--checkpoint=fast", "--username=postgres")
+            self.run_program("pg_basebackup", "-D", str(self.data), f"--host={primary.folder}", *copied)
+            return
+        made = ("--no-sync", "--encoding=UTF8", "--locale=C", "--auth=trust", "--username=postgres")
+        self.run_program("initdb", "-D", str(self.data), *made)
+        rules = [
+            "local all postgres trust",
+            "local replication postgres trust",
+            "local all all scram-sha-256",
+            "host all all 127.0.0.1/32 trust",
+        ]
         (self.data / "pg_hba.conf").write_text("".join([f"{rule}\n" for rule in rules]))
+
+    def run_program(self, name: str, *arguments: str) -> None:
+        """Run one of PostgreSQL's programs as the server's owner."""
+        subprocess.run([self.programs / name, *arguments], check=True, capture_output=True, **self._identity())
 
     def _identity(self) -> dict[str, Any]:
         if self.owner is None:
@@ -96,8 +115,11 @@ class PostgresServer:
             shutil.copytree(self.programs.parent, place)
             self.programs = place / "bin"
 
-    def start(self) -> None:
-        """Start the server, which ends with this process, and wait until it answers."""
+    def start(self, longest_file: int | None = None) -> None:
+        """Start the server, which ends with this process, and wait until it answers.
+
+        With `longest_file`, no file of it becomes longer than so many bytes.
+        """
         options = [word for name, value in self.settings.items() for word in ("-c", f"{name}={value}")]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -106,7 +128,7 @@ class PostgresServer:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # an interrupt at the terminal is not for it
-                preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509  # no other way
+                preexec_fn=partial(_prepare, longest_file),  # noqa: PLW1509  # no other way
                 **self._identity(),
             )
         latest = time.monotonic() + START_SECONDS
@@ -129,6 +151,10 @@ class PostgresServer:
         """End the server as a crash does."""
         self._end(signal.SIGQUIT)  # SIGKILL would leave its children to hold the socket
 
+    def kill_postmaster(self) -> None:
+        """Kill the first of the server's processes, and no other: those end when they notice."""
+        self._end(signal.SIGKILL)
+
     def stop(self) -> None:
         """End the server in order, without waiting for connections."""
         self._end(signal.SIGINT)
@@ -148,8 +174,12 @@ def _find_programs(version: int) -> Path:
     return Path(spec.submodule_search_locations[0]) / FOLDERS[version] / "bin"
 
 
-def _end_with_parent() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
+def _prepare(longest_file: int | None) -> None:
+    """Let this process end with its parent, where that is possible, and limit its files."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
+    if longest_file is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (longest_file, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
 
 def network_settings() -> dict[str, str]:
@@ -159,12 +189,14 @@ def network_settings() -> dict[str, str]:
 
 
 @contextmanager
-def started_server(version: int = NEWEST, settings: Mapping[str, str] = SETTINGS) -> Iterator[PostgresServer]:
-    """Start a server of its own, for a test that breaks it or wants another version or other settings."""
+def started_server(
+    version: int = NEWEST, settings: Mapping[str, str] = SETTINGS, primary: PostgresServer | None = None
+) -> Iterator[PostgresServer]:
+    """Start a server of its own, for a test that breaks it, or wants another version, other settings or a standby."""
     # A socket's path has at most 100 letters or so, and pytest's folders have more.
     with tempfile.TemporaryDirectory(prefix="faber-pg-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
-        server = PostgresServer(Path(folder), version, settings)
+        server = PostgresServer(Path(folder), version, settings, primary)
         server.start()
         try:
             yield server

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 from psycopg.rows import dict_row
 
 from faber_ledger.ledger.canonical import canonical
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import COLUMNS, compute_hash
+from faber_ledger.postgres.push import MOST_EVENTS
+from support.command import COMMAND
 from support.forged_events import add_head, forged_row
 from support.project import RUN, Project
 
 if TYPE_CHECKING:
-    import subprocess
     from pathlib import Path
+
+    import psycopg
 
     from support.postgres import Database
 
 FORGED = "01KE0000000000000000000001"
+
+MANY = 3 * MOST_EVENTS  # events, for a push of several batches
 
 
 class Team:
@@ -91,3 +98,33 @@ def start_of(run_id: str, name: str = FORGED, **changes: Any) -> dict[str, Any]:
     envelope = (1, name, "run_started", 1, "2026-01-05T14:30:22Z", "f" * 32, None, None)
     row = (*envelope, b"", bytes(16), payload, None)
     return {**dict(zip(COLUMNS, (*row, compute_hash((*row, None))), strict=True)), **changes}
+
+
+def fill(clone: Project, count: int) -> int:
+    """Append notes to a clone's log; return how many events it has then."""
+    with Log.open(str(clone.ledger_path), "OFF") as log:
+        drafts = [
+            {"event": {"type": "note_recorded", "kind": "note", "text": f"note {n}", "phase": None, "step": None}}
+            for n in range(count)
+        ]
+        log.append(drafts, at=1_800_000_000.0, writer="e" * 32)  # type: ignore[arg-type]  # they are drafts
+        log.commit()
+        return len(list(log.stream()))
+
+
+def started(clone: Project, url: str, *words: str) -> subprocess.Popen[str]:
+    """Start `sync` in a clone."""
+    return subprocess.Popen(
+        [COMMAND, "sync", *words],
+        cwd=clone.root,
+        env=clone.environment({"FABER_LEDGER_URL": url}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for_batch(connection: psycopg.Connection[tuple[object, ...]]) -> None:
+    """Wait until a batch is committed."""
+    assert next(connection.notifies(timeout=60), None) is not None

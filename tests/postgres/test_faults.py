@@ -1,0 +1,249 @@
+"""Whatever happens to the server or the network: local work goes on meanwhile, and the next sync completes all.
+
+`test_sync_faults.py` has what happens to the client, and what needs no server of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from support.postgres import SETTINGS, START_SECONDS, Cluster, PostgresServer, fresh_database, started_server
+from support.proxy import TO_CLIENT, TO_SERVER, proxied
+from support.team_server import MANY, Team, fill, made_team, started, wait_for_batch
+
+from faber_ledger.postgres.push import MOST_EVENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from sqlalchemy.engine import URL
+    from support.postgres import Database
+    from support.project import Project
+
+MEGABYTE = 1024 * 1024
+TWO_BATCHES = MOST_EVENTS + 500
+DURABLE = SETTINGS | {"synchronous_commit": "on"}  # else a crash may take what was acknowledged
+
+
+@pytest.fixture
+def team(database: Database, tmp_path: Path) -> Team:
+    return made_team(database, tmp_path)
+
+
+@contextmanager
+def team_on(server: PostgresServer, folder: Path) -> Iterator[Team]:
+    """Yield a team on a server of its own, which the test may break."""
+    with fresh_database(Cluster(server.url())) as database:
+        yield made_team(database, folder)
+
+
+def url_of(team: Team) -> URL:
+    """Return the URL of the team's login."""
+    return team.database.admin_url.set(username=team.login.role, password=team.login.password)
+
+
+def record_meanwhile(clone: Project) -> int:
+    """Let a hook record a session, as while the server fails; return how many events that were."""
+    before = len(clone.events)
+    answer = clone.deliver("SessionStart.startup.print", client="meanwhile")
+    assert (answer.code, answer.errors) == (0, "")
+    assert len(clone.events) > before
+    return len(clone.events) - before
+
+
+def check_failed(team: Team, process: subprocess.Popen[str]) -> None:
+    """Check that a sync has ended with one error, which has a way out and no password."""
+    output, errors = process.communicate()
+    assert process.returncode == 13, errors
+    assert errors.count("error: ") == 1
+    assert "nothing is lost or doubled" in errors
+    for word in ("Traceback", team.login.password):
+        assert word not in output + errors
+
+
+def check_batches(team: Team, pushed: int) -> None:
+    """Check that of the push of so many events only whole batches have arrived."""
+    assert len(team.rows()) in {*range(0, pushed, MOST_EVENTS), pushed}
+
+
+def check_completed(team: Team, clone: Project, total: int) -> None:
+    """Check that a sync completes what was interrupted, and that nothing is lost or doubled."""
+    team.synced(clone)
+    assert len(team.rows()) == total == len({row["id"] for row in team.rows()})
+    other = team.clones[1]
+    team.synced(other)
+    assert team.export(other) == team.export(clone)
+    assert other.faber("verify").returncode == 0
+
+
+def start_again(server: PostgresServer) -> None:
+    """Start a server whose first process was killed, once the others have noticed."""
+    latest = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            return server.start()
+        except AssertionError:  # its memory is still in use
+            if time.monotonic() > latest:
+                raise
+
+
+def test_a_server_that_is_killed_in_a_push_has_whole_batches(tmp_path: Path) -> None:
+    with started_server(settings=DURABLE) as server, team_on(server, tmp_path) as team:
+        first = team.clones[0]
+        total = pushed = fill(first, MANY)
+        with suppress(psycopg.OperationalError), team.database.connect(autocommit=True) as connection:
+            connection.execute("LISTEN faber_ledger")
+            process = started(first, team.url)
+            wait_for_batch(connection)
+            server.kill_postmaster()
+        check_failed(team, process)
+        total += record_meanwhile(first)
+        assert team.sync(first).returncode == 13
+        start_again(server)
+        check_batches(team, pushed)
+        assert 0 < len(team.rows()) < pushed
+        check_completed(team, first, total)
+
+
+@pytest.mark.parametrize("after", [1, 100, 3_000, MEGABYTE])
+def test_a_connection_that_is_cut_after_so_many_bytes_of_a_push(team: Team, after: int) -> None:
+    first = team.clones[0]
+    total = pushed = fill(first, TWO_BATCHES)
+    with proxied(team.database.admin_url, TO_SERVER, after) as proxy:
+        process = started(first, proxy.through(url_of(team)))
+        check_failed(team, process)
+        assert proxy.is_reached.is_set()
+    total += record_meanwhile(first)
+    check_batches(team, pushed)
+    check_completed(team, first, total)
+
+
+@pytest.mark.parametrize("after", [1, 100, 3_000, MEGABYTE])
+def test_a_connection_that_is_cut_after_so_many_bytes_of_a_fetch(team: Team, after: int) -> None:
+    first, second, _ = team.clones
+    total = fill(first, TWO_BATCHES)
+    team.synced(first)
+    before = second.events
+    with proxied(team.database.admin_url, TO_CLIENT, after) as proxy:
+        process = started(second, proxy.through(url_of(team)))
+        check_failed(team, process)
+        assert proxy.is_reached.is_set()
+    assert second.events == before
+    total += record_meanwhile(second)
+    check_completed(team, second, total)
+
+
+@pytest.mark.parametrize(("direction", "after"), [(TO_SERVER, MEGABYTE), (TO_CLIENT, 3_000)])
+def test_a_network_that_hangs_holds_no_local_work_up(team: Team, direction: str, after: int) -> None:
+    first = team.clones[0]
+    total = pushed = fill(first, TWO_BATCHES)
+    with proxied(team.database.admin_url, direction, after, cuts=False) as proxy:
+        process = started(first, proxy.through(url_of(team)))
+        assert proxy.is_reached.wait(60)
+        total += record_meanwhile(first)
+        assert first.faber("note", "add", "meanwhile").returncode == 0
+        assert process.poll() is None  # it is given up after a while: see test_server.py
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate()
+    assert (process.returncode, errors.strip()) == (130, "interrupted")
+    assert team.login.password not in output + errors
+    check_batches(team, pushed)
+    check_completed(team, first, total + 1)
+
+
+def test_a_statement_that_takes_too_long_ends_the_push(team: Team) -> None:
+    """The server cancels it, as a statement's time-out does."""
+    first = team.clones[0]
+    total = pushed = fill(first, TWO_BATCHES)
+    with team.database.connect() as connection, team.database.connect(autocommit=True) as other:
+        connection.execute("LOCK TABLE faber_ledger.event IN EXCLUSIVE MODE")
+        process = started(first, team.url)
+        waiting = (
+            "FROM pg_stat_activity WHERE application_name = 'faber-ledger' AND datname = current_database()"
+            " AND wait_event_type = 'Lock'"
+        )
+        while not other.execute(f"SELECT 1 {waiting}".encode()).fetchone():
+            assert process.poll() is None, process.communicate()
+        total += record_meanwhile(first)
+        other.execute(f"SELECT pg_cancel_backend(pid) {waiting}".encode())
+        check_failed(team, process)
+    check_batches(team, pushed)
+    check_completed(team, first, total)
+
+
+def test_a_standby_gives_what_it_has_and_takes_nothing(tmp_path: Path) -> None:
+    with started_server() as primary, team_on(primary, tmp_path) as team:
+        first, second, _ = team.clones
+        assert first.faber("note", "add", "of the first").returncode == 0
+        team.synced(first)
+        with started_server(primary=primary) as standby:
+            total = len(team.rows()) + record_meanwhile(second)
+            login = standby.url(team.database.name, team.login).render_as_string(hide_password=False)
+            done = team.sync(second, url=login)
+            assert done.returncode == 13, done.stderr
+            assert "the server is read-only" in done.stderr
+            assert "connect to the server that takes changes" in done.stderr
+            assert team.login.password not in done.stderr
+            assert b"of the first" in team.export(second)
+            total += record_meanwhile(second)
+        check_completed(team, second, total)
+
+
+def test_a_server_that_can_write_no_more_ends_the_push(tmp_path: Path) -> None:
+    """A limit of its files' length, which any user may set."""
+    with started_server(settings=SETTINGS) as server:
+        server.stop()
+        server.run_program("pg_resetwal", "--wal-segsize=1", "-D", str(server.data))  # MB, so that it fits the limit
+        server.start()
+        with team_on(server, tmp_path) as team:
+            first = team.clones[0]
+            total = pushed = fill(first, MANY)
+            server.stop()
+            server.start(longest_file=3 * MEGABYTE)
+            check_failed(team, started(first, team.url))
+            total += record_meanwhile(first)
+            check_batches(team, pushed)
+            server.stop()
+            server.start()
+            check_completed(team, first, total)
+
+
+def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m,mode=777", "tmpfs", str(small)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a small disk; the test before this one limits files instead")
+    try:
+        with started_server() as server, team_on(server, tmp_path) as team:
+            place = small / "place"
+            place.mkdir(mode=0o777)
+            if server.owner is not None:
+                os.chown(place, server.owner.pw_uid, server.owner.pw_gid)
+            for folder in (place, *place.parents):
+                if folder.stat().st_uid == 0 and str(folder).startswith(str(tmp_path.parents[2])):
+                    folder.chmod(folder.stat().st_mode | 0o011)
+            with team.database.connect(autocommit=True) as connection:
+                connection.execute(f"CREATE TABLESPACE small LOCATION '{place}'".encode())
+                connection.execute("ALTER TABLE faber_ledger.event SET TABLESPACE small")
+            first = team.clones[0]
+            total = pushed = fill(first, MANY)
+            process = started(first, team.url)
+            check_failed(team, process)
+            total += record_meanwhile(first)
+            check_batches(team, pushed)
+            subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
+            check_completed(team, first, total)
+            with team.database.connect(autocommit=True) as connection:
+                connection.execute("ALTER TABLE faber_ledger.event SET TABLESPACE pg_default")
+                connection.execute("DROP TABLESPACE small")
+    finally:
+        subprocess.run(["umount", "--lazy", str(small)], check=True)
