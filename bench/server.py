@@ -5,13 +5,13 @@ Alone, `python bench/server.py` measures this, and writes its section into bench
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -26,6 +26,7 @@ from stage import REPOSITORY, Stage
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.postgres.push import NAMES, TYPES
+from faber_ledger.projections.fold import fold
 
 sys.path.insert(0, str(REPOSITORY / "tests"))  # which start a server, too
 
@@ -45,21 +46,23 @@ BEGIN, END = (
 SETTINGS = {"listen_addresses": "", "shared_buffers": "256MB", "max_wal_size": "2GB", "max_connections": "50"}
 GOAL_PUSH, GOAL_PULL, GOAL_CLIENTS = 2.0, 2.0, 1.5
 CLIENTS = 16
+MANY = 1_000_000
 RUNS = 1_000  # of the project with many
 FULL_SCANS = ("Seq Scan event", "Seq Scan document")
 TICKS = os.sysconf("SC_CLK_TCK")
 DIGESTS = """\
 SELECT run_id, count(*), encode(sha256(string_agg(hash, '' ORDER BY seq, id)), 'hex')
 FROM faber_ledger.event GROUP BY run_id"""
-# Of each event of the long run, one in a run of the other project; the text of some has a word that is rare.
+# Copies of the long run's events as runs of the other project; the text of some has a word that is rare.
 RARE = "CASE WHEN position % 5000 = 7 THEN replace(payload, 'docs', 'heron') ELSE payload END"
 SPREAD = f"""\
 INSERT INTO faber_ledger.event (project, run_id, position, {NAMES})
-SELECT '{MANY_RUNS}', 'bench-' || position % {RUNS}, position + 10000000, {NAMES.replace(" payload,", f" {RARE},")}
-FROM faber_ledger.event WHERE project = '{LONG_RUN}'"""
+SELECT '{MANY_RUNS}', 'bench-' || copy || '-' || position % ({RUNS} / {{copies}}), position + copy * 10000000,
+  {NAMES.replace(" payload,", f" {RARE},")}
+FROM faber_ledger.event, generate_series(1, {{copies}}) AS copy WHERE project = '{LONG_RUN}'"""
 STATES = f"""\
 INSERT INTO faber_ledger.document (project, run_id, id, position, heads, content, at, writer)
-SELECT '{MANY_RUNS}', 'bench-' || number % {RUNS}, 'd' || number, 20000000 + number, '',
+SELECT '{MANY_RUNS}', 'bench-1-' || number % {RUNS}, 'd' || number, number, '',
   json_build_object('work_id', number::text, 'status', 'in_progress', 'said', repeat('a word ', 100)
     || CASE WHEN number % 500 = 7 THEN 'heron' ELSE '' END), '2026-01-05T09:30:00Z', 'writer'
 FROM generate_series(1, 3 * {RUNS}) AS number"""
@@ -77,15 +80,15 @@ Processor time is that of the clients and the server together.
   commits each 5,000 events.
 - "one client" pushes the same {clients} runs one after the other. All are connected before the clock starts.
 - A pull is `sync --fetch` in a clone that has nothing of the run: it fetches, judges each event, writes the ledger and
-  its mirror, and folds the blocks. Its peer is `project --rebuild` of the same run.
+  its mirror, and folds the blocks. Its peer is `project --rebuild` of the same run, right after it.
 
 After each round of the clients and each pull, the number of events of each run and a digest of their hashes are
 compared with the ledgers': nothing was lost or doubled.
 
 """
 READ = """
-How each question reads the tables, as `EXPLAIN` says, with {events:,} events in one run and as many in {runs:,} runs of
-another project; no table is ever read whole.
+How each question reads the tables, as `EXPLAIN` says, with {pulled:,} events in one run and {stored:,} in {runs:,} runs
+of another project; no table is ever read whole.
 
 | question | scans |
 |---|---|
@@ -97,23 +100,24 @@ class Span(NamedTuple):
 
     pushed: int
     pulled: int
+    stored: int  # for the plans, at least as many as are pulled
     rounds: int
     pulls: int
 
 
-def measure_server(stage: Stage, *, quick: bool) -> str:
+def measure_server(stage: Stage, *, quick: bool, pulled: int = MANY) -> str:
     """Measure everything; return its section. Raises SystemExit if an event is lost, or a table is read whole."""
-    span = Span(10_000, 10_000, 2, 2) if quick else Span(100_000, 1_000_000, 3, 2)
+    span = Span(10_000, 10_000, 10_000, 2, 2) if quick else Span(100_000, pulled, MANY, 3, 2)
     load = os.getloadavg()[0]
     with started_server(settings=SETTINGS) as server:
         cluster = Cluster(server.url())
         rows = [measure_push(stage, server, cluster, span), measure_clients(stage, server, cluster, span)]
         with project_in(cluster) as (database, member):
-            seed(database, member, stage.long_log(span.pulled, RELOADS))
+            seed(database, stage.long_log(span.pulled, RELOADS), span.stored // span.pulled)
             rows.append(measure_pull(stage, server, database.url(member), span))
             plans = list_plans(stage, database, member)
     text = TEXT.format(**SETTINGS, **span._asdict(), load=load, clients=CLIENTS)
-    text += f"{write_table(rows)}\n{list_missed(rows)}" + READ.format(events=span.pulled, runs=RUNS)
+    text += f"{write_table(rows)}\n{list_missed(rows)}" + READ.format(pulled=span.pulled, stored=span.stored, runs=RUNS)
     text += "".join([f"| {question} | {', '.join(dict.fromkeys(scans))} |\n" for question, scans in plans.items()])
     return f"{BEGIN}\n{text}\n{END}\n"
 
@@ -192,16 +196,16 @@ def work(stage: Stage, server: PostgresServer, clients: list[Client]) -> tuple[f
     for process in started:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-    start = time.perf_counter()
     for process in started:
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-    printed = [process.communicate()[0] for process in started]
-    took = time.perf_counter() - start if len(started) > 1 else json.loads(printed[0])[0]
+    printed = [json.loads(process.communicate()[0] or "null") for process in started]
     if any([process.returncode for process in started]):
         raise SystemExit("a client has failed")
-    return took, sum([json.loads(one)[1] for one in printed]) + server_seconds(server) - before
+    starts, took, processor = zip(*printed, strict=True)
+    ends = map(sum, zip(starts, took, strict=True))
+    return max(ends) - min(starts), sum(processor) + server_seconds(server) - before
 
 
 def server_seconds(server: PostgresServer) -> float:
@@ -236,7 +240,7 @@ def digest_of(path: Path) -> tuple[int, str]:
     return len(hashes), sha256(b"".join(hashes)).hexdigest()
 
 
-def seed(database: Database, member: Login, path: Path) -> None:
+def seed(database: Database, path: Path, copies: int) -> None:
     """Fill a database: a ledger as a run of one project, and its events as many runs of the other one, with states."""
     with database.connect() as connection, Log.read(str(path)) as log:
         definition = connection.execute("SELECT pg_get_indexdef('faber_ledger.event_words'::regclass)").fetchone()
@@ -247,7 +251,7 @@ def seed(database: Database, member: Login, path: Path) -> None:
             copy.set_types(["text", "text", "int8", *TYPES[1:]])
             for position, row in enumerate(rows_of(log), 1):
                 copy.write_row((LONG_RUN, RUN, position, *row))
-        for statement in (SPREAD, STATES, definition[0] if definition else ""):
+        for statement in (SPREAD.format(copies=copies), STATES, definition[0] if definition else ""):
             connection.execute(statement.encode())
     with database.connect(autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
@@ -256,29 +260,25 @@ def seed(database: Database, member: Login, path: Path) -> None:
 def measure_pull(stage: Stage, server: PostgresServer, url: str, span: Span) -> Row:
     """Measure a fetch of a whole run with all that follows against the rebuild of its blocks."""
     path = stage.long_log(span.pulled, RELOADS)
-    local, fresh = stage.folder / "local", stage.folder / "fresh"
-    clone(stage, local)
-    run = local / ".fractary/runs" / RUN
-    run.mkdir(parents=True)
-    shutil.copy(path, run / "ledger.db")
-    (run / "state.json").write_text(json.dumps({"run_id": RUN}))
-    rebuild = Process([stage.command, "project", "--rebuild", RUN], local, stage.environment)
+    fresh = stage.folder / "fresh"
+    run = fresh / ".fractary/runs" / RUN
+    with Log.read(str(path)) as log:
+        state = json.dumps({"run_id": RUN, **fold(log.stream())}, indent=2)
+    rebuild = Process([stage.command, "project", "--rebuild", RUN], fresh, stage.environment)
     fetch = Process([stage.command, "sync", "--fetch", RUN], fresh, stage.environment | {"FABER_LEDGER_URL": url})
     row = Row(f"pull and rebuild of {span.pulled:,} events", "local rebuild", GOAL_PULL)
-    rebuild.seconds()  # which also makes the mirror
     for _ in range(span.pulls):
         shutil.rmtree(fresh, ignore_errors=True)
         clone(stage, fresh)
-        fetched = fresh / ".fractary/runs" / RUN
-        fetched.mkdir(parents=True)
-        shutil.copy(run / "state.json", fetched)  # as git or the server brings it
-        peer = rebuild.seconds()
+        run.mkdir(parents=True)
+        (run / "state.json").write_text(state)  # as git brings it
         before = server_seconds(server)
         took, processor = fetch.seconds()
-        row.add((took, processor + server_seconds(server) - before), peer)
-        if digest_of(fetched / "ledger.db") != digest_of(path):
+        processor += server_seconds(server) - before
+        if digest_of(run / "ledger.db") != digest_of(path):
             raise SystemExit("events are lost, or doubled")
-        if (fetched / "state.json").read_bytes() != (run / "state.json").read_bytes():
+        row.add((took, processor), rebuild.seconds())
+        if json.loads((run / "state.json").read_text()) != json.loads(state):
             raise SystemExit("the blocks differ")
     return row
 
@@ -309,15 +309,16 @@ def write_section(section: str) -> None:
 
 def main() -> None:
     """Measure the server alone."""
-    quick = sys.argv[1:] == ["--quick"]
-    if sys.argv[1:] and not quick:
-        raise SystemExit("usage: bench/server.py [--quick]")
+    parser = argparse.ArgumentParser(description="measure a team's server")
+    parser.add_argument("--quick", action="store_true", help="measure a little, and print it")
+    parser.add_argument("--pulled", type=int, default=MANY, help="the events of a pull")
+    asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="faber-ledger-bench-") as folder:
         stage = Stage(Path(folder))
         stage.install()
-        section = measure_server(stage, quick=quick)
+        section = measure_server(stage, quick=asked.quick, pulled=asked.pulled)
     print(section, end="")
-    if not quick:
+    if not asked.quick:
         write_section(section)
 
 

@@ -17,7 +17,7 @@ from psycopg.rows import scalar_row
 from sqlalchemy import event
 
 from faber_ledger.files.word_query import parse_query
-from faber_ledger.postgres import fetch, fleet, project, push, search
+from faber_ledger.postgres import documents, fetch, fleet, project, push, search
 from faber_ledger.postgres.address import Address, parse_url
 from faber_ledger.postgres.server import Server, open_server
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MANY_RUNS, LONG_RUN = "01K7AAAAAAAAAAAAAAAAAAAAAA", "01K7BBBBBBBBBBBBBBBBBBBBBB"  # ids of projects
-RUN = "bench-run"
+RUN, OTHER_RUN = "bench-run", "bench-1-7"
 TABLES = ("event", "document")
 EXPLAINED = ("SELECT", "WITH", "INSERT")
 FUNCTIONS = ("find_events", "find_documents")
@@ -89,12 +89,15 @@ def ask(server: Server, plans: Plans) -> None:
         push.push_events(server, LONG_RUN, RUN, [row[1]], lambda count: None)
     with plans.of("fleet: the newest event of each run, their sessions and states"):
         next(fleet.find_runs(server, fleet.Wanted([MANY_RUNS])))
+    with plans.of("documents: a run's states, and the content of one"):
+        found = documents.list_documents(server, MANY_RUNS, OTHER_RUN)
+        documents.fetch_content(server, MANY_RUNS, OTHER_RUN, found[0])
     query = parse_query("heron")
     with server.transaction() as connection, plans.of("search: the calls of its functions"):
         with search.find_events(connection, query, [MANY_RUNS]) as events:
             list(events)
-        with search.find_documents(connection, query, [MANY_RUNS]) as documents:
-            list(documents)
+        with search.find_documents(connection, query, [MANY_RUNS]) as states:
+            list(states)
 
 
 def fetch_one(server: Server) -> tuple[int, tuple[Any, ...]]:

@@ -2,7 +2,8 @@
 
 `push` LEDGER=RUN … pushes ledgers as runs, as `sync` does. `copy` LEDGER=RUN … copies the same rows into the same table
 with one COPY, as its owner, with the same triggers and indexes; the rows are in memory before. Both wait for a line on
-standard input once they are connected, and print their seconds, and those of their processor, as JSON.
+standard input once they are connected, and print when they began, how long they took, and their processor's time: in
+seconds, as JSON.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def push(url: str, project: str, runs: dict[str, str]) -> list[float]:
                 found = push_events(server, project, run_id, rows_of(log), lambda count: None)
             if found.conflicts:
                 raise SystemExit(f"{run_id} has conflicts")
-        return since(start)
+        return [start[0], *since(start)]
 
 
 def copy_rows(url: str, project: str, runs: dict[str, str]) -> list[float]:
@@ -51,7 +52,7 @@ def copy_rows(url: str, project: str, runs: dict[str, str]) -> list[float]:
             for row in rows:
                 copy.write_row(row)
         connection.commit()
-        return since(start)
+        return [start[0], *since(start)]
 
 
 def wait() -> tuple[float, float]:
