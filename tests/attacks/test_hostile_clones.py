@@ -26,6 +26,8 @@ HOOKS = (
     "SessionEnd.other.print",
 )
 SIDES = [f".fractary/runs/{RUN}/state.json"] * 3
+# What a hostile server answers is tried in tests/postgres: here it is a hostile clone that names what is asked for.
+NO_SERVER = ["--url", "postgresql://127.0.0.1:1/nowhere"]
 # Each command, with words that make it do its work: readers first, those that change the project last.
 CALLS: dict[str, list[list[str]]] = {
     "status": [[], ["--json"]],
@@ -61,9 +63,9 @@ CALLS: dict[str, list[list[str]]] = {
     "seal": [[], ["--ready"]],
     "resolve": [[], ["--newer"]],
     "search": [["note"], ["--json", "note"]],
-    "sync": [["--all"]],
-    "fleet": [[]],
-    "db": [["current"]],
+    "sync": [["--all", *NO_SERVER]],
+    "fleet": [NO_SERVER],
+    "db": [["current", *NO_SERVER]],
     "project": [["--rebuild"], ["--all"]],
     "session-save": [[]],
     "session-end": [[]],
