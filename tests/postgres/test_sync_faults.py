@@ -175,7 +175,7 @@ def test_an_interrupt_ends_a_watch_and_what_was_recorded_meanwhile_is_sent(team:
         while "while it watches" not in str(team.rows()):
             wait_for_batch(connection)  # the state's copy, which follows the first events, is one of them
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate()
+        output, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (130, "\ninterrupted\n")
     assert output.startswith(f"{RUN}: 0 events fetched, ")
     assert os.path.isdir(first.root)
