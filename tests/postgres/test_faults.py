@@ -18,6 +18,7 @@ from support.postgres import SETTINGS, START_SECONDS, Cluster, PostgresServer, f
 from support.proxy import TO_CLIENT, TO_SERVER, proxied
 from support.team_server import MANY, Team, fill, made_team, started, wait_for_batch
 
+from faber_ledger.ledger.command_errors import ServerUnavailable
 from faber_ledger.postgres.push import MOST_EVENTS
 
 if TYPE_CHECKING:
@@ -150,10 +151,10 @@ def test_a_network_that_hangs_holds_no_local_work_up(team: Team, direction: str,
         assert proxy.is_reached.wait(60)
         total += record_meanwhile(first)
         assert first.faber("note", "add", "meanwhile").returncode == 0
-        assert process.poll() is None  # it is given up after a while: see test_server.py
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate()
-    assert (process.returncode, errors.strip()) == (130, "interrupted")
+        output, errors = process.communicate(timeout=60)
+    if process.returncode != ServerUnavailable.exit_code:  # on a slow machine it has given up: see test_server.py
+        assert (process.returncode, errors.strip()) == (130, "interrupted")
     assert team.login.password not in output + errors
     check_batches(team, pushed)
     check_completed(team, first, total + 1)
