@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import pytest
 from support.command import COMMAND
 from support.on_server import FIRST, SECOND, asked, put_project, put_run, put_state, register, runs_of
-from support.postgres import Cluster, Database, started_server
+from support.postgres import DURABLE, Cluster, Database, started_server
 from support.project import RUN, Project, heed_interrupts
 from support.searching import NOTE, add_run
 
@@ -361,7 +361,7 @@ def test_a_watch_looks_again_where_it_hears_nothing(
 
 
 def test_a_watch_waits_for_a_server_that_is_lost(project: Project, cleaned: list[Watching]) -> None:
-    with started_server() as server:
+    with started_server(settings=DURABLE) as server:
         cluster = Cluster(server.url())
         database = Database(cluster, cluster.template)
         member = database.login()

@@ -48,6 +48,7 @@ SETTINGS = {
     "shared_buffers": "32MB",
     "listen_addresses": "",
 }
+DURABLE = SETTINGS | {"synchronous_commit": "on"}  # else a crash may take what was acknowledged
 PR_SET_PDEATHSIG = 1
 
 
