@@ -12,7 +12,7 @@ from sqlalchemy.pool import NullPool
 from faber_ledger.ledger.command_errors import ServerRefused
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
 from faber_ledger.postgres.address import load_driver
-from faber_ledger.postgres.server_errors import translate, translate_read_only
+from faber_ledger.postgres.server_errors import is_interrupted, translate, translate_read_only
 from faber_ledger.postgres.tables import REVISIONS, SCHEMA
 
 if TYPE_CHECKING:
@@ -66,12 +66,14 @@ class Server:
 
     @contextmanager
     def translated_errors(self) -> Iterator[None]:
-        """Raise ServerUnavailable or ServerRefused in place of what the driver raises in a block."""
+        """Raise ServerUnavailable, ServerRefused or KeyboardInterrupt in place of what the driver raises in a block."""
         import psycopg  # the extra; `open_server` has loaded it
 
         try:
             yield
         except (psycopg.Error, DBAPIError) as error:
+            if is_interrupted(error):
+                raise KeyboardInterrupt from None
             raise translate(error, self.address) from None  # a traceback would show what was sent
 
     def close(self) -> None:

@@ -32,6 +32,14 @@ BUSY = ("starting up", "shutting down", "in recovery", "recovery mode", "too man
 NO_LOGIN = ("FATAL", "password", "fe_sendauth")
 
 
+def is_interrupted(error: Exception) -> bool:
+    """Return whether the driver raised an error while it gave up a question because of an interrupt."""
+    found: BaseException | None = error.orig if isinstance(error, DBAPIError) else error
+    while found is not None and not isinstance(found, KeyboardInterrupt):
+        found = found.__context__
+    return found is not None
+
+
 def translate(error: Exception, address: Address) -> LedgerError:
     """Return the error that a command ends with in place of one of psycopg's or SQLAlchemy's."""
     original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error

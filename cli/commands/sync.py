@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sqlite3
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -78,31 +77,12 @@ def sync(
     wanted = Wanted(root, run_id, every, fetches=only != "push", pushes=only != "fetch")
     if watch is None:
         return _sync(wanted, url, as_json=as_json)
-    _watch(wanted, url, watch)
-    return None
-
-
-def _watch(wanted: Wanted, url: str | None, seconds: int) -> None:
-    """Exchange the runs again and again; raises KeyboardInterrupt once interrupted.
-
-    Also where that hit the driver while it waited: it gives up its question, and its error takes the interrupt's place.
-    """
-    interrupts: list[int] = []
-
-    def interrupt(number: int, _: object) -> None:
-        interrupts.append(number)
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGINT, interrupt)
-    while not interrupts:
+    while True:
         try:
             _sync(wanted, url, is_quiet=True)
         except ServerUnavailable as error:
-            if not interrupts:
-                warn(f"{error.message}; tried again in {seconds} s")
-        if not interrupts:
-            time.sleep(seconds)
-    raise KeyboardInterrupt
+            warn(f"{error.message}; tried again in {watch} s")
+        time.sleep(watch)
 
 
 def _sync(wanted: Wanted, url: str | None, *, as_json: bool = False, is_quiet: bool = False) -> int:
@@ -138,7 +118,7 @@ def _sync(wanted: Wanted, url: str | None, *, as_json: bool = False, is_quiet: b
 
 
 def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:
-    """Exchange each run; yield what was done, or the exit code of one that is left out, after a warning.
+    """Exchange each run; yield its result, or an exit code if the run failed, after a warning.
 
     Raises ServerUnavailable and ServerRefused: the runs before are exchanged.
     """
