@@ -15,7 +15,7 @@ import re
 from bisect import bisect_left, insort
 from itertools import product
 
-from faber_ledger.ledger.canonical import event_hash, payload_hash
+from faber_ledger.ledger.canonical import payload_hash
 from faber_ledger.ledger.errors import UnionConflict
 from faber_ledger.ledger.event_types import has_required
 from faber_ledger.ledger.file import HIGHEST_SEQ, MAX_PAYLOAD_BYTES
@@ -35,6 +35,7 @@ from faber_ledger.ledger.row import (
     VERSION,
     WRITER,
     event_of,
+    hash_with,
     is_place,
     is_too_long,
     make_place,
@@ -274,23 +275,10 @@ def _hash_payload(salt: bytes | None, payload: str | None) -> bytes | None:
 
 
 def _is_hash(row: Row, digest: bytes) -> bool:
-    seq, name, kind, version, at, writer, session_id, client = row[:PARENTS]
     try:
-        computed = event_hash(
-            seq=seq,
-            id=name,
-            type=kind,
-            version=version,
-            at=at,
-            writer=writer,
-            session_id=session_id,
-            client=client,
-            parents=split_hashes(row[PARENTS]),
-            payload_hash=digest,
-        )
+        is_same: bool = hash_with(row, digest) == row[HASH]
     except UnicodeEncodeError:
         return False
-    is_same: bool = computed == row[HASH]
     return is_same
 
 

@@ -125,6 +125,11 @@ def compute_hash(row: Row) -> bytes | None:
         hashed = payload_hash(salt, payload)
     else:
         return None
+    return hash_with(row, hashed)
+
+
+def hash_with(row: Row, digest: bytes) -> bytes:
+    """Compute the hash of a row's envelope and the hash of its payload; raises UnicodeEncodeError."""
     seq, name, kind, version, at, writer, session_id, client = row[:PARENTS]
     return event_hash(
         seq=seq,
@@ -136,7 +141,7 @@ def compute_hash(row: Row) -> bytes | None:
         session_id=session_id,
         client=client,
         parents=parents_of(row),
-        payload_hash=hashed,
+        payload_hash=digest,
     )
 
 
