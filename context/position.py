@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 MAX_UNITS = 1_600  # of UTF-16, so that a sentence about what to read now is within the first 2,000
 MAX_INSTRUCTIONS, MAX_NOTES, MAX_STEP, MAX_QUESTION, MAX_ERROR = 600, 400, 400, 400, 300
-MAX_FACT, MAX_TODO, MAX_AFTER = 100, 160, 250  # units that no long text takes away
+MIN_FACT, MIN_STEP, MIN_AFTER = 100, 160, 250  # units that no long text takes away
 MIN_LONG, MIN_NOTES = 60, 270  # units of a long text before the instructions have more, and of notes before others have
 MAX_VALUE, MAX_PLACE, MAX_KIND, MAX_NAMED = 200, 160, 40, 12
 WHAT_THIS_IS = (
@@ -125,7 +125,7 @@ def _share(wanted: list[int], lines: list[Line], room: int) -> list[int]:
     """
     given = [0] * len(wanted)
     facts = [
-        fact if most <= fact or fact > MAX_FACT else MIN_LONG
+        fact if most <= fact or fact > MIN_FACT else MIN_LONG
         for most, (_, _, fact, *_) in zip(wanted, lines, strict=False)
     ]
     of_notes = [0] * len(lines)
@@ -144,11 +144,11 @@ def _lines_about_run(state: dict[str, Any], run: Run) -> list[Line]:
     point = resume_point(state)
     meant = MODES.get(point["mode"]) if point else "nothing is left to do" if status in FINISHED else None
     lines: list[Line] = [
-        ("Work item: ", said(state.get("work_id")), MAX_FACT, MAX_VALUE, "", "…"),
-        ("Target: ", said(state.get("target")), MAX_FACT, MAX_VALUE, "", "…"),
+        ("Work item: ", said(state.get("work_id")), MIN_FACT, MAX_VALUE, "", "…"),
+        ("Target: ", said(state.get("target")), MIN_FACT, MAX_VALUE, "", "…"),
         (INSTRUCTIONS, _text_in(state.get("additional_instructions")), 0, MAX_INSTRUCTIONS, "", where),
-        ("Workflow: ", said(state.get("workflow_id")), MAX_FACT, MAX_VALUE, "", "…"),
-        ("Status: ", status, MAX_FACT, MAX_VALUE, f" ({meant})" if meant else "", "…"),
+        ("Workflow: ", said(state.get("workflow_id")), MIN_FACT, MAX_VALUE, "", "…"),
+        ("Status: ", status, MIN_FACT, MAX_VALUE, f" ({meant})" if meant else "", "…"),
     ]
     return [line for line in lines if line[1]]
 
@@ -163,11 +163,11 @@ def _lines_about_step(state: dict[str, Any], workflow: Workflow | None) -> list[
     is_gated = not has_begun and any([one["is_gated"] for one in steps if one["phase"] == phase])
     gate = " (needs approval before it begins)" if is_gated else ""
     lines: list[Line] = [
-        ("Phase: ", phase or "", MAX_FACT, MAX_VALUE, gate, "…"),
-        ("Step: ", step or "", MAX_FACT, MAX_VALUE, "", "…"),
+        ("Phase: ", phase or "", MIN_FACT, MAX_VALUE, gate, "…"),
+        ("Step: ", step or "", MIN_FACT, MAX_VALUE, "", "…"),
     ]
     if point and at != (phase, step):
-        lines.append(("Go on at: ", place_of(point), MAX_FACT, MAX_VALUE, "", "…"))
+        lines.append(("Go on at: ", place_of(point), MIN_FACT, MAX_VALUE, "", "…"))
     lines = [line for line in lines if line[1]]
     if point is None or not [one for one in steps if one["phase"] == at[0]]:
         return lines
@@ -177,16 +177,16 @@ def _lines_about_step(state: dict[str, Any], workflow: Workflow | None) -> list[
         there = [one_line(one["phase"], MAX_PLACE) for one in steps if one["name"] == at[1]]
         what = f"The workflow has this step in phase {there[0]}" if there else "No step of the workflow has this name"
         label = f"{what}; those of phase {one_line(at[0], MAX_PLACE)}: "
-        return [*lines, *([(label, ", ".join(names[:MAX_NAMED]), MAX_FACT, MAX_VALUE, "", "…")] if any(names) else [])]
-    todo = steps[place] if place < len(steps) else None
-    if todo is None:
-        return [*lines, ("", "All steps of the workflow are done.", MAX_FACT, MAX_VALUE, "", "")]
-    name = "" if (todo["phase"], todo["name"]) == at else f"{_name_step(todo, at[0])}: "
-    done = "; this text has done it" if any([reload in todo["does"] for reload in RELOADS]) else ""
-    where = f" ({_place_of_workflow(todo['path'])}{done})"
+        return [*lines, *([(label, ", ".join(names[:MAX_NAMED]), MIN_FACT, MAX_VALUE, "", "…")] if any(names) else [])]
+    next_step = steps[place] if place < len(steps) else None
+    if next_step is None:
+        return [*lines, ("", "All steps of the workflow are done.", MIN_FACT, MAX_VALUE, "", "")]
+    name = "" if (next_step["phase"], next_step["name"]) == at else f"{_name_step(next_step, at[0])}: "
+    done = "; this text has done it" if any([reload in next_step["does"] for reload in RELOADS]) else ""
+    where = f" ({_place_of_workflow(next_step['path'])}{done})"
     nothing = "as the protocol says, since the workflow describes no step here"
-    lines.append((f"What to do: {name}", _fill(todo["does"], state) or nothing, MAX_TODO, MAX_STEP, where, "…"))
-    return [*lines, ("After it: ", _words_after(state, steps, place), MAX_AFTER, MAX_STEP, "", "…")]
+    lines.append((f"What to do: {name}", _fill(next_step["does"], state) or nothing, MIN_STEP, MAX_STEP, where, "…"))
+    return [*lines, ("After it: ", _words_after(state, steps, place), MIN_AFTER, MAX_STEP, "", "…")]
 
 
 def _place_of_workflow(path: str) -> str:
@@ -244,14 +244,14 @@ def _lines_about_place(run: Run, state: dict[str, Any]) -> list[Line]:
     named, here = said(branch_name(state)), branch_of(run.root)
     if not named:
         why = "the state names none" if "status" in state else "which one the run has is not known"
-        return [("Branch: ", here, MAX_FACT, MAX_VALUE, f" (checked out here; {why})", "…")] if here else []
+        return [("Branch: ", here, MIN_FACT, MAX_VALUE, f" (checked out here; {why})", "…")] if here else []
     tree = work_tree_of(run.root)
     if tree is None:
-        return [("Branch: ", named, MAX_FACT, MAX_VALUE, "", "…")]
+        return [("Branch: ", named, MIN_FACT, MAX_VALUE, "", "…")]
     if named == here:
-        return [("Branch: ", named, MAX_FACT, MAX_VALUE, " (checked out here)", "…")]
+        return [("Branch: ", named, MIN_FACT, MAX_VALUE, " (checked out here)", "…")]
     there = f"{quoted(here)} is checked out here" if here else "it is not checked out here"
-    return [("Branch: ", named, MAX_FACT, MAX_VALUE, f", but {there}{_describe_way_to(run, tree, named)}", "…")]
+    return [("Branch: ", named, MIN_FACT, MAX_VALUE, f", but {there}{_describe_way_to(run, tree, named)}", "…")]
 
 
 def _describe_way_to(run: Run, tree: WorkTree, branch: str) -> str:
@@ -291,7 +291,7 @@ def _lines_about_trouble(run: Run, state: dict[str, Any]) -> list[Line]:
     approvals = state.get("pending_approvals")
     pending = [one for one in approvals if _is_pending(one)] if isinstance(approvals, list) else []
     if pending:
-        lines.append((APPROVAL, _words_of_approval(pending[-1]), MAX_FACT, MAX_ERROR, "", "…"))
+        lines.append((APPROVAL, _words_of_approval(pending[-1]), MIN_FACT, MAX_ERROR, "", "…"))
     left = _text_in(state.get("continuation_note"))
     lines.append(("Left by the last session: ", left, 0, MAX_ERROR, "", f"… (the rest: continuation_note in {where})"))
     for label, (place, message) in zip(("Last error", "Newest of `errors`"), newest_errors(state), strict=False):
@@ -332,8 +332,8 @@ def _lines_about_feedback(request: object, where: str) -> list[Line]:
     lines: list[Line] = [(label, prompt, 0, MAX_QUESTION, "", f"… (the rest: feedback_request in {where})")]
     options = asked.get("options")
     named = [text for one in options if (text := said(one))] if isinstance(options, list) else []
-    lines.append(("Possible answers: ", "; ".join(named[:MAX_NAMED]), MAX_FACT, MAX_VALUE, "", "…"))
-    lines.append(("It was posted in ", posted, MAX_FACT, MAX_VALUE, ", where the answer may be", "…"))
+    lines.append(("Possible answers: ", "; ".join(named[:MAX_NAMED]), MIN_FACT, MAX_VALUE, "", "…"))
+    lines.append(("It was posted in ", posted, MIN_FACT, MAX_VALUE, ", where the answer may be", "…"))
     return lines
 
 

@@ -415,7 +415,7 @@ def test_a_front_matters_values_are_read_as_yaml_means_them(tmp_path: Path, titl
 def test_a_specifications_headings_count_before_bold_lines_and_important_parts_are_whole() -> None:
     filler = "Detail that nobody needs at once.\n" * 60
     criteria = "".join([f"- [ ] criterion {number} holds\n" for number in range(12)])
-    files = "".join([f"| `src/file_{number}.py` | Create | part {number} | TODO |\n" for number in range(40)])
+    files = "".join([f"| `src/file_{number}.py` | Create | part {number} | planned |\n" for number in range(40)])
     text = (
         f"# SPEC-1: Widgets\n\n**Status**: Draft\n\n## Overview\n\nWidgets turn.\n\n## Architecture\n\n{filler}\n"
         f"### Automatic turning\n\n**Why only Frame phase**:\n\n{filler}\n"
@@ -432,7 +432,7 @@ def test_a_specifications_headings_count_before_bold_lines_and_important_parts_a
     assert criteria in shown
     assert "- they turn\n" in shown
     assert "`src/file_3.py`" in shown
-    assert "TODO |\n===== lines " in shown
+    assert "planned |\n===== lines " in shown
     assert "Why only Frame" not in shown
     assert "in a comment" not in shown.replace("<!--\n## Files in a comment", "")
     sections = wanted_sections(text)
