@@ -144,7 +144,7 @@ def find_codes(text: str, at: int) -> Iterator[tuple[int, int]]:
     lines = LINE.finditer(text, at, min(len(text), at + 2_000))
     next(lines, None)
     for line, _ in zip(lines, range(LINES), strict=False):
-        start = line.start() + len(BULLET.match(line[0])[0])  # type: ignore[index]
+        start = line.start() + len(BULLET.match(line[0])[0])  # type: ignore[index]  # it matches an empty text, too
         said = text[start : line.end()].strip(" \t\r\"'`|,;")
         codes = said.replace(",", " ").replace('"', " ").replace("|", " ").split()
         is_list = 0 < len(codes) <= CODES_IN_LINE and all([_is_code(code.strip("`'\"")) for code in codes])

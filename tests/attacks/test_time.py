@@ -279,8 +279,16 @@ def test_standard_input_without_an_end_holds_up_no_hook(project: Project, record
     content, environment, event = project.prepared(recorded)
     change = "watch.SECONDS = 2.0"
     command = [sys.executable, "-c", CHANGED.format(change=change), "hook", event]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=project.root, env=environment, **pipes) as process:  # type: ignore[call-overload]
+    with subprocess.Popen(
+        command,
+        cwd=project.root,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.write(content)
         process.stdin.flush()
         output = process.stdout.read()  # while standard input is open
@@ -395,14 +403,14 @@ def test_a_long_note_that_hides_its_text_behind_something_else_is_not_shown(
 
 def bytes_read_by_start(project: Project, folder: Path) -> int:
     """Return how many bytes of files a session's start reads."""
-    told = folder / "read"
+    report = folder / "read"
     change = (
         "import atexit; end = os._exit\n"
-        f"def tell(*values): open({str(told)!r}, 'w').write(open('/proc/self/io').read()); end(*values)\n"
+        f"def tell(*values): open({str(report)!r}, 'w').write(open('/proc/self/io').read()); end(*values)\n"
         "os._exit = tell; atexit.register(tell, 0)"
     )
     deliver_changed(project, START, change)
-    return int(told.read_text().split()[1])
+    return int(report.read_text().split()[1])
 
 
 def test_a_start_reads_few_of_the_long_notes_and_none_of_them_often(project: Project, tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ def team(database: Database, tmp_path: Path) -> Team:
 
 def documents(team: Team) -> list[dict[str, Any]]:
     """Return the documents on the server in the order in which they arrived."""
-    with team.database.connect(row_factory=dict_row) as connection:
-        return connection.execute("SELECT * FROM faber_ledger.document ORDER BY position").fetchall()  # type: ignore[return-value]
+    with team.database.connect() as connection, connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute("SELECT * FROM faber_ledger.document ORDER BY position").fetchall()
 
 
 def contents(team: Team) -> list[Any]:

@@ -61,8 +61,8 @@ class Team:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return all events on the server, in the order of their positions."""
-        with self.database.connect(row_factory=dict_row) as connection:
-            return connection.execute("SELECT * FROM faber_ledger.event ORDER BY position").fetchall()  # type: ignore[return-value]
+        with self.database.connect() as connection, connection.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute("SELECT * FROM faber_ledger.event ORDER BY position").fetchall()
 
     def forged(self, clone: Project, text: str = "FORGED", **changes: Any) -> dict[str, Any]:
         """Return a note's row after a clone's newest event, as a member could make one."""
