@@ -249,7 +249,7 @@ def start_work(checkout: Checkout) -> None:
 
 
 def start_fresh(folder: Path, faber: str) -> Scene:
-    """Start a run of which nothing was done yet: there is no specification."""
+    """Start a run that has done nothing yet: it has no specification."""
     checkout = begin(folder, faber, phase="frame", step=None, specification=None)
     facts = [
         *know_run(checkout),
@@ -583,11 +583,11 @@ def read_notes(folder: Path, faber: str) -> Scene:
     """Leave notes: a long summary, and newer short ones."""
     checkout = begin(folder, faber, protocol=6, specification=8)
     start_work(checkout)
-    told = (
+    summary = (
         "Session of 5 January: model and store are done and committed (FR-1). "
         + "A trial with three phones found nothing. " * 40
     )
-    checkout.run(faber, "note", "add", "--kind", "summary", told)
+    checkout.run(faber, "note", "add", "--kind", "summary", summary)
     checkout.run(faber, "note", "add", OLD_NOTE)
     checkout.run(faber, "note", "add", NOTE)
     checkout.deliver("SessionEnd.other.print")

@@ -157,14 +157,14 @@ class _History:
         That is: the state has the same moment for them and their events, if they have any, do not; or they have no
         event, no moments of their own, and the log saw none of them completed and then all.
         """
-        told: set[str] = set()
+        reported: set[str] = set()
         for moment in dict.fromkeys(map(self._completed_at, completed)):
             names = [name for name in completed if self._completed_at(name) == moment]
             if moment is None or len(names) < 2 or not self._disagree(names, unconfirmed):
                 continue
-            told.update(names)
+            reported.update(names)
             yield {"code": "one_write", "phases": names, "steps": [], "around": self._around(names[0])}
-        left = [name for name in unconfirmed if name not in told and self._completed_at(name) is None]
+        left = [name for name in unconfirmed if name not in reported and self._completed_at(name) is None]
         for _, group in groupby(left, self._key_in_log):
             names = list(group)
             if len(names) > 1 and self._in_log(names[0])[0] is not None:

@@ -37,7 +37,7 @@ def quarantine(run: str | None, yes: bool, as_json: bool) -> None:
     \b
     Example: faber-ledger quarantine --yes
     Exit codes: 0 done, or nothing is refused; 1 a file cannot be read or written; 2 wrong usage;
-    3 there is no terminal to ask on; 10 no such run or ledger; 11 locked; 12 newer format;
+    3 not confirmed, without a terminal; 10 no such run or ledger; 11 locked; 12 newer format;
     20 the ledger is damaged.
     """
     from faber_ledger.runs import quarantine as runs_quarantine  # at its use: `--help` loads every command

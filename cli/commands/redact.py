@@ -79,7 +79,7 @@ def redact(
     kept in this clone until --accept.
     Example: faber-ledger redact 3 --field environment.hostname --reason "a customer's name"
     Exit codes: 0 done, or done before; 1 a file cannot be read or written; 2 wrong usage, or what cannot
-    be removed; 3 there is no terminal to ask on; 10 no such run, event or field; 11 locked; 12 newer format;
+    be removed; 3 not confirmed, without a terminal; 10 no such run, event or field; 11 locked; 12 newer format;
     20 a ledger is damaged.
     """
     from faber_ledger.ledger.clock import now

@@ -101,7 +101,7 @@ def search_server(server: Server, query: WordQuery, projects: Sequence[str], lim
 
 
 def _parse_state(content: str) -> dict[str, Any]:
-    """Return what a copy of a state holds; nothing of one that is no JSON object."""
+    """Parse a copy of a state; return an empty object if it is not a JSON object."""
     try:
         return JsonText(content).value
     except (ValueError, RecursionError):

@@ -169,8 +169,8 @@ def event_line(event: dict[str, Any]) -> str:
 
 def words_of_event(event: dict[str, Any]) -> object:
     """Return an event's message; without one, its error's, then its phase and step; None if it has none of these."""
-    told = event.get("message") or error_message(event.get("error"))
-    return told or ":".join([str(part) for part in (event.get("phase"), event.get("step")) if part]) or None
+    message = event.get("message") or error_message(event.get("error"))
+    return message or ":".join([str(part) for part in (event.get("phase"), event.get("step")) if part]) or None
 
 
 def _consolidated_events(run: Run, journal: Journal) -> list[tuple[str, Callable[[], dict[str, Any] | None]]]:

@@ -102,8 +102,8 @@ def start_session(clone: Clone, client: str) -> str:
 def assert_kept_apart(pair: Pair, *, lacks: str) -> None:
     """Check that hooks go on in the mirror alone, and commands say so, until `quarantine` brings the run back."""
     alice, brought = pair.alice, pair.alice.ledger.read_bytes()
-    told = start_session(alice, "lured")
-    assert QUARANTINE in told
+    output = start_session(alice, "lured")
+    assert QUARANTINE in output
     alice.faber("note", "add", "afterwards")
     assert alice.ledger.read_bytes() == brought
     kept = texts(pair.mirror)
@@ -194,9 +194,9 @@ def test_no_union_merge_or_import_takes_a_second_start(pair: Pair, tmp_path: Pat
     lines = tmp_path / "evil.jsonl"
     grown.write_bytes(pair.pushed)
     graft(grown, rows(str(start_anew(tmp_path))))
-    told = alice.faber("union", str(alice.ledger), str(grown), "-o", "x.db", code=22).stderr
-    assert "two runs were started under one id" in told
-    assert str(grown) in told
+    output = alice.faber("union", str(alice.ledger), str(grown), "-o", "x.db", code=22).stderr
+    assert "two runs were started under one id" in output
+    assert str(grown) in output
     alice.faber("merge-driver", "base", str(alice.ledger), str(grown), "--", LEDGER, code=1)
     assert alice.ledger.read_bytes() == pair.pushed
     other = Clone.first(tmp_path / "other")
@@ -215,8 +215,8 @@ def test_a_forged_row_with_the_hash_of_a_first_event_shares_none(pair: Pair, tmp
     first = list(rows(str(pair.alice.ledger))[0])
     first[ID], first[PAYLOAD] = OTHER_ID, canonical({"run_id": RUN})
     graft(evil, [tuple(first)])
-    told = pair.alice.faber("union", str(pair.alice.ledger), str(evil), "-o", "x.db", code=22).stderr
-    assert "share no first event" in told
+    output = pair.alice.faber("union", str(pair.alice.ledger), str(evil), "-o", "x.db", code=22).stderr
+    assert "share no first event" in output
 
 
 @pytest.fixture
@@ -243,8 +243,8 @@ def test_a_union_of_two_contents_stays_refused_and_its_way_out_works(pair: Pair,
     """(H5)"""
     alice = pair.alice
     pair.think()
-    told = alice.faber("union", str(alice.ledger), str(forked), "-o", "x.db", code=22).stderr
-    assert "faber-ledger quarantine" in told
+    output = alice.faber("union", str(alice.ledger), str(forked), "-o", "x.db", code=22).stderr
+    assert "faber-ledger quarantine" in output
     alice.ledger.write_bytes(forked.read_bytes())
     alice.faber("quarantine", RUN, "--yes")
     assert all([text in texts(alice.ledger) for text in (SAID, PRIVATE, "HERS")])
@@ -262,9 +262,9 @@ def test_a_merge_of_two_contents_names_a_way_out_that_works(pair: Pair, forked: 
     alice.ledger.write_bytes(forked.read_bytes())
     alice.git("commit", "-q", "--no-verify", "-am", "evil")
     alice.git("checkout", "-q", "main")
-    told = alice.git("merge", "-q", "--no-edit", "evil", code=1)
-    assert "with 2 contents" in told
-    assert "faber-ledger quarantine" in told
+    output = alice.git("merge", "-q", "--no-edit", "evil", code=1)
+    assert "with 2 contents" in output
+    assert "faber-ledger quarantine" in output
     found = alice.faber("resolve", code=1)
     advised = re.findall(r"`([^`]*)`", found.stdout[found.stdout.index("with 2 contents") :])[:3]
     for words in [shlex.split(command) for command in advised]:

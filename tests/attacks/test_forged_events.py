@@ -424,8 +424,8 @@ def test_redact_reaches_what_is_aside(team: Team) -> None:
     alice.faber("note", "add", "hunter-2 is the word")
     note = next(line for line in alice.faber("log").stdout.splitlines() if "hunter-2" in line).split()[0]
     with Log.read(str(alice.ledger)) as log:
-        told = log.connection.execute("SELECT payload FROM event WHERE seq = ?", (note,)).fetchone()[0]
-    forge_event(alice.ledger, hash=b"\x22" * 32, payload=told)
+        redacted = log.connection.execute("SELECT payload FROM event WHERE seq = ?", (note,)).fetchone()[0]
+    forge_event(alice.ledger, hash=b"\x22" * 32, payload=redacted)
     alice.faber("quarantine", RUN, "--yes")
     (aside,) = (alice.root / ".git/faber-ledger").rglob("quarantine.jsonl")
     assert b"hunter-2" in aside.read_bytes()

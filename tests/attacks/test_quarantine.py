@@ -119,10 +119,10 @@ def test_quarantine_waits_for_another_work_tree_that_writes_the_mirror(clone: Cl
     clone.git("worktree", "add", "-q", "-b", "other", "../other")
     other = find_run(str(clone.root.parent / "other"), RUN)
     inode = (clone.root / MIRROR).stat().st_ino
-    told: list[str] = []
+    warnings: list[str] = []
     note: Any = {"type": "note_recorded", "kind": "note", "text": "OTHER", "phase": None, "step": None}
-    with RunLock(other.lock_path), open_log(other, told.append) as opened:
-        assert opened.is_alone, told
+    with RunLock(other.lock_path), open_log(other, warnings.append) as opened:
+        assert opened.is_alone, warnings
         (recorded,) = opened.log.append([{"event": note}], at=1767600000.0, writer="w" * 32)
         clone.faber("quarantine", RUN, "--yes", code=11)
         opened.commit()

@@ -74,10 +74,10 @@ def test_a_forged_event_enters_no_ledger_by_a_merge_a_union_or_an_import(
     mallory.record("there")
     forged = add(mallory.ledger, **changes)
     mallory.commit("forged")
-    told = one.git("pull", "--no-rebase", "../mallory", "main")
-    assert f"faber-ledger: {LEDGER}: event " in told
-    assert "is left out: " in told
-    assert "\n## System" not in told
+    output = one.git("pull", "--no-rebase", "../mallory", "main")
+    assert f"faber-ledger: {LEDGER}: event " in output
+    assert "is left out: " in output
+    assert "\n## System" not in output
     assert forged[1] not in one.ids()
     assert {"here", "there"} <= one.clients()
     one.assert_sound()

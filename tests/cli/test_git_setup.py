@@ -384,8 +384,8 @@ def test_uninstall_leaves_no_lock_and_no_backup_for_git_to_add(tmp_path: Path) -
     assert all([path.exists() for path in local])
     shown = project.faber("uninstall", "--dry-run").stdout
     assert all([f"{path.relative_to(project.root)}\n" in shown and path.exists() for path in local])
-    told = project.faber("uninstall").stdout
-    assert all([f"removed    {path.relative_to(project.root)}\n" in told for path in local])
+    output = project.faber("uninstall").stdout
+    assert all([f"removed    {path.relative_to(project.root)}\n" in output for path in local])
     assert {path.name for path in project.run.iterdir()} == {"ledger.db", "state.json"}
 
 

@@ -224,8 +224,8 @@ def test_two_worktrees_keep_each_others_entries(project: Project, tmp_path: Path
 
 def test_redaction_and_uninstall_remove_the_cache(project: Project) -> None:
     listed(project)
-    told = project.faber("redact", "1", "--field", "work_id", "--run", "first", "--yes").stdout
-    assert "  removed: .git/faber-ledger/run-list.json\n" in told
+    output = project.faber("redact", "1", "--field", "work_id", "--run", "first", "--yes").stdout
+    assert "  removed: .git/faber-ledger/run-list.json\n" in output
     assert not cache(project).exists()
     listed(project)
     assert cache(project).exists()
@@ -242,8 +242,8 @@ def test_a_folder_in_the_caches_place_is_left_and_named(project: Project) -> Non
     for command in (redact, forget, ("uninstall",)):
         done = project.faber(*command)
         assert done.returncode == 0, (command, done.stderr)
-        told = done.stderr.splitlines(keepends=True)[-1].removeprefix("⚠️  ")
-        assert told == f"{cache(project)} is a folder, where `run list` would keep a file: it is not removed\n"
+        output = done.stderr.splitlines(keepends=True)[-1].removeprefix("⚠️  ")
+        assert output == f"{cache(project)} is a folder, where `run list` would keep a file: it is not removed\n"
         assert (cache(project) / "theirs").is_dir()
     assert not (project.root / ".git/faber-ledger/runs/second").exists()
 

@@ -314,10 +314,10 @@ def test_events_after_a_missing_line_are_left_out_until_it_arrives(project: Path
     assert planned == {"run_id": RUN, **counted, "redacts": False, "dry_run": True}
     done = faber(empty, "import", "-", content=content)
     assert done.returncode == 0
-    told = done.stderr.decode().splitlines()
-    assert warned == told
-    assert [line.partition(":")[0] for line in told] == [f"line {number}" for number in range(6, LINES)]
-    assert all(re.fullmatch(r"line \d+: it is left out: its parent [0-9a-f]{12} is not here", line) for line in told)
+    output = done.stderr.decode().splitlines()
+    assert warned == output
+    assert [line.partition(":")[0] for line in output] == [f"line {number}" for number in range(6, LINES)]
+    assert all(re.fullmatch(r"line \d+: it is left out: its parent [0-9a-f]{12} is not here", line) for line in output)
     assert exported(empty, RUN) == b"".join(lines[:5])
     rest = faber(empty, "import", "-", "--run-id", RUN, content=b"".join(lines[5:]))
     assert (rest.returncode, exported(empty, RUN)) == (0, b"".join(lines))

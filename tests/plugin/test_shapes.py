@@ -126,9 +126,9 @@ def test_a_skill_runs_one_command_of_its_own_and_may_run_no_other(name: str) -> 
 
 
 def test_the_model_is_told_of_what_a_workflow_calls_and_of_nothing_else() -> None:
-    told = [name for name in SKILLS if skill(name)[0].disable_model_invocation is None]
-    assert told == ["note", "reconstitute", "session-load", "session-save"]
-    assert all("Use " in skill(name)[0].description for name in told)
+    described = [name for name in SKILLS if skill(name)[0].disable_model_invocation is None]
+    assert described == ["note", "reconstitute", "session-load", "session-save"]
+    assert all("Use " in skill(name)[0].description for name in described)
 
 
 def test_a_skill_has_no_variable_that_the_client_fills_in_but_its_arguments() -> None:

@@ -190,16 +190,16 @@ class Team:
             self.counts["recorded by 0.1.0"] += len(runs) > 0
 
     def _judge(self, client: Client, what: str, answer: Answer, runs: list[str], printed: str, text: str) -> None:
-        told = f"{client.machine.name}/{client.root.name}: {what} of {client.name}, who works on {client.run}"
+        report = f"{client.machine.name}/{client.root.name}: {what} of {client.name}, who works on {client.run}"
         errors, is_known = answer.errors.strip()[-600:], client.run not in self.unseen
         if answer.code or "Traceback" in answer.errors or "bug in faber-ledger" in answer.errors:
-            self.differ("hook failed", f"{told}: exit {answer.code}: {answer.errors[-1500:]}")
+            self.differ("hook failed", f"{report}: exit {answer.code}: {answer.errors[-1500:]}")
         if len(runs) > 1:
-            self.differ("recorded twice", f"{told}: on {', '.join(runs)}")
+            self.differ("recorded twice", f"{report}: on {', '.join(runs)}")
         elif client.run is not None and is_known and not runs:
-            self.differ("not recorded", f"{told}: {errors}")
+            self.differ("not recorded", f"{report}: {errors}")
         elif runs and runs != [client.run] and is_known:
-            self.differ("wrong run", f"{told}: on {', '.join(runs)}")
+            self.differ("wrong run", f"{report}: on {', '.join(runs)}")
         if not runs:
             self.counts["no run" if printed != "shown" else "shown, not used"] += client.run is None
         if not what.startswith("SessionStart"):
@@ -207,9 +207,9 @@ class Team:
         if printed == "packet":
             self.counts["packets"] += 1
             if is_known and (client.run is None or client.run not in text):
-                self.differ("wrong packet", f"{told}: {text[:300]!r}")
+                self.differ("wrong packet", f"{report}: {text[:300]!r}")
         elif client.run is not None and is_known:
-            self.differ("no packet", f"{told}: {errors}")
+            self.differ("no packet", f"{report}: {errors}")
 
     def _see(self, machine: Machine) -> dict[str, dict[str, str | None]]:
         """Keep the events that a clone has now; return them."""
