@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from alembic import command
@@ -10,6 +11,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
 
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
 
@@ -19,11 +21,12 @@ if TYPE_CHECKING:
 SCHEMA = "faber_ledger"
 SCRIPTS = os.path.dirname(os.path.abspath(__file__))
 SERVER = "server"  # the folder of the revisions of a server
-LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('faber-ledger db upgrade', 0))"
-# Who made the schema could put functions of his own in our tables' way.
+# Who made the schema could put functions of his own in our tables' way: it is the login's own, or the database owner's.
 OWNER = """\
-SELECT pg_has_role(current_user, nspowner, 'USAGE'), nspowner::regrole::text
-FROM pg_namespace WHERE nspname = :schema"""
+SELECT nspowner IN (datdba, (SELECT oid FROM pg_roles WHERE rolname = current_user))
+  AND pg_has_role(current_user, nspowner, 'USAGE'), nspowner::regrole::text, to_regclass('faber_ledger.alembic_version')
+FROM pg_namespace, pg_database WHERE nspname = :schema AND datname = current_database()"""
+LOCK = "LOCK TABLE faber_ledger.alembic_version IN EXCLUSIVE MODE"  # a member may lock it in no way that this waits for
 
 
 class Revision(NamedTuple):
@@ -57,13 +60,15 @@ def upgrade_server(connection: Connection, scripts: str = SCRIPTS) -> Outcome:
     Raises NewerFormat for a server of a newer program, LedgerError if another role made the schema, and what the driver
     raises if the server refuses.
     """
-    connection.execute(text(LOCK))
-    connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
-    is_ours, owner = connection.execute(text(OWNER), {"schema": SCHEMA}).one()
+    with suppress(IntegrityError), connection.begin_nested():  # another upgrade, for which this has waited, has made it
+        connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
+    is_ours, owner, versions = connection.execute(text(OWNER), {"schema": SCHEMA}).one()
     if not is_ours:
         raise LedgerError(
             f"the schema {SCHEMA} belongs to the role {owner}", hint=f"connect as {owner}, or as a superuser"
         )
+    if versions is not None:
+        connection.execute(text(LOCK))
     before, known = current_revision(connection), list_revisions(scripts)
     if before not in (None, *[one.id for one in known]):
         raise NewerFormat(

@@ -6,15 +6,15 @@ stay both.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import case, func, insert, select
+from sqlalchemy import text
 
 from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.row import split_hashes
 from faber_ledger.ledger.union import hash_in
-from faber_ledger.postgres.tables import DOCUMENT, EVENT
+from faber_ledger.postgres.ask import NONE, ask, question
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +25,19 @@ if TYPE_CHECKING:
 
 LARGEST = 64 * 1024 * 1024  # bytes, as of a state in a work tree
 MOST_DOCUMENTS = 1_000  # of a run, the newest: each clone that works on it alone leaves one
+
+
+LISTED: dict[str, Any] = {
+    "id": str,
+    "heads": bytes,
+    "writer": str,
+    "at": str,
+    "size": (int, NONE),
+    "digest": (bytes, NONE),
+}
+CONTENT: dict[str, Any] = {"content": (str, NONE), "is_longer": (bool, NONE)}
+PUSHED = ("project", "run_id", "id", "heads", "superseded", "content", "at", "writer")
+PUSH = text(question("push_document", ["push_document"], PUSHED))
 
 
 class Document(NamedTuple):
@@ -54,13 +67,8 @@ class NewDocument(NamedTuple):
 
 def list_documents(server: Server, project: str, run_id: str) -> list[Document]:
     """Return a run's documents in the order in which they arrived; raises as `Server.transaction`."""
-    content = DOCUMENT.c.content
-    question = select(
-        *(DOCUMENT.c.id, DOCUMENT.c.heads, DOCUMENT.c.writer, DOCUMENT.c.at),
-        *(func.octet_length(content), func.sha256(func.convert_to(content, "UTF8"))),
-    ).where(DOCUMENT.c.project == project, DOCUMENT.c.run_id == run_id)
     with server.transaction() as connection:
-        newest = connection.execute(question.order_by(DOCUMENT.c.position.desc()).limit(MOST_DOCUMENTS)).all()
+        newest = ask(connection, "documents", LISTED, project=project, run_id=run_id, most=MOST_DOCUMENTS)
     return [Document(row[0], frozenset(split_hashes(row[1])), *row[2:]) for row in reversed(newest)]
 
 
@@ -71,11 +79,10 @@ def newest_documents(server: Server, project: str, run_id: str, log: Log) -> lis
 
 def fetch_content(server: Server, project: str, run_id: str, document: Document) -> str:
     """Return a document's content; raises LedgerError for one that is too large, or gone since it was listed."""
-    size = func.octet_length(DOCUMENT.c.content)
-    question = select(case((size <= LARGEST, DOCUMENT.c.content)), size > LARGEST)
-    question = question.where(DOCUMENT.c.project == project, DOCUMENT.c.run_id == run_id, DOCUMENT.c.id == document.id)
+    asked = {"project": project, "run_id": run_id, "id": document.id, "longest": LARGEST}
     with server.transaction() as connection:
-        content, is_larger = connection.execute(question).one_or_none() or (None, None)
+        found = ask(connection, "content_of", CONTENT, **asked)
+    content, is_larger = found[0] if found else (None, None)
     if is_larger:
         raise LedgerError(
             f"the state.json of {run_id} on the server is larger than {LARGEST // 1024 // 1024} MB",
@@ -103,25 +110,21 @@ def push_document(server: Server, project: str, run_id: str, new: NewDocument, l
     for number, one in enumerate(known, 1):
         if one.digest == digest and 0 in after[number]:
             return True
-    superseded = [one.id for number, one in enumerate(known, 1) if number in after[0]]
-    statement = insert(DOCUMENT).values(
-        project=project,
-        run_id=run_id,
-        id=new.id,
-        heads=b"".join(sorted(new.heads)),
-        supersedes=superseded,
-        content=new.content,
-        at=new.at,
-        writer=new.writer,
-        position=0,  # the server sets this and the next
-        received_at=func.now(),
-    )
-    redactions = select(EVENT.c.id).where(EVENT.c.project == project, EVENT.c.run_id == run_id)
+    run = {"project": project, "run_id": run_id}
+    values = {
+        **run,
+        "id": new.id,
+        "heads": b"".join(sorted(new.heads)),
+        "superseded": [one.id for number, one in enumerate(known, 1) if number in after[0]],
+        "content": new.content,
+        "at": new.at,
+        "writer": new.writer,
+    }
     try:
         with server.transaction() as connection:
-            connection.execute(statement)
+            connection.execute(PUSH, values)
             # The project is locked by now: no redaction arrives between this look and the commit.
-            found = connection.execute(redactions.where(EVENT.c.type == "event_redacted")).scalars()
+            found = [name for (name,) in ask(connection, "redactions", {"redactions": str}, **run)]
             if any([hash_in(log, name) is None for name in found]):
                 raise _Behind
     except _Behind:

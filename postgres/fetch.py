@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, func, select, text
-from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.types import Text
-
+from faber_ledger.ledger.command_errors import ServerRefused
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import strip_in_place
 from faber_ledger.ledger.roots import find_start, take_out_others
-from faber_ledger.ledger.row import COLUMNS, ID, INSERT, PAYLOAD, SEQ
+from faber_ledger.ledger.row import ID, INSERT, PAYLOAD, SEQ
 from faber_ledger.ledger.union import insert_rows, missing_rows
-from faber_ledger.postgres.tables import EVENT
+from faber_ledger.postgres.ask import EVENT_COLUMNS, ask
+from faber_ledger.postgres.project import newest_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -31,20 +30,7 @@ MOST_EVENTS = 5_000  # of a batch
 MOST_BYTES = 8 * 1024 * 1024  # of a batch, in bytes of its payloads; one event may be longer
 PIECE_EVENTS = 250_000  # which are judged together: each piece is compared with all of the run's log
 PIECE_BYTES = 256 * 1024 * 1024
-NAMES = ", ".join(COLUMNS)
-# How long the payloads are is asked first, so that no batch takes more memory than one is meant to.
-BATCH = f"""\
-WITH sized AS (
-  SELECT position, sum(octet_length(coalesce(payload, ''))) OVER (ORDER BY position) AS total
-  FROM (
-    SELECT position, payload FROM faber_ledger.event
-    WHERE project = :project AND run_id = :run_id AND position > :after ORDER BY position LIMIT {MOST_EVENTS}
-  ) AS next
-)
-SELECT position, {NAMES} FROM faber_ledger.event
-WHERE project = :project AND run_id = :run_id AND position > :after
-  AND position <= (SELECT coalesce(max(position) FILTER (WHERE total <= {MOST_BYTES}), min(position)) FROM sized)
-ORDER BY position"""
+PLACED: dict[str, Any] = {"position": int, **EVENT_COLUMNS}
 # TABLE and INDEX alone: what is fetched is judged before it enters any log, and this is none.
 TABLES = [
     statement
@@ -86,13 +72,30 @@ class Fetched:
 
 
 def fetch_rows(server: Server, project: str, run_id: str, after: int = 0) -> Iterator[list[tuple[int, Row]]]:
-    """Yield a run's events after a position, each with its position, in batches; raises as `Server.transaction`."""
-    while True:
+    """Yield the events that a run has now after a position, each with its own, in batches.
+
+    Those that arrive meanwhile are the next fetch's: a server that always has one more is not asked without an end.
+    Raises as `Server.transaction`.
+    """
+    newest = newest_event(server, project, run_id)
+    while newest is not None and after < newest[0]:
         with server.transaction() as connection:
-            values = {"project": project, "run_id": run_id, "after": after}
-            batch = [(row[0], tuple(row[1:])) for row in connection.execute(text(BATCH), values)]
+            batch = _placed(
+                ask(
+                    connection,
+                    "events_after",
+                    PLACED,
+                    project=project,
+                    run_id=run_id,
+                    after=after,
+                    most=MOST_EVENTS,
+                    bytes=MOST_BYTES,
+                )
+            )
         if not batch:
             return
+        if batch[0][0] <= after:
+            raise ServerRefused("the server has answered with events that it was not asked for")
         yield batch
         after = batch[-1][0]
 
@@ -101,26 +104,30 @@ def fetch_named(server: Server, project: str, run_id: str, ids: Collection[str])
     """Return a run's events with these ids, each with its position, in the order of their positions."""
     if not ids:
         return []
-    columns = [EVENT.c[name] for name in ("position", *COLUMNS)]
-    named = EVENT.c.id == func.any(bindparam("ids", sorted(ids), ARRAY(Text)))
-    question = select(*columns).where(EVENT.c.project == project, EVENT.c.run_id == run_id, named)
     with server.transaction() as connection:
-        found = connection.execute(question.order_by(EVENT.c.position))
-        return [(row[0], tuple(row[1:])) for row in found]
+        named = sorted(ids)
+        return _placed(ask(connection, "events_with_ids", PLACED, project=project, run_id=run_id, ids=named))
+
+
+def _placed(rows: list[Row]) -> list[tuple[int, Row]]:
+    """Return events with their positions, in the order of these."""
+    return sorted([(row[0], row[1:]) for row in rows], key=itemgetter(0))
 
 
 def has_event(server: Server, project: str, position: int, name: str) -> bool:
     """Return whether an event stands at a position: a server that was restored from a backup may have another there."""
-    question = select(EVENT.c.id).where(EVENT.c.project == project, EVENT.c.position == position)
     with server.transaction() as connection:
-        return connection.execute(question).scalar() == name
+        ((found,),) = ask(connection, "has_event", {"has_event": bool}, project=project, position=position, name=name)
+    return bool(found)
 
 
 def count_events(server: Server, project: str, run_id: str, after: int) -> int:
     """Return how many events a run has after a position."""
-    question = select(func.count()).where(EVENT.c.project == project, EVENT.c.run_id == run_id)
     with server.transaction() as connection:
-        return connection.execute(question.where(EVENT.c.position > after)).scalar() or 0
+        ((count,),) = ask(
+            connection, "count_events", {"count_events": int}, project=project, run_id=run_id, after=after
+        )
+    return int(count)
 
 
 def fetch_pieces(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
-from sqlalchemy import text
-
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.redaction import redaction_of, remains
 from faber_ledger.ledger.row import decode_row
+from faber_ledger.postgres.ask import EVENT_COLUMNS, NONE, ask
 from faber_ledger.projections.blocks import open_sessions, session_history
 from faber_ledger.projections.compactions import Compactions
 from faber_ledger.projections.fold import fold
@@ -23,28 +22,11 @@ if TYPE_CHECKING:
 
 PAGE = 100  # runs whose sessions are read together
 LONGEST = 200  # characters of a text: a row of the table is as wide as its longest one
-# Each run costs two look-ups in an index, however many events it has: `DISTINCT run_id` would read all of them. The
-# names of refused events, which only hold a place, sort behind all ids.
-NEWEST_OF_RUNS = """\
-WITH RECURSIVE run AS (
-  (SELECT run_id FROM faber_ledger.event WHERE project = :project ORDER BY run_id LIMIT 1)
-  UNION ALL
-  SELECT next.run_id FROM run CROSS JOIN LATERAL (
-    SELECT run_id FROM faber_ledger.event WHERE project = :project AND event.run_id > run.run_id ORDER BY run_id LIMIT 1
-  ) AS next
-)
-SELECT newest.id, run.run_id, newest.type, newest.at, newest.writer FROM run CROSS JOIN LATERAL (
-  SELECT id, type, at, writer FROM faber_ledger.event
-  WHERE project = :project AND event.run_id = run.run_id AND id < 'a' ORDER BY id DESC LIMIT 1
-) AS newest"""
-SESSIONS = """\
-SELECT run_id, seq, id, type, version, at, writer, session_id, client, payload FROM faber_ledger.event
-WHERE project = :project AND run_id = ANY (:runs) AND type IN (
-  'run_started', 'run_adopted', 'session_started', 'session_ended', 'compaction_completed', 'event_redacted'
-) ORDER BY run_id, seq, id"""
-STATES = """\
-SELECT DISTINCT ON (run_id) run_id, faber_ledger.state_at_a_glance(content) AS state FROM faber_ledger.document
-WHERE project = :project AND run_id = ANY (:runs) AND content IS NOT NULL ORDER BY run_id, at DESC, position DESC"""
+NEWEST: dict[str, Any] = dict.fromkeys(("run_id", "id", "type", "at", "writer"), str)
+OF_SESSIONS: dict[str, Any] = {
+    name: EVENT_COLUMNS[name]
+    for name in ("seq", "id", "type", "version", "at", "writer", "session_id", "client", "payload")
+}
 
 
 class Wanted(NamedTuple):
@@ -94,7 +76,7 @@ def find_runs(server: Server, wanted: Wanted) -> Iterator[FleetRun]:
     newest: list[_Newest] = []
     for project in wanted.projects:
         with server.transaction() as connection:
-            for name, run_id, kind, at, writer in connection.execute(text(NEWEST_OF_RUNS), {"project": project}):
+            for run_id, name, kind, at, writer in ask(connection, "newest_of_runs", NEWEST, project=project):
                 last: LastEvent = {"id": name, "type": kind, "at": at, "writer": writer}
                 newest.append(_Newest(project, run_id, last))
     newest.sort(key=lambda one: (one.event["id"], one.project, one.run_id), reverse=True)
@@ -116,13 +98,13 @@ def _read_page(server: Server, page: Sequence[_Newest]) -> Iterator[FleetRun]:
     found: dict[tuple[str, str], list[Recorded]] = {}
     states: dict[tuple[str, str], dict[str, Any]] = {}
     for project in {one.project for one in page}:
-        asked = {"project": project, "runs": [one.run_id for one in page if one.project == project]}
+        asked: dict[str, Any] = {"project": project, "runs": [one.run_id for one in page if one.project == project]}
         with server.transaction() as connection:
-            rows = connection.execute(text(SESSIONS), asked)
+            rows = ask(connection, "session_events", {"run_id": str, **OF_SESSIONS}, **asked)
             for run_id, of_run in groupby(rows, key=lambda row: row[0]):
-                found[project, run_id] = _decode([tuple(row)[1:] for row in of_run])
-            for run_id, state in connection.execute(text(STATES), asked):
-                states[project, run_id] = state if isinstance(state, dict) else {}
+                found[project, run_id] = _decode([row[1:] for row in of_run])
+            for run_id, state in ask(connection, "newest_states", {"run_id": str, "state": (dict, NONE)}, **asked):
+                states[project, run_id] = state or {}
     for one in page:
         key = one.project, one.run_id
         yield _summarize(one, found.get(key, []), states.get(key, {}))

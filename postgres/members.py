@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import func, select, text
+from sqlalchemy import text
 
-from faber_ledger.postgres.tables import MEMBER
+from faber_ledger.postgres.ask import ask
 
 if TYPE_CHECKING:
     from faber_ledger.postgres.server import Server
 
+MEMBER: dict[str, Any] = {"role": str, "is_admin": bool}
+ADMIT = text("SELECT faber_ledger.admit(:project, :role, :as_admin)")
 # Whether the role, or all who are in it, may use the tables at all.
 MAY_USE = "SELECT pg_has_role(:role, 'faber_ledger_member', 'USAGE')"
 
@@ -28,7 +30,7 @@ def admit(server: Server, project: str, role: str, *, as_admin: bool = False) ->
     Raises ServerRefused if there is no such role, or the login is no admin of the project.
     """
     with server.transaction() as connection:
-        connection.execute(select(func.faber_ledger.admit(project, role, as_admin)))
+        connection.execute(ADMIT, {"project": project, "role": role, "as_admin": as_admin})
         return bool(connection.execute(text(MAY_USE), {"role": role}).scalar())
 
 
@@ -38,11 +40,11 @@ def expel(server: Server, project: str, role: str) -> bool:
     Raises ServerRefused if the login is no admin of the project.
     """
     with server.transaction() as connection:
-        return bool(connection.execute(select(func.faber_ledger.expel(project, role))).scalar())
+        ((was_member,),) = ask(connection, "expel", {"expel": bool}, project=project, role=role)
+    return bool(was_member)
 
 
 def list_members(server: Server, project: str) -> list[Member]:
     """Return the roles that see a project, sorted; none if the login does not see it."""
-    question = select(MEMBER.c.role, MEMBER.c.is_admin).where(MEMBER.c.project == project).order_by(MEMBER.c.role)
     with server.transaction() as connection:
-        return [Member(*row) for row in connection.execute(question)]
+        return sorted([Member(*row) for row in ask(connection, "members", MEMBER, project=project)])

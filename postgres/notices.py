@@ -6,7 +6,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.postgres.tables import CHANNEL, notification_of
+from faber_ledger.postgres.schema import CHANNEL, notification_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import text
 
 from faber_ledger.ledger.command_errors import NotFound, ServerRefused
-from faber_ledger.postgres.tables import EVENT, PROJECT
+from faber_ledger.postgres.ask import ask
 
 if TYPE_CHECKING:
     from faber_ledger.postgres.server import Server
+
+
+REGISTER = text("SELECT faber_ledger.register_project(:project, :name)")
+POSITION: dict[str, Any] = {"position": int, "id": str}
 
 
 class Remote(NamedTuple):
@@ -27,8 +32,8 @@ def find_project(server: Server, project: str) -> str | None:
     None if there is none, or the login does not see it.
     """
     with server.transaction() as connection:
-        made = connection.execute(select(PROJECT.c.created_at).where(PROJECT.c.id == project)).scalar()
-    return None if made is None else str(made.timestamp())
+        made = {row[0]: row[1] for row in ask(connection, "projects", {"id": str, "created_at": datetime})}
+    return str(made[project].timestamp()) if project in made else None
 
 
 def open_project(server: Server, project: str, name: str, *, writing: bool) -> str:
@@ -39,7 +44,7 @@ def open_project(server: Server, project: str, name: str, *, writing: bool) -> s
     made = find_project(server, project)
     if made is None and writing:
         with server.transaction() as connection:
-            connection.execute(select(func.faber_ledger.register_project(project, name[:255])))
+            connection.execute(REGISTER, {"project": project, "name": name[:255]})
         made = find_project(server, project)
     if made is None:
         raise ServerRefused(
@@ -52,27 +57,24 @@ def open_project(server: Server, project: str, name: str, *, writing: bool) -> s
 
 def newest_event(server: Server, project: str, run_id: str | None = None) -> tuple[int, str] | None:
     """Return position and id of the newest event of a project, or of a run in it; None without one."""
-    question = select(EVENT.c.position, EVENT.c.id).where(EVENT.c.project == project)
-    if run_id is not None:
-        question = question.where(EVENT.c.run_id == run_id)
+    run = {} if run_id is None else {"run_id": run_id}
     with server.transaction() as connection:
-        found = connection.execute(question.order_by(EVENT.c.position.desc()).limit(1)).one_or_none()
-    return None if found is None else (found[0], found[1])
+        found = ask(connection, "newest_event", POSITION, project=project, **run)
+    return (found[0][0], found[0][1]) if found else None
 
 
 def list_runs(server: Server, project: str, after: int, upto: int) -> list[str]:
     """Return the ids of the runs that have events at positions after `after` up to `upto`, in order."""
     with server.transaction() as connection:
-        question = select(EVENT.c.run_id).distinct().where(EVENT.c.project == project)
-        news = question.where(EVENT.c.position > after, EVENT.c.position <= upto)
-        return sorted(connection.execute(news).scalars())
+        found = ask(connection, "runs_with_news", {"runs_with_news": str}, project=project, after=after, upto=upto)
+    return sorted([name for (name,) in found])
 
 
 def list_projects(server: Server) -> dict[str, str]:
     """Return the name of each project that the login sees, by its id, sorted by name."""
     with server.transaction() as connection:
-        found = connection.execute(select(PROJECT.c.id, PROJECT.c.name).order_by(PROJECT.c.name, PROJECT.c.id))
-        return {row[0]: row[1] for row in found}
+        found = ask(connection, "projects", {"name": str, "id": str})
+    return {project: name for name, project in sorted(found)}
 
 
 def choose_projects(known: dict[str, str], wanted: str | None) -> list[str]:

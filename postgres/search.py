@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import text
 
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.row import COLUMNS, HASH, PAYLOAD, compute_hash, decode_row
+from faber_ledger.ledger.row import HASH, PAYLOAD, compute_hash, decode_row
+from faber_ledger.postgres.ask import EVENT_COLUMNS, checked, question
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-    from sqlalchemy import Connection, TextClause
+    from sqlalchemy import Connection
 
     from faber_ledger.files.word_query import WordQuery
     from faber_ledger.ledger.events import Recorded
@@ -26,11 +27,9 @@ if TYPE_CHECKING:
     Found = tuple[Any, ...]
 
 FIRST_EVENTS, FIRST_DOCUMENTS = 200, 5  # enough for most searches; a document may have megabytes
-KEY = "at, id, project, run_id"
-ASKED = (
-    "SELECT {key}, {columns} FROM faber_ledger.{function}(:wanted, :projects, :at, :id, :project, :run_id, :most)"
-    " ORDER BY at DESC, id DESC, project DESC, run_id DESC"
-)
+KEY: dict[str, Any] = dict.fromkeys(("at", "id", "project", "run_id"), str)
+ASKED = ("wanted", "projects", *KEY, "most")
+NEWEST_FIRST = " ORDER BY at DESC, id DESC, project DESC, run_id DESC"
 
 
 class FoundEvent(NamedTuple):
@@ -57,7 +56,7 @@ def find_events(connection: Connection, query: WordQuery, projects: Sequence[str
 
     The connection is in a transaction, which outlasts the block.
     """
-    with _find(connection, "find_events", ", ".join(COLUMNS), query, projects, FIRST_EVENTS) as found:
+    with _find(connection, "find_events", EVENT_COLUMNS, query, projects, FIRST_EVENTS) as found:
         yield _decode(found)
 
 
@@ -66,7 +65,7 @@ def find_documents(
     connection: Connection, query: WordQuery, projects: Sequence[str]
 ) -> Iterator[Iterator[FoundDocument]]:
     """Yield an iterator over the copies of states of projects that have the words of a query, as `find_events` does."""
-    with _find(connection, "find_documents", "content", query, projects, FIRST_DOCUMENTS) as found:
+    with _find(connection, "find_documents", {"content": str}, query, projects, FIRST_DOCUMENTS) as found:
         yield (FoundDocument(project, run_id, name, at, content) for at, name, project, run_id, content in found)
 
 
@@ -81,30 +80,40 @@ def _decode(found: Iterator[Found]) -> Iterator[FoundEvent]:
 
 @contextmanager
 def _find(
-    connection: Connection, function: str, columns: str, query: WordQuery, projects: Sequence[str], first: int
+    connection: Connection,
+    function: str,
+    columns: dict[str, Any],
+    query: WordQuery,
+    projects: Sequence[str],
+    first: int,
 ) -> Iterator[Iterator[Found]]:
     """Yield an iterator over what has all words of one of the alternatives, newest first, each once."""
-    question = text(ASKED.format(key=KEY, columns=columns, function=function))
     with ExitStack() as open_alternatives:
         alternatives = [
-            open_alternatives.enter_context(closing(_rows(connection, question, words, list(projects), first)))
+            open_alternatives.enter_context(
+                closing(_rows(connection, function, columns, {"wanted": words, "projects": list(projects)}, first))
+            )
             for words in query.required
         ]
-        merged = heapq.merge(*alternatives, key=lambda row: row[:4], reverse=True)
-        yield (next(same) for _, same in groupby(merged, key=lambda row: row[:4]))
+        merged = heapq.merge(*alternatives, key=lambda row: row[: len(KEY)], reverse=True)
+        yield (next(same) for _, same in groupby(merged, key=lambda row: row[: len(KEY)]))
 
 
 def _rows(
-    connection: Connection, question: TextClause, wanted: list[str], projects: list[str], first: int
+    connection: Connection, function: str, columns: dict[str, Any], asked: dict[str, Any], first: int
 ) -> Generator[Found]:
-    """Yield rows: the first few, which the server finds without sorting all; then the others, as they are read."""
-    asked: dict[str, Any] = {"wanted": wanted, "projects": projects}
-    nothing = dict.fromkeys(("at", "id", "project", "run_id"))
-    rows = connection.execute(question, {**asked, **nothing, "most": first}).fetchall()
-    yield from map(tuple, rows)
-    if len(rows) < first:
+    """Yield rows: the first few, which the server finds without sorting all; then the others, as they are read.
+
+    An event's own `id` and `at` are in the key, too: names of columns are repeated.
+    """
+    kinds = [*KEY.values(), *columns.values()]
+    statement = text(question(function, [*KEY, *columns], ASKED) + NEWEST_FIRST)
+    found = connection.execute(statement, {**asked, **dict.fromkeys(KEY), "most": first}).fetchall()
+    yield from map(tuple, checked(function, kinds, found))
+    if len(found) < first:
         return
-    after = dict(zip(nothing, rows[-1][:4], strict=True))
+    after = dict(zip(KEY, found[-1], strict=False))
     options = {"stream_results": True, "max_row_buffer": first}
-    with connection.execute(question, {**asked, **after, "most": None}, execution_options=options) as rest:
-        yield from map(tuple, rest)
+    with connection.execute(statement, {**asked, **after, "most": None}, execution_options=options) as rest:
+        for part in rest.partitions(first):
+            yield from map(tuple, checked(function, kinds, part))

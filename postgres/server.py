@@ -12,8 +12,8 @@ from sqlalchemy.pool import NullPool
 from faber_ledger.ledger.command_errors import ServerRefused
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
 from faber_ledger.postgres.address import load_driver
+from faber_ledger.postgres.schema import REVISIONS, SCHEMA
 from faber_ledger.postgres.server_errors import is_interrupted, translate, translate_read_only
-from faber_ledger.postgres.tables import REVISIONS, SCHEMA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

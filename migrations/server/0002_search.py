@@ -1,20 +1,15 @@
-"""What `search` and `fleet` ask of a team's server: the index of words, the functions that use it, and sessions."""
+"""What `search` and `fleet` ask of a team's server: the index of words, and the functions that use it."""
 
 from __future__ import annotations
 
-import os
-
 from alembic import op
+
+from faber_ledger.migrations.server_steps import run_steps
 
 revision = "0002"
 down_revision = "0001"
 
-STEPS = ("0002/words", "0002/search", "0002/fleet", "0001/owners")
-
 
 def upgrade() -> None:
     """Add indexes and functions; the tables stay as they are."""
-    connection = op.get_bind().execution_options(no_parameters=True)  # else each `%` would be a parameter
-    for step in STEPS:
-        with open(os.path.join(os.path.dirname(__file__), f"{step}.sql"), encoding="utf-8") as file:
-            connection.exec_driver_sql(file.read())
+    run_steps(op.get_bind(), ["0002/words", "0002/search", "0002/fleet", "0001/owners"])

@@ -75,7 +75,7 @@ def test_pieces_and_batches_of_any_size_have_the_same_events(
 ) -> None:
     team.synced(team.clones[0])
     monkeypatch.setattr(fetch, "PIECE_EVENTS", 2)
-    monkeypatch.setattr(fetch, "BATCH", fetch.BATCH.replace(str(fetch.MOST_EVENTS), "2"))
+    monkeypatch.setattr(fetch, "MOST_EVENTS", 2)
     ids: list[str] = []
     count = 0
     for piece in fetch_pieces(server, team.project, RUN):

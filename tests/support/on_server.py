@@ -6,7 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import COLUMNS, ROW
+from faber_ledger.ledger.row import ROW
+from support.server_rows import put
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,13 +16,7 @@ if TYPE_CHECKING:
     from support.project import Project
 
 FIRST, SECOND = "01K7AAAAAAAAAAAAAAAAAAAAAA", "01K7BBBBBBBBBBBBBBBBBBBBBB"  # ids of projects
-NAMES = ("project", "run_id", "position", *COLUMNS)
-VALUES = ", ".join(["%s"] * len(NAMES))
-PUT = f"INSERT INTO faber_ledger.event ({', '.join(NAMES)}) VALUES ({VALUES}) ON CONFLICT DO NOTHING"
-PUT_STATE = (
-    "INSERT INTO faber_ledger.document (project, run_id, id, position, heads, supersedes, content, at, writer)"
-    " VALUES (%s, %s, %s, 0, '', %s, %s, %s, 'writer')"
-)
+PUT_STATE = "SELECT faber_ledger.push_document(%s, %s, %s, '', %s, %s, '2026-01-05T09:30:00Z', 'writer')"
 
 
 def register(database: Database, login: Login, project_id: str = FIRST, name: str = "shop") -> None:
@@ -36,7 +31,7 @@ def put_run(database: Database, login: Login, project: Project, run_id: str, pro
     with Log.read(str(run / "ledger.db")) as log:
         rows = log.connection.execute(f"{ROW} ORDER BY seq, id").fetchall()
     with database.connect(login) as connection:
-        connection.cursor().executemany(PUT, [(project_id, run_id, 0, *row) for row in rows])
+        put(connection, project_id, *rows, run_id=run_id)
     state = run / "state.json"
     if state.exists():
         put_state(database, login, run_id, state.read_text(), project_id)
@@ -45,13 +40,10 @@ def put_run(database: Database, login: Login, project: Project, run_id: str, pro
 def put_state(database: Database, login: Login, run_id: str, content: str, project_id: str = FIRST) -> None:
     """Put a copy of a state on the server, in place of the copies that it has."""
     with database.connect(login) as connection:
-        found = connection.execute(
-            "SELECT id FROM faber_ledger.document WHERE project = %s AND run_id = %s", (project_id, run_id)
-        )
+        found = connection.execute("SELECT id FROM faber_ledger.documents(%s, %s, 1000)", (project_id, run_id))
         before = [row[0] for row in found]
         name = f"d{len(before)}{max(before, default='')}"
-        at = "2026-01-05T09:30:00Z"
-        connection.execute(PUT_STATE, (project_id, run_id, name, before, content, at))
+        connection.execute(PUT_STATE, (project_id, run_id, name, before, content))
 
 
 def put_project(

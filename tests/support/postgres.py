@@ -49,6 +49,7 @@ SETTINGS = {
     "listen_addresses": "",
 }
 DURABLE = SETTINGS | {"synchronous_commit": "on"}  # else a crash may take what was acknowledged
+KEEPER = "SELECT 'faber_ledger_keeper_' || oid FROM pg_database WHERE datname = current_database()"
 PR_SET_PDEATHSIG = 1
 
 
@@ -286,8 +287,11 @@ class Database:
             yield connection
 
     def drop(self) -> None:
-        """Drop the database and the roles that the test made."""
+        """Drop the database, its keeper and the roles that the test made."""
+        with self.connect() as connection:
+            keeper = connection.execute(KEEPER).fetchone()
         self.cluster.drop_database(self.name)
+        self.roles += [keeper[0]] if keeper else []
         for role in reversed(self.roles):
             self.cluster.run(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(role)))
 

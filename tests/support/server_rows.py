@@ -20,12 +20,21 @@ if TYPE_CHECKING:
 
 FIRST, SECOND = "01K0000000000000000000PRJ1", "01K0000000000000000000PRJ2"
 NOWHERE = "01K0000000000000000000PRJ9"
-INSERT = f"""\
-INSERT INTO faber_ledger.event (project, run_id, position, {", ".join(COLUMNS)})
-VALUES (%s, %s, 0, {", ".join(["%s"] * len(COLUMNS))}) ON CONFLICT DO NOTHING"""
-INSERT_DOCUMENT = """\
-INSERT INTO faber_ledger.document (project, run_id, id, position, heads, supersedes, content, at, writer)
-VALUES (%s, %s, %s, 0, %s, %s, %s, '2026-01-05T14:30:22Z', 'w') ON CONFLICT DO NOTHING"""
+KINDS = ("bigint", "text", "text", "integer", *["text"] * 4, "bytea", "bytea", "text", "bytea", "bytea")
+PUSH = f"""\
+SELECT added FROM faber_ledger.push_events(%s, %s, {", ".join([f"ARRAY[%s::{kind}]" for kind in KINDS])})"""
+PUSH_DOCUMENT = """\
+SELECT faber_ledger.push_document(%s, %s, %s, %s, %s, %s, '2026-01-05T14:30:22Z', 'w')"""
+# What a member sees of each table.
+QUESTIONS = {
+    "event": "SELECT one.* FROM faber_ledger.projects() AS project,"
+    " faber_ledger.runs_with_news(project.id, 0, 1000000) AS run_id,"
+    " faber_ledger.events_after(project.id, run_id, 0, 1000000, 1000000000) AS one ORDER BY project.id, position",
+    "document": "SELECT project.id AS project, run_id, one.* FROM faber_ledger.projects() AS project,"
+    " faber_ledger.runs_with_news(project.id, 0, 1000000) AS run_id,"
+    " faber_ledger.documents(project.id, run_id, 1000000) AS one",
+    "member": "SELECT one.* FROM faber_ledger.projects() AS project, faber_ledger.members(project.id) AS one",
+}
 _number = itertools.count()
 
 
@@ -51,7 +60,7 @@ def put(connection: psycopg.Connection[Any], project: str, *rows: Row, run_id: s
     """Insert rows one by one, in the connection's transaction."""
     with connection.cursor() as cursor:
         for row in rows:
-            cursor.execute(INSERT, (project, run_id, *row))
+            cursor.execute(PUSH.encode(), (project, run_id, *row))
 
 
 def put_document(
@@ -59,15 +68,16 @@ def put_document(
 ) -> str:
     """Insert a document; return its id, which is its content's hash."""
     name = hashlib.sha256(content.encode()).hexdigest()
-    connection.execute(INSERT_DOCUMENT, (project, run_id, name, bytes(32), list(superseded), content))
+    connection.execute(PUSH_DOCUMENT, (project, run_id, name, bytes(32), list(superseded), content))
     return name
 
 
 def stored(database: Database, table: str = "event", login: Login | None = None) -> list[dict[str, Any]]:
-    """Return all rows of a table that a login sees, by default the admin, in the order of their positions."""
-    order = "position" if table in ("event", "document") else "1, 2"
+    """Return all rows of a table in the order of their positions, or what a member sees of them."""
+    order = "project, position" if table in ("event", "document") else "1, 2"
+    question = QUESTIONS[table] if login else f"SELECT * FROM faber_ledger.{table} ORDER BY {order}"
     with database.connect(login) as connection, connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(f"SELECT * FROM faber_ledger.{table} ORDER BY {order}".encode()).fetchall()
+        return cursor.execute(question.encode()).fetchall()
 
 
 def as_row(found: dict[str, Any]) -> Row:

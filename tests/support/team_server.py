@@ -6,7 +6,6 @@ import json
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-from psycopg import sql
 from psycopg.rows import dict_row
 
 from faber_ledger.ledger.canonical import canonical
@@ -16,6 +15,7 @@ from faber_ledger.postgres.push import MOST_EVENTS
 from support.command import COMMAND
 from support.forged_events import add_head, forged_row
 from support.project import RUN, Project
+from support.server_rows import put
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,13 +77,9 @@ class Team:
         return row
 
     def put(self, row: dict[str, Any], run_id: str = RUN) -> None:
-        """Insert a row straight into the server's table, as a member may."""
-        values = {"project": self.project, "run_id": run_id, "position": 0, **row}
-        names = sql.SQL(", ").join(map(sql.Identifier, values))
-        places = sql.SQL(", ").join([sql.Placeholder()] * len(values))
-        statement = sql.SQL("INSERT INTO faber_ledger.event ({}) VALUES ({})").format(names, places)
+        """Push a row whatever it says, as a member may."""
         with self.database.connect(self.login) as connection:
-            connection.execute(statement, list(values.values()))
+            put(connection, self.project, tuple(row[name] for name in COLUMNS), run_id=run_id)
 
 
 def made_team(database: Database, folder: Path) -> Team:

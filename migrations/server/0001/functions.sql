@@ -1,10 +1,18 @@
 -- Whoever calls a function, it finds its own tables and PostgreSQL's own operators: `pg_temp` comes last.
 
--- The projects that the login sees. `SET ROLE` changes nothing about it, and a role that was dropped sees nothing.
+-- The projects that the login sees. `SET ROLE` changes nothing about it. A role that was dropped sees nothing, and a new
+-- one of its name is another one.
 CREATE FUNCTION faber_ledger.my_projects() RETURNS SETOF text
 LANGUAGE sql STABLE SECURITY DEFINER ROWS 10 SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
-  SELECT DISTINCT member.project FROM faber_ledger.member
-  WHERE member.role IN (SELECT rolname FROM pg_catalog.pg_roles WHERE pg_has_role(session_user, oid, 'USAGE'))
+  SELECT DISTINCT member.project
+  FROM faber_ledger.member JOIN pg_catalog.pg_roles ON oid = member.role_oid AND rolname = member.role
+  WHERE pg_has_role(session_user, oid, 'USAGE')
+$$;
+
+-- Whether the login sees a project. In a query's condition it is asked before a row is read: nothing in it is a column's.
+CREATE FUNCTION faber_ledger.sees(wanted text) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT wanted IN (SELECT faber_ledger.my_projects())
 $$;
 
 -- Whether the login may do anything with a project's members: the owner of the schema or the database, a superuser.
@@ -17,9 +25,8 @@ $$;
 CREATE FUNCTION faber_ledger.is_project_admin(wanted text) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
   SELECT EXISTS (
-    SELECT FROM faber_ledger.member
-    WHERE member.project = wanted AND member.is_admin
-      AND member.role IN (SELECT rolname FROM pg_catalog.pg_roles WHERE pg_has_role(session_user, oid, 'USAGE'))
+    SELECT FROM faber_ledger.member JOIN pg_catalog.pg_roles ON oid = member.role_oid AND rolname = member.role
+    WHERE member.project = wanted AND member.is_admin AND pg_has_role(session_user, oid, 'USAGE')
   )
 $$;
 
@@ -29,8 +36,9 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg
 BEGIN
   INSERT INTO faber_ledger.project (id, name) VALUES (wanted, its_name) ON CONFLICT DO NOTHING;
   IF FOUND THEN
-    INSERT INTO faber_ledger.member (project, role, is_admin) VALUES (wanted, session_user, true);
-  ELSIF NOT (faber_ledger.is_owner() OR wanted IN (SELECT faber_ledger.my_projects())) THEN
+    INSERT INTO faber_ledger.member (project, role, role_oid, is_admin)
+      SELECT wanted, rolname, oid, true FROM pg_catalog.pg_roles WHERE rolname = session_user;
+  ELSIF NOT (faber_ledger.is_owner() OR faber_ledger.sees(wanted)) THEN
     RAISE insufficient_privilege USING MESSAGE = format('%s is not a member of this project', session_user);
   END IF;
 END
@@ -39,19 +47,21 @@ $$;
 -- Let a role see a project. The same error for a project that does not exist: nobody learns which ones do.
 CREATE FUNCTION faber_ledger.admit(wanted text, newcomer name, as_admin boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+DECLARE
+  its_oid oid := (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = newcomer);
 BEGIN
   IF NOT (faber_ledger.is_project_admin(wanted)
       OR (faber_ledger.is_owner() AND EXISTS (SELECT FROM faber_ledger.project WHERE id = wanted))) THEN
     RAISE insufficient_privilege USING MESSAGE = format('%s is not an admin of this project', session_user);
   END IF;
-  IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = newcomer) THEN
+  IF its_oid IS NULL THEN
     RAISE undefined_object USING MESSAGE = format('role %s does not exist', newcomer);
   END IF;
   IF pg_has_role('faber_ledger_member', newcomer, 'MEMBER') OR pg_has_role('faber_ledger_keeper', newcomer, 'MEMBER') THEN
     RAISE insufficient_privilege USING MESSAGE = format('role %s is everybody''s: no project admits it', newcomer);
   END IF;
-  INSERT INTO faber_ledger.member (project, role, is_admin) VALUES (wanted, newcomer, as_admin)
-    ON CONFLICT (project, role) DO UPDATE SET is_admin = excluded.is_admin;
+  INSERT INTO faber_ledger.member (project, role, role_oid, is_admin) VALUES (wanted, newcomer, its_oid, as_admin)
+    ON CONFLICT (project, role) DO UPDATE SET role_oid = excluded.role_oid, is_admin = excluded.is_admin;
 END
 $$;
 
@@ -67,25 +77,17 @@ BEGIN
 END
 $$;
 
--- Whether the login may insert into a project: a trigger asks before it locks the project, and the policy after that.
-CREATE FUNCTION faber_ledger.may_insert(wanted text) RETURNS boolean
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
-  SELECT wanted IN (SELECT faber_ledger.my_projects())
-    OR (EXISTS (SELECT FROM faber_ledger.project WHERE id = wanted) AND faber_ledger.is_owner())
-$$;
-
 -- A position is taken under the project's lock, which is held to the transaction's end: so positions become visible in
 -- their order, and a reader who asks for those after the last one misses nothing. A row's lock, since anybody who may
--- connect could take an advisory one, and stop a project that he does not see. Who may not insert is refused before: he
--- could keep a lock for as long as he does not read the server's answer.
+-- connect could take an advisory one, and stop a project that he does not see. Positions are counted in each project
+-- alone: one sequence for all would tell a project's members how much the others do.
 CREATE FUNCTION faber_ledger.place_event() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 BEGIN
-  IF NOT faber_ledger.may_insert(NEW.project) THEN
-    RAISE insufficient_privilege USING MESSAGE = 'new row violates row-level security policy for table "event"';
-  END IF;
   PERFORM FROM faber_ledger.project WHERE id = NEW.project FOR NO KEY UPDATE;
-  NEW.position := nextval('faber_ledger.position_number');
+  NEW.position := 1 + coalesce(
+    (SELECT position FROM faber_ledger.event WHERE project = NEW.project ORDER BY position DESC LIMIT 1), 0
+  );
   NEW.received_at := now();
   IF NEW.payload IS NOT NULL AND NEW.salt IS NOT NULL AND NEW.type <> 'event_redacted' AND EXISTS (
     SELECT FROM faber_ledger.redaction
@@ -148,9 +150,6 @@ $$;
 CREATE FUNCTION faber_ledger.place_document() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 BEGIN
-  IF NOT faber_ledger.may_insert(NEW.project) THEN
-    RAISE insufficient_privilege USING MESSAGE = 'new row violates row-level security policy for table "document"';
-  END IF;
   PERFORM FROM faber_ledger.project WHERE id = NEW.project FOR NO KEY UPDATE;
   IF EXISTS (
     SELECT FROM faber_ledger.document
@@ -158,7 +157,9 @@ BEGIN
   ) THEN
     RETURN NULL;
   END IF;
-  NEW.position := nextval('faber_ledger.position_number');
+  NEW.position := 1 + coalesce(
+    (SELECT position FROM faber_ledger.document WHERE project = NEW.project ORDER BY position DESC LIMIT 1), 0
+  );
   NEW.received_at := now();
   RETURN NEW;
 END

@@ -12,22 +12,20 @@ DECLARE
   own regprocedure;
 BEGIN
   IF pg_has_role(current_user, database_owner, 'USAGE') THEN
-    EXECUTE format('GRANT CONNECT, TEMPORARY ON DATABASE %I TO faber_ledger_member', current_database());
+    EXECUTE format('GRANT CONNECT ON DATABASE %I TO faber_ledger_member', current_database());
   END IF;
   BEGIN
-    IF needs_grant THEN
-      GRANT faber_ledger_keeper TO CURRENT_USER;
-    END IF;
     IF NOT pg_has_role(current_user, 'faber_ledger_member', 'USAGE') THEN
       GRANT faber_ledger_member TO CURRENT_USER;
     END IF;
   EXCEPTION WHEN insufficient_privilege THEN
     RAISE insufficient_privilege USING
-      MESSAGE = format('%s may not grant the roles faber_ledger_member and faber_ledger_keeper, which exist', current_user),
-      HINT = format(
-        'a superuser runs: GRANT faber_ledger_member, faber_ledger_keeper TO %I WITH ADMIN OPTION', current_user
-      );
+      MESSAGE = format('%s may not grant the role faber_ledger_member, which exists', current_user),
+      HINT = format('a superuser runs: GRANT faber_ledger_member TO %I WITH ADMIN OPTION', current_user);
   END;
+  IF needs_grant THEN
+    GRANT faber_ledger_keeper TO CURRENT_USER;
+  END IF;
   GRANT CREATE ON SCHEMA faber_ledger TO faber_ledger_keeper;
   FOR own IN
     SELECT oid FROM pg_catalog.pg_proc WHERE pronamespace = 'faber_ledger'::regnamespace AND prosecdef

@@ -1,17 +1,16 @@
 -- Every text sorts by its bytes, as in a ledger file: `(seq, id)` is one order everywhere.
 
-CREATE SEQUENCE faber_ledger.position_number;
-
 CREATE TABLE faber_ledger.project (
   id text COLLATE "C" PRIMARY KEY CHECK (id ~ '^[0-7][0-9A-HJKMNP-TV-Z]{25}$'),
   name text COLLATE "C" NOT NULL CHECK (char_length(name) BETWEEN 1 AND 255),
   created_at timestamptz NOT NULL DEFAULT now()
 );
 
--- Which database roles see a project: a login, or a group of logins.
+-- Which database roles see a project: a login, or a group of logins. Its name may be another role's later.
 CREATE TABLE faber_ledger.member (
   project text COLLATE "C" NOT NULL REFERENCES faber_ledger.project,
   role name NOT NULL,
+  role_oid oid NOT NULL,
   is_admin boolean NOT NULL DEFAULT false,
   PRIMARY KEY (project, role)
 );
@@ -32,7 +31,7 @@ CREATE TABLE faber_ledger.event (
   writer text COLLATE "C" NOT NULL CHECK (char_length(writer) <= 4096),
   session_id text COLLATE "C" CHECK (char_length(session_id) <= 4096),
   client text COLLATE "C" CHECK (char_length(client) <= 4096),
-  parents bytea NOT NULL CHECK (octet_length(parents) % 32 = 0),
+  parents bytea NOT NULL CHECK (octet_length(parents) % 32 = 0 AND octet_length(parents) <= 1048576),
   salt bytea,
   payload text COLLATE "C" CHECK (octet_length(payload) <= 8388608),
   payload_hash bytea,
@@ -65,8 +64,9 @@ CREATE TABLE faber_ledger.document (
   run_id text COLLATE "C" NOT NULL,
   id text COLLATE "C" NOT NULL CHECK (id ~ '^[A-Za-z0-9]{1,64}$'),
   position bigint NOT NULL,
-  heads bytea NOT NULL CHECK (octet_length(heads) % 32 = 0),
-  supersedes text[] COLLATE "C" NOT NULL DEFAULT '{}' CHECK (NOT id = ANY (supersedes)),
+  heads bytea NOT NULL CHECK (octet_length(heads) % 32 = 0 AND octet_length(heads) <= 1048576),
+  supersedes text[] COLLATE "C" NOT NULL DEFAULT '{}'
+    CHECK (NOT id = ANY (supersedes) AND cardinality(supersedes) <= 1000),
   content text COLLATE "C" CHECK (octet_length(content) <= 67108864),
   at text COLLATE "C" NOT NULL CHECK (char_length(at) <= 64),
   writer text COLLATE "C" NOT NULL CHECK (char_length(writer) <= 4096),

@@ -20,5 +20,50 @@ BEGIN
 END
 $$;
 
-REVOKE ALL ON FUNCTION faber_ledger.state_at_a_glance(text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION faber_ledger.state_at_a_glance(text) TO faber_ledger_member;
+-- The newest event of each run. A run costs two look-ups in an index, however many events it has: `DISTINCT run_id` would
+-- read all of them. The names of refused events, which only hold a place, sort behind all ids.
+CREATE FUNCTION faber_ledger.newest_of_runs(of_project text)
+RETURNS TABLE (id text, run_id text, type text, at text, writer text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  WITH RECURSIVE run AS (
+    (
+      SELECT event.run_id FROM faber_ledger.event WHERE faber_ledger.sees(of_project) AND project = of_project
+      ORDER BY event.run_id LIMIT 1
+    )
+    UNION ALL
+    SELECT next.run_id FROM run CROSS JOIN LATERAL (
+      SELECT event.run_id FROM faber_ledger.event WHERE project = of_project AND event.run_id > run.run_id
+      ORDER BY event.run_id LIMIT 1
+    ) AS next
+  )
+  SELECT newest.* FROM run CROSS JOIN LATERAL (
+    SELECT event.id, event.run_id, event.type, event.at, event.writer FROM faber_ledger.event
+    WHERE project = of_project AND event.run_id = run.run_id AND event.id < 'a' ORDER BY event.id DESC LIMIT 1
+  ) AS newest
+$$;
+
+-- What tells about the sessions of runs, in the order of each run's log.
+CREATE FUNCTION faber_ledger.session_events(of_project text, of_runs text[]) RETURNS SETOF faber_ledger.event
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT event.* FROM faber_ledger.event
+  WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = ANY (of_runs) AND type IN (
+    'run_started', 'run_adopted', 'session_started', 'session_ended', 'compaction_completed', 'event_redacted'
+  )
+  ORDER BY run_id, seq, id
+$$;
+
+-- What the newest state of each of these runs says.
+CREATE FUNCTION faber_ledger.newest_states(of_project text, of_runs text[]) RETURNS TABLE (run_id text, state jsonb)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT DISTINCT ON (document.run_id) document.run_id, faber_ledger.state_at_a_glance(content)
+  FROM faber_ledger.document
+  WHERE faber_ledger.sees(of_project) AND project = of_project AND document.run_id = ANY (of_runs)
+    AND content IS NOT NULL
+  ORDER BY document.run_id, at DESC, position DESC
+$$;
+
+REVOKE ALL ON FUNCTION faber_ledger.state_at_a_glance(text), faber_ledger.newest_of_runs(text),
+  faber_ledger.session_events(text, text[]), faber_ledger.newest_states(text, text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION faber_ledger.newest_of_runs(text), faber_ledger.session_events(text, text[]),
+  faber_ledger.newest_states(text, text[]) TO faber_ledger_member;
+GRANT EXECUTE ON FUNCTION faber_ledger.state_at_a_glance(text) TO faber_ledger_keeper;

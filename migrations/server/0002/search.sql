@@ -1,6 +1,5 @@
--- Row-level security lets no index serve a condition that could leak a row, and `@>` is one. So a function of the keeper
--- asks the index, for the projects that the login sees alone. `most` may be NULL: all of them.
--- The planner's settings are its own: in a plan without the index, time would tell of the rows of others.
+-- Events and documents that have the wanted words, in the projects that the login sees. `most` may be NULL: all of them.
+-- The planner's settings are the functions' own: in a plan without the index, time would tell of the rows of others.
 
 CREATE FUNCTION faber_ledger.find_events(
   wanted text[], of_projects text[], before_at text, before_id text, before_project text, before_run text, most integer

@@ -96,7 +96,7 @@ REVOKE ALL ON FUNCTION faber_ledger.parse_json(text), faber_ledger.words_of(text
   faber_ledger.event_words(text, text, text), faber_ledger.document_words(text, text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION faber_ledger.parse_json(text), faber_ledger.words_of(text),
   faber_ledger.event_words(text, text, text), faber_ledger.document_words(text, text)
-  TO faber_ledger_member, faber_ledger_keeper; -- whose INSERT or UPDATE calls them
+  TO faber_ledger_keeper; -- whose INSERT or UPDATE calls them
 
 -- With `fastupdate`, the words of one login's pushes would wait for the next one's, who may see none of them.
 CREATE INDEX event_words ON faber_ledger.event

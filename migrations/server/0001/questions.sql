@@ -1,0 +1,167 @@
+-- What a member may ask and tell: no table is his to read or to write. Row-level security alone would hide rows, and not
+-- that they are there: PostgreSQL compares texts before it asks a policy, and EXPLAIN ANALYZE says what that found. What
+-- a function of the keeper reads, no plan shows. `sees` stands in each condition: it is asked once, before any row is
+-- read, since nothing in it is a column's; so it takes the same time whatever others have.
+
+CREATE FUNCTION faber_ledger.projects() RETURNS SETOF faber_ledger.project
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 10 SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT project.* FROM faber_ledger.project WHERE id IN (SELECT faber_ledger.my_projects())
+$$;
+
+CREATE FUNCTION faber_ledger.members(of_project text) RETURNS SETOF faber_ledger.member
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 10 SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT member.* FROM faber_ledger.member JOIN pg_catalog.pg_roles ON oid = member.role_oid AND rolname = member.role
+  WHERE faber_ledger.sees(of_project) AND project = of_project
+$$;
+
+CREATE FUNCTION faber_ledger.newest_event(of_project text) RETURNS TABLE ("position" bigint, id text)
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 1 SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT event.position, event.id FROM faber_ledger.event WHERE faber_ledger.sees(of_project) AND project = of_project
+  ORDER BY event.position DESC LIMIT 1
+$$;
+
+CREATE FUNCTION faber_ledger.newest_event(of_project text, of_run text) RETURNS TABLE ("position" bigint, id text)
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 1 SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT event.position, event.id FROM faber_ledger.event
+  WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = of_run
+  ORDER BY event.position DESC LIMIT 1
+$$;
+
+CREATE FUNCTION faber_ledger.has_event(of_project text, at_position bigint, of_id text) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT EXISTS (
+    SELECT FROM faber_ledger.event
+    WHERE faber_ledger.sees(of_project) AND project = of_project AND position = at_position AND id = of_id
+  )
+$$;
+
+CREATE FUNCTION faber_ledger.runs_with_news(of_project text, after_position bigint, upto bigint) RETURNS SETOF text
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT DISTINCT run_id FROM faber_ledger.event
+  WHERE faber_ledger.sees(of_project) AND project = of_project AND position > after_position AND position <= upto
+$$;
+
+CREATE FUNCTION faber_ledger.count_events(of_project text, of_run text, after_position bigint) RETURNS bigint
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT count(*) FROM faber_ledger.event
+  WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = of_run AND position > after_position
+$$;
+
+-- The next events of a run, `most` at most, and of these no more than have `most_bytes` together, but one at least. How
+-- long they are is asked first, so that no answer takes more memory than one is meant to.
+CREATE FUNCTION faber_ledger.events_after(
+  of_project text, of_run text, after_position bigint, most bigint, most_bytes bigint
+) RETURNS SETOF faber_ledger.event
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 5000 SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  WITH sized AS (
+    SELECT position, sum(octet_length(coalesce(payload, '')) + octet_length(parents)) OVER (ORDER BY position) AS total
+    FROM (
+      SELECT position, payload, parents FROM faber_ledger.event
+      WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = of_run AND position > after_position
+      ORDER BY position LIMIT most
+    ) AS next
+  )
+  SELECT event.* FROM faber_ledger.event
+  WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = of_run AND position > after_position
+    AND position <= (SELECT coalesce(max(position) FILTER (WHERE total <= most_bytes), min(position)) FROM sized)
+  ORDER BY position
+$$;
+
+CREATE FUNCTION faber_ledger.events_with_ids(of_project text, of_run text, ids text[]) RETURNS SETOF faber_ledger.event
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 100 SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT event.* FROM faber_ledger.event
+  WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = of_run AND id = ANY (ids)
+  ORDER BY position
+$$;
+
+CREATE FUNCTION faber_ledger.redactions(of_project text, of_run text) RETURNS SETOF text
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT id FROM faber_ledger.event
+  WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = of_run AND type = 'event_redacted'
+$$;
+
+-- A run's newest documents, `most` at most, the newest first; `size` in bytes, `digest` the SHA-256 of the content.
+CREATE FUNCTION faber_ledger.documents(of_project text, of_run text, most bigint)
+RETURNS TABLE (id text, heads bytea, writer text, at text, size integer, digest bytea)
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 10 SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT id, heads, writer, at, octet_length(content), sha256(convert_to(content, 'UTF8')) FROM faber_ledger.document
+  WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = of_run
+  ORDER BY position DESC LIMIT most
+$$;
+
+-- The content of a document; NULL where a redaction has emptied it, and of one that is longer than `longest` bytes.
+CREATE FUNCTION faber_ledger.content_of(of_project text, of_run text, of_id text, longest bigint)
+RETURNS TABLE (content text, is_longer boolean)
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 1 SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT CASE WHEN octet_length(content) <= longest THEN content END, octet_length(content) > longest
+  FROM faber_ledger.document
+  WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = of_run AND id = of_id
+$$;
+
+-- The same error for a project that does not exist: nobody learns which ones do. The owner may fill a project, too.
+CREATE FUNCTION faber_ledger.require_member(of_project text) RETURNS void
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+BEGIN
+  IF NOT (
+    faber_ledger.sees(of_project)
+    OR (faber_ledger.is_owner() AND EXISTS (SELECT FROM faber_ledger.project WHERE id = of_project))
+  ) THEN
+    RAISE insufficient_privilege USING MESSAGE = format('%s is not a member of this project', session_user);
+  END IF;
+END
+$$;
+
+-- Insert events, in their order, each array with one value of each. What is there stays: `conflicts` are the ids of those
+-- that are there with another content. A payload that was removed on one side is no other content; one that differs
+-- under the same hash fails its own.
+CREATE FUNCTION faber_ledger.push_events(
+  of_project text, of_run text, seqs bigint[], ids text[], types text[], versions integer[], ats text[], writers text[],
+  session_ids text[], clients text[], parents bytea[], salts bytea[], payloads text[], payload_hashes bytea[],
+  hashes bytea[], OUT added bigint, OUT conflicts text[]
+)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+BEGIN
+  PERFORM faber_ledger.require_member(of_project);
+  INSERT INTO faber_ledger.event (
+    project, run_id, position, seq, id, type, version, at, writer, session_id, client, parents, salt, payload,
+    payload_hash, hash
+  )
+  SELECT of_project, of_run, 0, arriving.seq, arriving.id, arriving.type, arriving.version, arriving.at, arriving.writer,
+    arriving.session_id, arriving.client, arriving.parents, arriving.salt, arriving.payload, arriving.payload_hash,
+    arriving.hash
+  FROM unnest(
+    seqs, ids, types, versions, ats, writers, session_ids, clients, parents, salts, payloads, payload_hashes, hashes
+  ) WITH ORDINALITY AS arriving (
+    seq, id, type, version, at, writer, session_id, client, parents, salt, payload, payload_hash, hash, number
+  )
+  ORDER BY number
+  ON CONFLICT (project, run_id, id) DO NOTHING;
+  GET DIAGNOSTICS added = ROW_COUNT;
+  conflicts := '{}';
+  IF added < cardinality(ids) THEN
+    conflicts := ARRAY(
+      SELECT arriving.id FROM unnest(seqs, ids, salts, payloads, hashes) WITH ORDINALITY
+        AS arriving (seq, id, salt, payload, hash, number)
+        JOIN faber_ledger.event AS known
+          ON known.project = of_project AND known.run_id = of_run AND known.id = arriving.id
+      WHERE known.hash <> arriving.hash OR known.seq <> arriving.seq
+        OR (known.payload IS NOT NULL AND arriving.payload IS NOT NULL
+          AND (known.payload <> arriving.payload OR known.salt IS DISTINCT FROM arriving.salt))
+      ORDER BY number
+    );
+  END IF;
+END
+$$;
+
+CREATE FUNCTION faber_ledger.push_document(
+  of_project text, of_run text, new_id text, its_heads bytea, superseded text[], its_content text, at_time text,
+  its_writer text
+) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+BEGIN
+  PERFORM faber_ledger.require_member(of_project);
+  INSERT INTO faber_ledger.document (project, run_id, id, position, heads, supersedes, content, at, writer)
+    VALUES (of_project, of_run, new_id, 0, its_heads, superseded, its_content, at_time, its_writer)
+    ON CONFLICT DO NOTHING;
+END
+$$;
