@@ -151,7 +151,7 @@ def test_a_document_is_replaced_by_the_one_that_supersedes_it_in_any_order(datab
 
 
 def test_position_and_arrival_are_the_servers_whatever_a_client_says(database: Database, alice: Login) -> None:
-    with database.connect(alice) as connection:
+    with database.connect() as connection:
         connection.execute(
             "INSERT INTO faber_ledger.event SELECT project, 'other', 1, seq, id, type, version, at, writer, session_id,"
             " client, parents, salt, payload, payload_hash, hash, '1999-01-01' FROM faber_ledger.event"

@@ -83,8 +83,26 @@ def test_a_schema_of_another_role_is_not_taken_over(project: Project, database: 
     owner = database.login("owner", "CREATEROLE")
     with database.connect() as connection:
         connection.execute(f"GRANT CREATE ON DATABASE {database.name} TO {owner.role}".encode())
-    code, _, errors = db(project, database, "upgrade", login=owner)
-    assert (code, stranger.role in errors) == (1, True)
+    for login in (owner, None):  # a superuser has all rights of the stranger, and takes his schema no more than others
+        code, _, errors = db(project, database, "upgrade", login=login)
+        assert (code, stranger.role in errors) == (1, True)
+
+
+def test_a_login_that_is_made_again_under_a_members_name_is_another_one(project: Project, database: Database) -> None:
+    alice = database.login("alice")
+    register(database, alice)
+    names = "SELECT name FROM faber_ledger.projects()"
+    with database.connect(alice) as connection:
+        assert connection.execute(names).fetchall() == [("app",)]
+    with database.connect() as connection:
+        connection.execute(f"DROP ROLE {alice.role}".encode())
+        made = f"CREATE ROLE {alice.role} LOGIN PASSWORD '{alice.password}' IN ROLE faber_ledger_member"
+        connection.execute(made.encode())
+    with database.connect(alice) as connection:
+        assert connection.execute(names).fetchall() == []
+    assert db(project, database, "admit", alice.role)[0] == 0
+    with database.connect(alice) as connection:
+        assert connection.execute(names).fetchall() == [("app",)]
 
 
 def test_an_admin_admits_and_expels(project: Project, database: Database) -> None:

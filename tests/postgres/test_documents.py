@@ -40,7 +40,7 @@ def put_document(team: Team, content: str, heads: bytes) -> None:
         "INSERT INTO faber_ledger.document (project, run_id, id, position, heads, content, at, writer)"
         " VALUES (%s, %s, 'forged', 0, %s, %s, '2026-01-05T14:30:22Z', 'x')"
     )
-    with team.database.connect(team.login) as connection:
+    with team.database.connect() as connection:
         connection.execute(statement, [team.project, RUN, heads, content])
 
 

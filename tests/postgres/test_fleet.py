@@ -250,7 +250,7 @@ def test_hostile_rows_stop_no_table_and_what_hides_is_escaped(
     state = {"work_id": "\x1b[31m\u202e", "status": ["x"], "current_phase": "\0b"}
     put_state(database, member, "busy", json.dumps(state))
     put_state(database, member, "quiet", "[" * 100_000)
-    with database.connect(member) as connection:
+    with database.connect() as connection:
         for place, payload in enumerate(["[]", "{", '{"source": 7}']):
             connection.execute(
                 "INSERT INTO faber_ledger.event"
@@ -275,7 +275,7 @@ def test_no_text_is_longer_than_a_table_can_bear(project: Project, database: Dat
     runs = {run["run_id"]: run for run in asked(project, database.url(member), "fleet")["runs"]}
     assert (runs["busy"]["work_id"], runs["busy"]["status"], runs["busy"]["phase"]) == ("w" * 200, None, "architect")
     assert runs["long"]["work_id"] == "v" * 200
-    with database.connect(member) as connection:
+    with database.connect() as connection:
         (state,) = connection.execute(
             "SELECT faber_ledger.state_at_a_glance(content) FROM faber_ledger.document WHERE run_id = 'busy'"
             " AND content IS NOT NULL"

@@ -24,9 +24,8 @@ OWNERS = """\
 SELECT DISTINCT proowner::regrole::text FROM pg_proc
 WHERE pronamespace = 'faber_ledger'::regnamespace AND prosecdef"""
 GRANTED = """\
-SELECT count(*) FROM information_schema.role_table_grants
-WHERE table_schema = 'faber_ledger' AND grantee = 'faber_ledger_member'
-  AND privilege_type NOT IN ('SELECT', 'INSERT')"""
+SELECT table_name, privilege_type FROM information_schema.role_table_grants
+WHERE table_schema = 'faber_ledger' AND grantee IN ('faber_ledger_member', 'PUBLIC')"""
 TO_PUBLIC = """\
 SELECT proname FROM pg_proc WHERE pronamespace = 'faber_ledger'::regnamespace
   AND has_function_privilege('public', oid, 'EXECUTE')"""
@@ -71,15 +70,16 @@ def check_works(database: Database, member: Login) -> None:
     assert rows[0]["payload_hash"] == without_payload(target)[11]
     with pytest.raises(psycopg.errors.InsufficientPrivilege), database.connect(member) as connection:
         connection.execute("DELETE FROM faber_ledger.event")
-    assert ask(database, OWNERS) == [("faber_ledger_keeper",)]
-    assert ask(database, GRANTED) == [(0,)]
+    assert ask(database, OWNERS) == [(database.keeper,)]
+    assert ask(database, GRANTED) == [("alembic_version", "SELECT")]
     assert ask(database, TO_PUBLIC) == []
 
 
 def forget_roles(database: Database) -> None:
     """Drop our roles from the server, as on one that never had them."""
+    keeper = database.cluster.keeper_of(database.name)
     database.cluster.drop_database(database.name)
-    for role in ("faber_ledger_member", "faber_ledger_keeper"):
+    for role in ("faber_ledger_member", *keeper):
         database.cluster.run(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(role)))
 
 
@@ -97,7 +97,7 @@ def test_an_owner_who_may_create_roles_upgrades_and_keeps_no_right_of_the_keeper
         connection.execute(sql.SQL("GRANT faber_ledger_member TO {}").format(sql.Identifier(member.role)))
     check_works(empty, member)
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        ask(empty, "SET ROLE faber_ledger_keeper", owner)
+        ask(empty, f"SET ROLE {empty.keeper}", owner)
     # The owner admits, sees everything, and is stopped by the triggers alone.
     with empty.connect(owner) as connection:
         connection.execute("SELECT faber_ledger.admit(%s, %s)", [FIRST, owner.role])
@@ -120,9 +120,10 @@ def test_an_owner_who_may_not_create_or_grant_the_roles_is_told_what_is_missing(
     url = empty.admin_url.set(username=owner.role, password=owner.password)
     with pytest.raises(DBAPIError, match="permission denied to create role"):
         empty.cluster.upgrade(url)
+    empty.cluster.run(sql.SQL("ALTER ROLE {} CREATEROLE").format(sql.Identifier(owner.role)))
     with fresh_database(empty.cluster, is_upgraded=False) as other:
         other.cluster.upgrade(other.admin_url)  # makes the roles
-        with pytest.raises(DBAPIError, match="may not grant the roles") as raised:
+        with pytest.raises(DBAPIError, match="may not grant the role") as raised:
             empty.cluster.upgrade(url)
         hint: str = raised.value.orig.diag.message_hint  # type: ignore[union-attr]  # psycopg's
         statement = hint.partition("runs: ")[2]
@@ -164,9 +165,39 @@ def test_two_upgrades_at_once_are_one(empty: Database) -> None:
 
 @pytest.mark.parametrize("attribute", ["LOGIN", "SUPERUSER", "BYPASSRLS", "CREATEROLE"])
 def test_a_role_of_our_name_that_may_do_more_is_not_used(empty: Database, attribute: str) -> None:
-    empty.cluster.run(sql.SQL(f"CREATE ROLE faber_ledger_keeper {attribute}"))
+    empty.cluster.run(sql.SQL(f"CREATE ROLE {empty.keeper} {attribute}"))
     try:
         with pytest.raises(DBAPIError, match="may do more"):
             empty.cluster.upgrade(empty.admin_url)
     finally:
         forget_roles(empty)
+
+
+def test_a_keeper_that_somebody_has_let_himself_into_is_not_used(empty: Database) -> None:
+    """Its oid is no secret, so whoever may create roles could make it before the upgrade."""
+    stranger = empty.login("stranger", "CREATEROLE")
+    keeper = sql.Identifier(empty.keeper)
+    with empty.connect(stranger) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {}").format(keeper))
+        connection.execute(sql.SQL("GRANT {} TO {}").format(keeper, sql.Identifier(stranger.role)))
+    with pytest.raises(DBAPIError, match="somebody is in it"):
+        empty.cluster.upgrade(empty.admin_url)
+    forget_roles(empty)
+
+
+def test_an_owner_of_another_database_is_nobody_here(empty: Database) -> None:
+    """Roles belong to the whole server: whoever has made one may let himself into it."""
+    owner = owner_of(empty)
+    empty.cluster.upgrade(empty.admin_url.set(username=owner.role, password=owner.password))
+    with fresh_database(empty.cluster, is_upgraded=False) as second:
+        second.cluster.upgrade(second.admin_url)
+        check_works(second, second.login())
+        tried = (
+            f"GRANT {second.keeper} TO {owner.role}",
+            "SELECT FROM faber_ledger.event",
+            f"SELECT faber_ledger.admit('{FIRST}', session_user::name)",
+        )
+        for statement in tried:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                ask(second, statement, owner)
+    forget_roles(empty)

@@ -13,6 +13,7 @@ from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.redaction import redaction_of as read_redaction
 from faber_ledger.ledger.redaction import without_payload
 from faber_ledger.ledger.row import PAYLOAD, TYPE, compute_hash
+from faber_ledger.postgres.push import PUSH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,10 +72,7 @@ def test_the_order_of_arrival_makes_no_difference(
     redaction = redaction_of(target[1], target)
     rows = [redaction, target] if is_first else [target, redaction]
     if is_one_statement:
-        values = ", ".join([f"(%s, %s, 0, {', '.join(['%s'] * len(target))})"] * 2)
-        names = "seq, id, type, version, at, writer, session_id, client, parents, salt, payload, payload_hash, hash"
-        said = f"INSERT INTO faber_ledger.event (project, run_id, position, {names}) VALUES {values}"
-        connection.execute(said.encode(), [value for row in rows for value in (FIRST, RUN, *row)])
+        connection.execute(PUSH, (FIRST, RUN, *map(list, zip(*rows, strict=True))))
     else:
         put(connection, FIRST, *rows)
     assert sorted(events(database).values()) == sorted([without_payload(target), redaction])

@@ -115,7 +115,7 @@ def test_a_redacted_event_is_never_found_nor_the_states_of_its_run(project: Proj
 def test_a_payload_that_is_not_the_events_is_not_shown(project: Project, database: Database) -> None:
     member = database.login()
     put_project(database, member, project)
-    with database.connect(member) as connection:
+    with database.connect() as connection:
         connection.execute(
             "INSERT INTO faber_ledger.event"
             " (project, run_id, position, seq, id, type, version, at, writer, parents, salt, payload, hash)"
@@ -159,7 +159,7 @@ def test_a_search_reads_on_where_the_newest_candidates_do_not_match(project: Pro
 def test_of_two_copies_of_a_state_each_text_is_found_once(project: Project, database: Database) -> None:
     member = database.login()
     register(database, member)
-    with database.connect(member) as connection:
+    with database.connect() as connection:
         for name, text in (("a", "one heron"), ("b", "two herons, one heron"), ("c", "one heron")):
             connection.execute(
                 "INSERT INTO faber_ledger.document (project, run_id, id, position, heads, content, at, writer)"

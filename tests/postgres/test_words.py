@@ -103,7 +103,7 @@ def test_what_a_server_has_already_stops_no_upgrade(cluster: Cluster, tmp_path: 
             assert upgrade_server(connection, str(before)).after == "0001"
         member = database.login()
         register(database, member)
-        with database.connect(member) as inserting:
+        with database.connect() as inserting:
             for place, payload in enumerate(["[", "[]", '{"text":"\\u0000 heron"}', '{"text":7}', "{" * 100_000]):
                 inserting.execute(
                     "INSERT INTO faber_ledger.event"

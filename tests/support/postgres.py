@@ -49,7 +49,6 @@ SETTINGS = {
     "listen_addresses": "",
 }
 DURABLE = SETTINGS | {"synchronous_commit": "on"}  # else a crash may take what was acknowledged
-KEEPER = "SELECT 'faber_ledger_keeper_' || oid FROM pg_database WHERE datname = current_database()"
 PR_SET_PDEATHSIG = 1
 
 
@@ -241,6 +240,12 @@ class Cluster:
             statement += sql.SQL(" OWNER {}").format(sql.Identifier(owner))
         self.run(statement)
 
+    def keeper_of(self, name: str) -> list[str]:
+        """Return the role that an upgrade of a database makes for it; none if there is no such database."""
+        with connect(self.admin) as connection:
+            found = connection.execute("SELECT oid FROM pg_database WHERE datname = %s", (name,))
+            return [f"faber_ledger_keeper_{oid}" for (oid,) in found]
+
     def drop_database(self, name: str) -> None:
         """Drop a database, whoever is connected."""
         self.run(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
@@ -271,6 +276,12 @@ class Database:
         """The URL of the superuser, or of the database's owner."""
         return self.admin_url.render_as_string(hide_password=False)
 
+    @property
+    def keeper(self) -> str:
+        """The role that an upgrade makes for this database; a copy of a template has the template's."""
+        (name,) = self.cluster.keeper_of(self.name)
+        return name
+
     def login(self, word: str = "member", attributes: LiteralString = "IN ROLE faber_ledger_member") -> Login:
         """Create a role that can log in, with these attributes."""
         made = Login(self.cluster.new_name(word), secrets.token_hex(8))
@@ -288,10 +299,9 @@ class Database:
 
     def drop(self) -> None:
         """Drop the database, its keeper and the roles that the test made."""
-        with self.connect() as connection:
-            keeper = connection.execute(KEEPER).fetchone()
+        keeper = self.cluster.keeper_of(self.name)
         self.cluster.drop_database(self.name)
-        self.roles += [keeper[0]] if keeper else []
+        self.roles += keeper
         for role in reversed(self.roles):
             self.cluster.run(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(role)))
 
