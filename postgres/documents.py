@@ -6,7 +6,7 @@ stay both.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from sqlalchemy import text
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.log import Log
     from faber_ledger.postgres.server import Server
+
+    Pushed = Literal["pushed", "known", "behind"]
 
 
 LARGEST = 64 * 1024 * 1024  # bytes, as of a state in a work tree
@@ -95,21 +97,21 @@ def fetch_content(server: Server, project: str, run_id: str, document: Document)
     return str(content)
 
 
-def push_document(server: Server, project: str, run_id: str, new: NewDocument, log: Log) -> bool:
-    """Push a document of the run whose log is given, and return whether the server has it now.
+def push_document(server: Server, project: str, run_id: str, new: NewDocument, log: Log) -> Pushed:
+    """Push a document of the run whose log is given, unless the server has the same one; return which of these it was.
 
-    Nothing is pushed if the server has the same one, and it is not pushed if a redaction on the server is not in the
-    log yet: the document may still show what that removes. Of a clone that has recorded nothing in the run, the state
+    It is not pushed, "behind", if a redaction on the server is not in the log yet: the document may still show what
+    that removes. Of a clone that has recorded nothing in the run, the state
     may be older than the events that it has fetched: it gives way to any other's. Raises as `Server.transaction`.
     """
     known = list_documents(server, project, run_id)
     if not new.is_own and any([one.writer != new.writer and one.digest is not None for one in known]):
-        return True
+        return "known"
     digest = sha256(new.content.encode()).digest()
     after = find_included(log, [new.heads, *[one.heads for one in known]])
     for number, one in enumerate(known, 1):
         if one.digest == digest and 0 in after[number]:
-            return True
+            return "known"
     run = {"project": project, "run_id": run_id}
     values = {
         **run,
@@ -128,8 +130,8 @@ def push_document(server: Server, project: str, run_id: str, new: NewDocument, l
             if any([hash_in(log, name) is None for name in found]):
                 raise _Behind
     except _Behind:
-        return False
-    return True
+        return "behind"
+    return "pushed"
 
 
 class _Behind(Exception):

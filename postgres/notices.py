@@ -1,11 +1,14 @@
-"""Wait for news of projects, which the server tells to whoever listens; after a while without any, wait no longer."""
+"""Tell of a project's news, and wait for it, as the server tells whoever listens; after a while without any, go on."""
 
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import text
+
+from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
 from faber_ledger.postgres.schema import CHANNEL, notification_of
 
 if TYPE_CHECKING:
@@ -15,7 +18,17 @@ if TYPE_CHECKING:
 
     from faber_ledger.postgres.server import Server
 
-SETTLE_SECONDS = 0.5  # a push is many transactions, each with a notification
+SETTLE_SECONDS = 0.5  # a sync tells of each run that it pushed
+TELL = text("SELECT faber_ledger.tell_readers(:project)")
+
+
+def tell_readers(server: Server, project: str) -> None:
+    """Tell who listens that a project has news; nothing if the server cannot: whoever watches also looks by the clock.
+
+    In a transaction of its own: the server's queue of notifications can be full, and what was pushed is there.
+    """
+    with suppress(ServerRefused, ServerUnavailable), server.transaction() as connection:
+        connection.execute(TELL, {"project": project})
 
 
 class Listener:

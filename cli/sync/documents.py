@@ -62,8 +62,8 @@ def fetch_document(remote: Remote, run: Run, warn: Callable[[str], None]) -> boo
         return False
 
 
-def push_state(remote: Remote, run: Run, warn: Callable[[str], None]) -> None:
-    """Push a run's state as a document, unless the server has it; raises as the server does.
+def push_state(remote: Remote, run: Run, warn: Callable[[str], None]) -> bool:
+    """Push a run's state as a document, unless the server has it; return whether it was. Raises as the server does.
 
     A state that is broken or too large is left out with a warning.
     """
@@ -71,16 +71,18 @@ def push_state(remote: Remote, run: Run, warn: Callable[[str], None]) -> None:
         content = make_content(run)
     except (LedgerError, ValueError, RecursionError) as error:
         warn(f"the state.json of {run.run_id} is not pushed: {error}")
-        return
+        return False
     if content is None:
-        return
+        return False
     if len(content.encode()) > LARGEST:
         warn(f"the state.json of {run.run_id} is not pushed: it is larger than {LARGEST // 1024 // 1024} MB")
-        return
+        return False
     writer, at = writer_of(run.root), now()
     with read_log(run) as log:
         heads, known_at = known_heads(log, writer)
         name = event_id(at, os.urandom(10))
         new = NewDocument(name, content, heads, writer, known_at or utc_text(at), known_at is not None)
-        if not push_document(remote.server, remote.project, run.run_id, new, log):
+        found = push_document(remote.server, remote.project, run.run_id, new, log)
+        if found == "behind":
             warn(f"the state.json of {run.run_id} is not pushed yet: the server has a redaction that is not fetched")
+    return found == "pushed"

@@ -13,6 +13,7 @@ from faber_ledger.ledger.gate import shown_id
 from faber_ledger.ledger.row import ID, PAYLOAD, ROW, SEQ, split_hashes
 from faber_ledger.ledger.union import OTHER_CONTENT, hash_in, rows_of
 from faber_ledger.postgres.fetch import count_events, fetch_pieces, has_event
+from faber_ledger.postgres.notices import tell_readers
 from faber_ledger.postgres.project import newest_event
 from faber_ledger.postgres.push import push_events
 from faber_ledger.recording.insertion import insert_passing, write_blocks
@@ -70,8 +71,11 @@ def exchange_run(
     if not lacks_ledger(run):
         if fetches and fetch_document(remote, run, warn):
             note["is_due"] = True
+        has_news = pushed > 0
         if pushes:
-            push_state(remote, run, warn)
+            has_news |= push_state(remote, run, warn)
+        if has_news:
+            tell_readers(remote.server, remote.project)
     if note["is_due"] and not lacks_ledger(run):
         code = write_blocks(run, redacted=False, warn=warn)
         note["is_due"] = code != 0

@@ -99,7 +99,6 @@ def test_a_server_that_is_killed_in_a_push_has_whole_batches(tmp_path: Path) -> 
         first = team.clones[0]
         total = pushed = fill(first, MANY)
         with suppress(psycopg.OperationalError), team.database.connect(autocommit=True) as connection:
-            connection.execute("LISTEN faber_ledger")
             process = started(first, team.url)
             wait_for_batch(connection)
             server.kill_postmaster()

@@ -114,7 +114,7 @@ def test_each_question_about_a_project_of_others_finds_nothing(two: Two, questio
 def test_every_function_that_a_member_may_call_is_tried_here(two: Two) -> None:
     """A question that is added, and not asked above, fails this."""
     callable_now = {name for (name,) in two.tries(CALLABLE)}
-    others = {"projects", "register_project", "admit", "expel", "push_events", "push_document"}
+    others = {"projects", "register_project", "admit", "expel", "push_events", "push_document", "tell_readers"}
     assert callable_now == others | {question.partition("(")[0] for question in (*ABOUT_FIRST, *SINGLE)}
 
 
@@ -197,6 +197,8 @@ def test_nothing_is_inserted_into_a_project_of_others(two: Two) -> None:
             put(connection, FIRST, note("forged"))
         with pytest.raises(Refused), connection.transaction():
             put_document(connection, FIRST, "forged")
+        with pytest.raises(Refused), connection.transaction():
+            connection.execute("SELECT faber_ledger.tell_readers(%s)", [FIRST])
     assert two.of_alice() == before
 
 
@@ -300,7 +302,7 @@ def test_who_listens_learns_no_project_of_others(two: Two) -> None:
     with two.database.connect(two.eve, autocommit=True) as listening:
         listening.execute("LISTEN faber_ledger")
         with two.database.connect(two.alice) as connection:
-            put(connection, FIRST, note("news"))
+            connection.execute("SELECT faber_ledger.tell_readers(%s)", [FIRST])
         (heard,) = listening.notifies(timeout=10, stop_after=1)
     assert (heard.payload, FIRST in heard.payload) == (notification_of(FIRST), False)
 

@@ -26,7 +26,7 @@ def register(database: Database, login: Login, project_id: str = FIRST, name: st
 
 
 def put_run(database: Database, login: Login, project: Project, run_id: str, project_id: str = FIRST) -> None:
-    """Put the events of a run that the server lacks there, and a copy of its state in place of the one before."""
+    """Put the events of a run that the server lacks, and a copy of its state; tell who listens, as `sync` does."""
     run = project.root / ".fractary/runs" / run_id
     with Log.read(str(run / "ledger.db")) as log:
         rows = log.connection.execute(f"{ROW} ORDER BY seq, id").fetchall()
@@ -35,6 +35,8 @@ def put_run(database: Database, login: Login, project: Project, run_id: str, pro
     state = run / "state.json"
     if state.exists():
         put_state(database, login, run_id, state.read_text(), project_id)
+    with database.connect(login) as connection:
+        connection.execute("SELECT faber_ledger.tell_readers(%s)", [project_id])
 
 
 def put_state(database: Database, login: Login, run_id: str, content: str, project_id: str = FIRST) -> None:

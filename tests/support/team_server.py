@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import dict_row
@@ -121,6 +122,12 @@ def started(clone: Project, url: str, *words: str) -> subprocess.Popen[str]:
     )
 
 
-def wait_for_batch(connection: psycopg.Connection[tuple[object, ...]]) -> None:
-    """Wait until a batch is committed."""
-    assert next(connection.notifies(timeout=60), None) is not None
+def wait_for_batch(connection: psycopg.Connection[tuple[Any, ...]], after: int = 0) -> int:
+    """Wait until the server has more than `after` events, as a connection in autocommit sees it; return how many."""
+    latest = time.monotonic() + 60
+    while True:
+        ((count,),) = connection.execute("SELECT count(*) FROM faber_ledger.event").fetchall()
+        if count > after:
+            return int(count)
+        assert time.monotonic() < latest, f"no more than {count} events"
+        time.sleep(0.01)

@@ -239,24 +239,12 @@ BEGIN
 END
 $$;
 
--- Anybody who may connect can listen, so no project is named: its members know the hash of its id.
-CREATE FUNCTION faber_ledger.notify_readers() RETURNS trigger
-LANGUAGE plpgsql SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
-BEGIN
-  PERFORM pg_notify('faber_ledger', encode(sha256(convert_to(project, 'UTF8')), 'hex'))
-    FROM (SELECT DISTINCT project FROM arrived) AS touched;
-  RETURN NULL;
-END
-$$;
-
 CREATE TRIGGER event_1_isolation BEFORE INSERT ON faber_ledger.event
   FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.check_isolation();
 CREATE TRIGGER event_2_place BEFORE INSERT ON faber_ledger.event
   FOR EACH ROW EXECUTE FUNCTION faber_ledger.place_event();
 CREATE TRIGGER event_3_redaction AFTER INSERT ON faber_ledger.event
   FOR EACH ROW WHEN (NEW.type = 'event_redacted') EXECUTE FUNCTION faber_ledger.apply_redaction();
-CREATE TRIGGER event_4_readers AFTER INSERT ON faber_ledger.event
-  REFERENCING NEW TABLE AS arrived FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.notify_readers();
 CREATE TRIGGER event_is_never_changed BEFORE UPDATE ON faber_ledger.event
   FOR EACH ROW EXECUTE FUNCTION faber_ledger.check_event_change();
 CREATE TRIGGER event_is_never_removed BEFORE DELETE ON faber_ledger.event
@@ -270,8 +258,6 @@ CREATE TRIGGER document_2_place BEFORE INSERT ON faber_ledger.document
   FOR EACH ROW EXECUTE FUNCTION faber_ledger.place_document();
 CREATE TRIGGER document_3_superseded AFTER INSERT ON faber_ledger.document
   FOR EACH ROW WHEN (NEW.supersedes <> '{}') EXECUTE FUNCTION faber_ledger.drop_superseded();
-CREATE TRIGGER document_4_readers AFTER INSERT ON faber_ledger.document
-  REFERENCING NEW TABLE AS arrived FOR EACH STATEMENT EXECUTE FUNCTION faber_ledger.notify_readers();
 CREATE TRIGGER document_change BEFORE UPDATE OR DELETE ON faber_ledger.document
   FOR EACH ROW EXECUTE FUNCTION faber_ledger.check_document_change();
 CREATE TRIGGER document_is_never_truncated BEFORE TRUNCATE ON faber_ledger.document

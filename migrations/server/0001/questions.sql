@@ -165,3 +165,13 @@ BEGIN
     ON CONFLICT DO NOTHING;
 END
 $$;
+
+-- Tell who listens that a project has news. No push waits for this: the queue of notifications is the whole server's, and
+-- anybody who may connect can fill it. Anybody can listen, too, so no project is named: its members know the hash of its id.
+CREATE FUNCTION faber_ledger.tell_readers(of_project text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+BEGIN
+  PERFORM faber_ledger.require_member(of_project);
+  PERFORM pg_notify('faber_ledger', encode(sha256(convert_to(of_project, 'UTF8')), 'hex'));
+END
+$$;

@@ -36,5 +36,5 @@ GRANT EXECUTE ON FUNCTION faber_ledger.register_project(text, text), faber_ledge
     text, text, bigint[], text[], text[], integer[], text[], text[], text[], text[], bytea[], bytea[], text[], bytea[],
     bytea[]
   ),
-  faber_ledger.push_document(text, text, text, bytea, text[], text, text, text)
+  faber_ledger.push_document(text, text, text, bytea, text[], text, text, text), faber_ledger.tell_readers(text)
   TO faber_ledger_member;
