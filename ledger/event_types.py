@@ -19,6 +19,8 @@ REDACTED = "[redacted]"
 NOT_CHECKABLE = "(redacted, not checkable)"  # of an event whose payload is gone: only a redaction says what remains
 ENVIRONMENT = ("hostname", "platform", "cwd", "git_commit")
 DELIVERY = ("hook", "digest", "pid")
+# What an event of several types may have besides, and the type of each as in `redacted`.
+OFTEN_OPTIONAL: dict[str, Any] = {"environment": {}, "delivery": {}, "also_loaded": [], "summary": REDACTED}
 
 
 class EventType:
@@ -45,6 +47,7 @@ class EventType:
         self.required = {name: str if name == "session_id" else type(redacted[name]) for name in required}
         self.members = frozenset([*redacted, *optional])
         self.is_spoolable = is_spoolable
+        self.shape = [*{**OFTEN_OPTIONAL, **redacted}.items()]  # what the fields have the types of
 
 
 EVENT_TYPES = {
@@ -111,8 +114,6 @@ EVENT_TYPES = {
     "context_reconstituted": EventType({"status": REDACTED, "phase": None, "step": None, "mode": None, "findings": []}),
     "event_redacted": EventType({}),  # a redaction is never redacted itself
 }
-# What an event of several types may have besides, and the type of each as in `redacted`.
-OFTEN_OPTIONAL: dict[str, Any] = {"environment": {}, "delivery": {}, "also_loaded": [], "summary": REDACTED}
 FOLDABLE = {
     kind: (known.version, itemgetter("type", *known.required), [str, *known.required.values()])
     for kind, known in EVENT_TYPES.items()
@@ -156,8 +157,7 @@ def has_required(kind: str, version: int, event: Any) -> bool:
             return False
     if type(event.get("session_id", "")) is not str:
         return False  # the payload's own, where the envelope has none
-    shape = {**OFTEN_OPTIONAL, **known.redacted}.items()
-    return all([name not in event or _fits(name, event[name], like) for name, like in shape])
+    return all([_fits(name, event[name], like) for name, like in known.shape if name in event])
 
 
 def _fits(name: str, value: Any, like: Any) -> bool:

@@ -212,7 +212,7 @@ def describe_overwritten(run: Run, events: Iterable[Recorded], folded: Blocks, f
     Nothing does in an older projection of the log, and in what git brought, unless that has a session of its own: after
     a merge it shows one side's events.
     """
-    if _is_older_projection(events, found):
+    if found == folded or _is_older_projection(events, found):
         return None
     is_known = _session_ids(found) <= _session_ids(folded)
     if is_known and found in [blocks.blocks_of(state) for state in _states_of_git(run) or []]:

@@ -142,8 +142,8 @@ def write_blocks(
     gets none. Raises IntegrityError.
     """
     try:
-        record_before_projecting(run, now(), warn=warn)
-        reproject(run, rebuild=False, warn=warn, redacted=redacted, defaults=defaults)
+        folded = record_before_projecting(run, now(), warn=warn)
+        reproject(run, rebuild=False, warn=warn, redacted=redacted, defaults=defaults, folded=folded)
     except StateMissing:
         return 0
     except IntegrityError:

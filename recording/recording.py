@@ -5,7 +5,15 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger.deadline import check_time
-from faber_ledger.ledger.errors import ForeignState, LedgerError, Replaced, StateInvalid, StateMissing, StateNotWritten
+from faber_ledger.ledger.errors import (
+    ForeignState,
+    IntegrityError,
+    LedgerError,
+    Replaced,
+    StateInvalid,
+    StateMissing,
+    StateNotWritten,
+)
 from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections import blocks
@@ -22,8 +30,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.ledger.events import Draft, Recorded
+    from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.recording.spooled import Spooled
+    from faber_ledger.runs.projecting import Folded
     from faber_ledger.runs.run import Run
 
 AT_ONCE = 100  # deliveries in a transaction, so that a hook that is killed meanwhile does not lose all its work
@@ -359,31 +369,49 @@ def drain_waiting(run: Run, at: float, *, warn: Callable[[str], None]) -> None:
             pass  # opening a recording records them
 
 
-def record_before_projecting(run: Run, at: float, *, warn: Callable[[str], None]) -> None:
+def record_before_projecting(run: Run, at: float, *, warn: Callable[[str], None]) -> Folded | None:
     """Record what waits, and adopt the sessions that another tool wrote; raises what `Recording` raises.
 
     Every command that is about to project a run calls it, since the projection writes the two blocks again from the
-    log. `warn` gets what else another tool wrote into them.
+    log. `warn` gets what else another tool wrote into them. Returns the fold that this took, for `reproject`; None if
+    it took none, or the log was not folded as its file is.
     """
     from faber_ledger.recording import adoption  # no hook projects without recording
-    from faber_ledger.runs.united import read_log
+    from faber_ledger.runs.ledger_notes import shape_of
+    from faber_ledger.runs.projecting import Folded
+    from faber_ledger.runs.united import open_united
 
     drain_waiting(run, at, warn=warn)
     try:
         state = state_write.read_known(run)
         found = blocks.blocks_of(state.value)
         if blocks.is_too_deep(found):
-            return
-        with read_log(run) as log:
-            if not log.heads() or state.shows(log):
-                return
-            folded = fold(log.stream())
+            return None
+        shape = shape_of(run.ledger_path)
+        log, is_united = open_united(run)
+        with log:
+            heads = log.heads()
+            if not heads or state.shows(log):
+                return None
+            folded, is_checked = _fold_readable(log)
             has_unknown = bool(adoption.list_unknown(folded, found))
             line = None if has_unknown else adoption.describe_overwritten(run, log.stream(), folded, found)
     except (LedgerError, OSError, sqlite3.Error):  # the projection itself says what is wrong
-        return
+        return None
     if has_unknown:
         with Recording(run, at=at, writer=writer_of(run.root), warn=warn) as recording:
             recording.project()
-    elif line is not None:
+        return None
+    if line is not None:
         warn(line)
+    return Folded(folded, heads, shape) if is_checked and not is_united else None
+
+
+def _fold_readable(log: Log) -> tuple[Blocks, bool]:
+    """Fold a log, and return whether all its hashes hold; the projection refuses one in which they do not."""
+    from faber_ledger.runs.projecting import fold_checked
+
+    try:
+        return fold_checked(log), True
+    except IntegrityError:
+        return fold(log.stream()), False

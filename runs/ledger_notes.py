@@ -97,7 +97,7 @@ def find_judged(path: str) -> int:
     try:
         descriptor = os.open(stem + JUDGED_ENDING, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
         try:
-            note, shape = os.read(descriptor, 128), _shape_of(path)[1]
+            note, shape = os.read(descriptor, 128), shape_of(path)[1]
         finally:
             os.close(descriptor)
     except OSError:
@@ -116,7 +116,7 @@ def note_judged(path: str, inode: int | None, *, has_own_checkpoint: bool) -> No
     if stem is None or _is_led_away(stem):
         return
     try:
-        found, content = _shape_of(path)
+        found, content = shape_of(path)
         if found != inode:
             return  # git has put another file there meanwhile
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
@@ -137,7 +137,7 @@ def inode_of(path: str) -> int | None:
         return None
 
 
-def _shape_of(path: str) -> tuple[int, bytes]:
-    """Return a file's number, and what tells whether it was written."""
+def shape_of(path: str) -> tuple[int, bytes]:
+    """Return a file's number, and what tells whether it was written; raises OSError."""
     found = os.stat(path)
     return found.st_ino, b"%d %d %d\n" % (found.st_ino, found.st_size, found.st_mtime_ns)

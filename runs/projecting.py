@@ -16,6 +16,7 @@ from faber_ledger.runs.active_file import read_claim
 from faber_ledger.runs.clone import read_state_copy
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git import GitQuery, is_tracked
+from faber_ledger.runs.ledger_notes import shape_of
 from faber_ledger.runs.left_state import bring_copy_up_to_date
 from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.run import ACTIVE_FILES, LARGEST_STATE, find_run, is_run_id
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.files.json_text import JsonText
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.ledger.log import Log
+    from faber_ledger.ledger.log import Head, Log
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.runs.active import ActiveRun
     from faber_ledger.runs.run import Run
@@ -56,6 +57,21 @@ class Reprojection:
         self.unknown = unknown or []
 
 
+class Folded:
+    """The blocks that `fold_checked` made of a run's file, with its heads then, and its shape before it was opened."""
+
+    def __init__(self, blocks: Blocks, heads: list[Head], shape: tuple[int, bytes]) -> None:
+        self.blocks = blocks
+        self._heads = heads
+        self._shape = shape
+
+    def fits(self, run: Run, opened: RunLog) -> bool:
+        """Return whether a run's log, open for appending, is as it was folded; raises OSError."""
+        if opened.returned or opened.restored or opened.redacted or opened.is_alone:
+            return False
+        return opened.log.heads() == self._heads and shape_of(run.ledger_path) == self._shape
+
+
 def reproject(
     run: Run,
     *,
@@ -63,8 +79,9 @@ def reproject(
     warn: Callable[[str], None],
     redacted: bool = False,
     defaults: dict[str, str] | None = None,
+    folded: Folded | None = None,
 ) -> Reprojection:
-    """Write a run's blocks from its log.
+    """Write a run's blocks from its log, which is not folded again if it is as it was `folded` just before.
 
     A missing state.json is restored from a backup or a commit. If there is none, the file is written from the log and
     from `defaults`, and lacks the keys that neither knows; without `defaults` StateMissing is raised. With `redacted` a
@@ -75,7 +92,8 @@ def reproject(
     with RunLock(run.lock_path), open_log(run, warn, compare=True) as opened:
         _check_has_events(opened.log, run)
         try:
-            result = _project(run, opened, rebuild=rebuild, warn=warn, defaults=defaults, is_away=is_away)
+            known = folded.blocks if folded is not None and folded.fits(run, opened) else None
+            result = _project(run, opened, known, rebuild=rebuild, warn=warn, defaults=defaults, is_away=is_away)
         except StateMissing:
             if redacted or opened.redacted:
                 remove_old_copies(run, opened.log, warn)
@@ -88,6 +106,7 @@ def reproject(
 def _project(
     run: Run,
     opened: RunLog,
+    folded: Blocks | None,
     *,
     rebuild: bool,
     warn: Callable[[str], None],
@@ -102,7 +121,8 @@ def _project(
         if source is None and defaults is None:
             raise
         if source is None:
-            blocks, known = _fold_checked(opened.log), {**known_members(opened.log, run), **(defaults or {})}
+            blocks = fold_checked(opened.log) if folded is None else folded
+            known = {**known_members(opened.log, run), **(defaults or {})}
             opened.commit()
             state_write.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
             names = ("workflow_id", "work_id", "current_phase", *NEVER_KNOWN)
@@ -112,7 +132,7 @@ def _project(
         opened.commit()  # what came back, which state.json has shown all along, and what the mirror lacked
         state_write.refresh_copy(run, state.document, warn)
         return Reprojection(source, is_changed=source is not None)
-    blocks = _fold_checked(opened.log)
+    blocks = fold_checked(opened.log) if folded is None else folded
     texts = state_write.texts_of(blocks)
     is_noted = opened.log.confirm_checkpoint(PROJECTOR, state_write.digest_of(texts))
     if not (rebuild or source or opened.returned) and state.texts == texts:
@@ -254,7 +274,8 @@ def _is_readable(run: Run) -> bool:
     return True
 
 
-def _fold_checked(log: Log) -> Blocks:
+def fold_checked(log: Log) -> Blocks:
+    """Fold a log whose hashes are checked; raises as `read_verified`."""
     from faber_ledger.ledger.checked import read_verified  # with OpenSSL, which hooks go without
 
     return fold(read_verified(log))

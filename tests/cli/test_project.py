@@ -3,10 +3,37 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from support.project import RUN, Project, spec_state
+
+from faber_ledger.ledger.clock import now
+from faber_ledger.recording.recording import record_before_projecting
+from faber_ledger.runs.projecting import reproject
+from faber_ledger.runs.run import find_run
+
+COUNTING = """
+import os, sys
+from faber_ledger.cli.entry import main
+from faber_ledger.projections.fold import Projector
+
+applied = []
+
+def count(self, recorded, apply=Projector.apply):
+    applied.append(recorded)
+    apply(self, recorded)
+
+Projector.apply = count
+try:
+    main()
+finally:
+    print(len(applied), file=sys.stderr)
+"""
 
 
 @pytest.fixture
@@ -31,6 +58,28 @@ def test_edited_blocks_are_written_again_from_the_log(project: Project) -> None:
     project.state_path.write_text(json.dumps(state, indent=2) + "\n")
     assert project.faber("project").stdout.endswith("sessions and context_metadata written from the log\n")
     assert project.state_path.read_bytes() == right
+
+
+def test_a_ledger_without_a_checkpoint_is_folded_once(project: Project) -> None:
+    with closing(sqlite3.connect(project.ledger_path)) as connection, connection:
+        connection.execute("DELETE FROM projection")
+    command = [sys.executable, "-c", COUNTING, "project", "--rebuild"]
+    done = subprocess.run(
+        command, cwd=project.root, env=project.environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stderr.splitlines() == [str(len(project.events))]
+
+
+def test_events_that_arrive_while_a_projection_begins_are_shown(project: Project) -> None:
+    with closing(sqlite3.connect(project.ledger_path)) as connection, connection:
+        connection.execute("DELETE FROM projection")
+    run = find_run(str(project.root), RUN)
+    folded = record_before_projecting(run, now(), warn=pytest.fail)
+    assert folded is not None
+    project.deliver("SessionEnd.other.print")
+    reproject(run, rebuild=True, warn=pytest.fail, folded=folded)
+    assert project.history[0]["end_reason"] == "normal"
+    project.assert_projected()
 
 
 def test_a_check_names_the_first_field_and_the_event_that_settled_it(project: Project) -> None:
