@@ -24,7 +24,7 @@ SERVER = "server"  # the folder of the revisions of a server
 # Who made the schema could put functions of his own in our tables' way: it is the login's own, or the database owner's.
 OWNER = """\
 SELECT nspowner IN (datdba, (SELECT oid FROM pg_roles WHERE rolname = current_user))
-  AND pg_has_role(current_user, nspowner, 'USAGE'), nspowner::regrole::text, to_regclass('faber_ledger.alembic_version')
+  AND pg_has_role(current_user, nspowner, 'USAGE'), nspowner::regrole::text
 FROM pg_namespace, pg_database WHERE nspname = :schema AND datname = current_database()"""
 LOCK = "LOCK TABLE faber_ledger.alembic_version IN EXCLUSIVE MODE"  # a member may lock it in no way that this waits for
 
@@ -62,14 +62,16 @@ def upgrade_server(connection: Connection, scripts: str = SCRIPTS) -> Outcome:
     """
     with suppress(IntegrityError), connection.begin_nested():  # another upgrade, for which this has waited, has made it
         connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
-    is_ours, owner, versions = connection.execute(text(OWNER), {"schema": SCHEMA}).one()
+    is_ours, owner = connection.execute(text(OWNER), {"schema": SCHEMA}).one()
     if not is_ours:
         raise LedgerError(
-            f"the schema {SCHEMA} belongs to the role {owner}", hint=f"connect as {owner}, or as a superuser"
+            f"the schema {SCHEMA} belongs to the role {owner}",
+            hint=f"connect as {owner}, or look into it, then: ALTER SCHEMA {SCHEMA} OWNER TO CURRENT_USER",
         )
-    if versions is not None:
-        connection.execute(text(LOCK))
     before, known = current_revision(connection), list_revisions(scripts)
+    if before is not None:
+        connection.execute(text(LOCK))
+        before = current_revision(connection)  # another upgrade may just have ended
     if before not in (None, *[one.id for one in known]):
         raise NewerFormat(
             f"the server has revision {before}, and this program knows revisions up to {known[-1].id}",

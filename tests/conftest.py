@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import tempfile
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 _state = tempfile.TemporaryDirectory(prefix="faber-ledger-")  # of the projects without git; never the developer's own
 atexit.register(_state.cleanup)
 os.environ["XDG_STATE_HOME"] = _state.name
+
+# A shell's background job has interrupts ignored, and so would each command that a test starts, and interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("printed", print_blob=True, deadline=None)  # a failure prints how to reproduce it
 settings.register_profile("long", settings.get_profile("printed"), max_examples=2_000)
