@@ -1,20 +1,19 @@
-"""Ask a server for the plan of each statement that the program sends. Arguments: the URLs of the owner and of a member.
+"""Ask a server each question of the program, and print how its tables are read. Arguments: URLs of admin and member.
 
-The member sees the projects MANY_RUNS and LONG_RUN. Prints JSON: of each question how the tables of events and
-documents are read, {"question": ["Index Scan event_run", …]}.
+The member sees the projects MANY_RUNS and LONG_RUN. Prints JSON: of each question the indexes that were used, and the
+tables that were read whole, as the server has counted them: {"question": ["event_run", …]}.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import sys
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import psycopg
-from psycopg.rows import scalar_row
-from sqlalchemy import event
+from sqlalchemy import text
 
 from faber_ledger.files.word_query import parse_query
 from faber_ledger.postgres import documents, fetch, fleet, project, push, search
@@ -27,119 +26,84 @@ if TYPE_CHECKING:
 
 MANY_RUNS, LONG_RUN = "01K7AAAAAAAAAAAAAAAAAAAAAA", "01K7BBBBBBBBBBBBBBBBBBBBBB"  # ids of projects
 RUN, OTHER_RUN = "bench-run", "bench-1-7"
-TABLES = ("event", "document")
-EXPLAINED = ("SELECT", "WITH", "INSERT")
-FUNCTIONS = ("find_events", "find_documents")
-ARGUMENTS = re.compile(r"(\w+) ([a-z]+(?:\[\])?)")
+WHOLE = "all of "
+COUNTS = f"""\
+SELECT indexrelname, idx_scan FROM pg_stat_user_indexes WHERE relname IN ('event', 'document')
+UNION ALL SELECT '{WHOLE}' || relname, seq_scan FROM pg_stat_user_tables WHERE relname IN ('event', 'document')"""
+IS_THERE = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
+MODES = ("force_custom_plan", "force_generic_plan")  # what a statement in a function may end with
+SECONDS = 30
 
 
-class Plans:
-    """How the tables are read, by question."""
+class Scans:
+    """How the tables are read, by question. Each is asked on a connection of its own: at its end the server counts."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, admin: psycopg.Connection[tuple[Any, ...]], member: str) -> None:
+        self._admin = admin
+        self._member = Address(parse_url(member, "the URL"), "the URL")
+        self.mode = MODES[0]
         self.found: dict[str, list[str]] = {}
-        self._question = ""
-        event.listen(server.engine, "before_cursor_execute", self._explain)
 
     @contextmanager
-    def of(self, question: str) -> Iterator[None]:
-        """Note the plans of the statements in a block under a question."""
-        self._question = question
-        self.found[question] = []
-        yield
-        self._question = ""
+    def of(self, question: str) -> Iterator[Server]:
+        """Yield a server to ask a question."""
+        before = self._count()
+        with open_server(self._member) as server:
+            with server.transaction() as connection:
+                connection.execute(text(f"SET plan_cache_mode = {self.mode}"))
+                pid = connection.execute(text("SELECT pg_backend_pid()")).scalar()
+            yield server
+        latest = time.monotonic() + SECONDS
+        while self._admin.execute(IS_THERE, (pid,)).fetchone() != (0,):
+            assert time.monotonic() < latest, "the connection does not end"
+        used = [name for name, count in self._count().items() if count > before[name]]
+        self.found[question] = [*dict.fromkeys([*self.found.get(question, []), *sorted(used)])]
 
-    def _explain(self, connection: Any, cursor: Any, statement: str, parameters: Any, *_: object) -> None:
-        if self._question and statement.startswith(EXPLAINED):
-            with connection.connection.driver_connection.cursor() as other:
-                other.execute("EXPLAIN (FORMAT JSON) " + statement, parameters)
-                self.found[self._question] += list(scans_of(other.fetchone()[0][0]["Plan"]))
-
-
-def scans_of(plan: dict[str, Any]) -> Iterator[str]:
-    """Yield how a plan reads the tables: the kind of each scan, and its index or table."""
-    kind = plan["Node Type"]
-    if plan.get("Relation Name") in TABLES and kind != "Bitmap Heap Scan" and kind != "ModifyTable":
-        yield f"{kind} {plan.get('Index Name', plan['Relation Name'])}"
-    if kind == "Bitmap Index Scan":
-        yield f"{kind} {plan['Index Name']}"
-    for below in plan.get("Plans", []):
-        yield from scans_of(below)
+    def _count(self) -> dict[str, int]:
+        return dict(self._admin.execute(COUNTS).fetchall())
 
 
-def ask(server: Server, plans: Plans) -> None:
-    """Send each statement that the program has."""
-    row = fetch_one(server)
-    with plans.of("fetch: a run's events after a position"):
-        next(fetch.fetch_rows(server, LONG_RUN, RUN, row[0]))
-    with plans.of("fetch: a run's events by their ids"):
-        fetch.fetch_named(server, LONG_RUN, RUN, [row[1][1]])
-    with plans.of("fetch: whether an event stands at a position"):
-        fetch.has_event(server, LONG_RUN, row[0], row[1][1])
-    with plans.of("fetch: how many events come after a position"):
-        fetch.count_events(server, LONG_RUN, RUN, row[0])
-    with plans.of("fetch: the newest event of a project"):
+def ask(scans: Scans) -> None:
+    """Ask each question that the program has."""
+    with scans.of("fetch: the newest event of a project, and of a run") as server:
         project.newest_event(server, LONG_RUN)
-    with plans.of("fetch: the newest event of a run"):
-        project.newest_event(server, LONG_RUN, RUN)
-    with plans.of("fetch: the runs with news"):
-        newest = project.newest_event(server, MANY_RUNS) or (0, "")
-        project.list_runs(server, MANY_RUNS, newest[0] - 1000, newest[0])
-    with plans.of("push: events that are there"):
+        newest = project.newest_event(server, LONG_RUN, RUN) or (0, "")
+    with scans.of("fetch: a run's events after a position") as server:
+        row = next(fetch.fetch_rows(server, LONG_RUN, RUN, newest[0] // 2))[0]
+    with scans.of("fetch: a run's events by their ids") as server:
+        fetch.fetch_named(server, LONG_RUN, RUN, [row[1][1]])
+    with scans.of("fetch: whether an event stands at a position") as server:
+        fetch.has_event(server, LONG_RUN, row[0], row[1][1])
+    with scans.of("fetch: how many events come after a position") as server:
+        fetch.count_events(server, LONG_RUN, RUN, row[0])
+    with scans.of("fetch: the runs with news") as server:
+        last = project.newest_event(server, MANY_RUNS) or (0, "")
+        project.list_runs(server, MANY_RUNS, last[0] - 1000, last[0])
+    with scans.of("push: events that are there") as server:
         push.push_events(server, LONG_RUN, RUN, [row[1]], lambda count: None)
-    with plans.of("fleet: the newest event of each run, their sessions and states"):
+    with scans.of("fleet: the newest event of each run, their sessions and states") as server:
         next(fleet.find_runs(server, fleet.Wanted([MANY_RUNS])))
-    with plans.of("documents: a run's states, and the content of one"):
+    with scans.of("documents: a run's states, and the content of one") as server:
         found = documents.list_documents(server, MANY_RUNS, OTHER_RUN)
         documents.fetch_content(server, MANY_RUNS, OTHER_RUN, found[0])
     query = parse_query("heron")
-    with server.transaction() as connection, plans.of("search: the calls of its functions"):
-        with search.find_events(connection, query, [MANY_RUNS]) as events:
-            list(events)
-        with search.find_documents(connection, query, [MANY_RUNS]) as states:
-            list(states)
-
-
-def fetch_one(server: Server) -> tuple[int, tuple[Any, ...]]:
-    """Return an event of the long run that is in its middle, with its position."""
-    newest = project.newest_event(server, LONG_RUN, RUN)
-    assert newest is not None
-    return next(fetch.fetch_rows(server, LONG_RUN, RUN, newest[0] // 2))[0]
-
-
-def explain_function(connection: psycopg.Connection[Any], name: str) -> list[str]:
-    """Return how the body of a function reads the tables, with the plan that a prepared statement ends with."""
-    cursor = connection.cursor(row_factory=scalar_row)
-    where = "FROM pg_proc WHERE pronamespace = 'faber_ledger'::regnamespace AND proname = %s"
-    body = cursor.execute(f"SELECT prosrc {where}".encode(), (name,)).fetchone() or ""
-    wanted = cursor.execute(f"SELECT pg_get_function_arguments(oid) {where}".encode(), (name,)).fetchone() or ""
-    arguments = ARGUMENTS.findall(wanted)
-    for number, (argument, _) in enumerate(arguments, 1):
-        body = re.sub(rf"\b{argument}\b", f"${number}", body)
-    kinds = ", ".join([kind for _, kind in arguments])
-    values = "ARRAY['heron'], ARRAY['" + MANY_RUNS + "'], NULL, NULL, NULL, NULL, 200"
-    cursor.execute("SET search_path = faber_ledger; SET ROLE faber_ledger_keeper")
-    cursor.execute(f"PREPARE {name} ({kinds}) AS {body}".encode())
-    found = []
-    for mode in ("force_custom_plan", "force_generic_plan"):
-        cursor.execute(f"SET plan_cache_mode = {mode}".encode())
-        plan = cursor.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {name} ({values})".encode()).fetchone()
-        found += list(scans_of(plan[0]["Plan"]))
-    cursor.execute("RESET ROLE; RESET search_path")
-    return found
+    for name, find in (("events", search.find_events), ("states", search.find_documents)):
+        with (
+            scans.of(f"search: {name} with a word") as server,
+            server.transaction() as connection,
+            find(connection, query, [MANY_RUNS]) as candidates,
+        ):
+            list(candidates)
 
 
 def main() -> None:
     """Print how each question reads the tables."""
-    owner, member = sys.argv[1:]
-    with open_server(Address(parse_url(member, "the URL"), "the URL")) as server:
-        plans = Plans(server)
-        ask(server, plans)
-    with psycopg.connect(owner) as connection:
-        for name in FUNCTIONS:
-            plans.found[f"search: the body of {name}"] = explain_function(connection, name)
-    del plans.found["search: the calls of its functions"]
-    print(json.dumps(plans.found))
+    admin, member = sys.argv[1:]
+    with psycopg.connect(admin, autocommit=True) as connection:
+        scans = Scans(connection, member)
+        for scans.mode in MODES:
+            ask(scans)
+    print(json.dumps(scans.found))
 
 
 if __name__ == "__main__":

@@ -17,13 +17,30 @@ import psycopg
 from union import clocks, since
 
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import COLUMNS
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.postgres.address import Address, parse_url
-from faber_ledger.postgres.push import NAMES, TYPES, push_events
+from faber_ledger.postgres.push import push_events
 from faber_ledger.postgres.server import open_server
 
 if TYPE_CHECKING:
     from typing import Any
+
+
+TYPES = [
+    "text",
+    "text",
+    "int8",
+    "int8",
+    "text",
+    "text",
+    "int4",
+    *["text"] * 4,
+    "bytea",
+    "bytea",
+    "text",
+    *["bytea"] * 2,
+]
 
 
 def push(url: str, project: str, runs: dict[str, str]) -> list[float]:
@@ -46,9 +63,11 @@ def copy_rows(url: str, project: str, runs: dict[str, str]) -> list[float]:
             rows += [(project, run_id, 0, *row) for row in rows_of(log)]
     with closing(psycopg.connect(url)) as connection:
         start = wait()
-        statement = f"COPY faber_ledger.event (project, run_id, position, {NAMES}) FROM STDIN (FORMAT BINARY)"
+        statement = (
+            f"COPY faber_ledger.event (project, run_id, position, {', '.join(COLUMNS)}) FROM STDIN (FORMAT BINARY)"
+        )
         with connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
-            copy.set_types(["text", "text", "int8", *TYPES[1:]])
+            copy.set_types(TYPES)
             for row in rows:
                 copy.write_row(row)
         connection.commit()
