@@ -174,7 +174,7 @@ def test_a_plan_shows_nothing_of_what_a_question_reads(two: Two) -> None:
         "SET session_replication_role = replica",
     ],
 )
-def test_what_goes_around_the_policies_is_refused(two: Two, statement: str) -> None:
+def test_what_goes_around_the_functions_is_refused(two: Two, statement: str) -> None:
     before = two.of_alice()
     with pytest.raises(Refused):
         two.tries(*statement.split("; "))

@@ -70,6 +70,15 @@ def test_a_later_position_waits_for_the_earlier_one(database: Database, alice: L
         assert [name for _, name in news(reader, 0)] == [late[1]] if is_document else [early[1], late[1]]
 
 
+def test_positions_are_counted_in_each_project_alone(database: Database, alice: Login) -> None:
+    """One sequence for all would tell how much the others do."""
+    with database.connect(alice) as connection:
+        put(connection, FIRST, note("one"), note("two"))
+        put(connection, SECOND, *[note(f"other {number}") for number in range(5)])
+        put(connection, FIRST, note("three"))
+        assert [position for position, _ in news(connection, 0)] == [1, 2, 3]
+
+
 def test_a_writer_of_another_project_does_not_wait(database: Database, alice: Login) -> None:
     with database.connect(alice) as slow, database.connect(alice) as quick:
         quick.execute("SET lock_timeout = '10s'")
