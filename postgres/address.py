@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from base64 import b64encode, urlsafe_b64encode
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
@@ -18,6 +19,7 @@ SCHEMES = ("postgresql://", "postgres://")
 EXAMPLE = "postgresql://USER@HOST/DATABASE"
 SECRETS = ("password", "sslpassword", "oauth_client_secret")  # of libpq's parameters
 HIDDEN = "***"
+found_passwords: set[str] = set()  # that libpq took from elsewhere: ~/.pgpass, a service file
 WITHOUT_PASSWORD = (
     f"put the URL into {VARIABLE} or into the user's configuration, or leave the password out of it: PGPASSWORD and"
     " ~/.pgpass are read"
@@ -47,12 +49,18 @@ class Address:
 
     def screen(self, message: str) -> str:
         """Return a message of libpq or the server as one line without passwords, in which no character hides."""
-        secrets = [self.parameters[name] for name in SECRETS if self.parameters.get(name)]
-        secrets += [os.environ[name] for name in ("PGPASSWORD",) if os.environ.get(name)]
-        for secret in sorted(secrets, key=len, reverse=True):
-            for form in (secret, quote(secret, safe=""), quote(secret), quote_plus(secret)):
-                message = message.replace(form, HIDDEN)
+        given = [*[self.parameters.get(name) for name in SECRETS], os.environ.get("PGPASSWORD"), *found_passwords]
+        forms = {form for secret in given if secret for form in _forms_of(secret)}
+        for form in sorted(forms, key=len, reverse=True):
+            message = message.replace(form, HIDDEN)
         return escape(" ".join(message.split()))
+
+
+def _forms_of(secret: str) -> set[str]:
+    """Return a password as it stands in a message, in a URL, and in base64."""
+    raw = os.fsencode(secret)
+    encoded = [encode(raw).decode().rstrip("=") for encode in (b64encode, urlsafe_b64encode)]
+    return {secret, quote(raw, safe=""), quote(raw), quote_plus(raw), *encoded}
 
 
 def find_address(given: str | None, environ: Mapping[str, str], configured: str | None, path: str) -> Address:

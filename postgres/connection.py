@@ -6,14 +6,20 @@ Whoever imports this module has loaded psycopg.
 from __future__ import annotations
 
 import logging
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from faber_ledger.postgres.address import found_passwords
+
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from typing import Self
+
+    from psycopg.pq.abc import PGconn
 
 # What libpq is told where the URL does not say otherwise: a server that is gone is noticed within a minute.
 PARAMETERS = {
@@ -41,6 +47,20 @@ class BoundedConnection(psycopg.Connection[Any]):
 
     patience: float | None = None  # None: as long as it takes
 
+    @classmethod
+    def _connect_gen(cls, conninfo: str = "") -> Generator[Any, Any, Self]:
+        """Connect to one of the hosts, and note the password that libpq has found for it.
+
+        It overrides the driver's own, since an error of several hosts has the password of the last one alone.
+        """
+        try:
+            made = yield from super()._connect_gen(conninfo)
+        except psycopg.Error as error:
+            _note_password(error.pgconn)
+            raise
+        _note_password(made.pgconn)
+        return made
+
     def wait(self, gen: Generator[Any, Any, Any], *args: Any, **options: Any) -> Any:
         """Wait for what a generator of the driver waits for; raises OperationalError after too long a silence."""
         return super().wait(self._bound(gen), *args, **options)
@@ -64,6 +84,12 @@ class BoundedConnection(psycopg.Connection[Any]):
         # Nothing is due while no statement runs: then somebody waits for notifications.
         is_asked = self.pgconn.transaction_status == TransactionStatus.ACTIVE
         return self.patience is not None and seconds > self.patience and is_asked
+
+
+def _note_password(pgconn: PGconn | None) -> None:
+    """Note the password of a connection, or of the attempt to make one: a server that gets it may repeat it."""
+    if pgconn is not None and pgconn.password:
+        found_passwords.add(os.fsdecode(pgconn.password))
 
 
 def connect(parameters: dict[str, str], patience: float | None) -> BoundedConnection:

@@ -118,7 +118,7 @@ def _make_engine(address: Address, patience: float | None) -> Engine:
 def _check(server: Server, *, writing: bool, has_schema: bool) -> None:
     with server.transaction() as connection:
         facts = connection.execute(text(FACTS)).one()
-    server.role, server.is_read_only = facts.role, facts.is_read_only
+    server.role, server.is_read_only = server.address.screen(facts.role), facts.is_read_only
     if facts.version < OLDEST_VERSION:
         raise LedgerError(
             f"the server has PostgreSQL {facts.version}, and faber-ledger needs {OLDEST_VERSION} or later",
@@ -126,7 +126,8 @@ def _check(server: Server, *, writing: bool, has_schema: bool) -> None:
         )
     if facts.encoding != "UTF8":
         raise LedgerError(
-            f"the database has the encoding {facts.encoding}, and events need UTF8", hint="use a database in UTF8"
+            f"the database has the encoding {server.address.screen(facts.encoding)}, and events need UTF8",
+            hint="use a database in UTF8",
         )
     if writing and facts.is_read_only:
         raise translate_read_only(server.address)
@@ -136,7 +137,7 @@ def _check(server: Server, *, writing: bool, has_schema: bool) -> None:
         raise ServerRefused("the database has no schema of faber-ledger", hint=HINT_UPGRADE)
     if not facts.may_use_schema:
         raise ServerRefused(
-            f"the role {facts.role} may not use the schema {SCHEMA}",
+            f"the role {server.role} may not use the schema {SCHEMA}",
             hint="the owner of the database grants it the role faber_ledger_member",
         )
     if not facts.has_revision:
@@ -157,6 +158,7 @@ def _check_revision(server: Server) -> None:
             hint=HINT_UPGRADE,
         )
     raise NewerFormat(
-        f"the server has revision {revision} of the schema, and this program knows revisions up to {REVISIONS[-1]}",
+        f"the server has revision {server.address.screen(revision)} of the schema,"
+        f" and this program knows revisions up to {REVISIONS[-1]}",
         hint="upgrade faber-ledger on this machine, then run the command again",
     )
