@@ -134,6 +134,14 @@ class Gate:
             self._needed.update(self._places_below(row[SEQ], row[PARENTS]))
         return row
 
+    def admit_sound(self, row: Row) -> Row | None:
+        """Return a row that was examined and found sound if it enters the log, None if it is refused; as `admit`."""
+        parent, seq = row[PARENTS], row[SEQ]
+        if len(parent) != 32 or self.seqs.get(parent) != seq - 1 or seq > HIGHEST_SEQ:
+            return self.admit([Examined(row, row, None)])
+        self.seqs[row[HASH]] = seq  # nearly every event's case, whatever places its parent's hash has besides
+        return row
+
     def needed_places(self) -> list[Row]:
         """Return the places that the events which passed stand on, in `(seq, id)` order; places stand on places."""
         waiting = list(self._needed)

@@ -34,10 +34,13 @@ class Positions:
     def __contains__(self, digest: bytes) -> bool:
         return digest in self._newest or self._find_older(digest) is not None
 
-    def __getitem__(self, digest: bytes) -> int:
+    def get(self, digest: bytes) -> int | None:
+        """Return the seq of an event, or None."""
         seq = self._newest.get(digest)
-        if seq is None:
-            seq = self._find_older(digest)
+        return self._find_older(digest) if seq is None else seq
+
+    def __getitem__(self, digest: bytes) -> int:
+        seq = self.get(digest)
         if seq is None:
             raise KeyError(digest)
         return seq

@@ -38,10 +38,12 @@ from faber_ledger.ledger.redaction import without_payload
 from faber_ledger.ledger.roots import ADOPTED, STARTED, check_one_start, find_foreign_roots, roots_in
 from faber_ledger.ledger.row import (
     ANY_REDACTION,
+    BATCH,
     HASH,
     ID,
     INSERT,
     PARENTS,
+    PAYLOAD,
     PLACE,
     ROW,
     SEQ,
@@ -67,6 +69,7 @@ NAMING = (STARTED, ADOPTED)
 IS_PLACE = f"version = 0 AND type = '{PLACE}'"
 OTHER_CONTENT = "the log has another event with its id"
 OTHER_RUN = "it is the first event of another run, or stands on nothing else"
+BATCH_SIZE = 128 * 1024  # characters of payloads
 HINT_VERIFY_EACH = "run `faber-ledger verify` on each of the logs"
 
 
@@ -205,6 +208,8 @@ class Passing:
             first = [row[HASH] for row in aside if is_typed_whole(row) and row[SEQ] == 1 and not row[PARENTS]]
             self._foreign.update([digest for digest in first if ours and digest not in ours])
         self._is_base_empty = base is None or not base.heads()
+        self._sound: list[set[Row]] = []  # of each stream's last batch
+        self._is_alone = len(logs) == 1 and not aside  # no other stream brings the base what a batch has
 
     def __iter__(self) -> Iterator[Row]:
         """Yield the rows; each may be inserted into the base as it is yielded."""
@@ -237,11 +242,20 @@ class Passing:
             copies = [row for row in copies if row not in foreign]
         if not copies:
             return None
+        if self._is_sound(copies):
+            return gate.admit_sound(copies[0])
         if not self._is_base_empty:
             return self._pick_missing(gate, copies)
         if self._keeps is None or self._keeps is self._base:
             return gate.pick(copies)
         return gate.admit([self._examine_beside(self._keeps, row) for row in dict.fromkeys(copies)])
+
+    def _is_sound(self, copies: list[Row]) -> bool:
+        """Return whether an event needs no look of its own: its copies are alike, and sound, and the base lacks it."""
+        row = copies[0]
+        if self._foreign or not any([row in rows for rows in self._sound]) or copies.count(row) != len(copies):
+            return False
+        return not self._is_base_empty or self._keeps is None or self._keeps is self._base
 
     def _is_foreign(self, row: Row) -> bool:
         """Return whether an event is another run's: its first event, or one that stands on nothing else."""
@@ -286,7 +300,35 @@ class Passing:
 
     def _streams(self, gate: Gate) -> list[Iterator[Row]]:
         streams = [rows_of(log, self._after) for log in self._logs]
-        return [self._typed_rows(rows, gate) for rows in (*streams, self._aside)]
+        self._sound = [set() for _ in streams]
+        batches = [self._note_sound(*one) for one in zip(streams, self._sound, strict=True)]
+        return [self._typed_rows(rows, gate) for rows in (*batches, self._aside)]
+
+    def _note_sound(self, rows: Iterator[Row], sound: set[Row]) -> Iterator[Row]:
+        """Yield the rows of a log; those of a large batch that need no look of their own are in `sound` meanwhile."""
+        last = ""
+        for batch in _in_batches(rows):
+            sound.clear()
+            if len(batch) == BATCH:
+                sound.update(self._find_sound(batch, last))
+            yield from batch
+            last = batch[-1][ID]
+
+    def _find_sound(self, batch: list[Row], last: str) -> list[Row]:
+        """Return the rows of a batch if all are sound, with a base those that it lacks; `last` is the id before."""
+        from faber_ledger.ledger.sound import are_sound  # with OpenSSL, which pays for many events
+
+        if not are_sound(batch):
+            return []
+        if self._is_base_empty:
+            return batch
+        # A row may be inserted as it is yielded, the last one after this look.
+        ids = [row[ID] for row in batch]
+        if not self._is_alone or len({last, *ids}) != 1 + len(ids):
+            return []
+        question = f"SELECT id FROM event WHERE id IN ({', '.join('?' * len(ids))})"
+        known = {name for (name,) in self._log_at_base.connection.execute(question, ids)}
+        return [row for row in batch if row[ID] not in known]
 
     def _typed_rows(self, rows: Iterable[Row], gate: Gate) -> Iterator[Row]:
         for row in rows:
@@ -303,10 +345,12 @@ class Passing:
 
     def _find_places(self) -> list[Row]:
         """Return the places that events stand on and the base lacks: a look at all events."""
+        sound = self._sound  # of the batches that are being judged
         with closing(self._known_positions()) as seqs:
             gate = self._make_gate(seqs)
             for _ in self._judge(gate):
                 pass
+            self._sound = sound
             return [row for row in gate.needed_places() if self._base is None or hash_in(self._base, row[ID]) is None]
 
 
@@ -378,6 +422,20 @@ def _in_order(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
             raise IntegrityError(f"event {shown_id(row[ID])} is out of order in its file", hint=HINT_GET_AGAIN)
         before = position
         yield row
+
+
+def _in_batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    """Yield rows in lists of `BATCH`; in shorter ones where payloads are long."""
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        size += len(row[PAYLOAD] or "") if type(row[PAYLOAD]) in (str, bytes) else 0
+        if len(batch) == BATCH or size > BATCH_SIZE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def rows_of(log: Log, after: Position | None = None) -> Generator[Row]:
