@@ -86,6 +86,8 @@ def ask(scans: Scans) -> None:
     with scans.of("documents: a run's states, and the content of one") as server:
         found = documents.list_documents(server, MANY_RUNS, OTHER_RUN)
         documents.fetch_content(server, MANY_RUNS, OTHER_RUN, found[0])
+    with scans.of("documents: a run's redactions") as server, server.transaction() as connection:
+        documents.find_redactions(connection, LONG_RUN, RUN)
     query = parse_query("heron")
     for name, find in (("events", search.find_events), ("states", search.find_documents)):
         with (

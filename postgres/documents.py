@@ -19,6 +19,8 @@ from faber_ledger.postgres.ask import NONE, ask, question
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sqlalchemy import Connection
+
     from faber_ledger.ledger.log import Log
     from faber_ledger.postgres.server import Server
 
@@ -112,9 +114,9 @@ def push_document(server: Server, project: str, run_id: str, new: NewDocument, l
     for number, one in enumerate(known, 1):
         if one.digest == digest and 0 in after[number]:
             return "known"
-    run = {"project": project, "run_id": run_id}
     values = {
-        **run,
+        "project": project,
+        "run_id": run_id,
         "id": new.id,
         "heads": b"".join(sorted(new.heads)),
         "superseded": [one.id for number, one in enumerate(known, 1) if number in after[0]],
@@ -126,12 +128,16 @@ def push_document(server: Server, project: str, run_id: str, new: NewDocument, l
         with server.transaction() as connection:
             connection.execute(PUSH, values)
             # The project is locked by now: no redaction arrives between this look and the commit.
-            found = [name for (name,) in ask(connection, "redactions", {"redactions": str}, **run)]
-            if any([hash_in(log, name) is None for name in found]):
+            if any([hash_in(log, name) is None for name in find_redactions(connection, project, run_id)]):
                 raise _Behind
     except _Behind:
         return "behind"
     return "pushed"
+
+
+def find_redactions(connection: Connection, project: str, run_id: str) -> list[str]:
+    """Return the ids of a run's redactions on the server."""
+    return [name for (name,) in ask(connection, "redactions", {"redactions": str}, project=project, run_id=run_id)]
 
 
 class _Behind(Exception):

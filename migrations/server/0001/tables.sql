@@ -58,6 +58,8 @@ CREATE TABLE faber_ledger.event (
 
 CREATE INDEX event_run ON faber_ledger.event (project, run_id, position);
 
+CREATE INDEX event_redactions ON faber_ledger.event (project, run_id) WHERE type = 'event_redacted';
+
 -- Copies of a run's state.json; without `content` where a redaction has emptied one.
 CREATE TABLE faber_ledger.document (
   project text COLLATE "C" NOT NULL,
