@@ -71,7 +71,7 @@ def ask(scans: Scans) -> None:
     with scans.of("fetch: a run's events after a position") as server:
         row = next(fetch.fetch_rows(server, LONG_RUN, RUN, newest[0] // 2))[0]
     with scans.of("fetch: a run's events by their ids") as server:
-        fetch.fetch_named(server, LONG_RUN, RUN, [row[1][1]])
+        next(fetch.fetch_named(server, LONG_RUN, RUN, [row[1][1]]))
     with scans.of("fetch: whether an event stands at a position") as server:
         fetch.has_event(server, LONG_RUN, row[0], row[1][1])
     with scans.of("fetch: how many events come after a position") as server:

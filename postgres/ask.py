@@ -1,7 +1,11 @@
-"""Ask the server one of its functions, which are all that a member may use, and check the types of what it answers."""
+"""Ask the server one of its functions, which are all that a member may use, and check what it answers.
+
+A server may lie: what none of faber-ledger's could answer, whoever had written to it, ends the command with one error.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import text
@@ -33,15 +37,55 @@ EVENT_COLUMNS: dict[str, Kinds] = {
     "payload_hash": (bytes, NONE),
     "hash": bytes,
 }
+# What the server's tables take, in characters, or in bytes for those of hashes; a place's id is the longest.
+LONGEST = {
+    "id": 72,
+    "run_id": 255,
+    "project": 26,
+    "name": 255,
+    "type": 64,
+    "at": 64,
+    "writer": 4096,
+    "session_id": 4096,
+    "client": 4096,
+    "parents": 1024 * 1024,
+    "heads": 1024 * 1024,
+    "salt": 16,
+    "payload": 8 * 1024 * 1024,
+    "content": 64 * 1024 * 1024,
+    "payload_hash": 32,
+    "hash": 32,
+    "digest": 32,
+}
+NEVER_NEGATIVE = {"position", "size", "count_events"}
+ID = re.compile("[0-9A-Za-z]{1,64}|refused-[0-9a-f]{64}")  # of a project, an event, a document, a place
+MOST_ROWS = 1_000_000  # of an answer that has no limit of its own: runs, redactions
+HINT = "ask the owner of the database: `faber-ledger db upgrade` makes its functions, in an empty schema"
 
 
-def ask(connection: Connection, function: str, columns: Mapping[str, Kinds], **arguments: Any) -> list[Row]:
-    """Return the rows that a function answers; `arguments` are in its order.
+def ask(
+    connection: Connection, function: str, columns: Mapping[str, Kinds], *, limit: int = MOST_ROWS, **arguments: Any
+) -> list[Row]:
+    """Return the rows that a function answers, `limit` at most; `arguments` are in its order.
 
     Raises ServerRefused for what no server of faber-ledger answers, and the driver's errors.
     """
-    rows = connection.execute(text(question(function, columns, arguments)), arguments)
-    return list(map(tuple, checked(function, columns.values(), rows.all())))
+    statement = text(f"{question(function, columns, arguments)} LIMIT {limit + 1}")
+    try:
+        rows = connection.execute(statement, arguments).all()
+    except (ValueError, OverflowError, RecursionError):  # no UTF-8, no time, JSON of too many levels
+        raise never_answered(function) from None
+    if len(rows) > limit:
+        raise never_answered(function)
+    return list(map(tuple, checked(function, [*columns.items()], rows)))
+
+
+def ask_one(connection: Connection, function: str, kind: type, **arguments: Any) -> Any:
+    """Return the one value that a function answers, of a type; raises as `ask`."""
+    rows = ask(connection, function, {function: kind}, limit=1, **arguments)
+    if not rows:
+        raise never_answered(function)
+    return rows[0][0]
 
 
 def question(function: str, columns: Iterable[str], arguments: Iterable[str]) -> str:
@@ -49,13 +93,29 @@ def question(function: str, columns: Iterable[str], arguments: Iterable[str]) ->
     return f"SELECT {', '.join(columns)} FROM faber_ledger.{function}({', '.join([f':{name}' for name in arguments])})"
 
 
-def checked(function: str, columns: Iterable[Kinds], rows: Sequence[Any]) -> Sequence[Any]:
-    """Return rows whose values are of their columns' types; raises ServerRefused for others."""
-    for kinds, values in zip(columns, zip(*rows, strict=True), strict=bool(rows)):
+def checked(function: str, columns: Sequence[tuple[str, Kinds]], rows: Sequence[Any]) -> Sequence[Any]:
+    """Return rows whose values are of their columns' types, and no larger than these; raises ServerRefused for others.
+
+    An event that is too large is named.
+    """
+    names = [name for name, _ in columns]
+    for (name, kinds), values in zip(columns, zip(*rows, strict=True), strict=bool(rows)):
         allowed = kinds if isinstance(kinds, tuple) else (kinds,)
         if not {*map(type, values)} <= {*allowed}:
-            raise ServerRefused(
-                f"the server's function {function} has answered what faber-ledger's never does",
-                hint="ask the owner of the database: `faber-ledger db upgrade` makes its functions, in an empty schema",
-            )
+            raise never_answered(function)
+        if name in NEVER_NEGATIVE and min([value for value in values if value is not None], default=0) < 0:
+            raise never_answered(function)
+        if name == "id" and not all(map(ID.fullmatch, values)):
+            raise never_answered(function)
+        if name in LONGEST and max(map(len, filter(None, values)), default=0) > LONGEST[name]:
+            at = next(at for at, value in enumerate(values) if len(value or "") > LONGEST[name])
+            which = f"event {rows[at][names.index('id')]}, " if "id" in names[: names.index(name)] else ""
+            raise never_answered(function, f"{which}its {name} is larger than any")
     return rows
+
+
+def never_answered(function: str, what: str = "") -> ServerRefused:
+    """Return the error for an answer that no server of faber-ledger gives."""
+    return ServerRefused(
+        f"the server's function {function} has answered what faber-ledger's never does{what and f': {what}'}", hint=HINT
+    )

@@ -72,7 +72,9 @@ class NewDocument(NamedTuple):
 def list_documents(server: Server, project: str, run_id: str) -> list[Document]:
     """Return a run's documents in the order in which they arrived; raises as `Server.transaction`."""
     with server.transaction() as connection:
-        newest = ask(connection, "documents", LISTED, project=project, run_id=run_id, most=MOST_DOCUMENTS)
+        newest = ask(
+            connection, "documents", LISTED, limit=MOST_DOCUMENTS, project=project, run_id=run_id, most=MOST_DOCUMENTS
+        )
     return [Document(row[0], frozenset(split_hashes(row[1])), *row[2:]) for row in reversed(newest)]
 
 
@@ -85,7 +87,7 @@ def fetch_content(server: Server, project: str, run_id: str, document: Document)
     """Return a document's content; raises LedgerError for one that is too large, or gone since it was listed."""
     asked = {"project": project, "run_id": run_id, "id": document.id, "longest": LARGEST}
     with server.transaction() as connection:
-        found = ask(connection, "content_of", CONTENT, **asked)
+        found = ask(connection, "content_of", CONTENT, limit=1, **asked)
     content, is_larger = found[0] if found else (None, None)
     if is_larger:
         raise LedgerError(

@@ -7,15 +7,14 @@ from contextlib import closing
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.ledger.command_errors import ServerRefused
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import strip_in_place
 from faber_ledger.ledger.roots import find_start, take_out_others
-from faber_ledger.ledger.row import ID, INSERT, PAYLOAD, SEQ
-from faber_ledger.ledger.union import insert_rows, missing_rows
-from faber_ledger.postgres.ask import EVENT_COLUMNS, ask
+from faber_ledger.ledger.row import ID, INSERT, PARENTS, PAYLOAD, SEQ
+from faber_ledger.ledger.union import insert_rows, missing_rows, rows_named
+from faber_ledger.postgres.ask import EVENT_COLUMNS, ask, ask_one, never_answered
 from faber_ledger.postgres.project import newest_event
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 MOST_EVENTS = 5_000  # of a batch
-MOST_BYTES = 8 * 1024 * 1024  # of a batch, in bytes of its payloads; one event may be longer
+MOST_BYTES = 8 * 1024 * 1024  # of a batch, in bytes of its payloads and parents; one event may be longer
 PIECE_EVENTS = 250_000  # which are judged together: each piece is compared with all of the run's log
 PIECE_BYTES = 256 * 1024 * 1024
 PLACED: dict[str, Any] = {"position": int, **EVENT_COLUMNS}
@@ -43,7 +42,8 @@ class Fetched:
     """Events of a run as the server has them, in a temporary database, which `close` removes.
 
     `log` can be read like any other, and is not judged. `first_ids` are the events with seq 1 in the order in which
-    they arrived. `last`: position and id of the last one, None without any.
+    they arrived. `last`: position and id of the last one, None without any. `bare`: the ids of those without a payload;
+    `doubled`: those of which several came with different contents, and one is kept.
     """
 
     def __init__(self) -> None:
@@ -53,18 +53,24 @@ class Fetched:
         connection.execute("BEGIN")
         self.log = Log(connection, "the server")
         self.first_ids: list[str] = []
+        self.bare: set[str] = set()
+        self.doubled: set[str] = set()
         self.last: tuple[int, str] | None = None
         self.count = 0
         self.size = 0
 
     def add(self, batch: list[tuple[int, Row]]) -> None:
         """Add events with their positions, those that came before once more as well."""
-        self.log.connection.executemany(INSERT.replace("INSERT", "INSERT OR IGNORE"), [row for _, row in batch])
+        connection, before = self.log.connection, self.log.connection.total_changes
+        connection.executemany(INSERT.replace("INSERT", "INSERT OR IGNORE"), [row for _, row in batch])
+        if connection.total_changes - before < len(batch):
+            self.doubled |= {row[ID] for _, row in batch if rows_named(self.log, row[ID]) != [row]}
+        self.bare |= {row[ID] for _, row in batch if row[PAYLOAD] is None}
         self.first_ids += [row[ID] for _, row in batch if row[SEQ] == 1 and row[ID] not in self.first_ids]
         if batch and (self.last is None or self.last[0] < batch[-1][0]):
             self.last = batch[-1][0], batch[-1][1][ID]
         self.count += len(batch)
-        self.size += sum([len(row[PAYLOAD] or "") for _, row in batch])
+        self.size += sum([len(row[PAYLOAD] or "") + len(row[PARENTS]) for _, row in batch])
 
     def close(self) -> None:
         """Remove what is kept on disk."""
@@ -79,55 +85,45 @@ def fetch_rows(server: Server, project: str, run_id: str, after: int = 0) -> Ite
     """
     newest = newest_event(server, project, run_id)
     while newest is not None and after < newest[0]:
-        with server.transaction() as connection:
-            batch = _placed(
-                ask(
-                    connection,
-                    "events_after",
-                    PLACED,
-                    project=project,
-                    run_id=run_id,
-                    after=after,
-                    most=MOST_EVENTS,
-                    bytes=MOST_BYTES,
-                )
-            )
+        batch = _next_batch(server, "events_after", {"project": project, "run_id": run_id}, after, MOST_EVENTS)
         if not batch:
             return
-        if batch[0][0] <= after:
-            raise ServerRefused("the server has answered with events that it was not asked for")
         yield batch
         after = batch[-1][0]
 
 
-def fetch_named(server: Server, project: str, run_id: str, ids: Collection[str]) -> list[tuple[int, Row]]:
-    """Return a run's events with these ids, each with its position, in the order of their positions."""
-    if not ids:
-        return []
+def fetch_named(server: Server, project: str, run_id: str, ids: Collection[str]) -> Iterator[list[tuple[int, Row]]]:
+    """Yield a run's events with these ids, each with its position, in batches and in the order of their positions."""
+    asked: dict[str, Any] = {"project": project, "run_id": run_id, "ids": sorted(ids)}
+    after, left = 0, len(ids)
+    while left > 0:
+        batch = _next_batch(server, "events_with_ids", asked, after, left)
+        if not batch:
+            return
+        yield batch
+        after, left = batch[-1][0], left - len(batch)
+
+
+def _next_batch(server: Server, function: str, asked: dict[str, Any], after: int, limit: int) -> list[tuple[int, Row]]:
+    """Return the next events after a position, `limit` at most, each with its own, in the order of these."""
     with server.transaction() as connection:
-        named = sorted(ids)
-        return _placed(ask(connection, "events_with_ids", PLACED, project=project, run_id=run_id, ids=named))
-
-
-def _placed(rows: list[Row]) -> list[tuple[int, Row]]:
-    """Return events with their positions, in the order of these."""
-    return sorted([(row[0], row[1:]) for row in rows], key=itemgetter(0))
+        rows = ask(connection, function, PLACED, limit=limit, **asked, after=after, most=limit, bytes=MOST_BYTES)
+    batch = sorted([(row[0], row[1:]) for row in rows], key=itemgetter(0))
+    if batch and batch[0][0] <= after:
+        raise never_answered(function)
+    return batch
 
 
 def has_event(server: Server, project: str, position: int, name: str) -> bool:
     """Return whether an event stands at a position: a server that was restored from a backup may have another there."""
     with server.transaction() as connection:
-        ((found,),) = ask(connection, "has_event", {"has_event": bool}, project=project, position=position, name=name)
-    return bool(found)
+        return bool(ask_one(connection, "has_event", bool, project=project, position=position, name=name))
 
 
 def count_events(server: Server, project: str, run_id: str, after: int) -> int:
     """Return how many events a run has after a position."""
     with server.transaction() as connection:
-        ((count,),) = ask(
-            connection, "count_events", {"count_events": int}, project=project, run_id=run_id, after=after
-        )
-    return int(count)
+        return int(ask_one(connection, "count_events", int, project=project, run_id=run_id, after=after))
 
 
 def fetch_pieces(
@@ -139,12 +135,14 @@ def fetch_pieces(
     """
     piece = Fetched()
     try:
-        piece.add(fetch_named(server, project, run_id, again))
+        for batch in fetch_named(server, project, run_id, again):
+            piece.add(batch)
         for batch in fetch_rows(server, project, run_id, after):
             if piece.count >= PIECE_EVENTS or piece.size >= PIECE_BYTES:
                 whole, piece = piece, Fetched()
                 yield whole
-                piece.add(fetch_named(server, project, run_id, {*again, *whole.first_ids}))
+                for named in fetch_named(server, project, run_id, {*again, *whole.first_ids}):
+                    piece.add(named)
             piece.add(batch)
     except BaseException:
         piece.close()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import text
 
-from faber_ledger.postgres.ask import ask
+from faber_ledger.postgres.ask import ask, ask_one
 
 if TYPE_CHECKING:
     from faber_ledger.postgres.server import Server
@@ -40,8 +40,7 @@ def expel(server: Server, project: str, role: str) -> bool:
     Raises ServerRefused if the login is no admin of the project.
     """
     with server.transaction() as connection:
-        ((was_member,),) = ask(connection, "expel", {"expel": bool}, project=project, role=role)
-    return bool(was_member)
+        return bool(ask_one(connection, "expel", bool, project=project, role=role))
 
 
 def list_members(server: Server, project: str) -> list[Member]:

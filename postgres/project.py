@@ -59,7 +59,7 @@ def newest_event(server: Server, project: str, run_id: str | None = None) -> tup
     """Return position and id of the newest event of a project, or of a run in it; None without one."""
     run = {} if run_id is None else {"run_id": run_id}
     with server.transaction() as connection:
-        found = ask(connection, "newest_event", POSITION, project=project, **run)
+        found = ask(connection, "newest_event", POSITION, limit=1, project=project, **run)
     return (found[0][0], found[0][1]) if found else None
 
 

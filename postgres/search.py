@@ -106,7 +106,7 @@ def _rows(
 
     An event's own `id` and `at` are in the key, too: names of columns are repeated.
     """
-    kinds = [*KEY.values(), *columns.values()]
+    kinds = [*KEY.items(), *columns.items()]
     statement = text(question(function, [*KEY, *columns], ASKED) + NEWEST_FIRST)
     found = connection.execute(statement, {**asked, **dict.fromkeys(KEY), "most": first}).fetchall()
     yield from map(tuple, checked(function, kinds, found))

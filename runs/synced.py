@@ -21,9 +21,10 @@ if TYPE_CHECKING:
         """What was exchanged of a run, or of a project as a whole.
 
         `position`: up to which the server's events were taken in; `again`: the ids of those before it that may pass
-        later; `roots`: the ids of the run's events with seq 1 there. `heads`: of the log whose events the server has,
-        in hex. `anchor`: position and id of an event that the server had then: without it there, the note is about
-        another state of the server. `is_due`: the run's blocks were not written since events came in.
+        later, or in the project's the runs of which none has; `roots`: the ids of the run's events with seq 1 there.
+        `heads`: of the log whose events the server has, in hex. `anchor`: position and id of an event that the server
+        had then: without it there, the note is about another state of the server. `is_due`: the run's blocks were not
+        written since events came in.
         """
 
         position: int

@@ -20,6 +20,7 @@ from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, UnionConflict
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.left_state import refresh_runs_here
+from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.run import find_root, is_run_id
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.synced import read_note, write_note
@@ -127,12 +128,16 @@ def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:
 
     newest = newest_event(remote.server, remote.project)
     has_failed = False
+    not_begun = []
     for run in _choose(remote, wanted, newest[0] if newest else 0):
         try:
             with progress_bars() as progress:
-                yield exchange_run(
+                found = exchange_run(
                     remote, run, fetches=wanted.fetches, pushes=wanted.pushes, warn=warn, progress=progress
                 )
+            if found.left_out and lacks_ledger(run):
+                not_begun.append(run.run_id)
+            yield found
         except (ServerUnavailable, ServerRefused):
             raise
         except (LedgerError, sqlite3.DatabaseError, OSError) as error:
@@ -143,7 +148,7 @@ def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:
             yield error.exit_code if isinstance(error, LedgerError) else 1
     if wanted.every and wanted.fetches and newest is not None and not has_failed:
         note = read_note(wanted.root, remote.key, "")
-        write_note(wanted.root, remote.key, "", {**note, "position": newest[0], "anchor": newest})
+        write_note(wanted.root, remote.key, "", {**note, "position": newest[0], "anchor": newest, "again": not_begun})
 
 
 def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
@@ -165,7 +170,8 @@ def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
         note = read_note(root, remote.key, "")
         anchor = note["anchor"]
         is_known = anchor is not None and has_event(remote.server, remote.project, *anchor)
-        for name in list_runs(remote.server, remote.project, note["position"] if is_known else 0, upto):
+        news = list_runs(remote.server, remote.project, note["position"] if is_known else 0, upto)
+        for name in dict.fromkeys([*news, *note["again"]]):
             try:
                 run = run_here(root, name)
                 found.setdefault(run.run_id, run)

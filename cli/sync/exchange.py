@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.sync.documents import fetch_document, push_state
+from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.gate import shown_id
 from faber_ledger.ledger.row import ID, PAYLOAD, ROW, SEQ, split_hashes
 from faber_ledger.ledger.union import OTHER_CONTENT, hash_in, rows_of
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from faber_ledger.ledger.log import Log
+    from faber_ledger.postgres.fetch import Fetched
     from faber_ledger.postgres.project import Remote
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.synced import Note
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     Progress = Callable[[int, str], Callable[[int], object]]
 
 
+UNEXPLAINED = ", and no redaction says so"
 PIECE_EVENTS, PIECE_SIZE = 1_000, 1024 * 1024  # of a log that are read at once, and characters of their payloads
 
 
@@ -95,7 +98,10 @@ def _read_checked_note(remote: Remote, run: Run) -> Note:
 def _fetch(
     remote: Remote, run: Run, note: Note, warn: Callable[[str], None], progress: Progress
 ) -> tuple[int, dict[str, str], list[str]]:
-    """Insert what the server has new into the run's log; the note is written after each piece that is in."""
+    """Insert what the server has new into the run's log; the note is written after each piece that is in.
+
+    What does not enter, or not whole, is asked for again each time: a later answer may be another one.
+    """
     server, project, run_id = remote.server, remote.project, run.run_id
     count = count_events(server, project, run_id, note["position"])
     if not count and not note["again"]:
@@ -104,29 +110,60 @@ def _fetch(
     added = 0
     left_out: dict[str, str] = {}
     conflicts: list[str] = []
-    # With the first events, all clones decide alike which of several are the run's.
-    for piece in fetch_pieces(server, project, run_id, note["position"], {*note["again"], *note["roots"]}):
+    bare: set[str] = {*note["again"]}  # those that may be in the log without their payloads
+    for piece in _pieces_after(remote, run_id, note):
         try:
             if not note["is_due"]:
                 note["is_due"] = True
                 write_note(run.root, remote.key, run_id, note)
             found = insert_passing(run, piece.log, piece.first_ids, warn)
-            waiting = {name for name in note["again"] if hash_in(piece.log, name) is None}
+            waiting = {name for name in note["again"] if name not in bare and hash_in(piece.log, name) is None}
         finally:
             piece.close()
         added += found.added
         left_out |= {shown_id(one.id): one.why for one in found.refused if one.is_new and one.why != OTHER_CONTENT}
-        left_out |= {shown_id(name): f"it has no payload: {why}" for name, why in found.dropped}
-        # A parent may arrive later, and what contradicts the log is named each time.
-        waiting |= {one.id for one in found.refused if (one.is_new and not one.has_place) or one.why == OTHER_CONTENT}
-        note["again"] = sorted(waiting)
+        left_out |= dict.fromkeys(piece.doubled, "the server has answered with two events of its id")
+        waiting |= piece.doubled | {one.id for one in found.refused}
+        why = dict(found.dropped)
+        bare = _find_bare(run, bare | piece.bare | {*why})
+        left_out |= {name: f"it has no payload{': ' + why[name] if name in why else UNEXPLAINED}" for name in bare}
+        note["again"] = sorted(waiting | bare)
         note["roots"] = [*dict.fromkeys([*note["roots"], *piece.first_ids])]
         conflicts += [shown_id(one.id) for one in found.conflicts]
         if piece.last is not None and piece.last[0] > note["position"]:
             note["position"], note["anchor"] = piece.last[0], piece.last
         write_note(run.root, remote.key, run_id, note)
         advance(piece.count)
-    return added, left_out, conflicts
+    again = {*map(shown_id, note["again"])}
+    return added, {name: why for name, why in left_out.items() if name in again}, conflicts
+
+
+def _pieces_after(remote: Remote, run_id: str, note: Note) -> Iterator[Fetched]:
+    """Yield what is new of a run since its note, in pieces, with what is asked for again.
+
+    With the first events, all clones decide alike which of several are the run's. If the server lacks an event now that
+    it had before, it lied, then or now, and all is asked again.
+    """
+    asked = remote.server, remote.project, run_id
+    pieces = fetch_pieces(*asked, note["position"], {*note["again"], *note["roots"]})
+    first = next(pieces)
+    if all([hash_in(first.log, name) is not None for name in (*note["again"], *note["roots"])]):
+        yield first
+        yield from pieces
+        return
+    first.close()
+    note.update({"position": 0, "again": [], "roots": []})
+    yield from fetch_pieces(*asked)
+
+
+def _find_bare(run: Run, names: set[str]) -> set[str]:
+    """Return those of these events that are in a run's log without their payloads, though no redaction says so."""
+    if not names or lacks_ledger(run):
+        return set()
+    with read_log(run) as log:
+        question = "SELECT 1 FROM event WHERE id = ? AND payload IS NULL AND version <> 0"
+        missing = {name for name in names if log.connection.execute(question, (name,)).fetchone()}
+        return missing and missing - effective_redactions(log.connection).explained
 
 
 def _push(remote: Remote, run: Run, note: Note, progress: Progress) -> tuple[int, list[str]]:

@@ -82,7 +82,7 @@ ABOUT_FIRST = (
     f"newest_event('{FIRST}', '{RUN}')",
     f"runs_with_news('{FIRST}', 0, 1000)",
     f"events_after('{FIRST}', '{RUN}', 0, 1000, 1000000)",
-    f"events_with_ids('{FIRST}', '{RUN}', ARRAY['EVENT'])",
+    f"events_with_ids('{FIRST}', '{RUN}', ARRAY['EVENT'], 0, 1000, 1000000)",
     f"documents('{FIRST}', '{RUN}', 10)",
     f"content_of('{FIRST}', '{RUN}', 'DOCUMENT', 1000000)",
     f"newest_of_runs('{FIRST}')",

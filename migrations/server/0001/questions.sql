@@ -67,10 +67,24 @@ LANGUAGE sql STABLE SECURITY DEFINER ROWS 5000 SET search_path = pg_catalog, fab
   ORDER BY position
 $$;
 
-CREATE FUNCTION faber_ledger.events_with_ids(of_project text, of_run text, ids text[]) RETURNS SETOF faber_ledger.event
+-- The next of a run's events that have these ids, as many as `events_after` would give.
+CREATE FUNCTION faber_ledger.events_with_ids(
+  of_project text, of_run text, ids text[], after_position bigint, most bigint, most_bytes bigint
+) RETURNS SETOF faber_ledger.event
 LANGUAGE sql STABLE SECURITY DEFINER ROWS 100 SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  WITH sized AS (
+    SELECT position, sum(octet_length(coalesce(payload, '')) + octet_length(parents)) OVER (ORDER BY position) AS total
+    FROM (
+      SELECT position, payload, parents FROM faber_ledger.event
+      WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = of_run AND id = ANY (ids)
+        AND position > after_position
+      ORDER BY position LIMIT most
+    ) AS next
+  )
   SELECT event.* FROM faber_ledger.event
   WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = of_run AND id = ANY (ids)
+    AND position > after_position
+    AND position <= (SELECT coalesce(max(position) FILTER (WHERE total <= most_bytes), min(position)) FROM sized)
   ORDER BY position
 $$;
 

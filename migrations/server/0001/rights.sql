@@ -29,7 +29,8 @@ GRANT EXECUTE ON FUNCTION faber_ledger.register_project(text, text), faber_ledge
   faber_ledger.expel(text, name), faber_ledger.projects(), faber_ledger.members(text), faber_ledger.newest_event(text),
   faber_ledger.newest_event(text, text), faber_ledger.has_event(text, bigint, text),
   faber_ledger.runs_with_news(text, bigint, bigint), faber_ledger.count_events(text, text, bigint),
-  faber_ledger.events_after(text, text, bigint, bigint, bigint), faber_ledger.events_with_ids(text, text, text[]),
+  faber_ledger.events_after(text, text, bigint, bigint, bigint),
+  faber_ledger.events_with_ids(text, text, text[], bigint, bigint, bigint),
   faber_ledger.redactions(text, text), faber_ledger.documents(text, text, bigint),
   faber_ledger.content_of(text, text, text, bigint),
   faber_ledger.push_events(
