@@ -132,9 +132,8 @@ def connect(path: str, mode: str, synchronous: str = DURABLE, busy_seconds: floa
 
     Raises IntegrityError if the file is torn, Locked, and LedgerError if it cannot be opened.
     """
-    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     try:
-        name, seconds = f"file:{quoted}?mode={mode}", time_left(busy_seconds)
+        name, seconds = uri_of(path, mode), time_left(busy_seconds)
         connection = sqlite3.connect(name, uri=True, isolation_level=None, timeout=seconds)
         try:
             bound_steps(connection, path, STEPS_TO_OPEN, STEPS_PER_BYTE_TO_OPEN)
@@ -155,6 +154,12 @@ def connect(path: str, mode: str, synchronous: str = DURABLE, busy_seconds: floa
     except UNREADABLE as error:
         raise IntegrityError(f"{path} cannot be read: {error}", hint=HINT_RESTORE) from error
     return connection
+
+
+def uri_of(path: str, mode: str) -> str:
+    """Return the name by which SQLite opens the file at `path` in one of its modes."""
+    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    return f"file:{quoted}?mode={mode}"
 
 
 class _Steps:

@@ -11,7 +11,7 @@ from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateMissing
 from faber_ledger.ledger.gate import Refused
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.roots import find_start, take_out_others
-from faber_ledger.ledger.row import ID, INSERT, is_place
+from faber_ledger.ledger.row import ID, is_place
 from faber_ledger.ledger.union import OTHER_CONTENT, hash_in, merge_rows, missing_rows
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs.copies import mirror_with_events
@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.ledger.log import Log
+    from faber_ledger.ledger.union import Passing
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.run_log import RunLog
 
     Row = tuple[Any, ...]
 
 
+CACHE_SIZE = 65_536  # KB: ids come in any order, and with SQLite's 2 MB a long log's index is read again and again
 OTHER_START = "it starts another run"
 
 
@@ -83,6 +85,7 @@ def insert_passing(run: Run, offered: Log, first_ids: Sequence[str], warn: Calla
         if start is None:
             return Inserted(0, [*others, *_refuse_all(offered)], [], redacted=False)
     with open_to_insert(run, warn) as opened:
+        opened.log.connection.execute(f"PRAGMA cache_size = -{CACHE_SIZE}")
         first = [start] if start is not None and not opened.log.heads() else []
         if first:
             opened.insert_rows(lambda log: [row for row in first if hash_in(log, row[ID]) is None], offered.connection)
@@ -90,34 +93,28 @@ def insert_passing(run: Run, offered: Log, first_ids: Sequence[str], warn: Calla
         opened.insert_rows(offer.missing_in, offered.connection)
         opened.commit()
         new = [one for one in others if hash_in(opened.log, one.id) != one.hash]
-        refused = [*new, *offer.passing.refused]
-        return Inserted(offer.added + len(first), refused, offer.passing.dropped, redacted=opened.redacted)
+        judged = offer.passing[0]
+        refused, added = [*new, *judged.refused], offer.added + len(first)
+        return Inserted(added, refused, judged.dropped, redacted=opened.redacted)
 
 
 class _Offer:
-    """The events that are offered to a log, and to its mirror after it; `passing` and `added` are about the log.
+    """The events that are offered to a log, and to its mirror after it if that has other events.
 
-    They are judged once: the mirror has the log's events, and gets what the log got.
+    `passing` is what was asked for, the log's first; `added` is the number of events that the log got.
     """
 
     def __init__(self, offered: Log) -> None:
         self._offered = offered
-        self._is_judged = False
+        self.passing: list[Passing] = []
         self.added = 0
 
     def missing_in(self, log: Log) -> Iterator[Row]:
         """Yield the events that a log lacks and that pass."""
-        if self._is_judged:
-            rows = map(tuple, self._offered.connection.execute("SELECT * FROM passed ORDER BY seq, id"))
-            yield from (row for row in rows if hash_in(log, row[ID]) is None)
-            return
-        self._is_judged = True
-        self.passing = missing_rows(log, self._offered, keeps=True)
-        self._offered.connection.execute("CREATE TEMPORARY TABLE passed AS SELECT * FROM event LIMIT 0")
-        insert = INSERT.replace("INTO event", "INTO passed")
-        for row in self.passing:
-            self._offered.connection.execute(insert, row)
-            self.added += not is_place(row)
+        passing = missing_rows(log, self._offered, keeps=True)
+        self.passing.append(passing)
+        for row in passing:
+            self.added += passing is self.passing[0] and not is_place(row)
             yield row
 
 

@@ -20,9 +20,12 @@ from faber_ledger.runs.private_files import make_kept_folder, set_folder_mode
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+    from typing import Any
 
     from faber_ledger.ledger.log import Head
     from faber_ledger.runs.run import Run
+
+    Position = tuple[Any, Any]  # seq and id of an event
 
 
 VACUUM_SECONDS = 10.0
@@ -50,6 +53,7 @@ class Mirror:
         self.log: Log | None = None
         self.known_heads: list[Head] | None = None  # heads of a mirror that lacks only what was appended since
         self.diverged_at: int | None = None  # seq of the damaged log's newest event at that time
+        self._lacked: tuple[Position, int | None] | None = None  # of the log: from where on, and its file's number
         self._run = run
         self._warn = warn
         self._retry_seconds = MIRROR_BUSY_SECONDS
@@ -80,9 +84,22 @@ class Mirror:
 
     def close(self) -> None:
         """Close the file if it is open; what was not committed is gone."""
+        self._lacked = None
         if self.log is not None:
             self.log.close()
             self.log = None
+
+    def copy_from(self, first: Position | None, inode: int | None) -> None:
+        """Copy what the mirror lacks of the log from this position on once that is committed; None: it lacks nothing.
+
+        `inode` is the number of the log's file, which has no redaction, and no event without a payload.
+        """
+        if first is not None:
+            self._lacked = (first if self._lacked is None else min(first, self._lacked[0]), inode)
+
+    def has_events_of(self, log: Log) -> bool:
+        """Return whether an open mirror has the log's events, but for those that `copy_from` was told of."""
+        return self._lacked is not None or (self.log is not None and self.log.heads() == log.heads())
 
     def refuse(self, error: Exception) -> None:
         """Close the mirror after an error, and warn; the next commit tries it again."""
@@ -148,6 +165,13 @@ class Mirror:
 
     def _copy(self, log: Log, mirror: Log) -> None:
         """Copy what was appended to the log to the mirror, and commit it; a diverged mirror gets only newer events."""
+        if self._lacked is not None:
+            from faber_ledger.ledger.copying import commit_with_lacked  # after many events from elsewhere
+
+            (first, inode), self._lacked = self._lacked, None
+            commit_with_lacked(mirror, log.path, inode, first)
+            self.known_heads = mirror.heads()
+            return
         if self.diverged_at is None:
             mirror.copy_newer(log)
         else:

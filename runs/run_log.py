@@ -12,7 +12,7 @@ from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NotWritable
 from faber_ledger.ledger.file import BUSY_SECONDS, DURABLE, sqlite3
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import PAYLOAD
+from faber_ledger.ledger.row import ANY_REDACTION, PAYLOAD
 from faber_ledger.runs.clone import is_empty, is_recovery_due
 from faber_ledger.runs.git import is_git_at_work, project_key
 from faber_ledger.runs.ledger_notes import ALL, NOTHING, end_writing, find_judged, inode_of, note_judged, note_writing
@@ -324,17 +324,25 @@ class RunLog:
         if mirror.state != DISABLED and mirror.log is None and mirror.known_heads == []:
             self._unite([])  # it has not begun
         mirror.known_heads = None
-        is_same = mirror.log is not None and mirror.log.heads() == self.log.heads()
+        is_same = mirror.has_events_of(self.log)
         inserted = First(missing_in(self.log))
         insert_rows(self.log, inserted)
         if mirror.log is not None:
             try:
                 # What has passed once is not judged again.
-                rows = lacked_rows(mirror.log, self.log, inserted.position) if is_same else missing_in(mirror.log)
-                insert_rows(mirror.log, rows)
+                if is_same and not self._has_less():
+                    mirror.copy_from(inserted.position, self._inode)
+                else:
+                    rows = lacked_rows(mirror.log, self.log, inserted.position) if is_same else missing_in(mirror.log)
+                    insert_rows(mirror.log, rows)
             except (LedgerError, OSError, sqlite3.Error) as error:
                 mirror.refuse(error)
         self.settle(source)
+
+    def _has_less(self) -> bool:
+        """Return whether the log has a redaction, or an event without a payload."""
+        asked = (ANY_REDACTION, "SELECT 1 FROM event WHERE payload IS NULL LIMIT 1")
+        return any([self.log.connection.execute(question).fetchone() is not None for question in asked])
 
     @property
     def copies(self) -> list[sqlite3.Connection]:
