@@ -6,6 +6,7 @@ A server may lie: what none of faber-ledger's could answer, whoever had written 
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import text
@@ -13,7 +14,7 @@ from sqlalchemy import text
 from faber_ledger.ledger.command_errors import ServerRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection
 
@@ -43,12 +44,13 @@ LONGEST = {
     "run_id": 255,
     "project": 26,
     "name": 255,
+    "role": 63,
     "type": 64,
     "at": 64,
     "writer": 4096,
     "session_id": 4096,
     "client": 4096,
-    "parents": 1024 * 1024,
+    "parents": 512 * 1024,
     "heads": 1024 * 1024,
     "salt": 16,
     "payload": 8 * 1024 * 1024,
@@ -71,10 +73,8 @@ def ask(
     Raises ServerRefused for what no server of faber-ledger answers, and the driver's errors.
     """
     statement = text(f"{question(function, columns, arguments)} LIMIT {limit + 1}")
-    try:
+    with decoding(function):
         rows = connection.execute(statement, arguments).all()
-    except (ValueError, OverflowError, RecursionError):  # no UTF-8, no time, JSON of too many levels
-        raise never_answered(function) from None
     if len(rows) > limit:
         raise never_answered(function)
     return list(map(tuple, checked(function, [*columns.items()], rows)))
@@ -86,6 +86,15 @@ def ask_one(connection: Connection, function: str, kind: type, **arguments: Any)
     if not rows:
         raise never_answered(function)
     return rows[0][0]
+
+
+@contextmanager
+def decoding(function: str) -> Iterator[None]:
+    """Raise ServerRefused where the driver cannot decode an answer: no UTF-8, JSON of too many levels or digits."""
+    try:
+        yield
+    except (ValueError, OverflowError, RecursionError):
+        raise never_answered(function) from None
 
 
 def question(function: str, columns: Iterable[str], arguments: Iterable[str]) -> str:

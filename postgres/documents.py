@@ -14,7 +14,7 @@ from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.row import split_hashes
 from faber_ledger.ledger.union import hash_in
-from faber_ledger.postgres.ask import NONE, ask, question
+from faber_ledger.postgres.ask import NONE, ask, never_answered, question
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,6 +98,8 @@ def fetch_content(server: Server, project: str, run_id: str, document: Document)
         raise LedgerError(
             f"the state.json of {run_id} has just been replaced on the server", hint="run the command again"
         )
+    if sha256(content.encode()).digest() != document.digest:
+        raise never_answered("content_of", "another content than it has listed")
     return str(content)
 
 

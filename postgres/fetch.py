@@ -43,7 +43,8 @@ class Fetched:
 
     `log` can be read like any other, and is not judged. `first_ids` are the events with seq 1 in the order in which
     they arrived. `last`: position and id of the last one, None without any. `bare`: the ids of those without a payload;
-    `doubled`: those of which several came with different contents, and one is kept.
+    `doubled`: those of which several came with different contents, and one is kept. `new_count`: the number of those
+    that were not asked for before.
     """
 
     def __init__(self) -> None:
@@ -56,21 +57,28 @@ class Fetched:
         self.bare: set[str] = set()
         self.doubled: set[str] = set()
         self.last: tuple[int, str] | None = None
-        self.count = 0
+        self.count = self.new_count = 0
         self.size = 0
 
-    def add(self, batch: list[tuple[int, Row]]) -> None:
-        """Add events with their positions, those that came before once more as well."""
+    def add(self, batch: list[tuple[int, Row]], *, is_repeated: bool = False) -> None:
+        """Add events with their positions; `is_repeated` if they were asked for before."""
         connection, before = self.log.connection, self.log.connection.total_changes
         connection.executemany(INSERT.replace("INSERT", "INSERT OR IGNORE"), [row for _, row in batch])
-        if connection.total_changes - before < len(batch):
-            self.doubled |= {row[ID] for _, row in batch if rows_named(self.log, row[ID]) != [row]}
+        added = connection.total_changes - before
+        ignored = [] if added == len(batch) else [row for _, row in batch if rows_named(self.log, row[ID]) != [row]]
+        self.doubled |= {row[ID] for row in ignored}
+        self.new_count += 0 if is_repeated else added + len(ignored)
         self.bare |= {row[ID] for _, row in batch if row[PAYLOAD] is None}
         self.first_ids += [row[ID] for _, row in batch if row[SEQ] == 1 and row[ID] not in self.first_ids]
         if batch and (self.last is None or self.last[0] < batch[-1][0]):
             self.last = batch[-1][0], batch[-1][1][ID]
         self.count += len(batch)
         self.size += sum([len(row[PAYLOAD] or "") + len(row[PARENTS]) for _, row in batch])
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether there is as much as is judged at once."""
+        return self.count >= PIECE_EVENTS or self.size >= PIECE_BYTES
 
     def close(self) -> None:
         """Remove what is kept on disk."""
@@ -129,20 +137,25 @@ def count_events(server: Server, project: str, run_id: str, after: int) -> int:
 def fetch_pieces(
     server: Server, project: str, run_id: str, after: int = 0, again: Collection[str] = ()
 ) -> Iterator[Fetched]:
-    """Yield a run's events after a position in pieces, each with those whose ids are in `again`.
+    """Yield a run's events whose ids are in `again`, and those after a position, in pieces.
 
+    Those of `again` are in each piece, since what they lack may be in a later one, unless they are too large for that.
     The caller closes each piece.
     """
     piece = Fetched()
     try:
         for batch in fetch_named(server, project, run_id, again):
-            piece.add(batch)
-        for batch in fetch_rows(server, project, run_id, after):
-            if piece.count >= PIECE_EVENTS or piece.size >= PIECE_BYTES:
+            if piece.is_full:
                 whole, piece = piece, Fetched()
                 yield whole
-                for named in fetch_named(server, project, run_id, {*again, *whole.first_ids}):
-                    piece.add(named)
+            piece.add(batch, is_repeated=True)
+        repeated = {*again} if piece.size <= MOST_BYTES else set()
+        for batch in fetch_rows(server, project, run_id, after):
+            if piece.is_full:
+                whole, piece = piece, Fetched()
+                yield whole
+                for named in fetch_named(server, project, run_id, {*repeated, *whole.first_ids}):
+                    piece.add(named, is_repeated=True)
             piece.add(batch)
     except BaseException:
         piece.close()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import text
 
 from faber_ledger.ledger.command_errors import NotFound, ServerRefused
-from faber_ledger.postgres.ask import ask
+from faber_ledger.postgres.ask import ask, never_answered
 
 if TYPE_CHECKING:
     from faber_ledger.postgres.server import Server
@@ -33,7 +33,10 @@ def find_project(server: Server, project: str) -> str | None:
     """
     with server.transaction() as connection:
         made = {row[0]: row[1] for row in ask(connection, "projects", {"id": str, "created_at": datetime})}
-    return str(made[project].timestamp()) if project in made else None
+    try:
+        return str(made[project].timestamp()) if project in made else None
+    except (ValueError, OverflowError):  # a time of no zone, at an end of the calendar
+        raise never_answered("projects") from None
 
 
 def open_project(server: Server, project: str, name: str, *, writing: bool) -> str:

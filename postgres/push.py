@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.ledger.row import ID, PARENTS, PAYLOAD
-from faber_ledger.postgres.ask import checked, never_answered
+from faber_ledger.postgres.ask import checked, decoding, never_answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -57,7 +57,8 @@ def push_events(
 
 def _push_batch(connection: Connection, project: str, run_id: str, batch: list[Row]) -> tuple[int, list[str]]:
     driver: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]  # psycopg's
-    rows = driver.execute(PUSH, (project, run_id, *map(list, zip(*batch, strict=True)))).fetchall()
+    with decoding("push_events"):
+        rows = driver.execute(PUSH, (project, run_id, *map(list, zip(*batch, strict=True)))).fetchall()
     checked("push_events", [("added", int), ("conflicts", list)], rows)
     sent = {row[ID] for row in batch}
     if len(rows) == 1:

@@ -14,7 +14,7 @@ from sqlalchemy import text
 
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.row import HASH, PAYLOAD, compute_hash, decode_row
-from faber_ledger.postgres.ask import EVENT_COLUMNS, checked, question
+from faber_ledger.postgres.ask import EVENT_COLUMNS, checked, decoding, question
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -108,12 +108,18 @@ def _rows(
     """
     kinds = [*KEY.items(), *columns.items()]
     statement = text(question(function, [*KEY, *columns], ASKED) + NEWEST_FIRST)
-    found = connection.execute(statement, {**asked, **dict.fromkeys(KEY), "most": first}).fetchall()
+    with decoding(function):
+        found = connection.execute(statement, {**asked, **dict.fromkeys(KEY), "most": first}).fetchall()
     yield from map(tuple, checked(function, kinds, found))
     if len(found) < first:
         return
     after = dict(zip(KEY, found[-1], strict=False))
     options = {"stream_results": True, "max_row_buffer": first}
     with connection.execute(statement, {**asked, **after, "most": None}, execution_options=options) as rest:
-        for part in rest.partitions(first):
+        parts = rest.partitions(first)
+        while True:
+            with decoding(function):
+                part = next(parts, ())
+            if not part:
+                return
             yield from map(tuple, checked(function, kinds, part))

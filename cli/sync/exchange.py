@@ -13,6 +13,7 @@ from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.gate import shown_id
 from faber_ledger.ledger.row import ID, PAYLOAD, ROW, SEQ, split_hashes
 from faber_ledger.ledger.union import OTHER_CONTENT, hash_in, rows_of
+from faber_ledger.postgres.ask import never_answered
 from faber_ledger.postgres.fetch import count_events, fetch_pieces, has_event
 from faber_ledger.postgres.notices import tell_readers
 from faber_ledger.postgres.project import newest_event
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from faber_ledger.ledger.log import Log
-    from faber_ledger.postgres.fetch import Fetched
     from faber_ledger.postgres.project import Remote
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.synced import Note
@@ -107,25 +107,29 @@ def _fetch(
     if not count and not note["again"]:
         return 0, {}, []
     advance = progress(count, f"fetching {run_id}")
-    added = 0
+    added, position = 0, note["position"]
     left_out: dict[str, str] = {}
     conflicts: list[str] = []
-    bare: set[str] = {*note["again"]}  # those that may be in the log without their payloads
-    for piece in _pieces_after(remote, run_id, note):
+    before, bare = {*note["again"]}, set[str]()  # bare: those that are in the log without their payloads
+    unanswered = {*before, *note["roots"]}
+    # With the first events, all clones decide alike which of several are the run's.
+    for piece in fetch_pieces(server, project, run_id, note["position"], unanswered):
         try:
             if not note["is_due"]:
                 note["is_due"] = True
                 write_note(run.root, remote.key, run_id, note)
             found = insert_passing(run, piece.log, piece.first_ids, warn)
             waiting = {name for name in note["again"] if name not in bare and hash_in(piece.log, name) is None}
+            unanswered = {name for name in unanswered if hash_in(piece.log, name) is None}
         finally:
             piece.close()
         added += found.added
+        count -= piece.new_count
         left_out |= {shown_id(one.id): one.why for one in found.refused if one.is_new and one.why != OTHER_CONTENT}
         left_out |= dict.fromkeys(piece.doubled, "the server has answered with two events of its id")
         waiting |= piece.doubled | {one.id for one in found.refused}
         why = dict(found.dropped)
-        bare = _find_bare(run, bare | piece.bare | {*why})
+        bare = _find_bare(run, before | bare | piece.bare | {*why})
         left_out |= {name: f"it has no payload{': ' + why[name] if name in why else UNEXPLAINED}" for name in bare}
         note["again"] = sorted(waiting | bare)
         note["roots"] = [*dict.fromkeys([*note["roots"], *piece.first_ids])]
@@ -134,26 +138,16 @@ def _fetch(
             note["position"], note["anchor"] = piece.last[0], piece.last
         write_note(run.root, remote.key, run_id, note)
         advance(piece.count)
+    if count > 0:
+        note["position"] = position
+        write_note(run.root, remote.key, run_id, note)
+        raise never_answered("events_after", "fewer events than it has counted")
+    if unanswered:  # of an event that it had before, the server lied, then or now: all is asked again
+        note.update({"position": 0, "again": [], "roots": []})
+        more, left_out, conflicts = _fetch(remote, run, note, warn, progress)
+        added += more
     again = {*map(shown_id, note["again"])}
     return added, {name: why for name, why in left_out.items() if name in again}, conflicts
-
-
-def _pieces_after(remote: Remote, run_id: str, note: Note) -> Iterator[Fetched]:
-    """Yield what is new of a run since its note, in pieces, with what is asked for again.
-
-    With the first events, all clones decide alike which of several are the run's. If the server lacks an event now that
-    it had before, it lied, then or now, and all is asked again.
-    """
-    asked = remote.server, remote.project, run_id
-    pieces = fetch_pieces(*asked, note["position"], {*note["again"], *note["roots"]})
-    first = next(pieces)
-    if all([hash_in(first.log, name) is not None for name in (*note["again"], *note["roots"])]):
-        yield first
-        yield from pieces
-        return
-    first.close()
-    note.update({"position": 0, "again": [], "roots": []})
-    yield from fetch_pieces(*asked)
 
 
 def _find_bare(run: Run, names: set[str]) -> set[str]:

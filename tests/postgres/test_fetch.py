@@ -7,14 +7,16 @@ import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
+from support.lying import lying
 from support.project import RUN
-from support.team_server import Team, made_team, start_of
+from support.team_server import FORGED, Team, made_team, start_of
 
 from faber_ledger.ledger.exchange import lines_of
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import ID, PARENTS, PAYLOAD
 from faber_ledger.postgres import fetch
 from faber_ledger.postgres.address import Address, parse_url
-from faber_ledger.postgres.fetch import fetch_pieces, write_log
+from faber_ledger.postgres.fetch import PLACED, fetch_named, fetch_pieces, fetch_rows, write_log
 from faber_ledger.postgres.server import Server, open_server
 
 if TYPE_CHECKING:
@@ -86,3 +88,59 @@ def test_pieces_and_batches_of_any_size_have_the_same_events(
         piece.close()
     assert ids == [one["id"] for one in team.clones[0].events]
     assert count > 1
+
+
+def test_parents_of_many_megabytes_and_what_is_asked_for_again_come_in_batches(
+    team: Team, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a member pushes, no answer and no piece is larger than it is meant to be, but for one event."""
+    longest, ids = 512 * 1024, [f"{FORGED[:-2]}{number:02d}" for number in range(12)]
+    team.synced(team.clones[0])
+    for name in ids:
+        team.put(team.forged(team.clones[0], id=name, parents=bytes(range(32)) * (longest // 32)))
+    most, full = 3 * longest, 4 * longest
+    monkeypatch.setattr(fetch, "MOST_BYTES", most)
+    monkeypatch.setattr(fetch, "PIECE_BYTES", full)
+    for batches in (fetch_rows(server, team.project, RUN), fetch_named(server, team.project, RUN, ids)):
+        found = list(batches)
+        assert len(found) >= 4
+        assert all(sum(len(row[PARENTS]) + len(row[PAYLOAD] or "") for _, row in one) <= most for one in found)
+        assert {*ids} <= {row[ID] for one in found for _, row in one}
+    seen: set[str] = set()
+    for piece in fetch_pieces(server, team.project, RUN, again=ids):
+        assert piece.size <= full + most
+        seen |= {name for (name,) in piece.log.connection.execute("SELECT id FROM event")}
+        piece.close()
+    assert {*ids} | {one["id"] for one in team.clones[0].events} == seen
+    done = team.sync(team.clones[1])
+    assert (done.returncode, done.stderr.count(" is left out: ")) == (0, 10)
+    assert "and 2 more" in done.stderr
+
+
+@pytest.mark.parametrize("column", ["parents", "payload"])
+def test_an_event_that_is_larger_than_any_is_refused_by_name(team: Team, column: str) -> None:
+    first, second, _ = team.clones
+    team.synced(first)
+    before = team.export(second)
+    larger = {"parents": "decode(repeat('ab', 524320), 'hex')", "payload": "repeat('x', 8388609)"}
+    columns = [f"{larger[column]} AS {column}" if name == column else name for name in PLACED]
+    with lying(team.database, f"SELECT {', '.join(columns)} FROM honest", "events_after"):
+        done = team.sync(second, "--fetch")
+    assert (done.returncode, done.stdout) == (14, "")
+    assert f": event {first.events[0]['id']}, its {column} is larger than any" in done.stderr
+    assert team.export(second) == before
+
+
+def test_positions_without_an_end_are_followed_to_the_newest_that_was_asked_for(team: Team) -> None:
+    first, second, _ = team.clones
+    team.synced(first)
+    with team.database.connect() as connection:
+        connection.execute("CREATE SEQUENCE faber_ledger.endless")
+    columns = ["nextval('faber_ledger.endless') AS position", *[*PLACED][1:]]
+    endless = f"SELECT {', '.join(columns)} FROM honest ORDER BY honest.position DESC LIMIT 1"
+    with lying(team.database, endless, "events_after"):
+        done = team.sync(second, "--fetch")
+    assert (done.returncode, done.stdout) == (14, "")
+    assert "fewer events than it has counted" in done.stderr
+    team.synced(second, "--fetch")
+    assert team.export(second) == team.export(first)

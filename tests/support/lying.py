@@ -23,7 +23,8 @@ def lying(database: Database, answer: str, *functions: str) -> Iterator[None]:
             found = connection.execute(
                 f"{FIND} WHERE pronamespace = 'faber_ledger'::regnamespace AND proname = '{function}'".encode()
             ).fetchall()
-            for signature, arguments, count in found:
+            for signature, said, count in found:
+                arguments = ", ".join([one for one in said.split(", ") if not one.startswith("OUT ")])
                 honest = signature.replace(f"{function}(", f"honest_{function}(")
                 values = ", ".join([f"${number}" for number in range(1, count + 1)])
                 asked = f"faber_ledger.honest_{function}({values}) AS honest"
@@ -61,4 +62,4 @@ def events_with(**changed: str) -> str:
 
 
 def _nulls(arguments: str) -> list[str]:
-    return [f"NULL::{one.split(' ', 1)[1]}" for one in arguments.split(", ") if not one.startswith("OUT ")]
+    return [f"NULL::{one.split(' ', 1)[1]}" for one in arguments.split(", ")]

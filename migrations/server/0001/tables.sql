@@ -31,7 +31,7 @@ CREATE TABLE faber_ledger.event (
   writer text COLLATE "C" NOT NULL CHECK (char_length(writer) <= 4096),
   session_id text COLLATE "C" CHECK (char_length(session_id) <= 4096),
   client text COLLATE "C" CHECK (char_length(client) <= 4096),
-  parents bytea NOT NULL CHECK (octet_length(parents) % 32 = 0 AND octet_length(parents) <= 1048576),
+  parents bytea NOT NULL CHECK (octet_length(parents) % 32 = 0 AND octet_length(parents) <= 524288),
   salt bytea,
   payload text COLLATE "C" CHECK (octet_length(payload) <= 8388608),
   payload_hash bytea,
