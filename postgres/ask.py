@@ -75,9 +75,10 @@ def ask(
     statement = text(f"{question(function, columns, arguments)} LIMIT {limit + 1}")
     with decoding(function):
         rows = connection.execute(statement, arguments).all()
+        checked(function, [*columns.items()], rows)
     if len(rows) > limit:
         raise never_answered(function)
-    return list(map(tuple, checked(function, [*columns.items()], rows)))
+    return list(map(tuple, rows))
 
 
 def ask_one(connection: Connection, function: str, kind: type, **arguments: Any) -> Any:

@@ -12,6 +12,7 @@ from sqlalchemy.pool import NullPool
 from faber_ledger.ledger.command_errors import ServerRefused
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
 from faber_ledger.postgres.address import load_driver
+from faber_ledger.postgres.ask import NONE, checked, decoding, never_answered
 from faber_ledger.postgres.schema import REVISIONS, SCHEMA
 from faber_ledger.postgres.server_errors import is_interrupted, translate, translate_read_only
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from faber_ledger.postgres.address import Address
+    from faber_ledger.postgres.ask import Kinds
 
 OLDEST_VERSION = 14
 PATIENCE = 150.0  # seconds; a statement may take 120
@@ -31,6 +33,16 @@ SELECT current_setting('server_version_num')::int / 10000 AS version, current_se
     SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
     WHERE nspname = 'faber_ledger' AND relname = 'alembic_version'
   ) AS has_revision"""
+FACT_KINDS: list[tuple[str, Kinds]] = [
+    ("version", int),
+    ("encoding", str),
+    ("is_read_only", bool),
+    ("role", str),
+    ("has_schema", bool),
+    ("may_use_schema", (bool, NONE)),
+    ("has_revision", bool),
+]
+LONGEST_REVISION = 32  # characters, as Alembic's column has
 HINT_UPGRADE = "the owner of the database runs `faber-ledger db upgrade`"
 
 
@@ -116,8 +128,12 @@ def _make_engine(address: Address, patience: float | None) -> Engine:
 
 
 def _check(server: Server, *, writing: bool, has_schema: bool) -> None:
-    with server.transaction() as connection:
-        facts = connection.execute(text(FACTS)).one()
+    with server.transaction() as connection, decoding("current_setting"):
+        found = connection.execute(text(FACTS)).all()
+        checked("current_setting", FACT_KINDS, found)
+    if len(found) != 1:
+        raise never_answered("current_setting")
+    (facts,) = found
     server.role, server.is_read_only = server.address.screen(facts.role), facts.is_read_only
     if facts.version < OLDEST_VERSION:
         raise LedgerError(
@@ -148,8 +164,8 @@ def _check(server: Server, *, writing: bool, has_schema: bool) -> None:
 def _check_revision(server: Server) -> None:
     """Raise ServerRefused for an older schema than this program's, and NewerFormat for a newer one."""
     with server.transaction() as connection:
-        found = connection.execute(text(f"SELECT version_num FROM {SCHEMA}.alembic_version")).scalars().all()
-    revision = found[0] if len(found) == 1 else None
+        found = connection.execute(text(f"SELECT version_num FROM {SCHEMA}.alembic_version LIMIT 2")).scalars().all()
+    revision = str(found[0])[:LONGEST_REVISION] if len(found) == 1 and found[0] is not None else None
     if revision == REVISIONS[-1]:
         return
     if revision is None or revision in REVISIONS:

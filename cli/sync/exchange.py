@@ -138,6 +138,7 @@ def _fetch(
             note["position"], note["anchor"] = piece.last[0], piece.last
         write_note(run.root, remote.key, run_id, note)
         advance(piece.count)
+        del found  # with the refused events of a whole piece
     if count > 0:
         note["position"] = position
         write_note(run.root, remote.key, run_id, note)

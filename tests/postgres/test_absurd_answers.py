@@ -150,3 +150,25 @@ def test_an_answer_that_none_of_ours_gives_is_one_error(team: Team, question: Qu
     assert team.sync(clone).returncode == 0
     assert team.export(clone).count(b"zebra") == 2
     assert clone.faber("verify").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("revision", "code"),
+    [
+        ("'0002'::bytea", 12),
+        ("'{}'::jsonb", 12),
+        ("NULL::text", 14),
+        ("repeat('9', 2000000)", 12),
+        ("E'\\x01\\x1b[31m\\u202e'", 12),
+        ("generate_series(1, 2)", 14),
+    ],
+)
+def test_a_revision_that_is_none_is_one_error(team: Team, revision: str, code: int) -> None:
+    with team.database.connect() as connection:
+        connection.execute("ALTER TABLE faber_ledger.alembic_version RENAME TO honest_version")
+        connection.execute(f"CREATE VIEW faber_ledger.alembic_version AS SELECT {revision} AS version_num".encode())
+        connection.execute("GRANT SELECT ON faber_ledger.alembic_version TO PUBLIC")
+    done = team.sync(team.clones[0])
+    assert (done.returncode, done.stdout, done.stderr.count("error: ")) == (code, "", 1), done.stderr
+    assert len(done.stderr) < 2000
+    assert "\x1b" not in done.stderr
