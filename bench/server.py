@@ -87,7 +87,7 @@ compared with the ledgers': nothing was lost or doubled.
 
 """
 READ = """
-What each question reads, as the server counts it, with custom plans and with generic ones; {pulled:,} events are in one
+What each question reads, as the server counts it; {pulled:,} events are in one
 run, and {stored:,} in {runs:,} runs of another project. No table is ever read whole.
 
 | question | indexes |

@@ -31,7 +31,6 @@ COUNTS = f"""\
 SELECT indexrelname, idx_scan FROM pg_stat_user_indexes WHERE relname IN ('event', 'document')
 UNION ALL SELECT '{WHOLE}' || relname, seq_scan FROM pg_stat_user_tables WHERE relname IN ('event', 'document')"""
 IS_THERE = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
-MODES = ("force_custom_plan", "force_generic_plan")  # what a statement in a function may end with
 SECONDS = 30
 
 
@@ -41,7 +40,6 @@ class Scans:
     def __init__(self, admin: psycopg.Connection[tuple[Any, ...]], member: str) -> None:
         self._admin = admin
         self._member = Address(parse_url(member, "the URL"), "the URL")
-        self.mode = MODES[0]
         self.found: dict[str, list[str]] = {}
 
     @contextmanager
@@ -50,14 +48,13 @@ class Scans:
         before = self._count()
         with open_server(self._member) as server:
             with server.transaction() as connection:
-                connection.execute(text(f"SET plan_cache_mode = {self.mode}"))
                 pid = connection.execute(text("SELECT pg_backend_pid()")).scalar()
             yield server
         latest = time.monotonic() + SECONDS
         while self._admin.execute(IS_THERE, (pid,)).fetchone() != (0,):
             assert time.monotonic() < latest, "the connection does not end"
         used = [name for name, count in self._count().items() if count > before[name]]
-        self.found[question] = [*dict.fromkeys([*self.found.get(question, []), *sorted(used)])]
+        self.found[question] = sorted(used)
 
     def _count(self) -> dict[str, int]:
         return dict(self._admin.execute(COUNTS).fetchall())
@@ -103,8 +100,7 @@ def main() -> None:
     admin, member = sys.argv[1:]
     with psycopg.connect(admin, autocommit=True) as connection:
         scans = Scans(connection, member)
-        for scans.mode in MODES:
-            ask(scans)
+        ask(scans)
     print(json.dumps(scans.found))
 
 

@@ -33,6 +33,7 @@ PARAMETERS = {
 }
 # What the server is told: a client that hangs, or is gone, must not hold a project's lock for long.
 SETTINGS = {
+    "search_path": "pg_catalog, pg_temp",  # else whoever may create in a schema of the user's could take a call's place
     "statement_timeout": "120s",
     "lock_timeout": "60s",
     "idle_in_transaction_session_timeout": "60s",
@@ -97,7 +98,7 @@ def connect(parameters: dict[str, str], patience: float | None) -> BoundedConnec
     logging.getLogger("psycopg").addHandler(logging.NullHandler())  # what it warns of, an error says as well
     connection = BoundedConnection.connect(**{**PARAMETERS, **parameters})  # type: ignore[arg-type]  # libpq's own names
     connection.patience = patience
-    settings = ", ".join([f"set_config('{name}', '{value}', false)" for name, value in SETTINGS.items()])
+    settings = ", ".join([f"pg_catalog.set_config('{name}', '{value}', false)" for name, value in SETTINGS.items()])
     connection.execute(f"SELECT {settings}".encode())
     connection.commit()
     return connection

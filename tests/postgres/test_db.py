@@ -105,6 +105,36 @@ def test_a_login_that_is_made_again_under_a_members_name_is_another_one(project:
         assert connection.execute(names).fetchall() == [("app",)]
 
 
+def test_nobodys_function_takes_the_place_of_one_that_a_command_calls(project: Project, database: Database) -> None:
+    """A function that fits a call better than PostgreSQL's own is taken from any schema of the search path."""
+    alice, bob = database.login("alice"), database.login("bob")
+    register(database, alice)
+    called = "RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE 'a stranger is called'; END $$"
+    laid_out = [
+        "CREATE SCHEMA evil",
+        *[f"CREATE FUNCTION evil.same(one {kind}, other varchar) {called}" for kind in ("name", "text", "varchar")],
+        *[
+            f"CREATE OPERATOR evil.= (LEFTARG = {kind}, RIGHTARG = varchar, FUNCTION = evil.same)"
+            for kind in ("name", "text", "varchar")
+        ],
+        f"CREATE FUNCTION evil.pg_has_role(text, text, text) {called}",
+        f"CREATE FUNCTION evil.set_config(text, varchar, boolean) {called}",
+        f"CREATE FUNCTION evil.has_schema_privilege(oid, text) {called}",
+        "GRANT USAGE ON SCHEMA evil TO PUBLIC",
+        f"ALTER DATABASE {database.name} SET search_path = evil, pg_catalog",
+    ]
+    with database.connect() as connection:
+        for statement in laid_out:
+            connection.execute(statement.encode())
+    assert db(project, database, "current") == (0, f"revision {NEWEST}\n", "")
+    assert db(project, database, "upgrade") == (0, f"the server is already at revision {NEWEST}\n", "")
+    assert db(project, database, "admit", bob.role, login=alice)[0] == 0
+    assert len(data_of(db(project, database, "members", "--json", login=bob))["members"]) == 2
+    with database.connect() as connection:
+        connection.execute("DROP SCHEMA faber_ledger CASCADE")
+    assert db(project, database, "upgrade")[0] == 0
+
+
 def test_an_admin_admits_and_expels(project: Project, database: Database) -> None:
     alice, bob = database.login("alice"), database.login("bob")
     register(database, alice)

@@ -1,18 +1,35 @@
 -- Whoever calls a function, it finds its own tables and PostgreSQL's own operators: `pg_temp` comes last.
 
--- The projects that the login sees. `SET ROLE` changes nothing about it. A role that was dropped sees nothing, and a new
--- one of its name is another one.
+-- The roles that the login is in. `SET ROLE` changes nothing about it. What everybody's role is in counts for nobody.
+CREATE FUNCTION faber_ledger.my_roles() RETURNS TABLE (role name, role_oid oid)
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 10 SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  SELECT rolname, oid FROM pg_catalog.pg_roles
+  WHERE pg_has_role(session_user, oid, 'USAGE') AND NOT EXISTS (
+    SELECT FROM pg_catalog.pg_roles AS everybody
+    WHERE everybody.rolname = 'faber_ledger_member' AND pg_has_role(everybody.oid, pg_roles.oid, 'MEMBER')
+  )
+$$;
+
+-- The projects that the login sees. A role that was dropped sees nothing, and a new one of its name is another one. Here
+-- and below the login's roles come first: what is read does not depend on what others have.
 CREATE FUNCTION faber_ledger.my_projects() RETURNS SETOF text
 LANGUAGE sql STABLE SECURITY DEFINER ROWS 10 SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
-  SELECT DISTINCT member.project
-  FROM faber_ledger.member JOIN pg_catalog.pg_roles ON oid = member.role_oid AND rolname = member.role
-  WHERE pg_has_role(session_user, oid, 'USAGE')
+  WITH mine AS MATERIALIZED (SELECT role, role_oid FROM faber_ledger.my_roles())
+  SELECT DISTINCT member.project FROM mine CROSS JOIN LATERAL (
+    SELECT member.project FROM faber_ledger.member WHERE member.role_oid = mine.role_oid AND member.role = mine.role OFFSET 0
+  ) AS member
 $$;
 
 -- Whether the login sees a project. In a query's condition it is asked before a row is read: nothing in it is a column's.
 CREATE FUNCTION faber_ledger.sees(wanted text) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
-  SELECT wanted IN (SELECT faber_ledger.my_projects())
+  WITH mine AS MATERIALIZED (SELECT role, role_oid FROM faber_ledger.my_roles())
+  SELECT EXISTS (
+    SELECT FROM mine CROSS JOIN LATERAL (
+      SELECT FROM faber_ledger.member
+      WHERE member.project = wanted AND member.role = mine.role AND member.role_oid = mine.role_oid OFFSET 0
+    ) AS member
+  )
 $$;
 
 -- Whether the login may do anything with a project's members: the owner of the schema or the database, a superuser.
@@ -24,9 +41,13 @@ $$;
 
 CREATE FUNCTION faber_ledger.is_project_admin(wanted text) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  WITH mine AS MATERIALIZED (SELECT role, role_oid FROM faber_ledger.my_roles())
   SELECT EXISTS (
-    SELECT FROM faber_ledger.member JOIN pg_catalog.pg_roles ON oid = member.role_oid AND rolname = member.role
-    WHERE member.project = wanted AND member.is_admin AND pg_has_role(session_user, oid, 'USAGE')
+    SELECT FROM mine CROSS JOIN LATERAL (
+      SELECT FROM faber_ledger.member
+      WHERE member.project = wanted AND member.role = mine.role AND member.role_oid = mine.role_oid AND member.is_admin
+      OFFSET 0
+    ) AS member
   )
 $$;
 

@@ -1,5 +1,6 @@
 -- Hand the functions that run with their owner's rights to the keeper. Who is no superuser has to be able to become the
--- keeper for that, and who has made the role may let himself.
+-- keeper for that, and who has made the role may let himself. A caller's settings must not change what a function's
+-- literals mean, nor print its plans, whose estimates tell of rows that he does not see.
 
 DO $$
 DECLARE
@@ -30,6 +31,8 @@ BEGIN
   FOR own IN
     SELECT oid FROM pg_catalog.pg_proc WHERE pronamespace = 'faber_ledger'::regnamespace AND prosecdef
   LOOP
+    EXECUTE format('ALTER FUNCTION %s SET standard_conforming_strings = on SET plan_cache_mode = force_generic_plan'
+      ' SET debug_print_parse = off SET debug_print_rewritten = off SET debug_print_plan = off', own);
     EXECUTE format('ALTER FUNCTION %s OWNER TO faber_ledger_keeper', own);
   END LOOP;
   REVOKE CREATE ON SCHEMA faber_ledger FROM faber_ledger_keeper;

@@ -24,6 +24,10 @@ CREATE POLICY keeps ON faber_ledger.event TO faber_ledger_keeper USING (true);
 CREATE POLICY keeps ON faber_ledger.document TO faber_ledger_keeper USING (true);
 CREATE POLICY keeps ON faber_ledger.redaction TO faber_ledger_keeper USING (true);
 
+-- Who has a table with a column of such a type would stop an upgrade that changes it.
+REVOKE ALL ON TYPE faber_ledger.project, faber_ledger.member, faber_ledger.event, faber_ledger.document,
+  faber_ledger.redaction FROM PUBLIC;
+
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA faber_ledger FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION faber_ledger.register_project(text, text), faber_ledger.admit(text, name, boolean),
   faber_ledger.expel(text, name), faber_ledger.projects(), faber_ledger.members(text), faber_ledger.newest_event(text),

@@ -15,7 +15,7 @@ CREATE TABLE faber_ledger.member (
   PRIMARY KEY (project, role)
 );
 
-CREATE INDEX member_role ON faber_ledger.member (role);
+CREATE INDEX member_role ON faber_ledger.member (role_oid);
 
 -- An event as in a ledger file, byte for byte, and where it stands. A row is one of three: an event with its payload, an
 -- event whose payload was removed, or the place of a refused event, on which later ones stand.

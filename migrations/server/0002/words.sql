@@ -55,7 +55,8 @@ BEGIN
 END
 $$;
 
--- The words of an event of a type that is searched, and its project behind a `=`, which no word has.
+-- The words of an event of a type that is searched, each behind its project and a `=`: in one index for all projects, who
+-- looks for a word would else see in how many pages others have it.
 CREATE FUNCTION faber_ledger.event_words(of_project text, of_type text, said text) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 2000 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -71,22 +72,24 @@ BEGIN
     )
     ELSE concat_ws(E'\n', payload->>'artifact_id', payload->>'source', payload->>'error')
   END;
-  RETURN faber_ledger.words_of(texts) || ('=' || of_project);
+  RETURN ARRAY(SELECT of_project || '=' || word FROM unnest(faber_ledger.words_of(texts)) AS word);
 EXCEPTION WHEN OTHERS THEN
   RETURN NULL;
 END
 $$;
 
--- The words of all texts in a copy of a state, but for the two blocks that the ledger gives it; and its project.
+-- The words of all texts in a copy of a state, but for the two blocks that the ledger gives it; each as of an event.
 CREATE FUNCTION faber_ledger.document_words(of_project text, said text) RETURNS text[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 10000 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  RETURN faber_ledger.words_of((
-    SELECT string_agg(value #>> '{}', E'\n')
-    FROM jsonb_path_query(
-      faber_ledger.parse_json(said) - ARRAY['sessions', 'context_metadata'], 'strict $.** ? (@.type() == "string")'
-    ) AS value
-  )) || ('=' || of_project);
+  RETURN ARRAY(
+    SELECT of_project || '=' || word FROM unnest(faber_ledger.words_of((
+      SELECT string_agg(value #>> '{}', E'\n')
+      FROM jsonb_path_query(
+        faber_ledger.parse_json(said) - ARRAY['sessions', 'context_metadata'], 'strict $.** ? (@.type() == "string")'
+      ) AS value
+    ))) AS word
+  );
 EXCEPTION WHEN OTHERS THEN
   RETURN NULL;
 END
