@@ -218,15 +218,17 @@ def _judge(log: Log) -> tuple[Log, list[Row]] | None:
     from faber_ledger.ledger.redaction import strip_in_place
     from faber_ledger.ledger.union import merge_rows, replace_rows
 
+    passing = merge_rows([log])
+    for _ in passing:
+        pass  # nearly always all pass, and a long log needs no copy
+    refused = [one.row for one in passing.refused if one.is_new]
+    if not refused and not passing.dropped:
+        return None
     memory = sqlite3.connect(":memory:", isolation_level=None)
     log.connection.backup(memory)
     judged = Log(memory, log.path)
     memory.execute("BEGIN")
-    replace_rows(judged, passing := merge_rows([log]))
-    refused = [one.row for one in passing.refused if one.is_new]
-    if not refused and not passing.dropped:
-        judged.close()
-        return None
+    replace_rows(judged, merge_rows([log]))
     strip_in_place(memory, effective_redactions(memory).gone)
     memory.execute("COMMIT")
     return judged, refused
