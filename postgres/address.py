@@ -10,15 +10,12 @@ from urllib.parse import quote, quote_plus
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.command_errors import UsageFailed
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.postgres.url import EXAMPLE, HIDDEN, HINT, SCHEMES, SECRETS, is_ambiguous
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VARIABLE = "FABER_LEDGER_URL"
-SCHEMES = ("postgresql://", "postgres://")
-EXAMPLE = "postgresql://USER@HOST/DATABASE"
-SECRETS = ("password", "sslpassword", "oauth_client_secret")  # of libpq's parameters
-HIDDEN = "***"
 found_passwords: set[str] = set()  # that libpq took from elsewhere: ~/.pgpass, a service file
 WITHOUT_PASSWORD = (
     f"put the URL into {VARIABLE} or into the user's configuration, or leave the password out of it: PGPASSWORD and"
@@ -40,9 +37,9 @@ class Address:
         user = f"{given['user']}@" if "user" in given else ""
         hosts, database = given.get("host", given.get("hostaddr", "")), given.get("dbname", "")
         if hosts.startswith("/"):  # the folder of a socket
-            return self.screen(f"{SCHEMES[0]}{user}/{database}?host={hosts}")
+            return SCHEMES[0] + self.screen(f"{user}/{database}?host={hosts}")
         port = f":{given['port']}" if "port" in given else ""
-        return self.screen(f"{SCHEMES[0]}{user}{hosts}{port}/{database}")
+        return SCHEMES[0] + self.screen(f"{user}{hosts}{port}/{database}")
 
     def __repr__(self) -> str:
         return f"Address({str(self)!r}, from {self.source})"
@@ -88,6 +85,8 @@ def parse_url(url: str, source: str) -> dict[str, str]:
     """Return libpq's parameters of a URL; raises UsageFailed, which does not repeat it, and LedgerError."""
     if not url.startswith(SCHEMES):
         raise UsageFailed(f"{escape(source)} is not a PostgreSQL URL", hint=f"it has the form {EXAMPLE}")
+    if is_ambiguous(url):
+        raise UsageFailed(f"{escape(source)} is not a PostgreSQL URL that can be read in one way", hint=HINT)
     load_driver()
     from psycopg import Error
     from psycopg.conninfo import conninfo_to_dict
@@ -98,7 +97,7 @@ def parse_url(url: str, source: str) -> dict[str, str]:
         # libpq's message quotes the part that it does not understand, which may be the password.
         raise UsageFailed(
             f"{escape(source)} is not a PostgreSQL URL that libpq understands",
-            hint=f"it has the form {EXAMPLE}; write special characters of the password as %XX",
+            hint=HINT,
         ) from None
 
 

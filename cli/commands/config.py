@@ -10,7 +10,7 @@ import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show
-from faber_ledger.cli.ui.server import list_exposed, shown_url
+from faber_ledger.cli.ui.server import list_exposed
 from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.context import reload
 from faber_ledger.context.plugins import list_installed
@@ -52,6 +52,8 @@ def config_show(run_id: str | None, as_json: bool) -> None:
 
 
 def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
+    from faber_ledger.postgres.url import shown_url  # at its use: `--help` loads every command
+
     user = read_user_config()
     active, settings = active_run(root), project_settings(root, os.environ)
     data: dict[str, Any] = {

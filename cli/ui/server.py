@@ -1,11 +1,10 @@
-"""Which team's server a command talks to: the option, the address that it gives, and how a URL is shown."""
+"""Which team's server a command talks to: the option, and the address that it gives."""
 
 from __future__ import annotations
 
 import os
 import stat
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, urlsplit
 
 import click
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from faber_ledger.postgres.address import Address
     from faber_ledger.runs.settings import UserConfig
 
-HIDDEN = "***"
 CONFIGURED = "-"  # as the option's value: the address that would count without it
 url_option = click.option(
     "--url",
@@ -46,30 +44,10 @@ def names_server() -> bool:
     return bool(os.environ.get(VARIABLE) or read_user_config()["url"])
 
 
-def has_password(url: str) -> bool:
-    """Return whether a URL has a password, or cannot be taken apart, so that it may have one."""
-    try:
-        parts = urlsplit(url)
-        return parts.password is not None or "password" in dict(parse_qsl(parts.query))
-    except ValueError:
-        return True
-
-
-def shown_url(url: str) -> str:
-    """Return a URL as reports show it: without a password, and without its query if that has one."""
-    try:
-        parts = urlsplit(url)
-        has_secret = "password" in dict(parse_qsl(parts.query))
-        user, at, place = parts.netloc.rpartition("@")
-    except ValueError:
-        return HIDDEN
-    user, colon, _ = user.partition(":")
-    shown = parts._replace(netloc=f"{user}{f':{HIDDEN}' if colon else ''}{at}{place}", fragment="")
-    return shown._replace(query=HIDDEN).geturl() if has_secret else shown.geturl()
-
-
 def list_exposed(config: UserConfig) -> list[str]:
     """Return a message if others can read the password in the user's configuration, else nothing."""
+    from faber_ledger.postgres.url import has_password  # at its use: `--help` loads every command
+
     if config["url"] is None or not has_password(config["url"]):
         return []
     try:

@@ -1,0 +1,106 @@
+"""A URL whose password libpq would read as a host is refused by every command, and no command prints a part of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.project import Project
+
+PROJECT = "01K0000000000000000000PRJ1"
+AMBIGUOUS = [
+    "ann:hun/ter2@127.0.0.1:1/ledger",
+    "ann:hun/ter2@127.0.0.1",
+    "ann:hun@ter2@127.0.0.1:1/ledger",
+    "ann:hun@hun@127.0.0.1:1/ledger",
+    "ann:1234/ter2@127.0.0.1/ledger",
+    "ann:hun/ter2",
+    "ann:ter2",
+    "ann:hun?ter2=@127.0.0.1:1/hun@ledger",
+    "127.0.0.1:1?password=hun@ter2",
+    "127.0.0.1:1/ledger?password=hun@ter2",
+    "127.0.0.1:hun,127.0.0.2:ter2/ledger",
+]
+COMMANDS = [
+    ("fleet",),
+    ("sync",),
+    ("search", "cents"),
+    ("db", "current"),
+    ("db", "members"),
+    ("run", "resume", "no-such-run"),
+    ("log", "--url", "-"),
+]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = Project.made(tmp_path / "project")
+    made.write(".fractary/faber/ledger.json", json.dumps({"project": PROJECT}))
+    return made
+
+
+def configure(project: Project, url: str) -> None:
+    place = Path(project.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(json.dumps({"url": url}))
+    place.chmod(0o600)
+
+
+@pytest.mark.parametrize("rest", AMBIGUOUS)
+def test_a_url_that_can_be_read_in_two_ways_is_refused_and_not_repeated(project: Project, rest: str) -> None:
+    url = f"postgresql://{rest}"
+    configure(project, url)
+    for words in (*COMMANDS[:2], ("fleet", "--url", url)):
+        done = project.faber(*words)
+        assert done.returncode == 2, (words, done.stderr)
+        assert "is not a PostgreSQL URL that can be read in one way" in done.stderr
+        assert "%2F" in done.stderr
+        assert "%40" in done.stderr
+        assert "hun" not in done.stdout + done.stderr
+        assert "ter2" not in done.stdout + done.stderr
+    for form in ((), ("--json",)):
+        done = project.faber("config", "show", *form)
+        assert done.returncode == 0
+        assert "***" in done.stdout
+        assert "hun" not in done.stdout + done.stderr
+        assert "ter2" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_no_command_asks_such_a_server_or_prints_its_password(project: Project, words: tuple[str, ...]) -> None:
+    done = project.faber(*words, env={"FABER_LEDGER_URL": f"postgresql://{AMBIGUOUS[0]}"})
+    assert done.returncode == (10 if "resume" in words else 2), done.stderr  # a run may be here without a server
+    assert "FABER_LEDGER_URL is not a PostgreSQL URL that can be read in one way" in done.stderr
+    assert "ter2" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://ann@db/ledger?sslmode=require", "postgresql://ann@db/ledger?sslmode=require"),
+        ("postgresql://ann:hunter2@db:5432/ledger", "postgresql://ann:***@db:5432/ledger"),
+        ("postgres://ann:hun#ter2@[::1]:5432/ledger", "postgres://ann:***@[::1]:5432/ledger"),
+        ("postgresql://ann@one:1,two:2/ledger", "postgresql://ann@one:1,two:2/ledger"),
+        ("postgresql://ann@db/ledger?password=hunter2", "postgresql://ann@db/ledger?***"),
+        ("postgresql://ann@db/ledger?pass%77ord=hunter2", "postgresql://ann@db/ledger?***"),
+        ("postgresql://ann@db/ledger?pasword=hunter2", "postgresql://ann@db/ledger?***"),
+        ("mysql://ann:hunter2@db/ledger", "***"),
+        ("postgresql:ann:hunter2@db/ledger", "***"),
+    ],
+)
+def test_the_configuration_shows_a_url_without_what_may_be_a_password(project: Project, url: str, shown: str) -> None:
+    configure(project, url)
+    done = project.faber("config", "show")
+    assert done.returncode == 0
+    assert f"  server {shown}\n" in done.stdout
+    assert "hun" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("password", ["p", "e", "127"])
+def test_a_password_that_is_part_of_the_scheme_or_host_hides_no_more_than_itself(
+    project: Project, password: str
+) -> None:
+    done = project.faber("fleet", env={"FABER_LEDGER_URL": f"postgresql://ann:{password}@127.0.0.1:1/ledger"})
+    assert done.returncode == 13
+    assert done.stderr.startswith("error: postgresql://ann@")
