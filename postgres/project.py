@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import text
 
+from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.command_errors import NotFound, ServerRefused
 from faber_ledger.postgres.ask import ask, never_answered
 
@@ -39,6 +40,20 @@ def find_project(server: Server, project: str) -> str | None:
         raise never_answered("projects") from None
 
 
+def admission(server: Server) -> str:
+    """Return what a login does that does not see a project."""
+    role = quote_word(server.role)
+    return (
+        f"ask an admin of the project for `faber-ledger db admit {role}`; if nobody has pushed it yet,"
+        " `faber-ledger sync` makes it, and who does is its admin"
+    )
+
+
+def describe_unseen(server: Server) -> str:
+    """Return what is said to a login that sees no project of the server: to it the server looks empty."""
+    return f"the role {server.role} sees no project on this server: {admission(server)}"
+
+
 def open_project(server: Server, project: str, name: str, *, writing: bool) -> str:
     """Return as `find_project`; with `writing`, a project that nobody has is made first.
 
@@ -52,8 +67,7 @@ def open_project(server: Server, project: str, name: str, *, writing: bool) -> s
     if made is None:
         raise ServerRefused(
             f"the role {server.role} sees no project {project} on this server",
-            hint="`faber-ledger sync --push` makes a new one; into one that is there its admin lets you in:"
-            " `faber-ledger db admit ROLE`",
+            hint=admission(server),
         )
     return made
 
@@ -90,6 +104,11 @@ def choose_projects(known: dict[str, str], wanted: str | None) -> list[str]:
     word = wanted.upper()
     found = [project for project, name in known.items() if wanted == name or (word and project.startswith(word))]
     if not found:
-        names = ", ".join(sorted(set(known.values()))) or "none"
-        raise NotFound(f"the server shows this role no project {wanted}", hint=f"it shows: {names}")
+        names = ", ".join(sorted(set(known.values())))
+        hint = (
+            f"it shows: {names}"
+            if known
+            else "it shows none: an admin of the project runs `faber-ledger db admit ROLE`"
+        )
+        raise NotFound(f"the server shows this role no project {wanted}", hint=hint)
     return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.ui.output import json_option, say, show
+from faber_ledger.cli.ui.output import json_option, say, show, warn
 from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.cli.ui.table import table
 from faber_ledger.runs.run import find_root
@@ -87,8 +87,14 @@ def history(url: str | None, as_json: bool) -> None:
     show({"revision": revision, "revisions": data}, table([["REVISION", "STATUS", "WHAT"], *rows]), as_json=as_json)
 
 
+def _named_role(_context: click.Context, _parameter: click.Parameter, role: str) -> str:
+    if not role.strip():
+        raise click.BadParameter("it is empty")
+    return role
+
+
 @db.command(short_help="Let a role see this project.")
-@click.argument("role")
+@click.argument("role", callback=_named_role)
 @click.option("--admin", is_flag=True, help="Let the role admit and expel others, too.")
 @url_option
 @json_option
@@ -110,12 +116,11 @@ def admit(role: str, admin: bool, url: str | None, as_json: bool) -> None:
     show(data, [f"{role} sees this project{', and admits others' if admin else ''}"], as_json=as_json)
     if not may_use and not as_json:
         say(f"note: {role} may not use the tables yet: the owner of the database runs")
-        quoted = role.replace('"', '""')
-        say(f'  GRANT faber_ledger_member TO "{quoted}";')
+        say(f"  GRANT faber_ledger_member TO {_quoted(role)};")
 
 
 @db.command(short_help="Let a role see it no more.")
-@click.argument("role")
+@click.argument("role", callback=_named_role)
 @url_option
 @json_option
 def expel(role: str, url: str | None, as_json: bool) -> None:
@@ -130,9 +135,19 @@ def expel(role: str, url: str | None, as_json: bool) -> None:
     from faber_ledger.postgres import members
 
     with _open(url, writing=True) as server:
-        was_member = members.expel(server, project := project_id(find_root(os.getcwd())), role)
-    said = f"{role} sees this project no more" if was_member else f"{role} was not admitted"
-    show({"project": project, "role": role, "was_member": was_member}, [said], as_json=as_json)
+        done = members.expel(server, project := project_id(find_root(os.getcwd())), role)
+    groups = ", ".join(done.through)
+    if done.through:
+        said = f"{role} {'is no member itself any more' if done.was_member else 'was not admitted itself'}"
+        warn(f"{role} still sees this project: {groups} is admitted, and {role} is in it; take it out of the group")
+    else:
+        said = f"{role} sees this project no more" if done.was_member else f"{role} was not admitted"
+    if done.was_member and done.admins == []:
+        warn("this project has no admin now: the owner of the database runs `faber-ledger db admit --admin ROLE` here")
+    data = {"project": project, "role": role, "was_member": done.was_member, "through": done.through}
+    show(data, [said], as_json=as_json)
+    for group in done.through if not as_json else []:
+        say(f"  REVOKE {_quoted(group)} FROM {_quoted(role)};")
 
 
 @db.command("members", short_help="List who sees this project.")
@@ -147,12 +162,20 @@ def list_members(url: str | None, as_json: bool) -> None:
     named; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
     from faber_ledger.postgres import members
+    from faber_ledger.postgres.project import admission
 
     with _open(url) as server:
         found = members.list_members(server, project := project_id(find_root(os.getcwd())))
+        unseen = f"the role {server.role} sees no project {project} on this server: {admission(server)}"
     rows = [[one.role, "admin" if one.is_admin else "member"] for one in found]
-    lines = table([["ROLE", "IS"], *rows]) if rows else ["no role sees this project, or yours does not"]
+    lines = table([["ROLE", "IS"], *rows]) if rows else [unseen]
     show({"project": project, "members": [one._asdict() for one in found]}, lines, as_json=as_json)
+
+
+def _quoted(role: str) -> str:
+    """Return the name of a role as SQL takes it."""
+    name = role.replace('"', '""')
+    return f'"{name}"'
 
 
 @contextmanager

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from faber_ledger.cli.ui.output import json_option, json_text, say, show, tell
+from faber_ledger.cli.ui.output import json_option, json_text, say, show, tell, warn
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
 from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import ServerUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from faber_ledger.postgres.address import Address
     from faber_ledger.postgres.fleet import FleetRun
     from faber_ledger.postgres.server import Server
@@ -39,11 +41,15 @@ class Asked(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The runs that were found, the names of the projects that were looked at, and whether there are more runs."""
+    """The runs that were found, the names of the projects that were looked at, and whether there are more runs.
+
+    `unseen` says what to do for a login that sees no project at all; empty for others.
+    """
 
     runs: list[FleetRun]
     names: dict[str, str]
     has_more: bool
+    unseen: str
 
 
 @click.command(short_help="Show who works on what, on all machines.")
@@ -90,8 +96,7 @@ def fleet(
     Exit codes: 0 done, also after Ctrl-C; 2 wrong usage; 10 the server shows no such project;
     12 the server is newer than this program; 13 the server is not available; 14 it refuses.
     """
-    from faber_ledger.cli.reports.fleet import lines_of  # at its use: `--help` loads every command
-    from faber_ledger.postgres.server import open_server
+    from faber_ledger.postgres.server import open_server  # at its use: `--help` loads every command
 
     asked = Asked(project, machine, work_id, is_open, limit, as_json)
     address = server_address(url)
@@ -102,26 +107,32 @@ def fleet(
             return
     with open_server(address) as server:
         answer = _ask(server, asked)
-
-    def lines() -> Any:
-        return lines_of(answer.runs, answer.names, has_more=answer.has_more, is_filtered=asked.is_filtered)
-
+    if as_json and answer.unseen:
+        warn(answer.unseen)
     if as_json or not answer.runs:
-        show(_data(answer), lines(), as_json=as_json)
+        show(_data(answer), _lines(answer, asked), as_json=as_json)
     else:
-        show_long(lines)
+        show_long(lambda: _lines(answer, asked))
 
 
 def _ask(server: Server, asked: Asked) -> Answer:
     from faber_ledger.cli.reports.fleet import take_runs
     from faber_ledger.postgres.fleet import Wanted, find_runs
-    from faber_ledger.postgres.project import choose_projects, list_projects
+    from faber_ledger.postgres.project import choose_projects, describe_unseen, list_projects
 
     known = list_projects(server)
     chosen = choose_projects(known, asked.project)
     wanted = Wanted(chosen, asked.machine, asked.work_id, asked.is_open)
     runs, has_more = take_runs(find_runs(server, wanted), asked.limit)
-    return Answer(runs, {name: known[name] for name in chosen}, has_more)
+    return Answer(runs, {name: known[name] for name in chosen}, has_more, "" if known else describe_unseen(server))
+
+
+def _lines(answer: Answer, asked: Asked) -> Iterator[str]:
+    from faber_ledger.cli.reports.fleet import lines_of
+
+    if answer.unseen:
+        return iter([answer.unseen])
+    return lines_of(answer.runs, answer.names, has_more=answer.has_more, is_filtered=asked.is_filtered)
 
 
 def _data(answer: Answer) -> dict[str, Any]:
@@ -158,15 +169,13 @@ def _watch(address: Address, asked: Asked, every: float) -> None:
 
 def _show_again(answer: Answer, asked: Asked) -> None:
     """Print what has changed: on a terminal in place of what was there."""
-    from faber_ledger.cli.reports.fleet import lines_of
-
     if asked.as_json:
         click.echo(json_text({"result_version": 1, "data": _data(answer)}, indent=None))
         return
     if sys.stdout.isatty():
         click.clear()
     tell(f"{utc_text(now())}, until Ctrl-C:")
-    for line in lines_of(answer.runs, answer.names, has_more=answer.has_more, is_filtered=asked.is_filtered):
+    for line in _lines(answer, asked):
         tell(line)
     if not sys.stdout.isatty():
         tell("")

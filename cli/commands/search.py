@@ -49,15 +49,19 @@ def search(text: str, url: str | None, is_local: bool, project: str | None, limi
 
     query = parse_query(text)
     names: dict[str, str] = {}
+    unseen = ""
     if is_local and (url or project):
         raise click.UsageError("--local asks no server: leave out --url and --project")
     if is_local or not (url or project or names_server()):
         groups, has_more = _search_here(query, limit)
     else:
-        groups, has_more, names = _search_server(query, limit, url, project)
+        groups, has_more, names, unseen = _search_server(query, limit, url, project)
+    if unseen and as_json:
+        warn(unseen)
     if as_json or not groups:
         data = {"text": text, "projects": names, "runs": groups, "has_more": has_more}
-        show(data, lines_of(groups, text, names, has_more=has_more), as_json=as_json)
+        lines = [unseen] if unseen else lines_of(groups, text, names, has_more=has_more)
+        show(data, lines, as_json=as_json)
         return
     show_long(lambda: lines_of(groups, text, names, has_more=has_more))
 
@@ -72,19 +76,20 @@ def _search_here(query: WordQuery, limit: int) -> tuple[list[Group], bool]:
 
 def _search_server(
     query: WordQuery, limit: int, url: str | None, project: str | None
-) -> tuple[list[Group], bool, dict[str, str]]:
-    """Search on the server; return also the names of the projects that were searched."""
+) -> tuple[list[Group], bool, dict[str, str], str]:
+    """Search on the server; return also the names of the projects that were searched, and what to do without any."""
     from faber_ledger.cli.reports.search import group_newest, search_server
     from faber_ledger.ledger.command_errors import ServerUnavailable
-    from faber_ledger.postgres.project import choose_projects, list_projects
+    from faber_ledger.postgres.project import choose_projects, describe_unseen, list_projects
     from faber_ledger.postgres.server import open_server
 
     try:
         with open_server(server_address(url)) as server:
             names = list_projects(server)
             chosen = choose_projects(names, project)
+            unseen = "" if names else describe_unseen(server)
             groups, has_more = group_newest(search_server(server, query, chosen, limit), limit)
     except ServerUnavailable as error:
         error.hint = "`--local` searches the runs of this clone; run the command again when the server is back"
         raise
-    return groups, has_more, {name: names[name] for name in chosen}
+    return groups, has_more, {name: names[name] for name in chosen}, unseen
