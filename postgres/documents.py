@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.log import Log
     from faber_ledger.postgres.server import Server
 
-    Pushed = Literal["pushed", "known", "behind"]
+    Pushed = Literal["pushed", "behind", "overtaken"]
 
 
 LARGEST = 64 * 1024 * 1024  # bytes, as of a state in a work tree
@@ -59,22 +59,25 @@ class Document(NamedTuple):
 
 
 class NewDocument(NamedTuple):
-    """A document to push. `is_own`: whether its clone has written an event of the run, the one in `heads`."""
+    """A document to push. `supersedes`: the ids of those that it includes."""
 
     id: str
     content: str
     heads: frozenset[bytes]
     writer: str
     at: str
-    is_own: bool
+    supersedes: frozenset[str]
 
 
 def list_documents(server: Server, project: str, run_id: str) -> list[Document]:
     """Return a run's documents in the order in which they arrived; raises as `Server.transaction`."""
     with server.transaction() as connection:
-        newest = ask(
-            connection, "documents", LISTED, limit=MOST_DOCUMENTS, project=project, run_id=run_id, most=MOST_DOCUMENTS
-        )
+        return _documents(connection, project, run_id)
+
+
+def _documents(connection: Connection, project: str, run_id: str) -> list[Document]:
+    asked = {"project": project, "run_id": run_id, "most": MOST_DOCUMENTS}
+    newest = ask(connection, "documents", LISTED, limit=MOST_DOCUMENTS, **asked)
     return [Document(row[0], frozenset(split_hashes(row[1])), *row[2:]) for row in reversed(newest)]
 
 
@@ -103,39 +106,35 @@ def fetch_content(server: Server, project: str, run_id: str, document: Document)
     return str(content)
 
 
-def push_document(server: Server, project: str, run_id: str, new: NewDocument, log: Log) -> Pushed:
-    """Push a document of the run whose log is given, unless the server has the same one; return which of these it was.
+def push_document(
+    server: Server, project: str, run_id: str, new: NewDocument, known: Sequence[Document], log: Log
+) -> Pushed:
+    """Push a document of the run whose log is given; return "pushed", or why it was not.
 
-    It is not pushed, "behind", if a redaction on the server is not in the log yet: the document may still show what
-    that removes. Of a clone that has recorded nothing in the run, the state
-    may be older than the events that it has fetched: it gives way to any other's. Raises as `Server.transaction`.
+    "overtaken": since the `known` documents were listed, another one has arrived. "behind": a redaction on the server
+    is not in the log yet, and the document may still show what that removes. Raises as `Server.transaction`.
     """
-    known = list_documents(server, project, run_id)
-    if not new.is_own and any([one.writer != new.writer and one.digest is not None for one in known]):
-        return "known"
-    digest = sha256(new.content.encode()).digest()
-    after = find_included(log, [new.heads, *[one.heads for one in known]])
-    for number, one in enumerate(known, 1):
-        if one.digest == digest and 0 in after[number]:
-            return "known"
     values = {
         "project": project,
         "run_id": run_id,
         "id": new.id,
         "heads": b"".join(sorted(new.heads)),
-        "superseded": [one.id for number, one in enumerate(known, 1) if number in after[0]],
+        "superseded": sorted(new.supersedes),
         "content": new.content,
         "at": new.at,
         "writer": new.writer,
     }
+    expected = {new.id, *[one.id for one in known]}
     try:
         with server.transaction() as connection:
             connection.execute(PUSH, values)
-            # The project is locked by now: no redaction arrives between this look and the commit.
+            # The project is locked by now: neither a redaction nor a document arrives between this look and the commit.
             if any([hash_in(log, name) is None for name in find_redactions(connection, project, run_id)]):
-                raise _Behind
-    except _Behind:
-        return "behind"
+                raise _NotPushed("behind")
+            if any([one.id not in expected for one in _documents(connection, project, run_id)]):
+                raise _NotPushed("overtaken")
+    except _NotPushed as error:
+        return error.why
     return "pushed"
 
 
@@ -144,8 +143,11 @@ def find_redactions(connection: Connection, project: str, run_id: str) -> list[s
     return [name for (name,) in ask(connection, "redactions", {"redactions": str}, project=project, run_id=run_id)]
 
 
-class _Behind(Exception):
-    """The log lacks a redaction that the server has: nothing is pushed."""
+class _NotPushed(Exception):
+    """Something has arrived on the server that this clone does not know: nothing is pushed."""
+
+    def __init__(self, why: Pushed) -> None:
+        self.why = why
 
 
 def choose_newest(documents: Sequence[Document], log: Log) -> list[Document]:

@@ -205,6 +205,14 @@ def write_new(run: Run, text: str, *, like: str | None = None) -> None:
         raise _not_written(run, error.strerror) from error
 
 
+def replace_text(run: Run, known: JsonText, text: str, *, warn: Callable[[str], None]) -> bool:
+    """Replace the whole state, with all that other tools wrote; return False if it is not the one that is known.
+
+    The caller holds the run's lock. Raises StateNotWritten.
+    """
+    return _put_if_unchanged(run, known.text.encode(), text.encode("utf-8", "backslashreplace"), {}, {}, warn)
+
+
 def check_writable(run: Run, status: os.stat_result) -> None:
     """Raise StateNotWritten if a state's owner may not write it: a rename does not need that permission (END, Step 6).
 
@@ -238,10 +246,25 @@ def _replace_if_unchanged(
 ) -> bool:
     """Write the changed members into the document that was read; return False if the file has changed since.
 
-    `texts` are the `texts_of` members, if they are known. Other tools write `state.json.tmp` and rename it, without our
-    lock: the names here are ours alone.
+    `texts` are the `texts_of` members, if they are known.
     """
     before, after = document.text.encode(), document.with_members(changed, texts).encode()
+    is_clear = all(map(document.has_place, changed))  # only values in places that reading had shown were replaced
+    return _put_if_unchanged(run, before, after, {} if is_clear else members, texts or {}, warn)
+
+
+def _put_if_unchanged(
+    run: Run,
+    before: bytes,
+    after: bytes,
+    members: dict[str, Any],
+    texts: dict[str, str],
+    warn: Callable[[str], None],
+) -> bool:
+    """Replace a state that is as before, and look for these `members` in what was written; return False if it is not.
+
+    Other tools write `state.json.tmp` and rename it, without our lock: the names here are ours alone.
+    """
     replaced = False
     temporary = whole_file.own_name(run.state_path)
     try:
@@ -252,8 +275,7 @@ def _replace_if_unchanged(
         check_writable(run, like)
         whole_file.sweep(run.state_path)
         whole_file.write(temporary, after, like=like)
-        is_clear = all(map(document.has_place, changed))  # only values in places that reading had shown were replaced
-        _check_written(run, temporary, after, {} if is_clear else members, texts or {})
+        _check_written(run, temporary, after, members, texts)
         try:
             beside = whole_file.own_name(run.backup_path)
             whole_file.put(run.backup_path, before, like=like, durable=False, temporary=beside)

@@ -34,6 +34,22 @@ if TYPE_CHECKING:
         anchor: tuple[int, str] | None
         is_due: bool
 
+    class StateNote(TypedDict):
+        """What was exchanged of the state.json that a work tree has of a run.
+
+        `ids`: the documents that it includes; `digest`: of the state, without our blocks, that was exchanged last,
+        empty if none was; `heads`: which of the log that state includes, in hex; `seen`: the log's after the last
+        fetch, in hex. `is_apart`: the server had a state that this one does not include; `is_due`: the user has chosen
+        this one of several, which the server does not know yet.
+        """
+
+        ids: list[str]
+        digest: str
+        heads: list[str]
+        seen: list[str]
+        is_apart: bool
+        is_due: bool
+
 
 FOLDER = "sync"
 LARGEST_NOTE = 1024 * 1024
@@ -61,11 +77,38 @@ def read_note(root: str, server: str, run_id: str) -> Note:
     return note
 
 
+def empty_state_note() -> StateNote:
+    """Return the note of a state that was never exchanged."""
+    return {"ids": [], "digest": "", "heads": [], "seen": [], "is_apart": False, "is_due": False}
+
+
+def read_state_note(root: str, server: str, run_id: str) -> StateNote:
+    """Return the note about the state that the work tree at `root` has of a run; without a readable one, none."""
+    note = empty_state_note()
+    try:
+        found = loads(read_regular(_state_path(root, server, run_id), LARGEST_NOTE).decode())
+        note["digest"] = str(found["digest"])
+        note["is_apart"], note["is_due"] = bool(found["is_apart"]), bool(found["is_due"])
+        note["ids"] = [str(one) for one in found["ids"]]
+        note["heads"], note["seen"] = [[bytes.fromhex(one).hex() for one in found[name]] for name in ("heads", "seen")]
+    except (FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
+        return empty_state_note()
+    return note
+
+
+def write_state_note(root: str, server: str, run_id: str, note: StateNote) -> None:
+    """Write the note about the state that the work tree at `root` has of a run; nothing if that fails."""
+    _write(root, _state_path(root, server, run_id), note)
+
+
 def write_note(root: str, server: str, run_id: str, note: Note) -> None:
     """Write the note about a run, or with an empty id about the project; nothing if that fails."""
     if len(note["again"]) + len(note["roots"]) > LONGEST_AGAIN:
         note = {**note, "again": [], "roots": [], "position": 0}
-    path = _path(root, server, run_id)
+    _write(root, _path(root, server, run_id), note)
+
+
+def _write(root: str, path: str, note: Note | StateNote) -> None:
     folder = os.path.dirname(path)
     try:
         make_below(common_directory(root) or folder, folder, durable=False)
@@ -73,6 +116,11 @@ def write_note(root: str, server: str, run_id: str, note: Note) -> None:
         whole_file.put(path, content, mode=whole_file.OWN, durable=False, locked=False)
     except OSError:
         pass  # the next exchange compares all again
+
+
+def _state_path(root: str, server: str, run_id: str) -> str:
+    """Each work tree of a clone has a state of its own; a kept run's is that of the work tree which lacks it."""
+    return _path(root, f"{server}\n{os.path.realpath(root)}", run_id)
 
 
 def _path(root: str, server: str, run_id: str) -> str:

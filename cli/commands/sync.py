@@ -181,7 +181,7 @@ def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
 
 
 def _is_unchanged(found: Exchanged) -> bool:
-    return not (found.fetched or found.pushed or found.left_out or found.conflicts)
+    return not (found.fetched or found.pushed or found.left_out or found.conflicts or found.state)
 
 
 def _warn_about(found: Exchanged) -> None:
@@ -203,6 +203,8 @@ def _line(found: Exchanged) -> str:
     if _is_unchanged(found):
         return f"{found.run_id}: nothing new"
     parts = [f"{events_shown(found.fetched)} fetched, {found.pushed} pushed"]
+    if found.state is not None:
+        parts.append(f"state.json {found.state}")
     if found.left_out:
         parts.append(f"{len(found.left_out)} left out")
     if found.conflicts:
@@ -216,6 +218,7 @@ def _data(found: Exchanged) -> dict[str, Any]:
         "run_id": found.run_id,
         "fetched": found.fetched,
         "pushed": found.pushed,
+        "state": found.state,
         "left_out": left_out,
         "conflicts": found.conflicts,
     }

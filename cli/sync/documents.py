@@ -1,88 +1,276 @@
-"""Exchange a run's document, the copy of its state.json on the server: a clone's own state is never overwritten."""
+"""Exchange a run's state.json with the server, as a version control system would.
+
+One that has not changed here since it was exchanged gives way to a document that includes it. One that has changed is
+pushed, and supersedes the documents that it includes; those that it does not include stay beside it, and the user
+chooses.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from faber_ledger.ledger.clock import event_id, now, utc_text
+from faber_ledger.ledger.canonical import sha256
+from faber_ledger.ledger.clock import event_id, now, seconds_of, utc_text
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.postgres.documents import (
     LARGEST,
     NewDocument,
+    choose_newest,
     fetch_content,
-    newest_documents,
+    find_included,
     push_document,
 )
-from faber_ledger.recording.state_document import known_heads, make_content, take_content
+from faber_ledger.postgres.standing import Basis, choose_heads, compare
+from faber_ledger.recording.state_document import (
+    content_of,
+    digest_of,
+    known_heads,
+    make_content,
+    replace_content,
+    take_content,
+)
 from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.git import GitQuery
+from faber_ledger.runs.run import LARGEST_STATE
+from faber_ledger.runs.state_file import parse_state
+from faber_ledger.runs.synced import read_state_note, write_state_note
 from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from faber_ledger.ledger.log import Log
     from faber_ledger.postgres.documents import Document
     from faber_ledger.postgres.project import Remote
+    from faber_ledger.postgres.standing import Standing
     from faber_ledger.runs.run import Run
+    from faber_ledger.runs.synced import StateNote
+
+    Moved = Literal["fetched", "pushed"]
+
+NOT_PUSHED = {
+    "behind": "the server has a redaction that is not fetched",
+    "overtaken": "another one has just arrived on the server",
+}
 
 
-def take_document(remote: Remote, run: Run, document: Document) -> bool:
-    """Write a run's missing state.json from a document and the run's log; return whether it was missing.
+class Before(NamedTuple):
+    """What was known before events were exchanged.
 
-    Raises as `fetch_content` and `take_content`.
+    `documents` are those of the server: all that they name has arrived here once events are fetched. `heads` are the
+    log's, and `had` those of the log whose events the server had.
     """
-    content = fetch_content(remote.server, remote.project, run.run_id, document)
-    with read_log(run) as log:
-        return take_content(run, content, log)
+
+    documents: list[Document]
+    heads: frozenset[bytes]
+    had: frozenset[bytes]
 
 
-def fetch_document(remote: Remote, run: Run, warn: Callable[[str], None]) -> bool:
-    """Write a missing state.json from the newest document of the server, and return whether it was written.
+def exchange_state(
+    remote: Remote, run: Run, before: Before, *, fetches: bool, pushes: bool, warn: Callable[[str], None]
+) -> Moved | None:
+    """Fetch or push a run's state after its events; return which of the two was done. Raises as the server does.
 
-    Of several that do not include each other none is taken: the user chooses. Raises as the server does.
+    A state that is broken or too large is left out with a warning, here and on the server.
     """
-    if run.is_kept or os.path.lexists(run.state_path):
-        return False
+    note = read_state_note(run.root, remote.key, run.run_id)
     with read_log(run) as log:
-        newest = newest_documents(remote.server, remote.project, run.run_id, log)
-    if len(newest) > 1:
-        warn(
-            f"{run.run_id} has {len(newest)} states on the server that do not include each other: run"
-            f" `faber-ledger run resume {run.run_id}` to choose one"
+        exchange = _Exchange(remote, run, before, note, log, fetches, warn)
+        if os.path.lexists(run.state_path):
+            moved = exchange.exchange(pushes=pushes)
+        else:
+            moved = exchange.fetch_missing() if fetches and not run.is_kept else None
+        if fetches:
+            note["seen"] = sorted([digest.hex() for _, digest in log.heads()])
+    if note != read_state_note(run.root, remote.key, run.run_id):
+        write_state_note(run.root, remote.key, run.run_id, note)
+    return moved
+
+
+class _Exchange(NamedTuple):
+    """One exchange of a run's state; `note` is changed as it goes on, and `fetches` whether events were fetched."""
+
+    remote: Remote
+    run: Run
+    before: Before
+    note: StateNote
+    log: Log
+    fetches: bool
+    warn: Callable[[str], None]
+
+    def fetch_missing(self) -> Moved | None:
+        """Write a missing state from the newest document; of several that are apart from each other none is taken."""
+        run = self.run
+        newest = choose_newest(self.before.documents, self.log)
+        self.note["is_apart"] = len(newest) > 1
+        if len(newest) > 1:
+            self.warn(
+                f"{run.run_id} has {len(newest)} states on the server that do not include each other: run"
+                f" `faber-ledger run resume {run.run_id}` to choose one"
+            )
+        if len(newest) != 1:
+            return None
+        content = self._content_of(newest[0])
+        try:
+            digest = take_content(run, content, self.log) if content is not None else None
+        except LedgerError as error:
+            self.warn(f"{run.run_id} gets no state.json from the server: {error}")
+            return None
+        if digest is None:
+            return None
+        self._note_exchanged(newest[0].id, digest, newest[0].heads)
+        return "fetched"
+
+    def exchange(self, *, pushes: bool) -> Moved | None:
+        """Exchange a state that is here."""
+        run, note = self.run, self.note
+        try:
+            content = make_content(run) or "{}"
+            digest = digest_of(content)
+        except (LedgerError, ValueError, RecursionError) as error:
+            self.warn(f"the state.json of {run.run_id} is not pushed: {error}")
+            return None
+        event, at = known_heads(self.log, writer_of(run.root))
+        own = event if at is not None else self.before.heads or event
+        is_from_git = self._note_what_is_known(content, digest, own, has_recorded=at is not None)
+        standing = compare(self.before.documents, self._basis(), self.log)
+        successor = standing.successor
+        if digest == note["digest"]:
+            note["ids"] += [one.id for one in standing.included if one.id not in note["ids"]]
+            note["heads"] = _hex(_heads(note), *[one.heads for one in standing.included])
+            if successor is not None and self.fetches and not (run.is_kept or note["is_due"]):
+                return self._take(successor, content, digest, is_from_git=is_from_git)
+        note["is_apart"] = bool(standing.apart)
+        if standing.apart:
+            self.warn(
+                f"the state.json of {run.run_id} here and {len(standing.apart)} on the server do not include each"
+                f" other, and all are kept: run `faber-ledger run resume {run.run_id}` to choose one"
+            )
+        if not pushes or not self._is_to_push(standing, digest):
+            return None
+        heads = own.union(_heads(note), *[one.heads for one in standing.included])
+        if standing.unknown and not self.fetches and self._is_included(heads, self.before.had):
+            self.warn(f"the state.json of {run.run_id} is not pushed yet: the server has one that is not fetched")
+            return None
+        if len(content.encode()) > LARGEST:
+            size = LARGEST // 1024 // 1024
+            self.warn(f"the state.json of {run.run_id} is not pushed: it is larger than {size} MB")
+            return None
+        return self._push(content, digest, heads, at, standing)
+
+    def _note_what_is_known(self, content: str, digest: str, own: frozenset[bytes], *, has_recorded: bool) -> bool:
+        """Note what tells that the state was not changed here since it was exchanged; return whether git alone tells.
+
+        The server has the same one, or it was never exchanged, and is git's in a clone that has recorded nothing.
+        """
+        note = self.note
+        same = sha256(content.encode()).digest()
+        equal = [one for one in self.before.documents if one.digest == same]
+        if equal and not note["is_due"]:
+            note["ids"] = [*{*note["ids"], *[one.id for one in equal]}]
+            note["heads"] = _hex(_heads(note), *[one.heads for one in equal if self._is_included(one.heads, own)])
+            note["digest"] = digest
+        if note["digest"] or has_recorded or self.run.is_kept or _digest_in_git(self.run) != digest:
+            return False
+        note["digest"], note["heads"] = digest, _hex(own)
+        return True
+
+    def _basis(self) -> Basis:
+        seen = frozenset(map(bytes.fromhex, self.note["seen"]))
+        return Basis(frozenset(self.note["ids"]), _heads(self.note), self.before.heads, seen)
+
+    def _is_to_push(self, standing: Standing, digest: str) -> bool:
+        """Return whether the server is to get the state: it has changed here, or the server has lost it."""
+        note = self.note
+        if note["is_due"]:
+            return True
+        if digest != note["digest"]:
+            others = standing.apart or standing.unknown
+            return not (others and self.run.is_kept and not note["digest"])  # it is another work tree's
+        of_ours = [one for one in self.before.documents if one.id in note["ids"]]
+        if of_ours:
+            return all([one.digest is None for one in of_ours])  # a redaction has emptied it
+        return not standing.apart and (self.fetches or not standing.unknown)
+
+    def _take(self, successor: Document, content: str, digest: str, *, is_from_git: bool) -> Moved | None:
+        """Replace the state, which has not changed here, by a document that includes it."""
+        run = self.run
+        new = self._content_of(successor)
+        try:
+            if new is None or (is_from_git and _is_later(run, content, new)):
+                return None
+            digest_now = replace_content(run, new, self.log, digest, self.warn)
+        except LedgerError as error:
+            self.warn(f"{run.run_id} keeps its state.json, and does not get the server's: {error}")
+            return None
+        if digest_now is None:
+            self.warn(f"the state.json of {run.run_id} has just changed here: run the command again")
+            return None
+        self._note_exchanged(successor.id, digest_now, successor.heads)
+        return "fetched"
+
+    def _push(
+        self, content: str, digest: str, heads: frozenset[bytes], known_at: str | None, standing: Standing
+    ) -> Moved | None:
+        """Push the state; it supersedes the documents that it includes."""
+        run, at = self.run, now()
+        included = {one.id for one in standing.included} | {*self.note["ids"]}
+        new = NewDocument(
+            event_id(at, os.urandom(10)),
+            content,
+            choose_heads(heads, standing.apart, self.log) if standing.apart else heads,
+            writer_of(run.root),
+            known_at or utc_text(at),
+            frozenset([one.id for one in self.before.documents if one.id in included]),
         )
-    if len(newest) != 1:
-        return False
+        done = push_document(self.remote.server, self.remote.project, run.run_id, new, self.before.documents, self.log)
+        if done != "pushed":
+            self.warn(f"the state.json of {run.run_id} is not pushed yet: {NOT_PUSHED[done]}")
+            return None
+        known = _heads(self.note).union(*[one.heads for one in standing.included]) if standing.apart else heads
+        self._note_exchanged(new.id, digest, known)
+        self.note["is_apart"] = bool(standing.apart)
+        return "pushed"
+
+    def _content_of(self, document: Document) -> str | None:
+        """Return a document's content; None after a warning if it is too large, or gone."""
+        try:
+            return fetch_content(self.remote.server, self.remote.project, self.run.run_id, document)
+        except (ServerUnavailable, ServerRefused):
+            raise
+        except LedgerError as error:
+            self.warn(f"{self.run.run_id} gets no state.json from the server: {error}")
+            return None
+
+    def _note_exchanged(self, name: str, digest: str, heads: frozenset[bytes]) -> None:
+        self.note.update({"ids": [name], "digest": digest, "heads": _hex(heads), "is_apart": False, "is_due": False})
+
+    def _is_included(self, heads: frozenset[bytes], others: frozenset[bytes]) -> bool:
+        return 0 in find_included(self.log, [heads, others])[1]
+
+
+def _heads(note: StateNote) -> frozenset[bytes]:
+    return frozenset(map(bytes.fromhex, note["heads"]))
+
+
+def _hex(*groups: frozenset[bytes]) -> list[str]:
+    return sorted({digest.hex() for group in groups for digest in group})
+
+
+def _digest_in_git(run: Run) -> str | None:
+    """Return the digest of the state that the commit has which is checked out; None if there is none."""
+    asked = ["cat-file", "blob", f"HEAD:./{run.shown(run.state_path)}"]
+    committed = GitQuery(asked, run.root, limit=LARGEST_STATE).answer_bytes()
     try:
-        return take_document(remote, run, newest[0])
-    except (ServerUnavailable, ServerRefused):
-        raise
-    except LedgerError as error:
-        warn(f"{run.run_id} gets no state.json from the server: {error}")
-        return False
+        return digest_of(content_of(parse_state(run, committed))) if committed is not None else None
+    except (LedgerError, ValueError, RecursionError):
+        return None
 
 
-def push_state(remote: Remote, run: Run, warn: Callable[[str], None]) -> bool:
-    """Push a run's state as a document, unless the server has it; return whether it was. Raises as the server does.
-
-    A state that is broken or too large is left out with a warning.
-    """
-    try:
-        content = make_content(run)
-    except (LedgerError, ValueError, RecursionError) as error:
-        warn(f"the state.json of {run.run_id} is not pushed: {error}")
-        return False
-    if content is None:
-        return False
-    if len(content.encode()) > LARGEST:
-        warn(f"the state.json of {run.run_id} is not pushed: it is larger than {LARGEST // 1024 // 1024} MB")
-        return False
-    writer, at = writer_of(run.root), now()
-    with read_log(run) as log:
-        heads, known_at = known_heads(log, writer)
-        name = event_id(at, os.urandom(10))
-        new = NewDocument(name, content, heads, writer, known_at or utc_text(at), known_at is not None)
-        found = push_document(remote.server, remote.project, run.run_id, new, log)
-        if found == "behind":
-            warn(f"the state.json of {run.run_id} is not pushed yet: the server has a redaction that is not fetched")
-    return found == "pushed"
+def _is_later(run: Run, here: str, there: str) -> bool:
+    """Return whether a state says that it was updated later than another one; raises StateInvalid."""
+    states = [parse_state(run, text.encode("utf-8", "backslashreplace")) for text in (here, there)]
+    mine, other = [seconds_of(state.value.get("updated_at")) or 0.0 for state in states]
+    return mine > other

@@ -8,12 +8,13 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from faber_ledger.cli.sync.documents import fetch_document, push_state
+from faber_ledger.cli.sync.documents import Before, exchange_state
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.gate import shown_id
 from faber_ledger.ledger.row import ID, PAYLOAD, ROW, SEQ, split_hashes
 from faber_ledger.ledger.union import OTHER_CONTENT, hash_in, rows_of
 from faber_ledger.postgres.ask import never_answered
+from faber_ledger.postgres.documents import list_documents
 from faber_ledger.postgres.fetch import count_events, fetch_pieces, has_event
 from faber_ledger.postgres.notices import tell_readers
 from faber_ledger.postgres.project import newest_event
@@ -26,6 +27,7 @@ from faber_ledger.runs.united import read_log
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from faber_ledger.cli.sync.documents import Moved
     from faber_ledger.ledger.log import Log
     from faber_ledger.postgres.project import Remote
     from faber_ledger.runs.run import Run
@@ -43,7 +45,8 @@ class Exchanged(NamedTuple):
     """What an exchange did to a run.
 
     `left_out`: of the server's events, by id, why one did not enter the log or not whole. `conflicts`: the ids of
-    events of which the two have different contents. `code` is 0, or the exit code of blocks that were not written.
+    events of which the two have different contents. `state`: what was done with its state.json. `code` is 0, or the
+    exit code of blocks that were not written.
     """
 
     run_id: str
@@ -51,6 +54,7 @@ class Exchanged(NamedTuple):
     pushed: int
     left_out: dict[str, str]
     conflicts: list[str]
+    state: Moved | None
     code: int
 
 
@@ -62,28 +66,49 @@ def exchange_run(
     `progress` is called with the number of events and what is done with them, and returns what takes those done.
     """
     note = _read_checked_note(remote, run)
+    before = _look_before(remote, run, note)
     fetched, code = 0, 0
     left_out: dict[str, str] = {}
     conflicts: list[str] = []
     if fetches:
         fetched, left_out, conflicts = _fetch(remote, run, note, warn, progress)
     pushed = 0
+    state: Moved | None = None
     if pushes and not lacks_ledger(run):
         pushed, refused = _push(remote, run, note, progress)
         conflicts = sorted({*conflicts, *refused})
     if not lacks_ledger(run):
-        if fetches and fetch_document(remote, run, warn):
-            note["is_due"] = True
-        has_news = pushed > 0
-        if pushes:
-            has_news |= push_state(remote, run, warn)
-        if has_news:
+        if pushed > 0:
+            before = _look_again(remote, run, before)
+        state = exchange_state(remote, run, before, fetches=fetches, pushes=pushes, warn=warn)
+        note["is_due"] |= state == "fetched"
+        if pushed > 0 or state == "pushed":
             tell_readers(remote.server, remote.project)
     if note["is_due"] and not lacks_ledger(run):
         code = write_blocks(run, redacted=False, warn=warn)
         note["is_due"] = code != 0
         write_note(run.root, remote.key, run.run_id, note)
-    return Exchanged(run.run_id, fetched, pushed, left_out, conflicts, code)
+    return Exchanged(run.run_id, fetched, pushed, left_out, conflicts, state, code)
+
+
+def _look_before(remote: Remote, run: Run, note: Note) -> Before:
+    """Return what the exchange of a state needs to know of the time before events are exchanged."""
+    documents = list_documents(remote.server, remote.project, run.run_id)
+    heads = frozenset[bytes]()
+    if not lacks_ledger(run):
+        with read_log(run) as log:
+            heads = frozenset([digest for _, digest in log.heads()])
+    return Before(documents, heads, frozenset(map(bytes.fromhex, note["heads"])))
+
+
+def _look_again(remote: Remote, run: Run, before: Before) -> Before:
+    """Return what was known before, with the documents as they are now: a redaction has emptied them, if it was pushed.
+
+    One that has arrived since is left out: what it names may not be here yet.
+    """
+    known = {one.id for one in before.documents}
+    documents = list_documents(remote.server, remote.project, run.run_id)
+    return before._replace(documents=[one for one in documents if one.id in known])
 
 
 def _read_checked_note(remote: Remote, run: Run) -> Note:

@@ -1,4 +1,4 @@
-"""A run's state.json travels beside its events, and no clone's own is replaced by another's."""
+"""A run's state.json travels beside its events, and what has changed in a clone is replaced by no other's."""
 
 from __future__ import annotations
 
@@ -108,15 +108,122 @@ def test_a_clone_without_the_state_gets_the_newest_and_our_blocks_from_its_log(t
     assert len(documents(team)) == 1
 
 
-def test_a_clones_own_state_is_never_overwritten(team: Team) -> None:
-    first, second, _ = team.clones
-    first.change_state(current_phase="evaluate")
-    second.change_state(current_phase="release")
-    before = others(second.state)
-    for one in (first, second, first, second):
+APART = "on the server do not include each other"
+
+
+def test_a_state_that_nobody_changed_here_gives_way_to_a_newer_one(team: Team) -> None:
+    first, second, third = team.clones
+    for one in team.clones:
         team.synced(one)
-    assert others(second.state) == before
-    assert first.state["current_phase"] == "evaluate"
+    first.change_state(current_phase="evaluate", plan={"of": "the first"})
+    assert first.faber("note", "add", "build is done").returncode == 0
+    team.synced(first)
+    second.deliver("SessionStart.startup.print")  # it records on; its state stays the one that it has fetched
+    for one in (second, third):
+        assert team.synced(one)["state"] == "fetched"
+        assert others(one.state) == others(first.state)
+        assert one.faber("verify", RUN).returncode == 0
+    assert second.history[-1]["environment"]["hostname"] == "laptop"
+    assert [one["current_phase"] for one in contents(team)] == ["evaluate"]
+    second.change_state(current_phase="release")
+    assert team.synced(second)["state"] == "pushed"
+    assert team.synced(first)["state"] == "fetched"
+    assert first.state["current_phase"] == "release"
+
+
+def test_a_state_that_came_with_git_gives_way_and_one_that_git_has_newer_stays(team: Team) -> None:
+    first, second, third = team.clones
+    first.change_state(current_phase="evaluate")
+    assert first.faber("note", "add", "build is done").returncode == 0
+    team.synced(first)
+    assert team.synced(second)["state"] == "fetched"
+    assert second.state["current_phase"] == "evaluate"
+    first.change_state(current_phase="release")
+    first.git("add", "-A")
+    first.git("commit", "--quiet", "-m", "Release")
+    third.git("pull", "--quiet")
+    assert third.faber("note", "add", "after the pull").returncode == 0
+    third.change_state(current_phase="done")
+    assert team.synced(third)["state"] == "pushed"  # it includes what the first has pushed
+    assert [one["current_phase"] for one in contents(team)] == ["done"]
+
+
+def test_a_state_that_was_not_changed_here_is_not_pushed(team: Team) -> None:
+    first, second, _ = team.clones
+    for one in (first, second):
+        team.synced(one)
+    before = documents(team)
+    assert second.faber("note", "add", "only noted").returncode == 0
+    assert team.synced(second)["state"] is None
+    assert documents(team) == before
+
+
+def test_a_state_that_has_changed_here_and_there_is_kept_in_both_places(team: Team, tmp_path: Path) -> None:
+    first, second, third = team.clones
+    for one in team.clones:
+        team.synced(one)
+    first.change_state(current_phase="evaluate")
+    assert first.faber("note", "add", "newer").returncode == 0
+    team.synced(first)
+    second.change_state(current_phase="release")
+    mine = others(second.state)
+    assert "the server has one that is not fetched" in team.sync(second, "--push").stderr
+    done = team.sync(second, "--fetch")
+    assert APART in done.stderr
+    assert second.faber("note", "add", "after what it has fetched").returncode == 0
+    done = team.sync(second)
+    assert (done.returncode, APART in done.stderr) == (0, True)
+    assert f"faber-ledger run resume {RUN}" in done.stderr
+    assert others(second.state) == mine
+    assert [one["current_phase"] for one in contents(team)] == ["evaluate", "release"]
+    for one in (first, third):
+        before = others(one.state)
+        assert APART in team.sync(one).stderr
+        assert others(one.state) == before
+    fresh = fresh_clone(team, tmp_path)
+    assert f"{RUN} has 2 states on the server" in team.sync(fresh, RUN).stderr
+
+
+def test_what_is_masked_on_the_server_keeps_its_text_here(team: Team) -> None:
+    first, second, _ = team.clones
+    secret = {"login": {"api_key": "qF8a7sd6f87asd6f8asdf", "user": "ann"}}
+    first.change_state(artifacts=secret)
+    team.synced(first)
+    assert first.faber("note", "add", "go on").returncode == 0
+    team.synced(first)
+    team.synced(second)
+    assert second.state["artifacts"]["login"]["api_key"] == "[masked]"
+    second.change_state(current_phase="release", artifacts={"login": {"api_key": "[masked]", "user": "ben"}})
+    team.synced(second)
+    team.synced(first)
+    assert first.state["current_phase"] == "release"
+    assert first.state["artifacts"] == {"login": {"api_key": "qF8a7sd6f87asd6f8asdf", "user": "ben"}}
+
+
+def test_a_sync_says_when_a_state_went_or_came(team: Team) -> None:
+    first, second, _ = team.clones
+    team.synced(first)
+    team.synced(second)
+    first.change_state(current_phase="evaluate")
+    assert "0 events fetched, 0 pushed, state.json pushed" in team.sync(first).stdout
+    assert "0 events fetched, 0 pushed, state.json fetched" in team.sync(second).stdout
+    assert "nothing new" in team.sync(first).stdout
+
+
+def test_a_link_in_the_place_of_a_state_is_neither_followed_nor_replaced(team: Team, tmp_path: Path) -> None:
+    first, second, _ = team.clones
+    for one in (first, second):
+        team.synced(one)
+    outside = tmp_path / "outside.json"
+    outside.write_bytes(second.state_path.read_bytes())
+    before = outside.read_bytes()
+    second.state_path.unlink()
+    second.state_path.symlink_to(outside)
+    first.change_state(current_phase="evaluate")
+    team.synced(first)
+    done = team.sync(second)
+    assert "is not pushed" in done.stderr
+    assert (second.state_path.is_symlink(), outside.read_bytes()) == (True, before)
 
 
 def test_an_older_state_does_not_replace_a_newer_one_by_fetching_its_events(team: Team, tmp_path: Path) -> None:
@@ -134,7 +241,7 @@ def test_an_older_state_does_not_replace_a_newer_one_by_fetching_its_events(team
     assert state_in(fresh)["current_phase"] == "evaluate"
 
 
-def test_states_that_do_not_include_each_other_both_stay_until_one_includes_both(team: Team, tmp_path: Path) -> None:
+def test_states_that_do_not_include_each_other_both_stay(team: Team, tmp_path: Path) -> None:
     first, second, _ = team.clones
     for one, phase in ((first, "evaluate"), (second, "release")):
         one.change_state(current_phase=phase)
@@ -147,14 +254,12 @@ def test_states_that_do_not_include_each_other_both_stay_until_one_includes_both
     assert f"{RUN} has 2 states on the server" in done.stderr
     assert f"faber-ledger run resume {RUN}" in done.stderr
     assert not (fresh.root / ".fractary" / "runs" / RUN / "state.json").exists()
-    team.synced(first)
-    assert len(documents(team)) == 2  # the first clone's state is no newer for what it has fetched
-    assert first.faber("note", "add", "after both").returncode == 0
-    team.synced(first)
-    (content,) = contents(team)
-    assert content["current_phase"] == "evaluate"
-    team.sync(fresh, RUN)
-    assert state_in(fresh)["current_phase"] == "evaluate"
+    for _ in range(2):
+        assert APART in team.sync(first).stderr
+        assert (
+            len(documents(team)) == 2
+        )  # the first clone's state is no newer for what it has fetched, or recorded then
+        assert first.faber("note", "add", "after both").returncode == 0
 
 
 def test_a_redaction_empties_the_states_and_the_next_push_brings_one_again(team: Team) -> None:
@@ -170,10 +275,11 @@ def test_a_redaction_empties_the_states_and_the_next_push_brings_one_again(team:
     assert found[-1]["current_phase"] == "build"
     assert found[:-1] == [None]
     second.change_state(current_phase="done")
+    assert second.faber("note", "add", "done").returncode == 0
     done = team.sync(second, "--push")  # its state may still say what was removed
     assert "a redaction that is not fetched" in done.stderr
     assert contents(team) == found
-    team.synced(second)
+    assert APART in team.sync(second).stderr
     assert [one["current_phase"] for one in contents(team) if one] == ["build", "done"]
 
 

@@ -45,7 +45,7 @@ def resume(team: Team, clone: Project, *words: str) -> subprocess.CompletedProce
 
 def push_two_states(team: Team) -> None:
     for one, phase in zip(team.clones, ("evaluate", "release"), strict=False):
-        one.change_state(current_phase=phase)
+        one.change_state(current_phase=phase, plan={"of": phase})
         assert one.faber("note", "add", f"in {phase}").returncode == 0
         team.synced(one, "--push")
 

@@ -57,7 +57,14 @@ def test_without_its_notes_a_clone_compares_all_and_doubles_nothing(team: Team) 
     team.synced(first)
     for note in (first.root / ".git" / "faber-ledger" / "sync").iterdir():
         note.unlink()
-    assert team.synced(first) == {"run_id": RUN, "fetched": 0, "pushed": 0, "left_out": [], "conflicts": []}
+    assert team.synced(first) == {
+        "run_id": RUN,
+        "fetched": 0,
+        "pushed": 0,
+        "state": None,
+        "left_out": [],
+        "conflicts": [],
+    }
 
 
 def test_a_run_that_a_clone_has_never_seen_gets_its_folder_and_its_ledger(team: Team) -> None:
