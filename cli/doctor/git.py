@@ -20,6 +20,7 @@ from faber_ledger.cli.setup.git_config import (
 from faber_ledger.cli.setup.git_files import IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import check_not_ignored, files_that_travel, rules_against
 from faber_ledger.cli.setup.tracking import is_not_checked_out, list_altered, list_unseen
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git
 from faber_ledger.files.change import FileChange, without_block
 from faber_ledger.files.text import quote_word
@@ -181,6 +182,28 @@ def local_files_are_untracked(patient: Patient) -> Iterator[Finding]:
             what = f"git tracks {path}, which belongs to one machine: its content is ignored here"
             if os.path.lexists(os.path.join(patient.root, path)):
                 hint += "; then move the file aside, or its content counts again"
+        yield Finding("warning", what, hint)
+
+
+def pulls_meet_no_fetched_runs(patient: Patient) -> Iterator[Finding]:
+    """Look for files of runs that are untracked here and in the branch that is pulled: git refuses to overwrite them.
+
+    So it is where the team's server brought a run before git did.
+    """
+    if not patient.has_git:
+        return
+    # What git ignores is listed, too: without it git would read .gitignore, which may be a pipe.
+    asked = ("ls-files", "-z", "--others", "--full-name", "--", ".fractary")
+    untracked = set(run_git(*asked, at=patient.root).stdout.split(b"\0")) - {b""}
+    if not untracked:
+        return
+    theirs = run_git("ls-tree", "-r", "-z", "--name-only", "--full-tree", "@{upstream}", at=patient.root)
+    met = sorted([os.fsdecode(path) for path in untracked.intersection(theirs.stdout.split(b"\0"))])
+    if met:
+        what = f"`git pull` refuses to overwrite {quote_word(met[0])}"
+        what += f" and {plural(len(met) - 1, 'other file')}" if met[1:] else ""
+        what += ": they are untracked here, since the team's server brought them, and are in the branch that is pulled"
+        hint = "run `git add .fractary && git commit -m 'Runs of the server'`, then `git pull --no-rebase`: both unite"
         yield Finding("warning", what, hint)
 
 

@@ -29,6 +29,7 @@ CHECKS = (
     Check("git.ignore", git.local_files_are_ignored),
     Check("git.travels", git.tracked_files_are_not_ignored),
     Check("git.stays", git.local_files_are_untracked),
+    Check("git.pull", git.pulls_meet_no_fetched_runs),
     Check("git.seen", git.files_are_seen),
     Check("git.stored", git.files_are_stored_as_they_are),
     Check("git.summaries", git.summaries_go_where_they_should),

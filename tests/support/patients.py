@@ -315,6 +315,15 @@ def _filtered(patient: Patient) -> None:
     patient.write(".git/info/attributes", "*.db filter=lfs\n")
 
 
+def _brought_before_git(patient: Patient) -> None:
+    patient.write(".fractary/brought.json", "{}")
+    patient.git("add", ".fractary/brought.json")
+    patient.git("commit", "--quiet", "--message", "Brought")
+    patient.git("branch", "theirs")
+    patient.git("reset", "--quiet", "--mixed", "HEAD~1")
+    patient.git("branch", "--quiet", "--set-upstream-to=theirs")
+
+
 def _no_ignore(patient: Patient) -> None:
     (patient.root / ".fractary" / ".gitignore").unlink()
 
@@ -538,6 +547,7 @@ FAULTS = {
     "no attributes": ("git.attributes", "warning", _no_attributes),
     "older attributes": ("git.attributes", "warning", _older_attributes),
     "assumed unchanged": ("git.seen", "warning", _assumed_unchanged),
+    "brought before git": ("git.pull", "warning", _brought_before_git),
     "filtered": ("git.stored", "warning", _filtered),
     "no ignore": ("git.ignore", "warning", _no_ignore),
     "ignored": ("git.travels", "error", _ignored),
