@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from click.core import ParameterSource
 
 from faber_ledger.cli.ui.output import json_option, json_text, say, show, tell, warn
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
@@ -98,6 +99,9 @@ def fleet(
     """
     from faber_ledger.postgres.server import open_server  # at its use: `--help` loads every command
 
+    source = click.get_current_context().get_parameter_source("every")
+    if source is ParameterSource.COMMANDLINE and not watch:
+        raise click.UsageError("--every needs --watch")
     asked = Asked(project, machine, work_id, is_open, limit, as_json)
     address = server_address(url)
     if watch:

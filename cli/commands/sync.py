@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import json_option, show, tell, warn
+from faber_ledger.cli.ui.output import json_option, say, show, tell, warn
 from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.cli.ui.words import events_shown
-from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
+from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, UnionConflict
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.left_state import refresh_runs_here
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 
 MOST_NAMED = 10  # events of a run
+HINT_NO_RUN = (
+    "`faber-ledger sync --all` exchanges all runs, and `faber-ledger sync RUN` one that `faber-ledger fleet` shows"
+)
+HINT_RUNS = "`faber-ledger fleet` shows the runs of the server, `faber-ledger run list` those of this clone"
 
 
 class Wanted(NamedTuple):
@@ -49,13 +53,19 @@ class Wanted(NamedTuple):
 @click.command(short_help="Exchange runs with the team's server.")
 @click.argument("run_id", metavar="[RUN]", required=False, shell_complete=completion.runs)
 @click.option("--all", "every", is_flag=True, help="All runs of this clone, and with --fetch all that the server has.")
-@click.option("--push", "only", flag_value="push", help="Only send what the server does not have.")
-@click.option("--fetch", "only", flag_value="fetch", help="Only take in what this clone does not have.")
+@click.option("--push", "only_push", is_flag=True, help="Only send what the server does not have.")
+@click.option("--fetch", "only_fetch", is_flag=True, help="Only take in what this clone does not have.")
 @click.option("--watch", type=click.IntRange(1), metavar="SECONDS", help="Do it again and again, until interrupted.")
 @url_option
 @json_option
 def sync(
-    run_id: str | None, every: bool, only: str | None, watch: int | None, url: str | None, as_json: bool
+    run_id: str | None,
+    every: bool,
+    only_push: bool,
+    only_fetch: bool,
+    watch: int | None,
+    url: str | None,
+    as_json: bool,
 ) -> int | None:
     """Exchange a run's events with the team's server: fetch what is new there, then push what is new here.
 
@@ -72,17 +82,25 @@ def sync(
     """
     if every and run_id is not None:
         raise click.UsageError("give RUN or --all, not both")
+    if only_push and only_fetch:
+        raise click.UsageError("give --push or --fetch; without them it does both")
     if watch is not None and as_json:
         raise click.UsageError("--watch prints lines: it goes without --json")
     root = find_root(os.getcwd())
-    wanted = Wanted(root, run_id, every, fetches=only != "push", pushes=only != "fetch")
+    wanted = Wanted(root, run_id, every, fetches=not only_push, pushes=not only_fetch)
     if watch is None:
         return _sync(wanted, url, as_json=as_json)
+    is_lost = False
     while True:
         try:
             _sync(wanted, url, is_quiet=True)
+            if is_lost:
+                say("the server is back")
+            is_lost = False
         except ServerUnavailable as error:
-            warn(f"{error.message}; tried again in {watch} s")
+            if not is_lost:
+                warn(f"{error.message}; tried again every {watch} s until the server is back")
+            is_lost = True
         time.sleep(watch)
 
 
@@ -160,7 +178,13 @@ def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
     if not wanted.every:
         try:
             return [choose_run(root, wanted.text)]
-        except RunNotFound:
+        except NoActiveRun as error:
+            error.hint = HINT_NO_RUN
+            raise
+        except AmbiguousRun:
+            raise
+        except RunNotFound as error:
+            error.hint = HINT_RUNS
             name = wanted.text or ""
             if not is_run_id(name) or newest_event(remote.server, remote.project, name) is None:
                 raise

@@ -24,7 +24,7 @@ from faber_ledger.files.text import quote_word
 from faber_ledger.hooks.client_plugins import list_enabled_plugins, list_unanswered, unlisted_plugin_delivery
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.command_errors import AmbiguousRun, ChoiceNeeded, Declined, NotFound
+from faber_ledger.ledger.command_errors import AmbiguousRun, ChoiceNeeded, Declined, NotFound, ServerRefused
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, StateMissing, WorkflowNotFound
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.recording.sessions import client_of
@@ -50,6 +50,10 @@ NOT_LOADED = "The session on it has begun, without its context: run `faber-ledge
 ENTER_W = "Enter w to create that worktree and start there."
 ADD_YES = "Add --yes to take over this worktree."
 ADD_OPTION = "Add --worktree to create that worktree and start there, or --yes to take over this one."
+NOT_ASKED = "the team's server may have it: run it again when the server answers"
+NO_SERVER = (
+    "a run of the team's server is brought with --url, or where FABER_LEDGER_URL or the user's configuration names it"
+)
 QUESTION = (
     "Do you want to proceed anyway? This will take over context management\n"
     "for this worktree, potentially interfering with the other workflow. [y/N]: "
@@ -247,7 +251,13 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None, docu
     """Make a run the active one; raises LedgerError."""
     root = find_root(os.getcwd())
     text = _bring_run(root, text, url, document)
-    wanted = find_restorable(root, text) or match_run(root, text)
+    try:
+        wanted = find_restorable(root, text) or match_run(root, text)
+    except AmbiguousRun:
+        raise
+    except RunNotFound as error:  # had the server been asked, it would have said so
+        error.hint += "; " + (NOT_ASKED if names_server() else NO_SERVER)
+        raise
     again = f"--resume {wanted.run_id} [faber-ledger run resume {wanted.run_id}]"
     command = f"/fractary-faber:workflow-run {again}"
     agreed, warnings = None, list[str]()
@@ -309,7 +319,8 @@ def _bring_run(root: str, text: str, url: str | None, document: str | None) -> s
     except LedgerError as error:
         if url is not None or document is not None:
             raise
-        warn(f"the team's server was not asked: {error.message}")
+        way_out = f" ({error.hint})" if error.hint and isinstance(error, ServerRefused) else ""
+        warn(f"the team's server was not asked: {error.message}{way_out}")
         return text
 
 

@@ -1,0 +1,115 @@
+"""What commands say to do where the run, the server or an option is not what they need."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support.command import COMMAND
+from support.project import Project, heed_interrupts
+from support.team_server import Team, made_team
+
+if TYPE_CHECKING:
+    from support.postgres import Database
+
+
+@pytest.fixture
+def team(database: Database, tmp_path: Path) -> Team:
+    return made_team(database, tmp_path)
+
+
+def test_a_sync_without_a_run_names_what_a_server_has(team: Team) -> None:
+    first = team.clones[0]
+    assert team.sync(first, "--all").returncode == 0
+    done = team.sync(first, "shop-nothere")
+    assert done.returncode == 10
+    assert "hint: `faber-ledger fleet` shows the runs of the server" in done.stderr
+    first.active_path.unlink()
+    done = team.sync(first)
+    assert done.returncode == 10
+    assert "`faber-ledger sync --all` exchanges all runs" in done.stderr
+
+
+def test_a_run_that_is_not_here_may_be_on_a_server_that_was_not_asked(team: Team) -> None:
+    first = team.clones[0]
+    done = first.faber("run", "resume", "shop-nothere")
+    assert done.returncode == 10
+    assert "a run of the team's server is brought with --url" in done.stderr
+    done = first.faber("run", "resume", "shop-nothere", env={"FABER_LEDGER_URL": "postgresql:///db?host=/nowhere"})
+    assert done.returncode == 10
+    assert "the team's server may have it: run it again when the server answers" in done.stderr
+    stranger = team.database.login("stranger")
+    assert team.sync(first, "--all").returncode == 0
+    done = first.faber("run", "resume", "shop-nothere", env={"FABER_LEDGER_URL": team.database.url(stranger)})
+    assert done.returncode == 10
+    assert f"ask an admin of the project for `faber-ledger db admit {stranger.role}`" in done.stderr
+    done = first.faber("run", "resume", "shop-nothere", env={"FABER_LEDGER_URL": team.url})
+    assert done.returncode == 10
+    assert "the team's server may have it" not in done.stderr
+
+
+def test_options_that_do_nothing_together_are_refused(team: Team) -> None:
+    first = team.clones[0]
+    done = team.sync(first, "--push", "--fetch")
+    assert (done.returncode, "give --push or --fetch" in done.stderr) == (2, True)
+    done = first.faber("fleet", "--every", "5", env={"FABER_LEDGER_URL": team.url})
+    assert (done.returncode, "--every needs --watch" in done.stderr) == (2, True)
+
+
+class Deaf:
+    """A server that closes each connection, and counts them."""
+
+    def __init__(self) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.seen = threading.Semaphore(0)
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://ann@127.0.0.1:{self.listener.getsockname()[1]}/ledger?sslmode=disable"
+
+    def _serve(self) -> None:
+        while True:
+            connection, _ = self.listener.accept()
+            connection.close()
+            self.seen.release()
+
+
+def configure(clone: Project, url: str) -> None:
+    place = Path(clone.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    written = place.with_name("written")
+    written.write_text(json.dumps({"url": url}))
+    written.chmod(0o600)
+    written.rename(place)
+
+
+def test_a_watch_says_once_that_the_server_is_lost_and_once_that_it_is_back(team: Team) -> None:
+    first, deaf = team.clones[0], Deaf()
+    configure(first, deaf.url)
+    watching = subprocess.Popen(
+        [COMMAND, "sync", "--watch", "1"],
+        cwd=first.root,
+        env=first.environment({"PGGSSENCMODE": "disable"}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,  # noqa: PLW1509  # a test's process may have been started in the background
+    )
+    assert watching.stderr is not None
+    for _ in range(3):
+        assert deaf.seen.acquire(timeout=60)
+    configure(first, team.url)
+    said = [watching.stderr.readline(), watching.stderr.readline()]
+    watching.send_signal(signal.SIGINT)
+    _, rest = watching.communicate(timeout=60)
+    assert "tried again every 1 s until the server is back" in said[0]
+    assert said[1] == "the server is back\n"
+    assert "tried again" not in rest
