@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from base64 import b64encode, urlsafe_b64encode
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
@@ -10,12 +11,13 @@ from urllib.parse import quote, quote_plus
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.command_errors import UsageFailed
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.postgres.url import EXAMPLE, HIDDEN, HINT, SCHEMES, SECRETS, is_ambiguous
+from faber_ledger.postgres.url import EXAMPLE, HIDDEN, HINT, SCHEMES, SECRETS, is_ambiguous, list_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VARIABLE = "FABER_LEDGER_URL"
+WORD = re.compile("[a-z_]{1,40}")
 found_passwords: set[str] = set()  # that libpq took from elsewhere: ~/.pgpass, a service file
 WITHOUT_PASSWORD = (
     f"put the URL into {VARIABLE} or into the user's configuration, or leave the password out of it: PGPASSWORD and"
@@ -90,7 +92,15 @@ def parse_url(url: str, source: str) -> dict[str, str]:
     load_driver()
     from psycopg import Error
     from psycopg.conninfo import conninfo_to_dict
+    from psycopg.pq import Conninfo
 
+    known = {one.keyword.decode() for one in Conninfo.get_defaults()} | {"ssl"}
+    unknown = [name for name in list_options(url) if name not in known]
+    if unknown and WORD.fullmatch(unknown[0]):
+        raise UsageFailed(
+            f"{escape(source)} is not a PostgreSQL URL: libpq has no option {unknown[0]}",
+            hint="what follows the ? are options of libpq, such as sslmode=verify-full",
+        )
     try:
         return {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
     except (Error, ValueError):

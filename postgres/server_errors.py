@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from sqlalchemy.exc import DBAPIError
 
-from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
+from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable, UsageFailed
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.errors import LedgerError
@@ -27,6 +28,15 @@ HINTS = {
     "25006": f"connect to the server that takes changes, not to a replica; {LATER}",
     "57014": f"the server took too long; {LATER}",
 }
+# What libpq says of TLS, and the server of a login that none of its rules is for, without a SQLSTATE.
+OF_TLS = ("certificate", "SSL", "sslmode", "sslrootcert", "sslcert", "sslkey")
+OF_NO_RULE = ("pg_hba.conf", "no encryption")
+INVALID_OPTION = re.compile('invalid .* for connection option "|invalid [a-z_]+ value: "')
+HINT_TLS = "check `sslmode` and `sslrootcert` in the URL, and the server's certificate; local work goes on"
+HINT_NO_RULE = (
+    "the server's pg_hba.conf has no rule for this login, database and address, or only one with TLS"
+    " (`?sslmode=require`): ask its administrator"
+)
 # A server that refuses a login says so before there is any SQLSTATE, and perhaps in its own language.
 BUSY = ("starting up", "shutting down", "in recovery", "recovery mode", "too many", "remaining connection slots")
 NO_LOGIN = ("FATAL", "password", "fe_sendauth")
@@ -66,10 +76,16 @@ def _translate_lost(original: BaseException, message: str, address: Address) -> 
     """Return the error for a connection that was not made, or is lost."""
     import psycopg
 
+    if INVALID_OPTION.search(message):
+        return UsageFailed(f"{address}: {message}", hint=f"check the options in the URL ({address.source})")
     if isinstance(original, psycopg.DataError):
         return ServerRefused(f"{address}: {message}")
     is_refused = any([sign in message for sign in NO_LOGIN]) and not any([sign in message for sign in BUSY])
+    if is_refused and any([sign in message for sign in OF_NO_RULE]):
+        return ServerRefused(f"{address}: {message}", hint=HINT_NO_RULE)
     if is_refused:
         hint = HINTS["3D"] if "database" in message and "does not exist" in message else HINTS["28"]
         return ServerRefused(f"{address}: {message}", hint=hint)
+    if any([sign in message for sign in OF_TLS]) and "closed" not in message:
+        return ServerUnavailable(f"{address}: {message}", hint=HINT_TLS)
     return ServerUnavailable(f"{address}: {message}", hint=f"check the network and the server; {LATER}")

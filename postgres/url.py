@@ -43,7 +43,7 @@ def has_password(url: str) -> bool:
     if is_ambiguous(url):
         return True
     user = _without_scheme(url).rpartition("@")[0]
-    return bool(user.partition(":")[2]) or any([name in SECRETS for name in _parameters(url)])
+    return bool(user.partition(":")[2]) or any([name in SECRETS for name in list_options(url)])
 
 
 def shown_url(url: str) -> str:
@@ -56,7 +56,7 @@ def shown_url(url: str) -> str:
     if at:
         name, colon, _ = user.partition(":")
         place = f"{scheme}://{name}{f':{HIDDEN}' if colon else ''}@{after}"
-    is_shown = all([name in SHOWN for name in _parameters(url)])
+    is_shown = all([name in SHOWN for name in list_options(url)])
     return f"{place}{question}{query if is_shown else HIDDEN}"
 
 
@@ -64,7 +64,7 @@ def _without_scheme(url: str) -> str:
     return url.partition("://")[2]
 
 
-def _parameters(url: str) -> list[str]:
-    """Return the names of the parameters in a URL's query."""
+def list_options(url: str) -> list[str]:
+    """Return the names of the options in a URL's query."""
     query = url.partition("?")[2]
     return [unquote(one.partition("=")[0]) for one in query.split("&")] if query else []

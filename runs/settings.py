@@ -52,7 +52,7 @@ def unknown_keys(values: dict[str, Any], names: Iterable[str]) -> list[str]:
     known = list(names)
     messages = []
     for key in unknown:
-        near = get_close_matches(key[:80], known, n=1)
+        near = get_close_matches(key[:80].lower(), known, n=1)
         messages.append(f"{one_line(key, 80)!r} is not a setting" + (f"; did you mean {near[0]!r}?" if near else ""))
     return messages[:MAX_UNKNOWN]
 

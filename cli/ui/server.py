@@ -32,7 +32,10 @@ def server_address(url: str | None) -> Address:
     from faber_ledger.postgres.address import find_address  # at its use: `--help` loads every command
 
     config = read_user_config()
-    for problem in [*([config["problem"]] if config["problem"] else []), *list_exposed(config)]:
+    problems = [*([config["problem"]] if config["problem"] else []), *list_exposed(config)]
+    if config["url"] is None:  # it may be there under another name
+        problems += [f"{config['path']}: {one}" for one in config["unknown"]]
+    for problem in problems:
         warn(problem)
     return find_address(None if url == CONFIGURED else url, os.environ, config["url"], config["path"])
 

@@ -113,3 +113,64 @@ def test_a_watch_says_once_that_the_server_is_lost_and_once_that_it_is_back(team
     assert "tried again every 1 s until the server is back" in said[0]
     assert said[1] == "the server is back\n"
     assert "tried again" not in rest
+
+
+@pytest.mark.parametrize(
+    ("option", "code", "said", "hint"),
+    [
+        ("foo=bar", 2, "libpq has no option foo", "options of libpq"),
+        ("port=many", 2, "many", "check the options in the URL"),
+        ("sslmode=sometimes", 2, "sometimes", "check the options in the URL"),
+        ("sslmode=verify-full&sslrootcert=/no/such/file", 13, "/no/such/file", "check `sslmode` and `sslrootcert`"),
+        ("sslmode=require", 13, "SSL", "check `sslmode` and `sslrootcert`"),
+    ],
+)
+def test_an_option_of_the_url_that_does_not_fit_is_named(
+    team: Team, option: str, code: int, said: str, hint: str
+) -> None:
+    url = f"postgresql://ann@127.0.0.1:{Deaf().listener.getsockname()[1]}/ledger?{option}"
+    if code == 13:
+        answer = b"S" if "sslrootcert" in option else b"N"
+        url = f"postgresql://ann@127.0.0.1:{Refusing(answer).port}/ledger?{option}"
+    done = team.clones[0].faber("fleet", env={"FABER_LEDGER_URL": url, "PGGSSENCMODE": "disable"})
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert f"hint: {hint}" in done.stderr or f"hint: what follows the ? are {hint}" in done.stderr, done.stderr
+    assert "check the network" not in done.stderr
+
+
+class Refusing:
+    """A server that answers a wish for TLS as it is told, and refuses whoever comes without."""
+
+    def __init__(self, to_tls: bytes = b"N") -> None:
+        self.to_tls = to_tls
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            connection, _ = self.listener.accept()
+            if connection.recv(8)[4:] == b"\x04\xd2\x16\x2f":  # asks for TLS
+                connection.sendall(self.to_tls)
+            else:
+                text = b'SFATAL\0C28000\0Mno pg_hba.conf entry for host "127.0.0.1", user "ann", no encryption\0\0'
+                connection.sendall(b"E" + (len(text) + 4).to_bytes(4, "big") + text)
+            connection.close()
+
+
+def test_a_login_that_the_servers_rules_do_not_have_is_sent_to_its_administrator(team: Team) -> None:
+    url = f"postgresql://ann@127.0.0.1:{Refusing().port}/ledger?sslmode=disable"
+    done = team.clones[0].faber("fleet", env={"FABER_LEDGER_URL": url, "PGGSSENCMODE": "disable"})
+    assert done.returncode == 14, done.stderr
+    assert "hint: the server's pg_hba.conf has no rule for this login" in done.stderr
+
+
+def test_a_misspelt_setting_is_named_where_no_server_is(team: Team) -> None:
+    first = team.clones[0]
+    configure(first, team.url)
+    place = Path(first.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
+    place.write_text(json.dumps({"URL": team.url}))
+    done = first.faber("fleet")
+    assert done.returncode == 2
+    assert f"{place}: 'URL' is not a setting; did you mean 'url'?" in done.stderr
