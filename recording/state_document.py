@@ -116,4 +116,6 @@ def _unmask(value: Any, masked: Any, plain: Any) -> Any:
             name: _unmask(item, masked[name], plain[name]) if name in masked and name in plain else item
             for name, item in value.items()
         }
+    if isinstance(value, list) and isinstance(masked, list) and isinstance(plain, list) and len(value) == len(plain):
+        return [_unmask(*items) for items in zip(value, masked, plain, strict=True)]
     return value

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
 
 FOLDER = "sync"
+ANY_SERVER = ""  # whichever was asked last
 LARGEST_NOTE = 1024 * 1024
 LONGEST_AGAIN = 1_000  # with more, the run is fetched from its beginning each time
 
@@ -98,7 +99,13 @@ def read_state_note(root: str, server: str, run_id: str) -> StateNote:
 
 def write_state_note(root: str, server: str, run_id: str, note: StateNote) -> None:
     """Write the note about the state that the work tree at `root` has of a run; nothing if that fails."""
-    _write(root, _state_path(root, server, run_id), note)
+    for key in (server, ANY_SERVER):
+        _write(root, _state_path(root, key, run_id), note)
+
+
+def has_state_apart(root: str, run_id: str) -> bool:
+    """Return whether the last exchange of a run's state found one on the server that it does not include."""
+    return read_state_note(root, ANY_SERVER, run_id)["is_apart"]
 
 
 def write_note(root: str, server: str, run_id: str, note: Note) -> None:

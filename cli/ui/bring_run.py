@@ -16,45 +16,67 @@ from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import server_address
 from faber_ledger.cli.ui.server_copy import pick_server_run, write_run_log
 from faber_ledger.files.text import escape, quote_word
+from faber_ledger.ledger.canonical import sha256
+from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import ChoiceNeeded, NotFound
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid
 from faber_ledger.ledger.log import Log
 from faber_ledger.recording.insertion import insert_passing, write_blocks
-from faber_ledger.recording.state_document import take_content
+from faber_ledger.recording.state_document import digest_of, make_content, replace_content, take_content
+from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.kept import run_here
+from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.projecting import DEFAULTS
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.state_file import parse_state
+from faber_ledger.runs.synced import read_state_note, write_state_note
 from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from faber_ledger.postgres.documents import Document
     from faber_ledger.runs.run import Run
+    from faber_ledger.runs.synced import StateNote
+
+
+HERE = "here"
 
 
 class Found(NamedTuple):
-    """A run on the server: its folder here, and the states that it may get, each with its document."""
+    """A run on the server: its folder here, its documents, and the newest of these, each with its content.
+
+    `key` is that of the server's project; `machines` has by the writer where its last session was.
+    """
 
     run: Run
+    key: str
+    documents: list[Document]
     states: list[tuple[Document, str]]
+    machines: dict[str, str]
 
 
 def bring_run(root: str, text: str, url: str | None, document: str | None) -> str:
     """Bring a run of the server, named by its id or the beginning, and return its id.
 
-    Without a state here it gets the newest one of the server, or the one whose id begins with `document`. Of several
-    the user is asked. Raises RunNotFound, NotFound for a document, ChoiceNeeded without a terminal, and LedgerError.
+    It gets the newest state of the server, or the one whose id begins with `document`; of several, and beside one that
+    has changed here, the user is asked. Raises RunNotFound, NotFound for a document, ChoiceNeeded without a terminal,
+    and LedgerError.
     """
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         path = os.path.join(folder, "ledger.db")
         found = _fetch(root, text, url, document, path)
         run = found.run
-        content = found.states[_choose(run.run_id, found.states)][1] if found.states else None
+        is_here = os.path.lexists(run.state_path)
+        chosen = None if is_here or not found.states else found.states[_choose(found, found.states)]
+        before = frozenset[bytes]() if lacks_ledger(run) else _log_heads(run)
         with Log.read(path) as log:
             insert_passing(run, log, [], say)
-    if content is not None and not os.path.lexists(run.state_path):
+    if chosen is not None:
         with read_log(run) as log:
-            take_content(run, content, log)
+            digest = take_content(run, chosen[1], log)
+        if digest is not None:
+            _note_chosen(found, chosen[0], digest, is_choice=document is not None or len(found.states) > 1)
+    elif is_here and not run.is_kept:
+        _settle(found, document, before)
     code = write_blocks(run, redacted=False, warn=say, defaults=DEFAULTS)
     if code:
         raise LedgerError(
@@ -62,6 +84,68 @@ def bring_run(root: str, text: str, url: str | None, document: str | None) -> st
             hint=f"run `faber-ledger project {run.run_id}`",
         )
     return run.run_id
+
+
+def _settle(found: Found, wanted: str | None, before: frozenset[bytes]) -> None:
+    """Keep the state that is here, or replace it by one of the server; `before` are the log's heads as they were."""
+    from faber_ledger.postgres.documents import Document
+    from faber_ledger.postgres.standing import Basis, compare
+
+    run, note = found.run, read_state_note(found.run.root, found.key, found.run.run_id)
+    content = make_content(run) or "{}"
+    digest, whole = digest_of(content), sha256(content.encode()).digest()
+    on_server = [one.id for one in found.documents if one.digest == whole]
+    heads, seen = [frozenset(map(bytes.fromhex, group)) for group in (note["heads"], note["seen"])]
+    with read_log(run) as log:
+        basis = Basis(frozenset([*note["ids"], *on_server]), heads, before, seen)
+        standing = compare(found.documents, basis, log)
+    own = Document(HERE, heads, writer_of(run.root), utc_text(now()), len(content.encode()), whole)
+    is_changed = not on_server and digest != note["digest"]
+    states = [*found.states, *([] if on_server else [(own, content)])]
+    is_choice = False
+    if wanted is not None:
+        chosen, is_choice = (own, content) if wanted == HERE else found.states[0], True
+    elif standing.successor is not None and not is_changed and not note["is_due"]:
+        chosen = next((one for one in states if one[0].id == standing.successor.id), (own, content))
+    elif standing.apart and len(states) > 1:
+        chosen, is_choice = states[_choose(found, states)], True
+    else:
+        return
+    if chosen[0].digest != whole:
+        if is_changed:
+            raise LedgerError(
+                f"the state.json of {run.run_id} here has changes that the server does not have",
+                hint=f"run `faber-ledger sync --push {run.run_id}` first, or keep it with --document {HERE}",
+            )
+        with read_log(run) as log:
+            replaced = replace_content(run, chosen[1], log, digest, say)
+        if replaced is None:
+            raise LedgerError(
+                f"the state.json of {run.run_id} has just changed here", hint="run the command again to see both"
+            )
+        digest = replaced
+        say(f"the state.json of {run.run_id} here is now that of the server: {_line(found, *chosen)}")
+    _note_chosen(found, chosen[0], digest, is_choice=is_choice)
+
+
+def _note_chosen(found: Found, document: Document, digest: str, *, is_choice: bool) -> None:
+    """Note which state this clone has; one that the user has chosen supersedes all others with the next sync."""
+    run = found.run
+    known = [one for one in found.documents if one.digest is not None and (is_choice or one.id == document.id)]
+    note: StateNote = {
+        "ids": [one.id for one in known],
+        "digest": digest,
+        "heads": sorted({head.hex() for one in known for head in one.heads}),
+        "seen": sorted([head.hex() for head in _log_heads(run)]),
+        "is_apart": False,
+        "is_due": is_choice and [one.id for one in known] != [document.id],
+    }
+    write_state_note(run.root, found.key, run.run_id, note)
+
+
+def _log_heads(run: Run) -> frozenset[bytes]:
+    with read_log(run) as log:
+        return frozenset([digest for _, digest in log.heads()])
 
 
 def _fetch(root: str, text: str, url: str | None, document: str | None, path: str) -> Found:
@@ -72,7 +156,7 @@ def _fetch(root: str, text: str, url: str | None, document: str | None, path: st
 
     project = project_id(root)
     with open_server(server_address(url)) as server:
-        open_project(server, project, "", writing=False)
+        key = f"{project} {open_project(server, project, '', writing=False)}"
         run_id = pick_server_run(server, project, text)
         run = run_here(root, run_id)
         _check_folder(run)
@@ -84,12 +168,28 @@ def _fetch(root: str, text: str, url: str | None, document: str | None, path: st
                     f"the server has no event of {run_id} that a ledger takes",
                     hint=f"run `faber-ledger sync {run_id}` to see why",
                 )
-            if run.is_kept or os.path.lexists(run.state_path):
-                return Found(run, [])
-            known = list_documents(server, project, run_id)
-            newest = choose_newest(known, log) if document is None else [_named(known, document, run_id)]
+            machines = _machines(log)
+            known = [] if run.is_kept else list_documents(server, project, run_id)
+            newest = choose_newest(known, log)
+            if document == HERE and not os.path.lexists(run.state_path):
+                raise NotFound(f"{run_id} has no state.json here", hint="leave out --document to see its states")
+            if document not in (None, HERE):
+                newest = [_named(known, document or "", run_id)]
         states = [(one, fetch_content(server, project, run_id, one)) for one in newest]
-    return Found(run, [one for one in states if _is_readable(run, one[1])])
+    readable = [one for one in states if _is_readable(run, one[1])]
+    if document not in (None, HERE) and not readable:
+        raise NotFound(f"the state that --document names is none of {run_id}", hint="leave out --document")
+    return Found(run, key, known, readable, machines)
+
+
+def _machines(log: Log) -> dict[str, str]:
+    """Return the machine of each writer's last session."""
+    found = {}
+    for recorded in log.stream():
+        event = recorded["event"]
+        if event["type"] == "session_started" and isinstance(name := event["environment"].get("hostname"), str):
+            found[recorded["writer"]] = name
+    return found
 
 
 def _check_folder(run: Run) -> None:
@@ -121,16 +221,18 @@ def _is_readable(run: Run, content: str) -> bool:
     return True
 
 
-def _choose(run_id: str, states: list[tuple[Document, str]]) -> int:
+def _choose(found: Found, states: list[tuple[Document, str]]) -> int:
     """Return the number of the state to take; of several the user is asked. Raises ChoiceNeeded."""
     if len(states) == 1:
         return 0
-    question = f"{run_id} has {len(states)} states on the server that do not include each other"
-    lines = [f"{number}. {_line(one, content)}" for number, (one, content) in enumerate(states, 1)]
+    run_id = found.run.run_id
+    where = "here and on the server" if states[-1][0].id == HERE else "on the server"
+    question = f"{run_id} has {len(states)} states {where} that do not include each other"
+    lines = [f"{number}. {_line(found, one, content)}" for number, (one, content) in enumerate(states, 1)]
     if not sys.stdin.isatty():
+        command = f"faber-ledger run resume {run_id} --document"
         commands = [
-            f"  faber-ledger run resume {run_id} --document {quote_word(escape(one.id))}  ({_line(one, content)})"
-            for one, content in states
+            f"  {command} {quote_word(escape(one.id))}  ({_line(found, one, content)})" for one, content in states
         ]
         block = "\n".join([f"{question}. Choose one:", *commands])
         ids = [one.id for one, _ in states]
@@ -140,8 +242,12 @@ def _choose(run_id: str, states: list[tuple[Document, str]]) -> int:
     return ask_number(len(states)) - 1
 
 
-def _line(document: Document, content: str) -> str:
+def _line(found: Found, document: Document, content: str) -> str:
     """Describe a state in one line in which no character hides."""
     state = json.loads(content.removeprefix("\ufeff"))
     said = [f"{name} {state[name]}" for name in ("status", "current_phase") if isinstance(state.get(name), str)]
-    return escape(f"{', '.join([*said, f'of {document.at}', f'by {document.writer[:12]}'])[:200]}")
+    if document.id == HERE:
+        return escape(f"{', '.join([*said, 'as it is here'])[:200]}")
+    machine = found.machines.get(document.writer)
+    said += [f"of {document.at}", *([f"from {machine}"] if machine else []), f"by {document.writer[:12]}"]
+    return escape(", ".join(said)[:200])

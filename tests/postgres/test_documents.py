@@ -186,18 +186,18 @@ def test_a_state_that_has_changed_here_and_there_is_kept_in_both_places(team: Te
 
 def test_what_is_masked_on_the_server_keeps_its_text_here(team: Team) -> None:
     first, second, _ = team.clones
-    secret = {"login": {"api_key": "qF8a7sd6f87asd6f8asdf", "user": "ann"}}
+    secret = {"login": [{"api_key": "qF8a7sd6f87asd6f8asdf", "user": "ann"}]}
     first.change_state(artifacts=secret)
     team.synced(first)
     assert first.faber("note", "add", "go on").returncode == 0
     team.synced(first)
     team.synced(second)
-    assert second.state["artifacts"]["login"]["api_key"] == "[masked]"
-    second.change_state(current_phase="release", artifacts={"login": {"api_key": "[masked]", "user": "ben"}})
+    assert second.state["artifacts"]["login"][0]["api_key"] == "[masked]"
+    second.change_state(current_phase="release", artifacts={"login": [{"api_key": "[masked]", "user": "ben"}]})
     team.synced(second)
     team.synced(first)
     assert first.state["current_phase"] == "release"
-    assert first.state["artifacts"] == {"login": {"api_key": "qF8a7sd6f87asd6f8asdf", "user": "ben"}}
+    assert first.state["artifacts"] == {"login": [{"api_key": "qF8a7sd6f87asd6f8asdf", "user": "ben"}]}
 
 
 def test_a_sync_says_when_a_state_went_or_came(team: Team) -> None:

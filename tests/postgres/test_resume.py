@@ -73,7 +73,7 @@ def test_a_configured_server_is_asked_for_a_run_that_is_not_here(team: Team, fre
     team.clones[0].change_state(current_phase="release")
     team.synced(team.clones[0])
     done = resume(team, fresh, RUN, "--url", "-")
-    assert (done.returncode, fresh.state["current_phase"]) == (0, "evaluate")  # a state that is here stays
+    assert (done.returncode, fresh.state["current_phase"]) == (0, "release")  # nothing has changed here
     missing = resume(team, fresh, "no-such-run")
     assert (missing.returncode, "there is no run no-such-run" in missing.stderr) == (10, True)
 
@@ -106,6 +106,61 @@ def test_of_two_states_the_user_chooses(team: Team, fresh: Project) -> None:
     done = resume(team, fresh, RUN, "--document", error["documents"][1])
     assert (done.returncode, fresh.state["current_phase"]) == (0, "release")
     assert fresh.faber("verify", RUN).returncode == 0
+
+
+def test_a_choice_is_that_of_all_after_the_next_sync(team: Team, fresh: Project) -> None:
+    push_two_states(team)
+    ids = json.loads(resume(team, fresh, RUN, "--json").stderr)["error"]["documents"]
+    assert resume(team, fresh, RUN, "--document", ids[1]).returncode == 0
+    assert "state.json pushed" in team.sync(fresh).stdout
+    assert "state.json fetched" in team.sync(team.clones[0]).stdout
+    assert team.synced(team.clones[1])["state"] is None  # it has the same one
+    for one in team.clones[:2]:
+        assert one.state["current_phase"] == "release"
+
+
+def test_a_state_that_has_changed_on_both_sides_is_asked_about_where_it_is(team: Team) -> None:
+    first, second, _ = team.clones
+    team.synced(second)
+    for one, phase in ((first, "evaluate"), (second, "release")):
+        one.change_state(current_phase=phase, plan={"of": phase})
+        team.sync(one)
+    assert second.state["current_phase"] == "release"
+    asked = resume(team, second, RUN)
+    assert asked.returncode == 3, asked.stderr
+    ids = json.loads(resume(team, second, RUN, "--json").stderr)["error"]["documents"]
+    assert len(ids) == 2
+    assert f", from {first.hostname}, by " in asked.stderr
+    done = resume(team, second, RUN, "--document", ids[0])
+    assert (done.returncode, second.state["current_phase"]) == (0, "evaluate")
+    assert "Phase: evaluate" in done.stdout
+    assert second.faber("verify", RUN).returncode == 0
+    assert resume(team, second, RUN).returncode == 0  # it is not asked again
+
+
+def test_changes_that_the_server_does_not_have_are_not_replaced(team: Team) -> None:
+    first, second, _ = team.clones
+    team.synced(second)
+    second.change_state(current_phase="release")
+    first.change_state(current_phase="done")
+    assert first.faber("note", "add", "newer").returncode == 0
+    team.synced(first)
+    asked = resume(team, second, RUN, "--url", "-", "--json")
+    ids = json.loads(asked.stderr)["error"]["documents"]
+    refused = resume(team, second, RUN, "--document", ids[0])
+    assert (refused.returncode, "changes that the server does not have" in refused.stderr) == (1, True)
+    assert second.state["current_phase"] == "release"
+    assert ids[-1] == "here"
+    assert resume(team, second, RUN, "--document", "here").returncode == 0
+    assert second.state["current_phase"] == "release"
+    assert "state.json pushed" in team.sync(second).stdout
+    assert "state.json fetched" in team.sync(first).stdout
+    assert first.state["current_phase"] == "release"
+
+
+def test_a_document_without_a_server_is_refused(team: Team) -> None:
+    done = team.clones[0].faber("run", "resume", RUN, "--document", "here", env={"FABER_LEDGER_URL": None})
+    assert (done.returncode, "--document needs a server" in done.stderr) == (2, True)
 
 
 def test_a_run_that_came_without_its_state_gets_the_one_that_is_chosen(team: Team, fresh: Project) -> None:

@@ -36,6 +36,7 @@ from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_run_from_mirror, write_ignored_state
 from faber_ledger.runs.run import find_root, find_run, is_portable, name_part
 from faber_ledger.runs.settings import project_settings, read_user_config
+from faber_ledger.runs.synced import has_state_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -101,13 +102,14 @@ def start(as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> N
 @click.argument("run_id", metavar="RUN", shell_complete=completion.runs)
 @click.option("--yes", is_flag=True, help="Take over from another active workflow without asking.")
 @url_option
-@click.option("--document", metavar="ID", help="Of several states on the server, the one to take.")
+@click.option("--document", metavar="ID", help="Of several states, the one to take: its id on the server, or `here`.")
 @json_option
 def resume(run_id: str, yes: bool, url: str | None, document: str | None, as_json: bool) -> None:
     """Make a run the active one of this worktree, and show where it continues.
 
     A run that this clone does not have is brought from the team's server, if one is named: its ledger, with every event
-    checked, and its state.json. With --url, what is new there is fetched of any run. A state that is here stays.
+    checked, and its state.json. With --url, what is new there is fetched of any run. A state that has not changed here
+    gives way to one that includes it; of several that do not include each other you choose.
 
     \b
     Example: faber-ledger run resume myproject-258-20260105-143022-a1b2c3
@@ -303,11 +305,13 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None, docu
 
 
 def _bring_run(root: str, text: str, url: str | None, document: str | None) -> str:
-    """Bring a run from the server, if one is named by `url`, or this clone lacks the run or its state.
+    """Bring a run from the server, if one is named by `url`, or there is something to bring or to choose.
 
     Returns the run's id, or `text` where the server was not asked. One that is only configured may be away: then the
     user is warned, and this clone decides. Raises as `bring_run`.
     """
+    if document is not None and url is None and not names_server():
+        raise click.UsageError("--document needs a server: give --url, or configure one")
     if url is None and not (names_server() and (document is not None or _is_lacking(root, text))):
         return text
     from faber_ledger.cli.ui.bring_run import bring_run  # most runs are here
@@ -325,14 +329,16 @@ def _bring_run(root: str, text: str, url: str | None, document: str | None) -> s
 
 
 def _is_lacking(root: str, text: str) -> bool:
-    """Return whether this clone lacks a run, or its state; raises AmbiguousRun."""
+    """Return whether this clone lacks a run or its state, or the server had one beside it; raises AmbiguousRun."""
     try:
         run = find_restorable(root, text) or match_run(root, text)
     except AmbiguousRun:
         raise
     except RunNotFound:
         return True
-    return run.is_recorded() and not run.is_kept and not os.path.lexists(run.state_path)
+    if not run.is_recorded() or run.is_kept:
+        return False
+    return not os.path.lexists(run.state_path) or has_state_apart(root, run.run_id)
 
 
 def _work_to_resume(run: Run) -> str | None:
