@@ -210,7 +210,9 @@ class Passing:
             self._foreign.update([digest for digest in first if ours and digest not in ours])
         self._is_base_empty = base is None or not base.heads()
         self._sound: list[set[Row]] = []  # of each stream's last batch
-        self._is_alone = len(logs) == 1 and not aside  # no other stream brings the base what a batch has
+        keeps_base = not self._is_base_empty or keeps is None or keeps is base
+        # No other stream brings the base what a batch has, and no other log contradicts it.
+        self._is_alone = len(logs) == 1 and not aside and keeps_base
 
     def __iter__(self) -> Iterator[Row]:
         """Yield the rows; each may be inserted into the base as it is yielded."""

@@ -97,6 +97,11 @@ class Mirror:
         if first is not None:
             self._lacked = (first if self._lacked is None else min(first, self._lacked[0]), inode)
 
+    def take_lacked(self) -> Position | None:
+        """Return the position that `copy_from` was told, and forget it; None without one."""
+        lacked, self._lacked = self._lacked, None
+        return None if lacked is None else lacked[0]
+
     def has_events_of(self, log: Log) -> bool:
         """Return whether an open mirror has the log's events, but for those that `copy_from` was told of."""
         return self._lacked is not None or (self.log is not None and self.log.heads() == log.heads())

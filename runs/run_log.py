@@ -332,9 +332,11 @@ class RunLog:
                 # What has passed once is not judged again.
                 if is_same and not self._has_less():
                     mirror.copy_from(inserted.position, self._inode)
+                elif is_same:
+                    first = min(filter(None, (mirror.take_lacked(), inserted.position)), default=None)
+                    insert_rows(mirror.log, lacked_rows(mirror.log, self.log, first))
                 else:
-                    rows = lacked_rows(mirror.log, self.log, inserted.position) if is_same else missing_in(mirror.log)
-                    insert_rows(mirror.log, rows)
+                    insert_rows(mirror.log, missing_in(mirror.log))
             except (LedgerError, OSError, sqlite3.Error) as error:
                 mirror.refuse(error)
         self.settle(source)

@@ -18,6 +18,10 @@ from support.project import RUN, Project, answer_of, usual_state
 from faber_ledger.context.notes import note_recorded
 from faber_ledger.ledger.errors import NotWritable, Replaced
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import ID
+from faber_ledger.ledger.union import rows_of
+from faber_ledger.postgres.fetch import Fetched
+from faber_ledger.recording.insertion import insert_passing
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs.progress import snapshot
 from faber_ledger.runs.run import find_run
@@ -32,6 +36,11 @@ START, END = "SessionStart.startup.print", "SessionEnd.other.print"
 def ids(path: Path) -> list[str]:
     with Log.read(str(path)) as log:
         return [recorded["id"] for recorded in log.stream()]
+
+
+def stored_rows(path: Path) -> list[tuple[object, ...]]:
+    with Log.read(str(path)) as log:
+        return [*rows_of(log)]
 
 
 def mirror_of(project: Project) -> Path:
@@ -450,3 +459,17 @@ def test_a_transaction_that_sqlite_rolled_back_is_an_error_and_nothing_is_append
     with pytest.raises(NotWritable, match="disk is full"):
         open_log(find_run(str(project.root), RUN), pytest.fail)
     assert project.ledger_path.read_bytes() == before
+
+
+def test_events_that_arrive_with_a_redaction_of_one_of_them_are_in_the_mirror_too(
+    project: Project, tmp_path: Path
+) -> None:
+    assert project.faber("note", "add", "the word is hunter-2").returncode == 0
+    rows = stored_rows(project.ledger_path)
+    assert project.faber("redact", project.events[-1]["id"], "--yes").returncode == 0
+    offered = Fetched()
+    offered.add([*enumerate([*rows, stored_rows(project.ledger_path)[-1]], 1)])
+    fresh = Project.made(tmp_path / "fresh")
+    with closing(offered):
+        insert_passing(find_run(str(fresh.root), RUN), offered.log, offered.first_ids, pytest.fail)
+    assert ids(mirror_of(fresh)) == ids(fresh.ledger_path) == [row[ID] for row in rows] + [project.events[-1]["id"]]
