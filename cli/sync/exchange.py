@@ -132,20 +132,21 @@ def _fetch(
     if not count and not note["again"]:
         return 0, {}, []
     advance = progress(count, f"fetching {run_id}")
-    added, position = 0, note["position"]
+    added = 0
     left_out: dict[str, str] = {}
     conflicts: list[str] = []
-    before, bare = {*note["again"]}, set[str]()  # bare: those that are in the log without their payloads
-    unanswered = {*before, *note["roots"]}
+    before: Note = {**note}
+    bare: set[str] = set()  # those that are in the log without their payloads
+    unanswered = {*note["again"], *note["roots"]}
     # With the first events, all clones decide alike which of several are the run's.
     for piece in fetch_pieces(server, project, run_id, note["position"], unanswered):
         try:
             if not note["is_due"]:
                 note["is_due"] = True
                 write_note(run.root, remote.key, run_id, note)
-            found = insert_passing(run, piece.log, piece.first_ids, warn)
             waiting = {name for name in note["again"] if name not in bare and hash_in(piece.log, name) is None}
             unanswered = {name for name in unanswered if hash_in(piece.log, name) is None}
+            found = insert_passing(run, piece.log, piece.first_ids, warn)  # takes other runs' events out of the piece
         finally:
             piece.close()
         added += found.added
@@ -154,7 +155,7 @@ def _fetch(
         left_out |= dict.fromkeys(piece.doubled, "the server has answered with two events of its id")
         waiting |= piece.doubled | {one.id for one in found.refused}
         why = dict(found.dropped)
-        bare = _find_bare(run, before | bare | piece.bare | {*why})
+        bare = _find_bare(run, {*before["again"], *bare, *piece.bare, *why})
         left_out |= {name: f"it has no payload{': ' + why[name] if name in why else UNEXPLAINED}" for name in bare}
         note["again"] = sorted(waiting | bare)
         note["roots"] = [*dict.fromkeys([*note["roots"], *piece.first_ids])]
@@ -165,7 +166,7 @@ def _fetch(
         advance(piece.count)
         del found  # with the refused events of a whole piece
     if count > 0:
-        note["position"] = position
+        note["position"], note["again"], note["roots"] = before["position"], before["again"], before["roots"]
         write_note(run.root, remote.key, run_id, note)
         raise never_answered("events_after", "fewer events than it has counted")
     if unanswered:  # of an event that it had before, the server lied, then or now: all is asked again

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.lying import EVENTS, events_with, lying
 from support.project import RUN, Project
-from support.team_server import Team, made_team
+from support.team_server import Team, made_team, start_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,6 +93,28 @@ def test_a_lie_is_made_good_by_the_next_true_answer(team: Team, tmp_path: Path, 
         done = team.sync(one, RUN)
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{RUN}: nothing new\n", "")
     assert events_of(team, clone) == events_of(team, team.clones[0])
+
+
+@pytest.mark.parametrize("is_fresh", [True, False])
+def test_an_answer_that_is_too_short_is_made_good_by_the_next_true_one(
+    team: Team, tmp_path: Path, is_fresh: bool
+) -> None:
+    clone = fresh(team, tmp_path / "other") if is_fresh else team.clones[1]
+    with lying(team.database, f"{events_with()} WHERE position <= 2", "events_after"):
+        done = team.sync(clone, "--fetch", RUN)
+        assert (done.returncode, "fewer events than it has counted" in done.stderr) == (14, True)
+    for _ in range(2):
+        assert team.sync(clone, "--fetch", RUN).returncode == 0
+    assert events_of(team, clone) == events_of(team, team.clones[0])
+
+
+def test_a_start_of_another_run_does_not_let_each_sync_fetch_everything(team: Team) -> None:
+    clone = team.clones[1]
+    team.put(start_of("somebody-else"))
+    for _ in range(2):
+        assert "it starts another run" in team.sync(clone, "--fetch").stderr
+    with lying(team.database, events_with(seq="1/0"), "events_after"):  # asked for any, it fails
+        assert team.sync(clone, "--fetch").returncode == 0
 
 
 def test_a_run_of_which_nothing_was_true_comes_with_the_next_sync_of_all(team: Team, tmp_path: Path) -> None:
