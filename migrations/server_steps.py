@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 from sqlalchemy import text
+
+from faber_ledger.ledger.errors import LedgerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,8 +26,16 @@ SELECT coalesce(
 
 
 def run_steps(connection: Connection, steps: Iterable[str]) -> None:
-    """Run files in their order, named below `migrations/server/` without `.sql`; raises the driver's errors."""
+    """Run files in their order, named below `migrations/server/` without `.sql`.
+
+    Raises LedgerError if the functions belong to another role than a keeper, and the driver's errors.
+    """
     keeper = connection.execute(text(KEEPER)).scalar_one()
+    if not re.fullmatch("faber_ledger_keeper_[0-9]+", keeper):
+        raise LedgerError(
+            f"the functions of faber-ledger belong to the role {keeper}, which is no keeper",
+            hint="restore the database with its roles: docs/guides/TEAM-SERVER.md, Backups",
+        )
     plain = connection.execution_options(no_parameters=True)  # else each `%` would be a parameter
     for step in steps:
         with open(os.path.join(FOLDER, f"{step}.sql"), encoding="utf-8") as file:

@@ -26,7 +26,7 @@ OWNER = """\
 SELECT nspowner IN (datdba, (SELECT oid FROM pg_roles WHERE rolname = current_user))
   AND pg_has_role(current_user, nspowner, 'USAGE'), nspowner::regrole::text
 FROM pg_namespace, pg_database WHERE nspname = :schema AND datname = current_database()"""
-LOCK = "LOCK TABLE faber_ledger.alembic_version IN EXCLUSIVE MODE"  # a member may lock it in no way that this waits for
+LOCK = f"COMMENT ON SCHEMA {SCHEMA} IS 'faber-ledger'"  # one upgrade at a time, and only its owner may
 
 
 class Revision(NamedTuple):
@@ -68,10 +68,8 @@ def upgrade_server(connection: Connection, scripts: str = SCRIPTS) -> Outcome:
             f"the schema {SCHEMA} belongs to the role {owner}",
             hint=f"connect as {owner}, or look into it, then: ALTER SCHEMA {SCHEMA} OWNER TO CURRENT_USER",
         )
+    connection.execute(text(LOCK))
     before, known = current_revision(connection), list_revisions(scripts)
-    if before is not None:
-        connection.execute(text(LOCK))
-        before = current_revision(connection)  # another upgrade may just have ended
     if before not in (None, *[one.id for one in known]):
         raise NewerFormat(
             f"the server has revision {before}, and this program knows revisions up to {known[-1].id}",

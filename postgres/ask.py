@@ -62,7 +62,7 @@ LONGEST = {
 NEVER_NEGATIVE = {"position", "size", "count_events"}
 ID = re.compile("[0-9A-Za-z]{1,64}|refused-[0-9a-f]{64}")  # of a project, an event, a document, a place
 MOST_ROWS = 1_000_000  # of an answer that has no limit of its own: runs, redactions
-HINT = "ask the owner of the database: `faber-ledger db upgrade` makes its functions, in an empty schema"
+HINT = "ask the owner of the database: the server is damaged, or is none of faber-ledger"
 
 
 def ask(

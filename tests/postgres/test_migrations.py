@@ -143,8 +143,12 @@ def test_an_upgrade_that_fails_leaves_nothing_behind(empty: Database) -> None:
     assert ask(empty, tables) == [("redaction",)]
 
 
-def test_two_upgrades_at_once_are_one(empty: Database) -> None:
+@pytest.mark.parametrize("has_schema", [False, True])
+def test_two_upgrades_at_once_are_one(empty: Database, has_schema: bool) -> None:
     failures: list[BaseException] = []
+    if has_schema:
+        with empty.connect() as connection:
+            connection.execute("CREATE SCHEMA faber_ledger")
 
     def upgrade() -> None:
         try:
