@@ -142,22 +142,6 @@ class Gate:
         self.seqs[row[HASH]] = seq  # nearly every event's case, whatever places its parent's hash has besides
         return row
 
-    def admit_chain(self, rows: list[Row]) -> bool:
-        """Admit sound rows of which each stands on the one before alone; return whether they are such, else none is."""
-        if not rows:
-            return True
-        seq = rows[0][SEQ]
-        hashes = [row[HASH] for row in rows]
-        if len(rows[0][PARENTS]) != 32 or self.seqs.get(rows[0][PARENTS]) != seq - 1 or seq + len(rows) > HIGHEST_SEQ:
-            return False
-        if [row[PARENTS] for row in rows[1:]] != hashes[:-1]:
-            return False
-        if [row[SEQ] for row in rows] != [*range(seq, seq + len(rows))]:
-            return False
-        for digest, place in zip(hashes, range(seq, seq + len(rows)), strict=True):
-            self.seqs[digest] = place
-        return True
-
     def needed_places(self) -> list[Row]:
         """Return the places that the events which passed stand on, in `(seq, id)` order; places stand on places."""
         waiting = list(self._needed)

@@ -69,7 +69,6 @@ NAMING = (STARTED, ADOPTED)
 IS_PLACE = f"version = 0 AND type = '{PLACE}'"
 OTHER_CONTENT = "the log has another event with its id"
 OTHER_RUN = "it is the first event of another run, or stands on nothing else"
-NOTHING_REFUSED: list[Refused] = []
 BATCH_SIZE = 128 * 1024  # characters of payloads
 HINT_VERIFY_EACH = "run `faber-ledger verify` on each of the logs"
 
@@ -221,7 +220,7 @@ class Passing:
             gate = self._make_gate(seqs)
             self.refused, self.dropped = gate.refused, gate.dropped
             for row, refused in self._judge(gate):
-                if refused and places is None and any([one.has_place for one in refused]):
+                if places is None and any([one.has_place for one in refused]):
                     places = deque(self._find_places())
                 if row is not None:
                     while places and _position(places[0]) < _position(row):
@@ -231,45 +230,9 @@ class Passing:
 
     def _judge(self, gate: Gate) -> Iterator[tuple[Row | None, list[Refused]]]:
         """Yield what the gate picks of each event, and what it refuses of it."""
-        if self._is_alone:
-            yield from self._judge_alone(gate)
-            return
         for _, group in itertools.groupby(_in_order(self._streams(gate)), _position):
             before = len(gate.refused)
             yield self._pick(gate, list(group)), gate.refused[before:]
-
-    def _judge_alone(self, gate: Gate) -> Iterator[tuple[Row | None, list[Refused]]]:
-        """Judge the events of the one log as `_judge` does; a batch of which each stands on the one before at once."""
-        copies: list[Row] = []  # of the newest event: the next row may be one, too
-        for batch, sound in self._batches(rows_of(self._logs[0], self._after)):
-            # That the batch's other rows are in order follows from each standing on the one before.
-            places = [_position(row) for row in (*copies[:1], batch[0], *batch[1:][-2:])]
-            is_ordered = len({*places}) == len(places) and places == sorted(places)
-            if copies and is_ordered and len(sound) == len(batch) and not self._foreign:
-                yield from self._judge_each(gate, copies)
-                copies = []
-                if gate.admit_chain(batch[:-1]):
-                    yield from zip(batch[:-1], itertools.repeat(NOTHING_REFUSED))
-                    copies = batch[-1:]
-                    continue
-            self._sound = [set(sound)]
-            copies = yield from self._judge_each(gate, [*copies, *batch], keeps_last=True)
-        yield from self._judge_each(gate, copies)
-
-    def _judge_each(
-        self, gate: Gate, rows: list[Row], *, keeps_last: bool = False
-    ) -> Generator[tuple[Row | None, list[Refused]], None, list[Row]]:
-        """Judge rows of one log as `_judge` does; with `keeps_last`, return the copies of the last event instead."""
-        typed = next(filter(is_typed_whole, reversed(rows)), None) if keeps_last else None
-        end = _position(typed) if typed is not None else None
-        groups = itertools.groupby(_in_order([self._typed_rows(rows, gate)]), _position)
-        for position, group in groups:
-            copies = list(group)
-            if position == end and next(groups, None) is None:  # else another row is out of order, and raises
-                return copies
-            before = len(gate.refused)
-            yield self._pick(gate, copies), gate.refused[before:]
-        return []
 
     def _pick(self, gate: Gate, copies: list[Row]) -> Row | None:
         """Pick among the copies of one event, which `keeps` may contradict."""
@@ -345,16 +308,12 @@ class Passing:
 
     def _note_sound(self, rows: Iterator[Row], sound: set[Row]) -> Iterator[Row]:
         """Yield the rows of a log; those of a large batch that need no look of their own are in `sound` meanwhile."""
-        for batch, found in self._batches(rows):
-            sound.clear()
-            sound.update(found)
-            yield from batch
-
-    def _batches(self, rows: Iterator[Row]) -> Iterator[tuple[list[Row], list[Row]]]:
-        """Yield the rows of a log in batches, each with those of a large one that need no look of their own."""
         last = ""
         for batch in _in_batches(rows):
-            yield batch, self._find_sound(batch, last) if len(batch) == BATCH else []
+            sound.clear()
+            if len(batch) == BATCH:
+                sound.update(self._find_sound(batch, last))
+            yield from batch
             last = batch[-1][ID]
 
     def _find_sound(self, batch: list[Row], last: str) -> list[Row]:

@@ -11,7 +11,6 @@ from support.attacked_clones import FORMS, PAYLOADS, Attacked, crafted
 from support.worked_clones import rows
 
 from faber_ledger.ledger import union
-from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.gate import examine
 from faber_ledger.ledger.log import Log
@@ -84,60 +83,11 @@ def test_the_size_of_a_batch_changes_no_verdict(
 ) -> None:
     logs = [Log.read(path) for path in attacked(tmp_path, seed)]
     pairs = [(one, other) for one in logs for other in logs if one is not other]
-    united = [verdict_of(merge_rows(some)) for some in (logs, *[[log] for log in logs])]
+    united = verdict_of(merge_rows(logs))
     lacked = [verdict_of(missing_rows(*pair, keeps=True)) for pair in pairs]
     monkeypatch.setattr(union, "BATCH", batch)
-    assert [verdict_of(merge_rows(some)) for some in (logs, *[[log] for log in logs])] == united
+    assert verdict_of(merge_rows(logs)) == united
     assert [verdict_of(missing_rows(*pair, keeps=True)) for pair in pairs] == lacked
-
-
-def chain_of(count: int) -> list[Row]:
-    """Return rows of which each stands on the one before."""
-    chain = [crafted(1, b"", 1)]
-    for number in range(2, count + 1):
-        chain.append(crafted(number, chain[-1][HASH], number))
-    return chain
-
-
-def judge(monkeypatch: pytest.MonkeyPatch, rows: list[Row], batch: int) -> tuple[Any, ...]:
-    """Return the verdict on rows in the order of a forged file, in batches of this size."""
-    monkeypatch.setattr(union, "rows_of", lambda *_: iter(rows))
-    monkeypatch.setattr(union, "BATCH", batch)
-    return verdict_of(merge_rows([offer([])]))
-
-
-@pytest.mark.parametrize("batch", [1, 2, 3, 5])
-def test_copies_of_an_event_are_judged_together_wherever_a_batch_ends(
-    monkeypatch: pytest.MonkeyPatch, batch: int
-) -> None:
-    chain = chain_of(12)
-    for at in range(12):
-        copy = (*chain[at][:PAYLOAD], "{}", *chain[at][PAYLOAD + 1 :])
-        for where in (at, at + 1):
-            copies = [*chain[:where], copy, *chain[where:]]
-            verdict = judge(monkeypatch, copies, batch)
-            assert verdict == judge(monkeypatch, copies, 128)
-            assert verdict[0] == chain
-
-
-@pytest.mark.parametrize("batch", [1, 2, 3, 5, 128])
-def test_rows_that_are_out_of_order_are_refused_wherever_a_batch_ends(
-    monkeypatch: pytest.MonkeyPatch, batch: int
-) -> None:
-    chain = chain_of(12)
-    for at in range(2, 12):
-        with pytest.raises(IntegrityError, match="out of order"):
-            judge(monkeypatch, [*chain[:at], chain[at - 2], *chain[at:]], batch)
-
-
-@pytest.mark.parametrize("batch", [2, 5])
-def test_what_stands_on_a_refused_event_is_refused_with_its_batch(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
-    chain = chain_of(12)
-    for at in range(1, 12):
-        lacking = [*chain[: at - 1], *chain[at:]]
-        verdict = judge(monkeypatch, lacking, batch)
-        assert verdict == judge(monkeypatch, lacking, 128)
-        assert verdict[0] == chain[: at - 1]
 
 
 def offer(rows: list[Row]) -> Log:
@@ -154,7 +104,10 @@ def test_an_id_that_comes_twice_is_refused_the_second_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
     monkeypatch.setattr(union, "BATCH", batch)
-    first, *_ = chain = chain_of(11)
+    first = crafted(1, b"", 1)
+    chain = [first]
+    for number in range(2, 12):
+        chain.append(crafted(number, chain[-1][HASH], number))
     for at in range(2, 10):
         again = crafted(chain[-1][SEQ] + 1, chain[-1][HASH], 99, id=chain[at][ID])
         offered = offer([*chain, again])
