@@ -7,7 +7,7 @@ from itertools import islice
 
 from faber_ledger.files.text import clip, one_line, units
 from faber_ledger.ledger.clock import is_event_id
-from faber_ledger.ledger.event_types import NOT_CHECKABLE, is_foldable
+from faber_ledger.ledger.event_types import NOT_CHECKABLE, REDACTED, is_foldable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ def note_recorded(
 def notes_of(log: Log, count: int = NEWEST_NOTES) -> tuple[list[Note], int]:
     """Return a run's newest notes, newest first, and how many others are left out of those that are read.
 
+    Notes whose whole text was redacted come last: they must not take the places of notes that say something.
     These are the newest hundred, or fewer if there are very long ones among them. The newest summary
     is always included, however many notes came after it.
     """
@@ -103,10 +104,15 @@ def notes_of(log: Log, count: int = NEWEST_NOTES) -> tuple[list[Note], int]:
             )
             if "redacted" in recorded:
                 notes[-1]["redacted"] = True
+    notes.sort(key=_is_empty)
     kept = notes[:count]
     if not any([note["kind"] == "summary" for note in kept]):
         kept[count - 1 :] = [note for note in notes[count - 1 :] if note["kind"] == "summary"][:1] or kept[count - 1 :]
     return kept, len(notes) - len(kept)
+
+
+def _is_empty(note: Note) -> bool:
+    return "redacted" in note and note["text"] == REDACTED
 
 
 def words_of_note(note: Note) -> str:

@@ -84,6 +84,17 @@ def test_the_newest_notes_come_newest_first(project: Project) -> None:
         assert [note["text"] for note in notes_of(log, 2)[0]] == ["note 3", "note 2"]
 
 
+def test_redacted_notes_take_no_place_of_notes_that_say_something(project: Project) -> None:
+    for number in range(2):
+        assert project.faber("note", "add", f"a decision {number}").returncode == 0
+    for number in range(5):
+        assert project.faber("note", "add", f"a secret {number}").returncode == 0
+        assert project.faber("redact", project.events[-1]["id"], "--yes").returncode == 0
+    text = project.deliver("SessionStart.startup.print").packet
+    assert text is not None
+    assert text.index("a decision 1") < text.index("a decision 0") < text.index("[redacted]")
+
+
 def test_the_newest_summary_stays_among_the_notes_and_what_is_left_out_is_counted(project: Project) -> None:
     project.faber("note", "add", "--kind", "summary", "all of it")
     for number in range(6):
