@@ -390,7 +390,7 @@ def _find_common_end(log: Log, other: Log) -> Position | None:
     return before  # a forged file may have the last position again
 
 
-class First:
+class RememberFirst:
     """Rows in order; once they were taken, `position` is that of the first one, None without any."""
 
     def __init__(self, rows: Iterable[Row]) -> None:

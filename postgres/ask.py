@@ -72,12 +72,12 @@ def ask(
 
     Raises ServerRefused for what no server of faber-ledger answers, and the driver's errors.
     """
-    statement = text(f"{question(function, columns, arguments)} LIMIT {limit + 1}")
-    with decoding(function):
+    statement = text(f"{render_call(function, columns, arguments)} LIMIT {limit + 1}")
+    with translate_decode_errors(function):
         rows = connection.execute(statement, arguments).all()
-        checked(function, [*columns.items()], rows)
+        check_rows(function, [*columns.items()], rows)
     if len(rows) > limit:
-        raise never_answered(function)
+        raise absurd_answer(function)
     return list(map(tuple, rows))
 
 
@@ -85,25 +85,25 @@ def ask_one(connection: Connection, function: str, kind: type, **arguments: Any)
     """Return the one value that a function answers, of a type; raises as `ask`."""
     rows = ask(connection, function, {function: kind}, limit=1, **arguments)
     if not rows:
-        raise never_answered(function)
+        raise absurd_answer(function)
     return rows[0][0]
 
 
 @contextmanager
-def decoding(function: str) -> Iterator[None]:
+def translate_decode_errors(function: str) -> Iterator[None]:
     """Raise ServerRefused where the driver cannot decode an answer: no UTF-8, JSON of too many levels or digits."""
     try:
         yield
     except (ValueError, OverflowError, RecursionError):
-        raise never_answered(function) from None
+        raise absurd_answer(function) from None
 
 
-def question(function: str, columns: Iterable[str], arguments: Iterable[str]) -> str:
+def render_call(function: str, columns: Iterable[str], arguments: Iterable[str]) -> str:
     """Return the statement that asks a function."""
     return f"SELECT {', '.join(columns)} FROM faber_ledger.{function}({', '.join([f':{name}' for name in arguments])})"
 
 
-def checked(function: str, columns: Sequence[tuple[str, Kinds]], rows: Sequence[Any]) -> Sequence[Any]:
+def check_rows(function: str, columns: Sequence[tuple[str, Kinds]], rows: Sequence[Any]) -> Sequence[Any]:
     """Return rows whose values are of their columns' types, and no larger than these; raises ServerRefused for others.
 
     An event that is too large is named.
@@ -112,19 +112,19 @@ def checked(function: str, columns: Sequence[tuple[str, Kinds]], rows: Sequence[
     for (name, kinds), values in zip(columns, zip(*rows, strict=True), strict=bool(rows)):
         allowed = kinds if isinstance(kinds, tuple) else (kinds,)
         if not {*map(type, values)} <= {*allowed}:
-            raise never_answered(function)
+            raise absurd_answer(function)
         if name in NEVER_NEGATIVE and min([value for value in values if value is not None], default=0) < 0:
-            raise never_answered(function)
+            raise absurd_answer(function)
         if name == "id" and not all(map(ID.fullmatch, values)):
-            raise never_answered(function)
+            raise absurd_answer(function)
         if name in LONGEST and max(map(len, filter(None, values)), default=0) > LONGEST[name]:
             at = next(at for at, value in enumerate(values) if len(value or "") > LONGEST[name])
             which = f"event {rows[at][names.index('id')]}, " if "id" in names[: names.index(name)] else ""
-            raise never_answered(function, f"{which}its {name} is larger than any")
+            raise absurd_answer(function, f"{which}its {name} is larger than any")
     return rows
 
 
-def never_answered(function: str, what: str = "") -> ServerRefused:
+def absurd_answer(function: str, what: str = "") -> ServerRefused:
     """Return the error for an answer that no server of faber-ledger gives."""
     return ServerRefused(
         f"the server's function {function} has answered what faber-ledger's never does{what and f': {what}'}", hint=HINT

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from psycopg.pq.abc import PGconn
 
-# What libpq is told where the URL does not say otherwise: a server that is gone is noticed within a minute.
+# Parameters for libpq where the URL does not say otherwise: a server that is gone is noticed within a minute.
 PARAMETERS = {
     "application_name": "faber-ledger",
     "connect_timeout": "10",
@@ -31,7 +31,7 @@ PARAMETERS = {
     "tcp_user_timeout": "30000",  # milliseconds
     "client_encoding": "UTF8",
 }
-# What the server is told: a client that hangs, or is gone, must not hold a project's lock for long.
+# Settings of the session: a client that hangs, or is gone, must not hold a project's lock for long.
 SETTINGS = {
     "search_path": "pg_catalog, pg_temp",  # else whoever may create in a schema of the user's could take a call's place
     "statement_timeout": "120s",

@@ -14,7 +14,7 @@ from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.row import split_hashes
 from faber_ledger.ledger.union import hash_in
-from faber_ledger.postgres.ask import NONE, ask, never_answered, question
+from faber_ledger.postgres.ask import NONE, absurd_answer, ask, render_call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ LISTED: dict[str, Any] = {
 }
 CONTENT: dict[str, Any] = {"content": (str, NONE), "is_longer": (bool, NONE)}
 PUSHED = ("project", "run_id", "id", "heads", "superseded", "content", "at", "writer")
-PUSH = text(question("push_document", ["push_document"], PUSHED))
+PUSH = text(render_call("push_document", ["push_document"], PUSHED))
 
 
 class Document(NamedTuple):
@@ -102,7 +102,7 @@ def fetch_content(server: Server, project: str, run_id: str, document: Document)
             f"the state.json of {run_id} has just been replaced on the server", hint="run the command again"
         )
     if sha256(content.encode()).digest() != document.digest:
-        raise never_answered("content_of", "another content than it has listed")
+        raise absurd_answer("content_of", "another content than it has listed")
     return str(content)
 
 

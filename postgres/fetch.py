@@ -14,7 +14,7 @@ from faber_ledger.ledger.redaction import strip_in_place
 from faber_ledger.ledger.roots import find_start, take_out_others
 from faber_ledger.ledger.row import ID, INSERT, PARENTS, PAYLOAD, SEQ
 from faber_ledger.ledger.union import insert_rows, missing_rows, rows_named
-from faber_ledger.postgres.ask import EVENT_COLUMNS, ask, ask_one, never_answered
+from faber_ledger.postgres.ask import EVENT_COLUMNS, absurd_answer, ask, ask_one
 from faber_ledger.postgres.project import newest_event
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _next_batch(server: Server, function: str, asked: dict[str, Any], after: int
         rows = ask(connection, function, PLACED, limit=limit, **asked, after=after, most=limit, bytes=MOST_BYTES)
     batch = sorted([(row[0], row[1:]) for row in rows], key=itemgetter(0))
     if batch and batch[0][0] <= after:
-        raise never_answered(function)
+        raise absurd_answer(function)
     return batch
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NO_ROLE, NO_RIGHT = "42704", "42501"  # SQLSTATE
 MEMBER: dict[str, Any] = {"role": str, "is_admin": bool}
 ADMIT = text("SELECT faber_ledger.admit(:project, :role, :as_admin)")
-# Whether the role, or all who are in it, may use the tables at all.
+# Whether the role, or all who are in it, may call the server's functions at all.
 MAY_USE = "SELECT pg_has_role(:role, 'faber_ledger_member', 'USAGE')"
 # Of some roles those that a role is in, or is.
 GROUPS_OF = """\

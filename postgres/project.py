@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.command_errors import NotFound, ServerRefused
-from faber_ledger.postgres.ask import ask, never_answered
+from faber_ledger.postgres.ask import absurd_answer, ask
 
 if TYPE_CHECKING:
     from faber_ledger.postgres.server import Server
@@ -37,7 +37,7 @@ def find_project(server: Server, project: str) -> str | None:
     try:
         return str(made[project].timestamp()) if project in made else None
     except (ValueError, OverflowError):  # a time of no zone, at an end of the calendar
-        raise never_answered("projects") from None
+        raise absurd_answer("projects") from None
 
 
 def admission(server: Server) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.ledger.row import ID, PARENTS, PAYLOAD
-from faber_ledger.postgres.ask import checked, decoding, never_answered
+from faber_ledger.postgres.ask import absurd_answer, check_rows, translate_decode_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -57,15 +57,15 @@ def push_events(
 
 def _push_batch(connection: Connection, project: str, run_id: str, batch: list[Row]) -> tuple[int, list[str]]:
     driver: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]  # psycopg's
-    with decoding("push_events"):
+    with translate_decode_errors("push_events"):
         rows = driver.execute(PUSH, (project, run_id, *map(list, zip(*batch, strict=True)))).fetchall()
-    checked("push_events", [("added", int), ("conflicts", list)], rows)
+    check_rows("push_events", [("added", int), ("conflicts", list)], rows)
     sent = {row[ID] for row in batch}
     if len(rows) == 1:
         added, conflicts = rows[0]
         if 0 <= added <= len(batch) and all([name in sent for name in conflicts]):
             return added, conflicts
-    raise never_answered("push_events")
+    raise absurd_answer("push_events")
 
 
 def _in_batches(rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -14,7 +14,7 @@ from sqlalchemy import text
 
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.row import HASH, PAYLOAD, compute_hash, decode_row
-from faber_ledger.postgres.ask import EVENT_COLUMNS, checked, decoding, question
+from faber_ledger.postgres.ask import EVENT_COLUMNS, check_rows, render_call, translate_decode_errors
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -107,10 +107,10 @@ def _rows(
     An event's own `id` and `at` are in the key, too: names of columns are repeated.
     """
     kinds = [*KEY.items(), *columns.items()]
-    statement = text(question(function, [*KEY, *columns], ASKED) + NEWEST_FIRST)
-    with decoding(function):
+    statement = text(render_call(function, [*KEY, *columns], ASKED) + NEWEST_FIRST)
+    with translate_decode_errors(function):
         found = connection.execute(statement, {**asked, **dict.fromkeys(KEY), "most": first}).fetchall()
-    yield from map(tuple, checked(function, kinds, found))
+    yield from map(tuple, check_rows(function, kinds, found))
     if len(found) < first:
         return
     after = dict(zip(KEY, found[-1], strict=False))
@@ -118,8 +118,8 @@ def _rows(
     with connection.execute(statement, {**asked, **after, "most": None}, execution_options=options) as rest:
         parts = rest.partitions(first)
         while True:
-            with decoding(function):
+            with translate_decode_errors(function):
                 part = next(parts, ())
             if not part:
                 return
-            yield from map(tuple, checked(function, kinds, part))
+            yield from map(tuple, check_rows(function, kinds, part))

@@ -12,7 +12,7 @@ from sqlalchemy.pool import NullPool
 from faber_ledger.ledger.command_errors import ServerRefused
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
 from faber_ledger.postgres.address import load_driver
-from faber_ledger.postgres.ask import NONE, checked, decoding, never_answered
+from faber_ledger.postgres.ask import NONE, absurd_answer, check_rows, translate_decode_errors
 from faber_ledger.postgres.schema import REVISIONS, SCHEMA
 from faber_ledger.postgres.server_errors import is_interrupted, translate, translate_read_only
 
@@ -128,11 +128,11 @@ def _make_engine(address: Address, patience: float | None) -> Engine:
 
 
 def _check(server: Server, *, writing: bool, has_schema: bool) -> None:
-    with server.transaction() as connection, decoding("current_setting"):
+    with server.transaction() as connection, translate_decode_errors("current_setting"):
         found = connection.execute(text(FACTS)).all()
-        checked("current_setting", FACT_KINDS, found)
+        check_rows("current_setting", FACT_KINDS, found)
     if len(found) != 1:
-        raise never_answered("current_setting")
+        raise absurd_answer("current_setting")
     (facts,) = found
     server.role, server.is_read_only = server.address.screen(facts.role), facts.is_read_only
     if facts.version < OLDEST_VERSION:

@@ -318,14 +318,14 @@ class RunLog:
 
         They may stand below the newest event, where `commit` does not look for what is new. Raises sqlite3.Error.
         """
-        from faber_ledger.ledger.union import First, insert_rows, lacked_rows
+        from faber_ledger.ledger.union import RememberFirst, insert_rows, lacked_rows
 
         mirror = self.mirror
         if mirror.state != DISABLED and mirror.log is None and mirror.known_heads == []:
             self._unite([])  # it has not begun
         mirror.known_heads = None
         is_same = mirror.has_events_of(self.log)
-        inserted = First(missing_in(self.log))
+        inserted = RememberFirst(missing_in(self.log))
         insert_rows(self.log, inserted)
         if mirror.log is not None:
             try:

@@ -13,7 +13,7 @@ from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.gate import shown_id
 from faber_ledger.ledger.row import ID, PAYLOAD, ROW, SEQ, split_hashes
 from faber_ledger.ledger.union import OTHER_CONTENT, hash_in, rows_of
-from faber_ledger.postgres.ask import never_answered
+from faber_ledger.postgres.ask import absurd_answer
 from faber_ledger.postgres.documents import list_documents
 from faber_ledger.postgres.fetch import count_events, fetch_pieces, has_event
 from faber_ledger.postgres.notices import tell_readers
@@ -168,7 +168,7 @@ def _fetch(
     if count > 0:
         note["position"], note["again"], note["roots"] = before["position"], before["again"], before["roots"]
         write_note(run.root, remote.key, run_id, note)
-        raise never_answered("events_after", "fewer events than it has counted")
+        raise absurd_answer("events_after", "fewer events than it has counted")
     if unanswered:  # of an event that it had before, the server lied, then or now: all is asked again
         note.update({"position": 0, "again": [], "roots": []})
         more, left_out, conflicts = _fetch(remote, run, note, warn, progress)
