@@ -20,16 +20,20 @@ LANGUAGE sql STABLE SECURITY DEFINER ROWS 10 SET search_path = pg_catalog, faber
   ) AS member
 $$;
 
+-- The login's memberships of a project: for each, whether it may admit others.
+CREATE FUNCTION faber_ledger.my_memberships(wanted text) RETURNS TABLE (is_admin boolean)
+LANGUAGE sql STABLE SECURITY DEFINER ROWS 1 SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
+  WITH mine AS MATERIALIZED (SELECT role, role_oid FROM faber_ledger.my_roles())
+  SELECT member.is_admin FROM mine CROSS JOIN LATERAL (
+    SELECT member.is_admin FROM faber_ledger.member
+    WHERE member.project = wanted AND member.role = mine.role AND member.role_oid = mine.role_oid OFFSET 0
+  ) AS member
+$$;
+
 -- Whether the login sees a project. In a query's condition it is asked before a row is read: nothing in it is a column's.
 CREATE FUNCTION faber_ledger.sees(wanted text) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
-  WITH mine AS MATERIALIZED (SELECT role, role_oid FROM faber_ledger.my_roles())
-  SELECT EXISTS (
-    SELECT FROM mine CROSS JOIN LATERAL (
-      SELECT FROM faber_ledger.member
-      WHERE member.project = wanted AND member.role = mine.role AND member.role_oid = mine.role_oid OFFSET 0
-    ) AS member
-  )
+  SELECT EXISTS (SELECT FROM faber_ledger.my_memberships(wanted))
 $$;
 
 -- Whether the login may do anything with a project's members: the owner of the schema or the database, a superuser.
@@ -41,14 +45,7 @@ $$;
 
 CREATE FUNCTION faber_ledger.is_project_admin(wanted text) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
-  WITH mine AS MATERIALIZED (SELECT role, role_oid FROM faber_ledger.my_roles())
-  SELECT EXISTS (
-    SELECT FROM mine CROSS JOIN LATERAL (
-      SELECT FROM faber_ledger.member
-      WHERE member.project = wanted AND member.role = mine.role AND member.role_oid = mine.role_oid AND member.is_admin
-      OFFSET 0
-    ) AS member
-  )
+  SELECT EXISTS (SELECT FROM faber_ledger.my_memberships(wanted) AS mine WHERE mine.is_admin)
 $$;
 
 -- Make a project, with the login as its admin; nothing if the login sees the project already.
