@@ -138,14 +138,14 @@ def expel(role: str, url: str | None, as_json: bool) -> None:
         done = members.expel(server, project := project_id(find_root(os.getcwd())), role)
     groups = ", ".join(done.through)
     if done.through:
-        said = f"{role} {'is no member itself any more' if done.was_member else 'was not admitted itself'}"
+        line = f"{role} {'is no longer a member itself' if done.was_member else 'was not admitted itself'}"
         warn(f"{role} still sees this project: {groups} is admitted, and {role} is in it; take it out of the group")
     else:
-        said = f"{role} sees this project no more" if done.was_member else f"{role} was not admitted"
+        line = f"{role} no longer sees this project" if done.was_member else f"{role} was not admitted"
     if done.was_member and done.admins == []:
         warn("this project has no admin now: the owner of the database runs `faber-ledger db admit --admin ROLE` here")
     data = {"project": project, "role": role, "was_member": done.was_member, "through": done.through}
-    show(data, [said], as_json=as_json)
+    show(data, [line], as_json=as_json)
     for group in done.through if not as_json else []:
         say(f"  REVOKE {_quoted(group)} FROM {_quoted(role)};")
 

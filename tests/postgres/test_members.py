@@ -112,7 +112,7 @@ def test_whoever_a_group_lets_in_is_not_said_to_be_out(project: Project, databas
         assert done.returncode == 0
         assert f"{ben.role} still sees this project: {team.role} is admitted, and {ben.role} is in it" in done.stderr
         assert f'REVOKE "{team.role}" FROM "{ben.role}";' in done.stderr
-        assert "sees this project no more" not in done.stdout
+        assert "no longer sees this project" not in done.stdout
         assert "sees no project" not in ask(project, database, ben, "fleet").stdout
     run_sql(database, f"REVOKE {team.role} FROM {ben.role}")
     done = ask(project, database, ann, "db", "expel", ben.role)

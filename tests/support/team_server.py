@@ -130,4 +130,3 @@ def wait_for_batch(connection: psycopg.Connection[tuple[Any, ...]], after: int =
         if count > after:
             return int(count)
         assert time.monotonic() < latest, f"no more than {count} events"
-        time.sleep(0.01)
