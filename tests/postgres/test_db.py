@@ -145,7 +145,8 @@ def test_an_admin_admits_and_expels(project: Project, database: Database) -> Non
     code, _, errors = db(project, database, "admit", alice.role, login=bob)
     assert (code, "not an admin" in errors) == (14, True)
     assert db(project, database, "admit", "--admin", bob.role, login=alice)[0] == 0
-    assert db(project, database, "expel", alice.role, login=bob) == (0, f"{alice.role} no longer sees this project\n", "")
+    done = db(project, database, "expel", alice.role, login=bob)
+    assert done == (0, f"{alice.role} no longer sees this project\n", "")
     assert "was not admitted" in db(project, database, "expel", alice.role, login=bob)[1]
     assert f"the role {alice.role} sees no project" in db(project, database, "members", login=alice)[1]
 
