@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.log import Log
     from faber_ledger.postgres.server import Server
 
-    Pushed = Literal["pushed", "behind", "overtaken"]
+    NotPushed = Literal["behind", "overtaken"]
 
 
 LARGEST = 64 * 1024 * 1024  # bytes, as of a state in a work tree
@@ -108,8 +108,8 @@ def fetch_content(server: Server, project: str, run_id: str, document: Document)
 
 def push_document(
     server: Server, project: str, run_id: str, new: NewDocument, known: Sequence[Document], log: Log
-) -> Pushed:
-    """Push a document of the run whose log is given; return "pushed", or why it was not.
+) -> NotPushed | None:
+    """Push a document of the run whose log is given; return why it was not pushed, None if it was.
 
     "overtaken": since the `known` documents were listed, another one has arrived. "behind": a redaction on the server
     is not in the log yet, and the document may still show what that removes. Raises as `Server.transaction`.
@@ -130,12 +130,12 @@ def push_document(
             connection.execute(PUSH, values)
             # The project is locked by now: neither a redaction nor a document arrives between this look and the commit.
             if any([hash_in(log, name) is None for name in find_redactions(connection, project, run_id)]):
-                raise _NotPushed("behind")
+                raise _Refused("behind")
             if any([one.id not in expected for one in _documents(connection, project, run_id)]):
-                raise _NotPushed("overtaken")
-    except _NotPushed as error:
+                raise _Refused("overtaken")
+    except _Refused as error:
         return error.why
-    return "pushed"
+    return None
 
 
 def find_redactions(connection: Connection, project: str, run_id: str) -> list[str]:
@@ -143,10 +143,10 @@ def find_redactions(connection: Connection, project: str, run_id: str) -> list[s
     return [name for (name,) in ask(connection, "redactions", {"redactions": str}, project=project, run_id=run_id)]
 
 
-class _NotPushed(Exception):
+class _Refused(Exception):
     """Something has arrived on the server that this clone does not know: nothing is pushed."""
 
-    def __init__(self, why: Pushed) -> None:
+    def __init__(self, why: NotPushed) -> None:
         self.why = why
 
 

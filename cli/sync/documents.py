@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from faber_ledger.ledger.log import Log
-    from faber_ledger.postgres.documents import Document
+    from faber_ledger.postgres.documents import Document, NotPushed
     from faber_ledger.postgres.project import Remote
     from faber_ledger.postgres.standing import Standing
     from faber_ledger.runs.run import Run
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     Moved = Literal["fetched", "pushed"]
 
-NOT_PUSHED = {
+NOT_PUSHED: dict[NotPushed, str] = {
     "behind": "the server has a redaction that is not fetched",
     "overtaken": "another one has just arrived on the server",
 }
@@ -70,10 +70,10 @@ class Before(NamedTuple):
 
 def exchange_state(
     remote: Remote, run: Run, before: Before, *, fetches: bool, pushes: bool, warn: Callable[[str], None]
-) -> Moved | None:
-    """Fetch or push a run's state after its events; return which of the two was done. Raises as the server does.
+) -> Moved | NotPushed | None:
+    """Fetch or push a run's state after its events; return which was done, or why it was not pushed.
 
-    A state that is broken or too large is left out with a warning, here and on the server.
+    A state that is broken or too large is left out with a warning, here and on the server. Raises as the server does.
     """
     note = read_state_note(run.root, remote.key, run.run_id)
     with read_log(run) as log:
@@ -123,7 +123,7 @@ class _Exchange(NamedTuple):
         self._note_exchanged(newest[0].id, digest, newest[0].heads)
         return "fetched"
 
-    def exchange(self, *, pushes: bool) -> Moved | None:
+    def exchange(self, *, pushes: bool) -> Moved | NotPushed | None:
         """Exchange a state that is here."""
         run, note = self.run, self.note
         try:
@@ -213,7 +213,7 @@ class _Exchange(NamedTuple):
 
     def _push(
         self, content: str, digest: str, heads: frozenset[bytes], known_at: str | None, standing: Standing
-    ) -> Moved | None:
+    ) -> Moved | NotPushed:
         """Push the state; it supersedes the documents that it includes."""
         run, at = self.run, now()
         included = {one.id for one in standing.included} | {*self.note["ids"]}
@@ -226,9 +226,8 @@ class _Exchange(NamedTuple):
             frozenset([one.id for one in self.before.documents if one.id in included]),
         )
         done = push_document(self.remote.server, self.remote.project, run.run_id, new, self.before.documents, self.log)
-        if done != "pushed":
-            self.warn(f"the state.json of {run.run_id} is not pushed yet: {NOT_PUSHED[done]}")
-            return None
+        if done is not None:
+            return done
         known = _heads(self.note).union(*[one.heads for one in standing.included]) if standing.apart else heads
         self._note_exchanged(new.id, digest, known)
         self.note["is_apart"] = bool(standing.apart)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from faber_ledger.cli.sync.documents import Before, exchange_state
+from faber_ledger.cli.sync.documents import NOT_PUSHED, Before, exchange_state
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.gate import shown_id
 from faber_ledger.ledger.row import ID, PAYLOAD, ROW, SEQ, split_hashes
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.cli.sync.documents import Moved
     from faber_ledger.ledger.log import Log
+    from faber_ledger.postgres.documents import NotPushed
     from faber_ledger.postgres.project import Remote
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.synced import Note
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 
 UNEXPLAINED = ", and no redaction says so"
+MOST_ROUNDS = 100  # of one exchange: each is lost to another clone whose state arrived first
 PIECE_EVENTS, PIECE_SIZE = 1_000, 1024 * 1024  # of a log that are read at once, and characters of their payloads
 
 
@@ -67,28 +69,44 @@ def exchange_run(
     """
     note = _read_checked_note(remote, run)
     before = _look_before(remote, run, note)
-    fetched, code = 0, 0
+    fetched = pushed = code = 0
     left_out: dict[str, str] = {}
-    conflicts: list[str] = []
-    if fetches:
-        fetched, left_out, conflicts = _fetch(remote, run, note, warn, progress)
-    pushed = 0
-    state: Moved | None = None
-    if pushes and not lacks_ledger(run):
-        pushed, refused = _push(remote, run, note, progress)
-        conflicts = sorted({*conflicts, *refused})
-    if not lacks_ledger(run):
-        if pushed > 0:
-            before = _look_again(remote, run, before)
-        state = exchange_state(remote, run, before, fetches=fetches, pushes=pushes, warn=warn)
-        note["is_due"] |= state == "fetched"
-        if pushed > 0 or state == "pushed":
-            tell_readers(remote.server, remote.project)
+    conflicts: set[str] = set()
+    state: Moved | NotPushed | None = None
+    warnings: list[str] = []
+    for number in range(MOST_ROUNDS):
+        if fetches:
+            added, left_out, others = _fetch(remote, run, note, warn, progress)
+            fetched += added
+            conflicts.update(others)
+        if lacks_ledger(run):
+            break
+        if pushes:
+            added, others = _push(remote, run, note, progress)
+            pushed += added
+            conflicts.update(others)
+            before = _look_again(remote, run, before) if added > 0 else before
+        warnings = []
+        state = exchange_state(remote, run, before, fetches=fetches, pushes=pushes, warn=warnings.append)
+        # A redaction that is not here after a second fetch is one that the gate refuses.
+        if state != "overtaken" and not (state == "behind" and fetches and number == 0):
+            break
+        before = before._replace(documents=list_documents(remote.server, remote.project, run.run_id))
+    for warning in warnings:
+        warn(warning)
+    moved: Moved | None = None
+    if state == "behind" or state == "overtaken":
+        warn(f"the state.json of {run.run_id} is not pushed yet: {NOT_PUSHED[state]}")
+    else:
+        moved = state
+    note["is_due"] |= moved == "fetched"
+    if pushed > 0 or moved == "pushed":
+        tell_readers(remote.server, remote.project)
     if note["is_due"] and not lacks_ledger(run):
         code = write_blocks(run, redacted=False, warn=warn)
         note["is_due"] = code != 0
         write_note(run.root, remote.key, run.run_id, note)
-    return Exchanged(run.run_id, fetched, pushed, left_out, conflicts, state, code)
+    return Exchanged(run.run_id, fetched, pushed, left_out, sorted(conflicts), moved, code)
 
 
 def _look_before(remote: Remote, run: Run, note: Note) -> Before:

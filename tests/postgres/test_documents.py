@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from psycopg.rows import dict_row
 from support.project import RUN, Project
-from support.team_server import Team, made_team
+from support.team_server import Team, made_team, started
 
 from faber_ledger.projections.blocks import NAMES, empty
 
@@ -319,3 +319,25 @@ def test_a_broken_state_is_named_and_its_events_are_pushed(team: Team) -> None:
     assert f"the state.json of {RUN} is not pushed" in done.stderr
     assert documents(team) == []
     assert len(team.rows()) == len(first.events)
+
+
+@pytest.mark.parametrize("words", [("--push",), ()])
+def test_a_state_that_another_overtakes_is_compared_again_and_pushed(team: Team, words: tuple[str, ...]) -> None:
+    first, second, _ = team.clones
+    team.synced(first)
+    state = json.loads(first.state_path.read_bytes())
+    first.state_path.write_text(json.dumps({**state, "target": "of the first"}))
+    with team.database.connect() as connection, team.database.connect(autocommit=True) as watching:
+        connection.execute("SELECT FROM faber_ledger.project FOR UPDATE")
+        process = started(first, team.url, *words)
+        while watching.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        ).fetchone() != (1,):
+            assert process.poll() is None, process.communicate()
+        connection.execute(
+            "SELECT faber_ledger.push_document(%s, %s, 'other', %s, '{}', '{\"target\": \"of another\"}', %s, 'x')",
+            [team.project, RUN, heads_of(second), "2026-01-05T14:30:22Z"],
+        )
+    _, errors = process.communicate()
+    assert (process.returncode, "not pushed" in errors) == (0, False)
+    assert "of the first" in [one["target"] for one in contents(team)]
