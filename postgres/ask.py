@@ -77,7 +77,7 @@ def ask(
         rows = connection.execute(statement, arguments).all()
         check_rows(function, [*columns.items()], rows)
     if len(rows) > limit:
-        raise absurd_answer(function)
+        raise absurd_answer(function, f"more than {limit:,} rows")
     return list(map(tuple, rows))
 
 

@@ -9,17 +9,15 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.sync.documents import NOT_PUSHED, Before, exchange_state
-from faber_ledger.ledger.effective import effective_redactions
-from faber_ledger.ledger.gate import shown_id
+from faber_ledger.cli.sync.intake import take_new
 from faber_ledger.ledger.row import ID, PAYLOAD, ROW, SEQ, split_hashes
-from faber_ledger.ledger.union import OTHER_CONTENT, hash_in, rows_of
-from faber_ledger.postgres.ask import absurd_answer
+from faber_ledger.ledger.union import rows_of
 from faber_ledger.postgres.documents import list_documents
-from faber_ledger.postgres.fetch import count_events, fetch_pieces, has_event
+from faber_ledger.postgres.fetch import count_events, has_event
 from faber_ledger.postgres.notices import tell_readers
 from faber_ledger.postgres.project import newest_event
 from faber_ledger.postgres.push import push_events
-from faber_ledger.recording.insertion import insert_passing, write_blocks
+from faber_ledger.recording.insertion import write_blocks
 from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.synced import empty_note, read_note, write_note
 from faber_ledger.runs.united import read_log
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from faber_ledger.cli.sync.documents import Moved
+    from faber_ledger.cli.sync.intake import Progress
     from faber_ledger.ledger.log import Log
     from faber_ledger.postgres.documents import NotPushed
     from faber_ledger.postgres.project import Remote
@@ -35,10 +34,8 @@ if TYPE_CHECKING:
     from faber_ledger.runs.synced import Note
 
     Row = tuple[Any, ...]
-    Progress = Callable[[int, str], Callable[[int], object]]
 
 
-UNEXPLAINED = ", and no redaction says so"
 MOST_ROUNDS = 100  # of one exchange: each is lost to another clone whose state arrived first
 PIECE_EVENTS, PIECE_SIZE = 1_000, 1024 * 1024  # of a log that are read at once, and characters of their payloads
 
@@ -76,15 +73,16 @@ def exchange_run(
     warnings: list[str] = []
     for number in range(MOST_ROUNDS):
         if fetches:
-            added, left_out, others = _fetch(remote, run, note, warn, progress)
-            fetched += added
-            conflicts.update(others)
+            taken = take_new(remote, run, note, warn, progress)
+            fetched += taken.added
+            left_out = taken.left_out
+            conflicts.update(taken.conflicts)
         if lacks_ledger(run):
             break
         if pushes:
-            added, others = _push(remote, run, note, progress)
+            added, refused = _push(remote, run, note, progress)
             pushed += added
-            conflicts.update(others)
+            conflicts.update(refused)
             before = _look_again(remote, run, before) if added > 0 else before
         warnings = []
         state = exchange_state(remote, run, before, fetches=fetches, pushes=pushes, warn=warnings.append)
@@ -136,73 +134,6 @@ def _read_checked_note(remote: Remote, run: Run) -> Note:
     if anchor is not None and has_event(remote.server, remote.project, *anchor):
         return note
     return {**empty_note(), "is_due": note["is_due"]}
-
-
-def _fetch(
-    remote: Remote, run: Run, note: Note, warn: Callable[[str], None], progress: Progress
-) -> tuple[int, dict[str, str], list[str]]:
-    """Insert what the server has new into the run's log; the note is written after each piece that is in.
-
-    What does not enter, or not whole, is asked for again each time: a later answer may be another one.
-    """
-    server, project, run_id = remote.server, remote.project, run.run_id
-    count = count_events(server, project, run_id, note["position"])
-    if not count and not note["again"]:
-        return 0, {}, []
-    advance = progress(count, f"fetching {run_id}")
-    added = 0
-    left_out: dict[str, str] = {}
-    conflicts: list[str] = []
-    before: Note = {**note}
-    bare: set[str] = set()  # those that are in the log without their payloads
-    unanswered = {*note["again"], *note["roots"]}
-    # With the first events, all clones decide alike which of several are the run's.
-    for piece in fetch_pieces(server, project, run_id, note["position"], unanswered):
-        try:
-            if not note["is_due"]:
-                note["is_due"] = True
-                write_note(run.root, remote.key, run_id, note)
-            waiting = {name for name in note["again"] if name not in bare and hash_in(piece.log, name) is None}
-            unanswered = {name for name in unanswered if hash_in(piece.log, name) is None}
-            found = insert_passing(run, piece.log, piece.first_ids, warn)  # takes other runs' events out of the piece
-        finally:
-            piece.close()
-        added += found.added
-        count -= piece.new_count
-        left_out |= {shown_id(one.id): one.why for one in found.refused if one.is_new and one.why != OTHER_CONTENT}
-        left_out |= dict.fromkeys(piece.doubled, "the server has answered with two events of its id")
-        waiting |= piece.doubled | {one.id for one in found.refused}
-        why = dict(found.dropped)
-        bare = _find_bare(run, {*before["again"], *bare, *piece.bare, *why})
-        left_out |= {name: f"it has no payload{': ' + why[name] if name in why else UNEXPLAINED}" for name in bare}
-        note["again"] = sorted(waiting | bare)
-        note["roots"] = [*dict.fromkeys([*note["roots"], *piece.first_ids])]
-        conflicts += [shown_id(one.id) for one in found.conflicts]
-        if piece.last is not None and piece.last[0] > note["position"]:
-            note["position"], note["anchor"] = piece.last[0], piece.last
-        write_note(run.root, remote.key, run_id, note)
-        advance(piece.count)
-        del found  # with the refused events of a whole piece
-    if count > 0:
-        note["position"], note["again"], note["roots"] = before["position"], before["again"], before["roots"]
-        write_note(run.root, remote.key, run_id, note)
-        raise absurd_answer("events_after", "fewer events than it has counted")
-    if unanswered:  # of an event that it had before, the server lied, then or now: all is asked again
-        note.update({"position": 0, "again": [], "roots": []})
-        more, left_out, conflicts = _fetch(remote, run, note, warn, progress)
-        added += more
-    again = {*map(shown_id, note["again"])}
-    return added, {name: why for name, why in left_out.items() if name in again}, conflicts
-
-
-def _find_bare(run: Run, names: set[str]) -> set[str]:
-    """Return those of these events that are in a run's log without their payloads, though no redaction says so."""
-    if not names or lacks_ledger(run):
-        return set()
-    with read_log(run) as log:
-        question = "SELECT 1 FROM event WHERE id = ? AND payload IS NULL AND version <> 0"
-        missing = {name for name in names if log.connection.execute(question, (name,)).fetchone()}
-        return missing and missing - effective_redactions(log.connection).explained
 
 
 def _push(remote: Remote, run: Run, note: Note, progress: Progress) -> tuple[int, list[str]]:
