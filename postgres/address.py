@@ -69,7 +69,7 @@ def find_address(given: str | None, environ: Mapping[str, str], configured: str 
     for a URL that is none, and for a password in the option, which the list of processes shows to everybody;
     LedgerError without psycopg.
     """
-    if given:
+    if given is not None:
         address = Address(parse_url(given, "--url"), "--url")
         if any([name in address.parameters for name in SECRETS]):
             raise UsageFailed("--url has a password, which the list of processes shows", hint=WITHOUT_PASSWORD)

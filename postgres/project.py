@@ -49,11 +49,6 @@ def admission(server: Server) -> str:
     )
 
 
-def describe_unseen(server: Server) -> str:
-    """Return what is said to a login that sees no project of the server: to it the server looks empty."""
-    return f"the role {server.role} sees no project on this server: {admission(server)}"
-
-
 def open_project(server: Server, project: str, name: str, *, writing: bool) -> str:
     """Return as `find_project`; with `writing`, a project that nobody has is made first.
 
@@ -88,9 +83,14 @@ def list_runs(server: Server, project: str, after: int, upto: int) -> list[str]:
 
 
 def list_projects(server: Server) -> dict[str, str]:
-    """Return the name of each project that the login sees, by its id, sorted by name."""
+    """Return the name of each project that the login sees, by its id, sorted by name.
+
+    Raises ServerRefused for a login that sees none: to it the server looks empty, whatever is there.
+    """
     with server.transaction() as connection:
         found = ask(connection, "projects", {"name": str, "id": str})
+    if not found:
+        raise ServerRefused(f"the role {server.role} sees no project on this server", hint=admission(server))
     return {project: name for name, project in sorted(found)}
 
 
@@ -105,10 +105,5 @@ def choose_projects(known: dict[str, str], wanted: str | None) -> list[str]:
     found = [project for project, name in known.items() if wanted == name or (word and project.startswith(word))]
     if not found:
         names = ", ".join(sorted(set(known.values())))
-        hint = (
-            f"it shows: {names}"
-            if known
-            else "it shows none: an admin of the project runs `faber-ledger db admit ROLE`"
-        )
-        raise NotFound(f"the server shows this role no project {wanted}", hint=hint)
+        raise NotFound(f"the server shows this role no project {wanted}", hint=f"it shows: {names}")
     return found

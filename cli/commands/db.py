@@ -11,6 +11,7 @@ import click
 from faber_ledger.cli.ui.output import json_option, say, show, warn
 from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.cli.ui.table import table
+from faber_ledger.ledger.command_errors import ServerRefused
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import project_id
 
@@ -159,16 +160,20 @@ def list_members(url: str | None, as_json: bool) -> None:
     \b
     Example: faber-ledger db members
     Exit codes: 0 shown; 1 the project has no id yet; 2 wrong usage, or no server is
-    named; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
+    named; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses,
+    or you do not see the project.
     """
     from faber_ledger.postgres import members
     from faber_ledger.postgres.project import admission
 
     with _open(url) as server:
         found = members.list_members(server, project := project_id(find_root(os.getcwd())))
-        unseen = f"the role {server.role} sees no project {project} on this server: {admission(server)}"
+        if not found:
+            raise ServerRefused(
+                f"the role {server.role} sees no project {project} on this server", hint=admission(server)
+            )
     rows = [[one.role, "admin" if one.is_admin else "member"] for one in found]
-    lines = table([["ROLE", "IS"], *rows]) if rows else [unseen]
+    lines = table([["ROLE", "IS"], *rows])
     show({"project": project, "members": [one._asdict() for one in found]}, lines, as_json=as_json)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from click.core import ParameterSource
 
-from faber_ledger.cli.ui.output import json_option, json_text, say, show, tell, warn
+from faber_ledger.cli.ui.output import json_option, json_text, say, show, tell
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
 from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.ledger.clock import now, utc_text
@@ -42,15 +42,11 @@ class Asked(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The runs that were found, the names of the projects that were looked at, and whether there are more runs.
-
-    `unseen` says what to do for a login that sees no project at all; empty for others.
-    """
+    """The runs that were found, the names of the projects that were looked at, and whether there are more runs."""
 
     runs: list[FleetRun]
     names: dict[str, str]
     has_more: bool
-    unseen: str
 
 
 @click.command(short_help="Show who works on what, on all machines.")
@@ -95,7 +91,8 @@ def fleet(
     \b
     Example: faber-ledger fleet --open --watch
     Exit codes: 0 done, also after Ctrl-C; 2 wrong usage; 10 the server shows no such project;
-    12 the server is newer than this program; 13 the server is not available; 14 it refuses.
+    12 the server is newer than this program; 13 the server is not available; 14 it refuses,
+    or shows you no project.
     """
     from faber_ledger.postgres.server import open_server  # at its use: `--help` loads every command
 
@@ -111,8 +108,6 @@ def fleet(
             return
     with open_server(address) as server:
         answer = _ask(server, asked)
-    if as_json and answer.unseen:
-        warn(answer.unseen)
     if as_json or not answer.runs:
         show(_data(answer), _lines(answer, asked), as_json=as_json)
     else:
@@ -122,20 +117,18 @@ def fleet(
 def _ask(server: Server, asked: Asked) -> Answer:
     from faber_ledger.cli.reports.fleet import take_runs
     from faber_ledger.postgres.fleet import Wanted, find_runs
-    from faber_ledger.postgres.project import choose_projects, describe_unseen, list_projects
+    from faber_ledger.postgres.project import choose_projects, list_projects
 
     known = list_projects(server)
     chosen = choose_projects(known, asked.project)
     wanted = Wanted(chosen, asked.machine, asked.work_id, asked.is_open)
     runs, has_more = take_runs(find_runs(server, wanted), asked.limit)
-    return Answer(runs, {name: known[name] for name in chosen}, has_more, "" if known else describe_unseen(server))
+    return Answer(runs, {name: known[name] for name in chosen}, has_more)
 
 
 def _lines(answer: Answer, asked: Asked) -> Iterator[str]:
     from faber_ledger.cli.reports.fleet import lines_of
 
-    if answer.unseen:
-        return iter([answer.unseen])
     return lines_of(answer.runs, answer.names, has_more=answer.has_more, is_filtered=asked.is_filtered)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.output import confirm, json_option, show, warn
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import project_again, run_with_ledger
 from faber_ledger.ledger.command_errors import ChoiceNeeded
@@ -36,8 +36,8 @@ def quarantine(run: str | None, yes: bool, as_json: bool) -> None:
 
     \b
     Example: faber-ledger quarantine --yes
-    Exit codes: 0 done, or nothing is refused; 1 a file cannot be read or written; 2 wrong usage;
-    3 not confirmed, without a terminal; 10 no such run or ledger; 11 locked; 12 newer format;
+    Exit codes: 0 done, or nothing is refused; 1 a file cannot be read or written, or you declined;
+    2 wrong usage; 3 not confirmed, without a terminal; 10 no such run or ledger; 11 locked; 12 newer format;
     20 the ledger is damaged.
     """
     from faber_ledger.runs import quarantine as runs_quarantine  # at its use: `--help` loads every command
@@ -68,7 +68,7 @@ def _ask(chosen: Run, judgement: Judgement) -> bool:
     question = f"Take this out of {chosen.shown(chosen.ledger_path)}?"
     if not sys.stdin.isatty():
         raise ChoiceNeeded(question, hint="run the command again with --yes")
-    click.confirm(question, abort=True, err=True)
+    confirm(question, "nothing was taken out")
     return True
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.output import confirm, json_option, show, warn
 from faber_ledger.cli.ui.server import names_server, server_address
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_event import find_thing
@@ -78,9 +78,9 @@ def redact(
     its reason; --reason gives a new one. What a redaction from elsewhere has removed is hidden everywhere, and
     kept in this clone until --accept.
     Example: faber-ledger redact 3 --field environment.hostname --reason "a customer's name"
-    Exit codes: 0 done, or done before; 1 a file cannot be read or written; 2 wrong usage, or what cannot
-    be removed; 3 not confirmed, without a terminal; 10 no such run, event or field; 11 locked; 12 newer format;
-    20 a ledger is damaged.
+    Exit codes: 0 done, or done before; 1 a file cannot be read or written, or you declined; 2 wrong usage, or
+    what cannot be removed; 3 not confirmed, without a terminal; 10 no such run, event or field; 11 locked;
+    12 newer format; 20 a ledger is damaged.
     """
     from faber_ledger.ledger.clock import now
     from faber_ledger.recording.leftovers import find_remains
@@ -288,7 +288,7 @@ def _ask(plan: RedactionPlan, *, is_kept: bool, as_json: bool) -> None:
 def _confirm(question: str, *, as_json: bool, to_look: str = "with --dry-run to see what would be removed") -> None:
     if as_json or not sys.stdin.isatty():
         raise ChoiceNeeded(question, hint=f"run the command again with --yes, or {to_look}")
-    click.confirm(question, abort=True, err=True)
+    confirm(question, "nothing was removed")
 
 
 def _versions(chosen: Run) -> int | None:

@@ -43,25 +43,22 @@ def search(text: str, url: str | None, is_local: bool, project: str | None, limi
     \b
     Example: faber-ledger search 'migration "user table" -draft'
     Exit codes: 0 done, whether or not there are hits; 2 wrong usage; 10 the server shows no such
-    project; 12 the server is newer than this program; 13 the server is not available; 14 it refuses.
+    project; 12 the server is newer than this program; 13 the server is not available; 14 it refuses,
+    or shows you no project.
     """
     from faber_ledger.cli.reports.search import lines_of  # at its use: `--help` loads every command
 
     query = parse_query(text)
     names: dict[str, str] = {}
-    unseen = ""
-    if is_local and (url or project):
+    if is_local and (url is not None or project is not None):
         raise click.UsageError("--local asks no server: leave out --url and --project")
-    if is_local or not (url or project or names_server()):
+    if is_local or (url is None and project is None and not names_server()):
         groups, has_more = _search_here(query, limit)
     else:
-        groups, has_more, names, unseen = _search_server(query, limit, url, project)
-    if unseen and as_json:
-        warn(unseen)
+        groups, has_more, names = _search_server(query, limit, url, project)
     if as_json or not groups:
         data = {"text": text, "projects": names, "runs": groups, "has_more": has_more}
-        lines = [unseen] if unseen else lines_of(groups, text, names, has_more=has_more)
-        show(data, lines, as_json=as_json)
+        show(data, lines_of(groups, text, names, has_more=has_more), as_json=as_json)
         return
     show_long(lambda: lines_of(groups, text, names, has_more=has_more))
 
@@ -76,20 +73,19 @@ def _search_here(query: WordQuery, limit: int) -> tuple[list[Group], bool]:
 
 def _search_server(
     query: WordQuery, limit: int, url: str | None, project: str | None
-) -> tuple[list[Group], bool, dict[str, str], str]:
-    """Search on the server; return also the names of the projects that were searched, and what to do without any."""
+) -> tuple[list[Group], bool, dict[str, str]]:
+    """Search on the server; return also the names of the projects that were searched."""
     from faber_ledger.cli.reports.search import group_newest, search_server
     from faber_ledger.ledger.command_errors import ServerUnavailable
-    from faber_ledger.postgres.project import choose_projects, describe_unseen, list_projects
+    from faber_ledger.postgres.project import choose_projects, list_projects
     from faber_ledger.postgres.server import open_server
 
     try:
         with open_server(server_address(url)) as server:
             names = list_projects(server)
             chosen = choose_projects(names, project)
-            unseen = "" if names else describe_unseen(server)
             groups, has_more = group_newest(search_server(server, query, chosen, limit), limit)
     except ServerUnavailable as error:
         error.hint = "`--local` searches the runs of this clone; run the command again when the server is back"
         raise
-    return groups, has_more, {name: names[name] for name in chosen}, unseen
+    return groups, has_more, {name: names[name] for name in chosen}

@@ -52,7 +52,9 @@ class Wanted(NamedTuple):
 
 @click.command(short_help="Exchange runs with the team's server.")
 @click.argument("run_id", metavar="[RUN]", required=False, shell_complete=completion.runs)
-@click.option("--all", "every", is_flag=True, help="All runs of this clone, and with --fetch all that the server has.")
+@click.option(
+    "--all", "every", is_flag=True, help="All runs: those of this clone and, without --push, those of the server."
+)
 @click.option("--push", "only_push", is_flag=True, help="Only send what the server does not have.")
 @click.option("--fetch", "only_fetch", is_flag=True, help="Only take in what this clone does not have.")
 @click.option("--watch", type=click.IntRange(1), metavar="SECONDS", help="Do it again and again, until interrupted.")

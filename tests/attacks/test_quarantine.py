@@ -51,6 +51,13 @@ def test_two_forged_events_with_one_seq_and_id_are_both_taken_out_and_kept(clone
     clone.assert_sound()
 
 
+def test_a_question_that_is_answered_with_no_changes_nothing(clone: Clone) -> None:
+    forge_event(clone.ledger, hash=b"\x22" * 32)
+    shown, code = Project(clone.root, RUN).on_terminal("quarantine", RUN, answers=["n"])
+    assert (code, shown.splitlines()[-1]) == (1, "error: nothing was taken out")
+    assert FORGED_ID in [one["id"] for one in refused_in(clone) if one["is_in_file"]]
+
+
 def test_two_refused_copies_of_one_hash_are_both_taken_out(clone: Clone) -> None:
     """A peer pushes a forged event again under the same hash, with other words (H5)."""
     for text in ("FIRST", "SECOND"):

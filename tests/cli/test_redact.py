@@ -281,6 +281,8 @@ def test_a_dry_run_and_an_unanswered_question_change_nothing(project: Project) -
     done = project.faber("redact", note_id(project))
     assert done.returncode == 3
     assert "--yes" in done.stderr
+    shown, code = project.on_terminal("redact", note_id(project), answers=["n"])
+    assert (code, shown.splitlines()[-1]) == (1, "error: nothing was removed")
     assert {path: path.read_bytes() for path in project.root.rglob("*") if path.is_file()} == before
 
 

@@ -148,7 +148,7 @@ def test_an_admin_admits_and_expels(project: Project, database: Database) -> Non
     done = db(project, database, "expel", alice.role, login=bob)
     assert done == (0, f"{alice.role} no longer sees this project\n", "")
     assert "was not admitted" in db(project, database, "expel", alice.role, login=bob)[1]
-    assert f"the role {alice.role} sees no project" in db(project, database, "members", login=alice)[1]
+    assert f"the role {alice.role} sees no project" in db(project, database, "members", login=alice)[2]
 
 
 def test_the_owner_of_the_database_admits_to_any_project(project: Project, database: Database) -> None:

@@ -351,6 +351,9 @@ def test_a_watch_looks_again_where_it_hears_nothing(
     project: Project, database: Database, member: Login, cleaned: list[Watching]
 ) -> None:
     stranger = database.login()
+    refused = project.faber("fleet", "--watch", env={"FABER_LEDGER_URL": database.url(stranger)})
+    assert (refused.returncode, refused.stdout) == (14, "")
+    register(database, stranger, SECOND)
     watching = Watching(project, database.url(stranger), "--every", "1")
     cleaned.append(watching)
     assert watching.next_runs() == []

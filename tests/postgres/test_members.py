@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from support.on_server import register
 from support.project import Project
 
 if TYPE_CHECKING:
@@ -51,22 +52,28 @@ def test_a_login_that_sees_no_project_is_told_so_and_whom_to_ask(
     wanted = f"ask an admin of the project for `faber-ledger db admit {stranger.role}`"
     for words in (("fleet",), ("fleet", "--open"), ("search", "cents"), ("db", "members")):
         done = ask(project, database, stranger, *words)
+        assert (done.returncode, done.stdout) == (14, ""), words
+        assert done.stderr.startswith(f"error: {said}"), words
+        assert f"hint: {wanted}" in done.stderr, words
+    for words in (("fleet", "--json"), ("search", "cents", "--json"), ("db", "members", "--json")):
+        done = ask(project, database, stranger, *words)
+        error = json.loads(done.stderr)["error"]
+        assert (done.returncode, done.stdout, error["code"]) == (14, "", "server_refused"), words
+        assert said in error["message"], words
+        assert wanted in error["hint"], words
+    for words in (("sync",), ("fleet", "--project", "project"), ("log", "--url", "-", "--project", "project")):
+        done = ask(project, database, stranger, *words)
+        assert done.returncode == 14, words
+        assert "faber-ledger db admit" in done.stderr, words
+
+
+def test_a_project_without_runs_is_no_refusal(project: Project, database: Database) -> None:
+    ann = database.login("ann")
+    register(database, ann, PROJECT)
+    assert "no runs yet" in ask(project, database, ann, "fleet").stdout
+    for words in (("fleet",), ("search", "no-such-word"), ("db", "members")):
+        done = ask(project, database, ann, *words)
         assert (done.returncode, done.stderr) == (0, ""), words
-        assert said in done.stdout, words
-        assert wanted in done.stdout, words
-        assert "no runs yet" not in done.stdout
-        assert "nothing matches" not in done.stdout
-    for words in (("fleet", "--json"), ("search", "cents", "--json")):
-        done = ask(project, database, stranger, *words)
-        (warning,) = json.loads(done.stdout)["data"]["warnings"]
-        assert said in warning
-        assert wanted in warning
-    for words in (("sync",), ("fleet", "--project", "project")):
-        done = ask(project, database, stranger, *words)
-        assert done.returncode in (10, 14)
-        assert "faber-ledger db admit" in done.stderr
-    assert said not in ask(project, database, ann, "fleet").stdout
-    assert "nothing matches" in ask(project, database, ann, "search", "no-such-word").stdout
 
 
 def test_who_admits_before_the_first_push_is_sent_to_it(project: Project, database: Database) -> None:
@@ -113,11 +120,11 @@ def test_whoever_a_group_lets_in_is_not_said_to_be_out(project: Project, databas
         assert f"{ben.role} still sees this project: {team.role} is admitted, and {ben.role} is in it" in done.stderr
         assert f'REVOKE "{team.role}" FROM "{ben.role}";' in done.stderr
         assert "no longer sees this project" not in done.stdout
-        assert "sees no project" not in ask(project, database, ben, "fleet").stdout
+        assert ask(project, database, ben, "fleet").returncode == 0
     run_sql(database, f"REVOKE {team.role} FROM {ben.role}")
     done = ask(project, database, ann, "db", "expel", ben.role)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{ben.role} was not admitted\n", "")
-    assert "sees no project" in ask(project, database, ben, "fleet").stdout
+    assert "sees no project" in ask(project, database, ben, "fleet").stderr
 
 
 def test_a_project_that_loses_its_last_admin_says_so(project: Project, database: Database, ann: Login) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.command import COMMAND
-from support.project import Project, heed_interrupts
+from support.project import RUN, Project, heed_interrupts
 from support.team_server import Team, made_team
 
 if TYPE_CHECKING:
@@ -60,6 +60,18 @@ def test_options_that_do_nothing_together_are_refused(team: Team) -> None:
     assert (done.returncode, "give --push or --fetch" in done.stderr) == (2, True)
     done = first.faber("fleet", "--every", "5", env={"FABER_LEDGER_URL": team.url})
     assert (done.returncode, "--every needs --watch" in done.stderr) == (2, True)
+
+
+def test_an_empty_url_is_not_the_server_that_is_configured(team: Team) -> None:
+    first = team.clones[0]
+    assert team.sync(first, "--all").returncode == 0
+    commands = [("fleet",), ("sync",), ("search", "well"), ("run", "resume", RUN), ("log",), ("db", "members")]
+    for words in commands:
+        done = first.faber(*words, "--url", "", env={"FABER_LEDGER_URL": team.url})
+        assert (done.returncode, done.stdout) == (2, ""), words
+        assert "--url is not a PostgreSQL URL" in done.stderr, words
+    done = first.faber("search", "well", "--url", "")
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 class Deaf:

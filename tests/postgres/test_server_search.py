@@ -51,7 +51,9 @@ def test_a_report_names_the_project(project: Project, database: Database) -> Non
 
 
 def test_local_asks_no_server_and_without_one_none_is_asked(project: Project, database: Database) -> None:
-    url = database.url(database.login())
+    login = database.login()
+    url = database.url(login)
+    register(database, login)
     assert asked(project, url, "search", "friday")["runs"] == []
     assert len(asked(project, url, "search", "friday", "--local")["runs"]) == 1
     assert project.faber("search", "friday", "--local", "--project", "shop").returncode == 2
