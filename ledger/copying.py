@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Position = tuple[Any, Any]  # seq and id
 
 COPY = "INSERT INTO main.event SELECT * FROM whole.event AS theirs WHERE (seq, id) >= (?, ?)"
-LACKED = " AND NOT EXISTS (SELECT 1 FROM main.event AS ours WHERE ours.id = theirs.id)"
+COPY_LACKED = f"{COPY} AND NOT EXISTS (SELECT 1 FROM main.event AS ours WHERE ours.id = theirs.id)"
 
 
 def commit_with_lacked(log: Log, path: str, inode: int | None, first: Position) -> None:
@@ -33,7 +33,7 @@ def commit_with_lacked(log: Log, path: str, inode: int | None, first: Position) 
         raise LedgerError(f"another program has replaced {path}", hint="run `faber-ledger doctor`")
     has_events = connection.execute("SELECT 1 FROM main.event LIMIT 1").fetchone() is not None
     connection.execute("DROP TRIGGER main.event_id_is_new")  # as `insert_rows` does
-    connection.execute(COPY + LACKED * has_events, first)
+    connection.execute(COPY_LACKED if has_events else COPY, first)
     connection.execute(ID_IS_NEW)
     connection.execute("DELETE FROM main.head")
     connection.execute("INSERT INTO main.head (seq, hash) SELECT seq, hash FROM whole.head")

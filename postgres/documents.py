@@ -131,8 +131,11 @@ def push_document(
             # The project is locked by now: neither a redaction nor a document arrives between this look and the commit.
             if any([hash_in(log, name) is None for name in find_redactions(connection, project, run_id)]):
                 raise _Refused("behind")
-            if any([one.id not in expected for one in _documents(connection, project, run_id)]):
+            arrived = _documents(connection, project, run_id)
+            if any([one.id not in expected for one in arrived]):
                 raise _Refused("overtaken")
+            if (new.id, sha256(new.content.encode()).digest()) not in [(one.id, one.digest) for one in arrived]:
+                raise absurd_answer("push_document", "it has not kept what it was given")
     except _Refused as error:
         return error.why
     return None
