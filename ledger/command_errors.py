@@ -133,6 +133,18 @@ class ServerRefused(LedgerError):
     code, exit_code = "server_refused", 14
 
 
+class LastAdmin(LedgerError):
+    """The project would have no admin on the server any more."""
+
+    code = "last_admin"
+
+
+class StillSeen(LedgerError):
+    """A role that was expelled still sees the project: by a group, or as a superuser."""
+
+    code = "still_seen"
+
+
 # Single commands
 
 

@@ -7,21 +7,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import text
 
 from faber_ledger.files.text import escape
-from faber_ledger.ledger.command_errors import ServerRefused
+from faber_ledger.ledger.command_errors import LastAdmin, ServerRefused
 from faber_ledger.postgres.ask import ask, ask_one
 from faber_ledger.postgres.project import open_project
+from faber_ledger.postgres.server_errors import NO_RIGHT
 
 if TYPE_CHECKING:
     from faber_ledger.postgres.server import Server
 
-NO_ROLE, NO_RIGHT = "42704", "42501"  # SQLSTATE
+NO_ROLE = "42704"  # SQLSTATE
+RESERVED = ("public", "none")  # names that PostgreSQL gives no role, as all that begin with `pg_`
 MEMBER: dict[str, Any] = {"role": str, "is_admin": bool}
 ADMIT = text("SELECT faber_ledger.admit(:project, :role, :as_admin)")
 # Whether the role, or all who are in it, may call the server's functions at all.
 MAY_USE = "SELECT pg_has_role(:role, 'faber_ledger_member', 'USAGE')"
-# Of some roles those that a role is in, or is.
+# Of some roles those whose rights a role has: each with the groups to take it out of, and whether it is a superuser.
 GROUPS_OF = """\
-SELECT groups.rolname FROM pg_catalog.pg_roles AS groups, pg_catalog.pg_roles AS one
+SELECT groups.rolname::text, ARRAY(
+  SELECT direct.rolname::text FROM pg_catalog.pg_auth_members AS link
+  JOIN pg_catalog.pg_roles AS direct ON direct.oid OPERATOR(pg_catalog.=) link.roleid
+  WHERE link.member OPERATOR(pg_catalog.=) one.oid AND pg_catalog.pg_has_role(direct.oid, groups.oid, 'USAGE')
+), one.rolsuper
+FROM pg_catalog.pg_roles AS groups, pg_catalog.pg_roles AS one
 WHERE one.rolname OPERATOR(pg_catalog.=) CAST(:role AS name)
   AND groups.rolname OPERATOR(pg_catalog.=) ANY (CAST(:roles AS name[]))
   AND pg_catalog.pg_has_role(one.oid, groups.oid, 'USAGE')"""
@@ -36,14 +43,16 @@ class Member(NamedTuple):
 
 
 class Expelled(NamedTuple):
-    """Whether a role was admitted, by which other roles it still is, and the other roles that are admins.
+    """Whether a role was admitted, and by which other roles it still is.
 
-    Only an admin, or a member, learns the last two: None for the owner of the database.
+    `groups` are those to take it out of, none for a superuser. `has_no_admin`: so far as the login sees the project.
     """
 
     was_member: bool
     through: list[str]
-    admins: list[str] | None
+    groups: list[str]
+    is_superuser: bool
+    has_no_admin: bool
 
 
 def admit(server: Server, project: str, role: str, *, as_admin: bool = False) -> bool:
@@ -56,36 +65,72 @@ def admit(server: Server, project: str, role: str, *, as_admin: bool = False) ->
             connection.execute(ADMIT, {"project": project, "role": role, "as_admin": as_admin})
             return bool(connection.execute(text(MAY_USE), {"role": role}).scalar())
     except ServerRefused as error:
-        state = error.data.get("sqlstate")
-        if state == NO_ROLE:
+        if error.data.get("sqlstate") == NO_ROLE:
+            error.hint = _describe_missing(role)
+        elif "is everybody's" in error.message:  # as our own function says it
             error.hint = (
-                f"check the name; `\\du` in `psql` lists the roles, and `CREATE ROLE {escape(role)} …` makes one"
+                "admit logins, or a group of your own: `CREATE ROLE shop_team NOLOGIN IN ROLE faber_ledger_member`"
+                " in `psql` makes one"
             )
-        elif state == NO_RIGHT:
-            open_project(server, project, "", writing=False)
-            error.hint = (
-                "an admin of the project (`faber-ledger db members` names them) or the owner of the database does it"
-            )
+        else:
+            _explain_no_right(error, server, project)
         raise
 
 
-def expel(server: Server, project: str, role: str) -> Expelled:
+def expel(server: Server, project: str, role: str, *, may_be_last: bool = False) -> Expelled:
     """Let a role see a project no more. What it has fetched it keeps.
 
-    Raises ServerRefused if there is no such role, or the login is no admin of the project.
+    Raises ServerRefused if there is no such role, or the login is no admin of the project; without `may_be_last`
+    LastAdmin for the only admin of a project that the login sees.
     """
-    with server.transaction() as connection:
-        before = [Member(*row) for row in ask(connection, "members", MEMBER, project=project)]
-        was_member = ask_one(connection, "expel", bool, project=project, role=role)
-        if not was_member and not connection.execute(text(EXISTS), {"role": role}).scalar():
-            raise ServerRefused(
-                f"there is no role {escape(role)}", hint="`faber-ledger db members` lists who sees this project"
-            )
-        others = [one for one in before if one.role != role]
-        asked = {"role": role, "roles": [one.role for one in others]}
-        through = connection.execute(text(GROUPS_OF), asked).scalars().all()
-    admins = [one.role for one in others if one.is_admin] if before else None
-    return Expelled(was_member, sorted(map(str, through)), admins)
+    try:
+        with server.transaction() as connection:
+            before = [Member(*row) for row in ask(connection, "members", MEMBER, project=project)]
+            others = [one for one in before if one.role != role]
+            was_admin = any([one.is_admin for one in before if one.role == role])
+            has_no_admin = bool(before) and not any([one.is_admin for one in others])
+            was_member = ask_one(connection, "expel", bool, project=project, role=role)
+            if was_admin and has_no_admin and not may_be_last:
+                raise LastAdmin(
+                    f"{escape(role)} is the only admin of this project: without one, only the owner of the database"
+                    " admits and expels",
+                    hint="make another one with `faber-ledger db admit --admin ROLE`, or add --yes",
+                )
+            if not was_member and not connection.execute(text(EXISTS), {"role": role}).scalar():
+                raise ServerRefused(
+                    f"there is no role {escape(role)}", hint="`faber-ledger db members` lists who sees this project"
+                )
+            asked = {"role": role, "roles": [one.role for one in others]}
+            found = connection.execute(text(GROUPS_OF), asked).all()
+    except ServerRefused as error:
+        _explain_no_right(error, server, project)
+        raise
+    is_superuser = any([row[2] for row in found])
+    groups = set() if is_superuser else {str(group) for row in found for group in row[1]}
+    through = sorted([str(row[0]) for row in found])
+    return Expelled(was_member, through, sorted(groups), is_superuser, has_no_admin and was_member)
+
+
+def _describe_missing(role: str) -> str:
+    """Return what to do about a role that does not exist."""
+    if role in RESERVED or role.startswith("pg_"):
+        return "PostgreSQL keeps this name for itself: name a login, or a group of logins (`\\du` in `psql` lists them)"
+    return f"check the name; `\\du` in `psql` lists the roles, and `CREATE ROLE {quote_role(role)} …` makes one"
+
+
+def _explain_no_right(error: ServerRefused, server: Server, project: str) -> None:
+    """Give an error the hint for a login that may not admit and expel; raises ServerRefused if it does not see it."""
+    if error.data.get("sqlstate") == NO_RIGHT:
+        open_project(server, project, "", writing=False)
+        error.hint = (
+            "an admin of the project (`faber-ledger db members` names them) or the owner of the database does it"
+        )
+
+
+def quote_role(role: str) -> str:
+    """Return the name of a role as SQL takes it, in which no character hides."""
+    name = escape(role).replace('"', '""')
+    return f'"{name}"'
 
 
 def list_members(server: Server, project: str) -> list[Member]:

@@ -10,12 +10,18 @@ from sqlalchemy import text
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.command_errors import NotFound, ServerRefused
 from faber_ledger.postgres.ask import absurd_answer, ask
+from faber_ledger.postgres.server_errors import NO_RIGHT
 
 if TYPE_CHECKING:
     from faber_ledger.postgres.server import Server
 
 
 REGISTER = text("SELECT faber_ledger.register_project(:project, :name)")
+# As the server's own function of that name, which only the keeper may call.
+IS_OWNER = text("""\
+SELECT pg_catalog.pg_has_role(session_user, nspowner, 'USAGE') OR pg_catalog.pg_has_role(session_user, datdba, 'USAGE')
+FROM pg_catalog.pg_namespace, pg_catalog.pg_database
+WHERE nspname OPERATOR(pg_catalog.=) 'faber_ledger'::name AND datname OPERATOR(pg_catalog.=) current_database()""")
 POSITION: dict[str, Any] = {"position": int, "id": str}
 
 
@@ -41,8 +47,16 @@ def find_project(server: Server, project: str) -> str | None:
 
 
 def admission(server: Server) -> str:
-    """Return what a login does that does not see a project."""
+    """Return what a login does that does not see a project; the owner of the database admits himself and others."""
     role = quote_word(server.role)
+    with server.transaction() as connection:
+        is_owner = bool(connection.execute(IS_OWNER).scalar())
+    if is_owner:
+        return (
+            "you own the database: `faber-ledger db admit ROLE` lets a role see it, as yours; after a backup was"
+            " restored on another server, `SELECT project, role FROM faber_ledger.member` in `psql` says who saw it."
+            " If nobody has pushed it yet, `faber-ledger sync` makes it"
+        )
     return (
         f"ask an admin of the project for `faber-ledger db admit {role}`; if nobody has pushed it yet,"
         " `faber-ledger sync` makes it, and who does is its admin"
@@ -56,8 +70,14 @@ def open_project(server: Server, project: str, name: str, *, writing: bool) -> s
     """
     made = find_project(server, project)
     if made is None and writing:
-        with server.transaction() as connection:
-            connection.execute(REGISTER, {"project": project, "name": name[:255]})
+        try:
+            with server.transaction() as connection:
+                connection.execute(REGISTER, {"project": project, "name": name[:255]})
+        except ServerRefused as error:
+            if error.data.get("sqlstate") == NO_RIGHT:  # somebody else has made it
+                role = quote_word(server.role)
+                error.hint = f"ask an admin of the project for `faber-ledger db admit {role}`"
+            raise
         made = find_project(server, project)
     if made is None:
         raise ServerRefused(

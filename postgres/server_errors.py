@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from faber_ledger.postgres.address import Address
 
 LATER = "local work goes on; run the command again when the server is back, and nothing is lost or doubled"
+NO_RIGHT = "42501"  # SQLSTATE
 # SQLSTATE: classes, and single conditions. Everything else is a refusal.
 UNAVAILABLE_CLASSES = ("08", "40", "53", "57", "58", "XX")
 UNAVAILABLE = {"25006", "25P03", "25P04", "55P03"}  # read-only, too long without a word, a lock not to be had in time
@@ -21,7 +22,7 @@ HINTS = {
     "28": "check the password (PGPASSWORD, ~/.pgpass) and that the role may log in",
     "3D": "check the name of the database in the URL",
     "42": "check that the role has been granted faber_ledger_member, and that `faber-ledger db current` is up to date",
-    "42501": "the owner of the database grants the role faber_ledger_member, and an admin of the project runs"
+    NO_RIGHT: "the owner of the database grants the role faber_ledger_member, and an admin of the project runs"
     " `faber-ledger db admit ROLE`",
     "53100": f"free space on the server's disk; {LATER}",
     "53300": f"the server has no connection left; {LATER}",
@@ -31,7 +32,9 @@ HINTS = {
 # What libpq says of TLS, and the server of a login that none of its rules is for, without a SQLSTATE.
 OF_TLS = ("certificate", "SSL", "sslmode", "sslrootcert", "sslcert", "sslkey")
 OF_NO_RULE = ("pg_hba.conf", "no encryption")
-INVALID_OPTION = re.compile('invalid .* for connection option "|invalid [a-z_]+ value: "')
+INVALID_OPTION = re.compile(
+    'invalid .* for connection option "|invalid [a-z_]+ value: "|definition of service ".*" not found|service file ".*"'
+)
 HINT_TLS = "check `sslmode` and `sslrootcert` in the URL, and the server's certificate; local work goes on"
 HINT_NO_RULE = (
     "the server's pg_hba.conf has no rule for this login, database and address, or only one with TLS"

@@ -11,14 +11,15 @@ import click
 from faber_ledger.cli.ui.output import json_option, say, show, warn
 from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.cli.ui.table import table
-from faber_ledger.ledger.command_errors import ServerRefused
+from faber_ledger.ledger.command_errors import ServerRefused, StillSeen
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import project_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from faber_ledger.migrations.server_upgrade import Outcome
+    from faber_ledger.postgres.members import Expelled
     from faber_ledger.postgres.server import Server
 
 
@@ -41,11 +42,17 @@ def upgrade(url: str | None, as_json: bool) -> None:
     12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
     from faber_ledger.migrations.server_upgrade import upgrade_server  # at its use: `--help` loads every command
+    from faber_ledger.postgres.server_errors import HINTS, NO_RIGHT
 
-    # To index all events takes a while.
-    with _open(url, writing=True, has_schema=False, patience=None) as server, server.transaction() as connection:
-        connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
-        outcome = upgrade_server(connection)
+    with _open(url, writing=True, has_schema=False, patience=None) as server:
+        try:
+            with server.transaction() as connection:
+                connection.exec_driver_sql("SET LOCAL statement_timeout = 0")  # to index all events takes a while
+                outcome = upgrade_server(connection)
+        except ServerRefused as error:
+            if error.hint == HINTS[NO_RIGHT]:  # the server has no better one
+                error.hint = "a superuser runs it, or a role that owns the database and has CREATEROLE"
+            raise
     show(outcome._asdict(), [_upgraded(outcome)], as_json=as_json)
 
 
@@ -117,38 +124,51 @@ def admit(role: str, admin: bool, url: str | None, as_json: bool) -> None:
     show(data, [f"{role} sees this project{', and admits others' if admin else ''}"], as_json=as_json)
     if not may_use and not as_json:
         say(f"note: {role} may not use the tables yet: the owner of the database runs")
-        say(f"  GRANT faber_ledger_member TO {_quoted(role)};")
+        say(f"  GRANT faber_ledger_member TO {members.quote_role(role)};")
 
 
 @db.command(short_help="Let a role see it no more.")
 @click.argument("role", callback=_named_role)
+@click.option("--yes", is_flag=True, help="Expel the only admin, too.")
 @url_option
 @json_option
-def expel(role: str, url: str | None, as_json: bool) -> None:
+def expel(role: str, yes: bool, url: str | None, as_json: bool) -> None:
     """Let ROLE see this project on the server no more. What it has fetched it keeps.
+
+    Whoever sees it because a group is admitted is taken out of the group, in `psql`. The only admin is
+    expelled with --yes alone: then only the owner of the database admits and expels.
 
     \b
     Example: faber-ledger db expel bob
-    Exit codes: 0 done, or it did not see it; 1 the project has no id yet; 2 wrong usage,
-    or no server is named; 12 the server's schema is newer; 13 the server cannot be
-    reached; 14 it refuses.
+    Exit codes: 0 done, or it did not see it; 1 it still sees it, by a group or as a superuser, or is the
+    only admin, or the project has no id yet; 2 wrong usage, or no server is named; 12 the server's schema
+    is newer; 13 the server cannot be reached; 14 it refuses.
     """
     from faber_ledger.postgres import members
 
     with _open(url, writing=True) as server:
-        done = members.expel(server, project := project_id(find_root(os.getcwd())), role)
-    groups = ", ".join(done.through)
-    if done.through:
-        line = f"{role} {'is no longer a member itself' if done.was_member else 'was not admitted itself'}"
-        warn(f"{role} still sees this project: {groups} is admitted, and {role} is in it; take it out of the group")
-    else:
-        line = f"{role} no longer sees this project" if done.was_member else f"{role} was not admitted"
-    if done.was_member and done.admins == []:
+        done = members.expel(server, project := project_id(find_root(os.getcwd())), role, may_be_last=yes)
+    if done.has_no_admin:
         warn("this project has no admin now: the owner of the database runs `faber-ledger db admit --admin ROLE` here")
     data = {"project": project, "role": role, "was_member": done.was_member, "through": done.through}
+    if done.through:
+        raise _still_seen(role, done, data)
+    line = f"{role} no longer sees this project" if done.was_member else f"{role} was not admitted"
     show(data, [line], as_json=as_json)
-    for group in done.through if not as_json else []:
-        say(f"  REVOKE {_quoted(group)} FROM {_quoted(role)};")
+
+
+def _still_seen(role: str, done: Expelled, data: Mapping[str, Any]) -> StillSeen:
+    """Return the error for a role that was expelled, and still sees the project."""
+    from faber_ledger.postgres.members import quote_role
+
+    itself = f"{role} is no longer a member itself, and" if done.was_member else role
+    if done.is_superuser:
+        why, hint = "a superuser sees every project", "only a role without SUPERUSER can be kept out of a project"
+    else:
+        why = f"{', '.join(done.through)} is admitted, and {role} is in it"
+        revokes = [f"REVOKE {quote_role(group)} FROM {quote_role(role)};" for group in done.groups]
+        hint = f"an administrator of the database takes it out of the group: {' '.join(revokes)}"
+    return StillSeen(f"{itself} still sees this project: {why}", hint=hint, data=data)
 
 
 @db.command("members", short_help="List who sees this project.")
@@ -175,12 +195,6 @@ def list_members(url: str | None, as_json: bool) -> None:
     rows = [[one.role, "admin" if one.is_admin else "member"] for one in found]
     lines = table([["ROLE", "IS"], *rows])
     show({"project": project, "members": [one._asdict() for one in found]}, lines, as_json=as_json)
-
-
-def _quoted(role: str) -> str:
-    """Return the name of a role as SQL takes it."""
-    name = role.replace('"', '""')
-    return f'"{name}"'
 
 
 @contextmanager

@@ -116,9 +116,12 @@ def test_whoever_a_group_lets_in_is_not_said_to_be_out(project: Project, databas
         if was_member:
             assert ask(project, database, ann, "db", "admit", ben.role).returncode == 0
         done = ask(project, database, ann, "db", "expel", ben.role)
-        assert done.returncode == 0
-        assert f"{ben.role} still sees this project: {team.role} is admitted, and {ben.role} is in it" in done.stderr
+        assert (done.returncode, "no longer a member itself" in done.stderr) == (1, was_member)
+        assert f"still sees this project: {team.role} is admitted, and {ben.role} is in it" in done.stderr
         assert f'REVOKE "{team.role}" FROM "{ben.role}";' in done.stderr
+        refused = ask(project, database, ann, "db", "expel", ben.role, "--json")
+        error = json.loads(refused.stderr)["error"]
+        assert (refused.returncode, error["code"], error["through"]) == (1, "still_seen", [team.role])
         assert "no longer sees this project" not in done.stdout
         assert ask(project, database, ben, "fleet").returncode == 0
     run_sql(database, f"REVOKE {team.role} FROM {ben.role}")
@@ -132,10 +135,104 @@ def test_a_project_that_loses_its_last_admin_says_so(project: Project, database:
     assert ask(project, database, ann, "db", "admit", "--admin", ben.role).returncode == 0
     done = ask(project, database, ann, "db", "expel", ann.role)
     assert (done.returncode, done.stderr) == (0, "")
-    done = ask(project, database, ben, "db", "expel", ben.role, "--json")
+    for login in (ben, None):
+        done = ask(project, database, login, "db", "expel", ben.role)
+        assert (done.returncode, f"{ben.role} is the only admin of this project" in done.stderr) == (1, True)
+        assert "hint: make another one with `faber-ledger db admit --admin ROLE`, or add --yes" in done.stderr
+    assert ben.role in ask(project, database, ben, "db", "members").stdout
+    done = ask(project, database, ben, "db", "expel", ben.role, "--yes", "--json")
     assert done.returncode == 0
     (warning,) = json.loads(done.stdout)["data"]["warnings"]
     assert "this project has no admin now" in warning
     assert "faber-ledger db admit --admin ROLE" in warning
     assert ask(project, database, None, "db", "admit", "--admin", ann.role).returncode == 0
     assert ask(project, database, ann, "db", "admit", ben.role).returncode == 0
+
+
+def test_whoever_is_in_a_group_of_the_group_is_taken_out_of_his_own(
+    project: Project, database: Database, ann: Login
+) -> None:
+    team = database.login("team", "IN ROLE faber_ledger_member")
+    guests = database.login("guests", "")
+    carl = database.login("carl")
+    run_sql(database, f"GRANT {team.role} TO {guests.role}")
+    run_sql(database, f"GRANT {guests.role} TO {carl.role}")
+    assert ask(project, database, ann, "db", "admit", team.role).returncode == 0
+    done = ask(project, database, ann, "db", "expel", carl.role)
+    assert done.returncode == 1
+    assert f'takes it out of the group: REVOKE "{guests.role}" FROM "{carl.role}";' in done.stderr
+    run_sql(database, f"REVOKE {guests.role} FROM {carl.role}")
+    assert ask(project, database, ann, "db", "expel", carl.role).returncode == 0
+
+
+def test_a_superuser_is_not_said_to_be_in_a_group(project: Project, database: Database, ann: Login) -> None:
+    root = database.login("root", "SUPERUSER")
+    done = ask(project, database, ann, "db", "expel", root.role)
+    assert done.returncode == 1
+    assert f"{root.role} still sees this project: a superuser sees every project" in done.stderr
+    assert "REVOKE" not in done.stderr
+
+
+def test_a_member_who_may_not_expel_is_told_who_may(project: Project, database: Database, ann: Login) -> None:
+    ben, stranger = database.login("ben"), database.login("stranger")
+    assert ask(project, database, ann, "db", "admit", ben.role).returncode == 0
+    done = ask(project, database, ben, "db", "expel", ann.role)
+    assert (done.returncode, f"{ben.role} is not an admin of this project" in done.stderr) == (14, True)
+    assert "hint: an admin of the project (`faber-ledger db members` names them) or the owner" in done.stderr
+    done = ask(project, database, stranger, "db", "expel", ann.role)
+    assert (done.returncode, f"the role {stranger.role} sees no project" in done.stderr) == (14, True)
+
+
+@pytest.mark.parametrize(
+    ("role", "hint"),
+    [
+        ("faber_ledger_member", "admit logins, or a group of your own: `CREATE ROLE shop_team NOLOGIN IN ROLE"),
+        ("public", "PostgreSQL keeps this name for itself: name a login, or a group of logins"),
+        ("pg_nobody", "PostgreSQL keeps this name for itself: name a login, or a group of logins"),
+        ('x"; drop', '`CREATE ROLE "x""; drop" …` makes one'),
+    ],
+)
+def test_a_role_that_no_project_admits_has_a_hint_of_its_own(
+    project: Project, database: Database, ann: Login, role: str, hint: str
+) -> None:
+    done = ask(project, database, ann, "db", "admit", role)
+    assert (done.returncode, f"hint: {hint}" in done.stderr or f", and {hint}" in done.stderr) == (14, True), (
+        done.stderr
+    )
+
+
+def test_whoever_pushes_to_a_project_of_others_is_sent_to_its_admin(
+    project: Project, database: Database, ann: Login
+) -> None:
+    ben = database.login("ben")
+    done = ask(project, database, ben, "sync")
+    assert (done.returncode, "is not a member of this project" in done.stderr) == (14, True)
+    assert f"hint: ask an admin of the project for `faber-ledger db admit {ben.role}`\n" in done.stderr
+
+
+def test_the_owner_of_a_restored_database_is_not_sent_to_an_admin(
+    project: Project, database: Database, ann: Login
+) -> None:
+    """Its members are those of the old server, whose roles nobody here is."""
+    run_sql(database, "UPDATE faber_ledger.member SET role_oid = 1")
+    done = ask(project, database, None, "db", "members")
+    said = done.stdout + done.stderr
+    assert "ask an admin" not in said
+    assert "`faber-ledger db admit ROLE` lets a role see it" in said
+    with database.connect() as connection:  # what it says to run
+        assert connection.execute("SELECT project, role FROM faber_ledger.member").fetchall() == [(PROJECT, ann.role)]
+    assert ask(project, database, None, "db", "admit", "--admin", ann.role).returncode == 0
+    assert ann.role in ask(project, database, ann, "db", "members").stdout
+
+
+@pytest.mark.parametrize("has_database", [False, True])
+def test_an_upgrade_without_the_rights_names_who_has_them(
+    project: Project, database: Database, *, has_database: bool
+) -> None:
+    owner = database.login("owner", "")
+    run_sql(database, "DROP SCHEMA faber_ledger CASCADE")
+    if has_database:
+        run_sql(database, f"GRANT CREATE ON DATABASE {database.name} TO {owner.role}")
+    done = ask(project, database, owner, "db", "upgrade")
+    assert (done.returncode, "permission denied" in done.stderr) == (14, True), done.stderr
+    assert "hint: a superuser runs it, or a role that owns the database and has CREATEROLE" in done.stderr

@@ -132,6 +132,7 @@ def test_a_watch_says_once_that_the_server_is_lost_and_once_that_it_is_back(team
     [
         ("foo=bar", 2, "libpq has no option foo", "options of libpq"),
         ("port=many", 2, "many", "check the options in the URL"),
+        ("service=nothere", 2, "nothere", "check the options in the URL"),
         ("sslmode=sometimes", 2, "sometimes", "check the options in the URL"),
         ("sslmode=verify-full&sslrootcert=/no/such/file", 13, "/no/such/file", "check `sslmode` and `sslrootcert`"),
         ("sslmode=require", 13, "SSL", "check `sslmode` and `sslrootcert`"),
