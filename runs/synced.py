@@ -113,6 +113,19 @@ def write_note(root: str, server: str, run_id: str, note: Note) -> None:
     if len(note["again"]) + len(note["roots"]) > LONGEST_AGAIN:
         note = {**note, "again": [], "roots": [], "position": 0}
     _write(root, _path(root, server, run_id), note)
+    note_exchanged(root, run_id)
+
+
+def note_exchanged(root: str, run_id: str) -> None:
+    """Note that a server may have events of a run, whichever it is; nothing if that fails."""
+    path = _path(root, ANY_SERVER, run_id)
+    if not os.path.lexists(path):
+        _write(root, path, empty_note())
+
+
+def was_exchanged(root: str, run_id: str) -> bool:
+    """Return whether this clone has brought a run from a server, or began to push it to one."""
+    return os.path.lexists(_path(root, ANY_SERVER, run_id))
 
 
 def _write(root: str, path: str, note: Note | StateNote) -> None:

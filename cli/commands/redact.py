@@ -22,7 +22,8 @@ from faber_ledger.ledger.gate import shown_id
 from faber_ledger.ledger.row import ID, TYPE
 from faber_ledger.runs.clone import state_copy_path
 from faber_ledger.runs.git_command import run_git
-from faber_ledger.runs.settings import project_settings
+from faber_ledger.runs.settings import project_id, project_settings
+from faber_ledger.runs.synced import was_exchanged
 from faber_ledger.runs.text_cache import TEXT_CACHE, remove_text_cache
 
 if TYPE_CHECKING:
@@ -149,17 +150,23 @@ def redact(
 
 
 def _push(chosen: Run) -> bool:
-    """Send the redaction to the server that is configured, if it can be reached; return whether it has it now."""
-    project = project_settings(chosen.root, os.environ).project
-    if project is None or not names_server():
+    """Send the redaction to the server that is configured, if it can be reached; return whether it has it now.
+
+    Where none is named, a run that was exchanged with one has its text there still.
+    """
+    is_named = names_server()
+    has_project = project_settings(chosen.root, os.environ).project is not None
+    if not (is_named and has_project) and not was_exchanged(chosen.root, chosen.run_id):
         return False
     from faber_ledger.cli.sync.redaction import push_redaction  # most users have no server
 
     try:
-        return push_redaction(chosen, project, server_address(None), warn)
+        return push_redaction(chosen, project_id(chosen.root), server_address(None), warn)
     except (LedgerError, sqlite3.DatabaseError, OSError) as error:
         warn(f"⚠️  the server may still have what was redacted: {error}")
-        warn(f"hint: run `faber-ledger sync {chosen.run_id} --push` as soon as it can be reached")
+        command = f"`faber-ledger sync {chosen.run_id} --push{'' if is_named else ' --url URL'}`"
+        when = "as soon as it can be reached" if is_named else "with the URL of the team's server"
+        warn(f"hint: run {command} {when}")
         return False
 
 

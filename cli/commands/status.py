@@ -15,7 +15,7 @@ from faber_ledger.cli.ui.git_words import in_git_data, not_in_git
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import choose_run, named_run, work_id_option
-from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.cli.ui.words import events_shown, unaccepted_line
 from faber_ledger.context.completed_phases import compare_completion
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import StateMissing
@@ -218,8 +218,7 @@ def _not_in_file_lines(run: Run, count: int, refused: int, fault: str | None) ->
 
 def _unaccepted_lines(run: Run, count: int) -> Iterator[str]:
     if count:
-        waits = f"{events_shown(count)} redacted elsewhere {'waits' if count == 1 else 'wait'} to be accepted here"
-        yield f"Redactions: {waits}: `faber-ledger redact --accept {run.run_id}` lists what this clone keeps"
+        yield f"Redactions: {unaccepted_line(run.run_id, count)}"
 
 
 def _waiting_lines(run: Run) -> Iterator[str]:

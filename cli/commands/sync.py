@@ -15,7 +15,7 @@ from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import choose_run
-from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.cli.ui.words import events_shown, unaccepted_line
 from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, UnionConflict
 from faber_ledger.runs.kept import run_here
@@ -24,6 +24,8 @@ from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.run import find_root, is_run_id
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.synced import read_note, write_note
+from faber_ledger.runs.unaccepted import count_waiting
+from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,7 +116,7 @@ def _sync(wanted: Wanted, url: str | None, *, as_json: bool = False, is_quiet: b
 
     project = project_id(wanted.root)
     code = 0
-    done: list[Exchanged] = []
+    done: list[dict[str, Any]] = []
     with open_server(server_address(url)) as server:
         pushes = wanted.pushes and not server.is_read_only
         name = os.path.basename(wanted.root) or project
@@ -124,15 +126,18 @@ def _sync(wanted: Wanted, url: str | None, *, as_json: bool = False, is_quiet: b
             if isinstance(found, int):
                 code = code or found
                 continue
-            done.append(found)
+            unaccepted = _count_unaccepted(run_here(wanted.root, found.run_id))
+            done.append({**_data(found), "unaccepted": unaccepted})
             _warn_about(found)
             code = UnionConflict.exit_code if found.conflicts else code or found.code
             if not as_json and not (is_quiet and _is_unchanged(found)):
                 tell(_line(found))
+                if unaccepted:
+                    tell(f"{found.run_id}: {unaccepted_line(found.run_id, unaccepted)}")
         if wanted.pushes and server.is_read_only:
             raise translate_read_only(server.address)
     if as_json:
-        show({"project": project, "runs": [_data(one) for one in done]}, [], as_json=True)
+        show({"project": project, "runs": done}, [], as_json=True)
     elif not done and not is_quiet:
         tell("no run to exchange")
     return code
@@ -204,6 +209,14 @@ def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
             except InvalidRunId as error:
                 warn(f"a run of the server is left out: {error.message}")
     return [found[name] for name in sorted(found)]
+
+
+def _count_unaccepted(run: Run) -> int:
+    """Return how many events of a run wait for `redact --accept`."""
+    if lacks_ledger(run):
+        return 0
+    with read_log(run) as log:
+        return count_waiting(run, log)
 
 
 def _is_unchanged(found: Exchanged) -> bool:

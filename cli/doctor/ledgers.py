@@ -12,7 +12,7 @@ from faber_ledger.cli.doctor.finding import Finding
 from faber_ledger.cli.doctor.layout import project_fix
 from faber_ledger.cli.doctor.patient import has_false_journal
 from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.cli.ui.words import waiting_redactions
 from faber_ledger.ledger import file
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import ProjectionDiffers
@@ -114,9 +114,8 @@ def redactions_are_accepted(patient: Patient) -> Iterator[Finding]:
         with suppress(LedgerError, OSError, sqlite3.Error), Log.read(run.ledger_path) as log:
             count = count_waiting(run, log)
         if count:
-            waits = f"{events_shown(count)} redacted elsewhere {'waits' if count == 1 else 'wait'} to be accepted here"
             hint = f"run `faber-ledger redact --accept {run.run_id}`, which lists what this clone keeps"
-            yield Finding("note", f"{run.run_id}: {waits}", hint)
+            yield Finding("note", f"{run.run_id}: {waiting_redactions(count)}", hint)
 
 
 def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from faber_ledger.postgres.project import newest_event
 from faber_ledger.postgres.push import push_events
 from faber_ledger.recording.insertion import write_blocks
 from faber_ledger.runs.lost import lacks_ledger
-from faber_ledger.runs.synced import empty_note, read_note, write_note
+from faber_ledger.runs.synced import empty_note, note_exchanged, read_note, write_note
 from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
@@ -138,6 +138,7 @@ def _read_checked_note(remote: Remote, run: Run) -> Note:
 
 def _push(remote: Remote, run: Run, note: Note, progress: Progress) -> tuple[int, list[str]]:
     """Push what the server does not have of a run's log, as it is stored: secrets were masked when it was recorded."""
+    note_exchanged(run.root, run.run_id)  # first: a push that is cut leaves some events there
     with read_log(run) as log:
         heads = [digest.hex() for _, digest in log.heads()]
         if heads == note["heads"]:

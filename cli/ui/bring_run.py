@@ -29,7 +29,7 @@ from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.projecting import DEFAULTS
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.state_file import parse_state
-from faber_ledger.runs.synced import read_state_note, write_state_note
+from faber_ledger.runs.synced import note_exchanged, read_state_note, write_state_note
 from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def bring_run(root: str, text: str, url: str | None, document: str | None) -> st
         is_here = os.path.lexists(run.state_path)
         chosen = None if is_here or not found.states else found.states[_choose(found, found.states)]
         before = frozenset[bytes]() if lacks_ledger(run) else _log_heads(run)
+        note_exchanged(root, run.run_id)
         with Log.read(path) as log:
             insert_passing(run, log, [], say)
     if chosen is not None:

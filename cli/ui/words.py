@@ -24,6 +24,16 @@ def events_shown(events: int | None) -> str:
     return "events that cannot be read" if events is None else plural(events, "event")
 
 
+def waiting_redactions(count: int) -> str:
+    """Return in words how many events wait for `redact --accept`."""
+    return f"{events_shown(count)} redacted elsewhere {'waits' if count == 1 else 'wait'} to be accepted here"
+
+
+def unaccepted_line(run_id: str, count: int) -> str:
+    """Return the line that says how many events of a run wait for `redact --accept`, and what to run."""
+    return f"{waiting_redactions(count)}: `faber-ledger redact --accept {run_id}` lists what this clone keeps"
+
+
 def place_lines(root: str) -> list[str]:
     """Return the line that says what paths are relative to; none in the project's root, where they hold as they are."""
     return [] if os.getcwd() == root else [f"  (paths are relative to {root})"]

@@ -83,8 +83,8 @@ def test_without_the_server_this_clone_decides(team: Team, fresh: Project) -> No
     here = team.clones[1].faber("run", "resume", RUN, env=nowhere)
     assert (here.returncode, here.stderr) == (0, "")
     done = fresh.faber("run", "resume", RUN, env=nowhere)
-    assert done.returncode == 10
-    assert "the team's server was not asked" in done.stderr
+    assert done.returncode == 13
+    assert "there is no run" not in done.stderr
     named = fresh.faber("run", "resume", RUN, "--url", nowhere["FABER_LEDGER_URL"])
     assert named.returncode == 13
     assert not (fresh.root / FOLDER).exists()

@@ -42,16 +42,27 @@ def test_a_run_that_is_not_here_may_be_on_a_server_that_was_not_asked(team: Team
     assert done.returncode == 10
     assert "a run of the team's server is brought with --url" in done.stderr
     done = first.faber("run", "resume", "shop-nothere", env={"FABER_LEDGER_URL": "postgresql:///db?host=/nowhere"})
-    assert done.returncode == 10
-    assert "the team's server may have it: run it again when the server answers" in done.stderr
+    assert done.returncode == 13
+    assert done.stderr.startswith("error: postgresql:///db?host=/nowhere: ")
+    assert "hint: check the network and the server" in done.stderr
     stranger = team.database.login("stranger")
     assert team.sync(first, "--all").returncode == 0
     done = first.faber("run", "resume", "shop-nothere", env={"FABER_LEDGER_URL": team.database.url(stranger)})
-    assert done.returncode == 10
-    assert f"ask an admin of the project for `faber-ledger db admit {stranger.role}`" in done.stderr
+    assert done.returncode == 14
+    assert done.stderr.startswith(f"error: the role {stranger.role} sees no project")
+    assert f"hint: ask an admin of the project for `faber-ledger db admit {stranger.role}`" in done.stderr
     done = first.faber("run", "resume", "shop-nothere", env={"FABER_LEDGER_URL": team.url})
     assert done.returncode == 10
-    assert "the team's server may have it" not in done.stderr
+    assert done.stderr.startswith("error: there is no run shop-nothere")
+
+
+def test_a_project_that_is_on_no_server_has_no_run_there(team: Team) -> None:
+    first = team.clones[0]
+    (first.root / ".fractary/faber/ledger.json").unlink()
+    done = first.faber("run", "resume", "shop-nothere", env={"FABER_LEDGER_URL": team.url})
+    assert done.returncode == 10
+    assert "the team's server was not asked: the project has no id yet (run `faber-ledger init`" in done.stderr
+    assert "error: there is no run shop-nothere" in done.stderr
 
 
 def test_options_that_do_nothing_together_are_refused(team: Team) -> None:

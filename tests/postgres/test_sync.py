@@ -64,6 +64,7 @@ def test_without_its_notes_a_clone_compares_all_and_doubles_nothing(team: Team) 
         "state": None,
         "left_out": [],
         "conflicts": [],
+        "unaccepted": 0,
     }
 
 

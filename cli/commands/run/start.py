@@ -51,7 +51,6 @@ NOT_LOADED = "The session on it has begun, without its context: run `faber-ledge
 ENTER_W = "Enter w to create that worktree and start there."
 ADD_YES = "Add --yes to take over this worktree."
 ADD_OPTION = "Add --worktree to create that worktree and start there, or --yes to take over this one."
-NOT_ASKED = "the team's server may have it: run it again when the server answers"
 NO_SERVER = (
     "a run of the team's server is brought with --url, or where FABER_LEDGER_URL or the user's configuration names it"
 )
@@ -257,8 +256,8 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None, docu
         wanted = find_restorable(root, text) or match_run(root, text)
     except AmbiguousRun:
         raise
-    except RunNotFound as error:  # had the server been asked, it would have said so
-        error.hint += "; " + (NOT_ASKED if names_server() else NO_SERVER)
+    except RunNotFound as error:
+        error.hint += "" if names_server() else f"; {NO_SERVER}"
         raise
     again = f"--resume {wanted.run_id} [faber-ledger run resume {wanted.run_id}]"
     command = f"/fractary-faber:workflow-run {again}"
@@ -308,7 +307,7 @@ def _bring_run(root: str, text: str, url: str | None, document: str | None) -> s
     """Bring a run from the server, if one is named by `url`, or there is something to bring or to choose.
 
     Returns the run's id, or `text` where the server was not asked. One that is only configured may be away: then the
-    user is warned, and this clone decides. Raises as `bring_run`.
+    user is warned, and this clone decides if it has the run, or the project is on no server. Raises as `bring_run`.
     """
     if document is not None and url is None and not names_server():
         raise click.UsageError("--document needs a server: give --url, or configure one")
@@ -321,24 +320,33 @@ def _bring_run(root: str, text: str, url: str | None, document: str | None) -> s
     except (RunNotFound, NotFound, ChoiceNeeded):
         raise
     except LedgerError as error:
-        if url is not None or document is not None:
+        is_here = _find_here(root, text) is not None
+        has_project = project_settings(root, os.environ).project is not None
+        if url is not None or document is not None or (has_project and not is_here):
             raise
-        way_out = f" ({error.hint})" if error.hint and isinstance(error, ServerRefused) else ""
+        way_out = f" ({error.hint})" if error.hint and (isinstance(error, ServerRefused) or not is_here) else ""
         warn(f"the team's server was not asked: {error.message}{way_out}")
         return text
 
 
 def _is_lacking(root: str, text: str) -> bool:
     """Return whether this clone lacks a run or its state, or the server had one beside it; raises AmbiguousRun."""
-    try:
-        run = find_restorable(root, text) or match_run(root, text)
-    except AmbiguousRun:
-        raise
-    except RunNotFound:
+    run = _find_here(root, text)
+    if run is None:
         return True
     if not run.is_recorded() or run.is_kept:
         return False
     return not os.path.lexists(run.state_path) or has_state_apart(root, run.run_id)
+
+
+def _find_here(root: str, text: str) -> Run | None:
+    """Return the run of this clone that a text names; None if there is none. Raises AmbiguousRun."""
+    try:
+        return find_restorable(root, text) or match_run(root, text)
+    except AmbiguousRun:
+        raise
+    except RunNotFound:
+        return None
 
 
 def _work_to_resume(run: Run) -> str | None:

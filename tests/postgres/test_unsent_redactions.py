@@ -1,0 +1,105 @@
+"""A redaction that is only half way: not on the server yet, or not accepted yet in a clone that has fetched it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from support.project import RUN, Project
+from support.team_server import Team, made_team
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+    from support.postgres import Database
+
+WORD = "hunter-0001"
+STILL_THERE = "the server may still have what was redacted"
+
+
+@pytest.fixture
+def team(database: Database, tmp_path: Path) -> Team:
+    return made_team(database, tmp_path)
+
+
+def note(clone: Project) -> str:
+    """Record a note with the word; return its id."""
+    assert clone.faber("note", "add", f"the word is {WORD}").returncode == 0
+    return str(clone.events[-1]["id"])
+
+
+def redact_alone(clone: Project, name: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Redact where nothing names a server."""
+    done = clone.faber("redact", name, "--yes", *words)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_where_no_server_is_named_the_command_that_sends_it_is(team: Team) -> None:
+    first = team.clones[0]
+    name = note(first)
+    team.synced(first)
+    done = redact_alone(first, name)
+    assert f"{STILL_THERE}: no server is named" in done.stderr
+    assert f"hint: run `faber-ledger sync {RUN} --push --url URL` with the URL of the team's server" in done.stderr
+    assert WORD in str(team.rows())
+    again = json.loads(redact_alone(first, name, "--json").stdout)["data"]
+    assert again["removed_on_server"] is False
+    assert STILL_THERE in again["warnings"][0]
+    team.synced(first, RUN, "--push")
+    assert WORD not in str(team.rows())
+
+
+@pytest.mark.parametrize("way", ["fetch", "resume"])
+def test_a_run_that_only_came_from_the_server_is_known_to_be_there(team: Team, way: str) -> None:
+    first, second, _ = team.clones
+    name = note(first)
+    team.synced(first)
+    second.faber("run", "forget", RUN)
+    words = ("sync", RUN, "--fetch") if way == "fetch" else ("run", "resume", RUN, "--url", "-")
+    assert second.faber(*words, env={"FABER_LEDGER_URL": team.url}).returncode == 0
+    assert STILL_THERE in redact_alone(second, name).stderr
+
+
+def test_a_push_that_did_not_end_counts(team: Team) -> None:
+    first = team.clones[0]
+    name = note(first)
+    with team.database.connect() as owner:
+        owner.execute("REVOKE EXECUTE ON FUNCTION faber_ledger.push_events FROM faber_ledger_member")
+    assert team.sync(first).returncode == 14
+    assert STILL_THERE in redact_alone(first, name).stderr
+
+
+def test_a_run_that_was_never_exchanged_is_on_no_server(team: Team) -> None:
+    first = team.clones[0]
+    name = note(first)
+    assert redact_alone(first, name).stderr == ""
+    team.synced(first)
+    assert first.faber("run", "start", "--run-id", "alone", "--target", "x", "--yes").returncode == 0
+    alone = Project(first.root, "alone")
+    assert redact_alone(alone, note(alone)).stderr == ""
+    assert first.faber("sync", "--fetch", env={"FABER_LEDGER_URL": team.url}).returncode == 0
+    assert redact_alone(alone, note(alone)).stderr == ""
+
+
+def test_a_sync_says_what_waits_to_be_accepted_as_status_does(team: Team) -> None:
+    first, second, _ = team.clones
+    name = note(first)
+    team.synced(first)
+    team.synced(second)
+    done = second.faber("redact", name, "--yes", env={"FABER_LEDGER_URL": team.url})
+    assert (done.returncode, done.stderr) == (0, "")
+    line = (
+        "1 event redacted elsewhere waits to be accepted here:"
+        f" `faber-ledger redact --accept {RUN}` lists what this clone keeps"
+    )
+    assert f"{RUN}: {line}\n" in team.sync(first).stdout
+    assert f"{RUN}: {line}\n" in team.sync(first, "--all").stdout
+    assert f"Redactions: {line}\n" in first.faber("status").stdout
+    assert team.synced(first)["unaccepted"] == 1
+    assert first.faber("redact", "--accept", "--all", RUN, "--yes").returncode == 0
+    assert "redacted elsewhere" not in team.sync(first).stdout
+    assert team.synced(first)["unaccepted"] == 0
+    assert "redacted elsewhere" not in team.sync(second).stdout
