@@ -135,7 +135,7 @@ def newest_notes(log: Log) -> list[Remembered]:
     ]
     if others:
         more = "`faber-ledger log --type note_recorded` lists them, and `faber-ledger show EVENT` shows one whole"
-        remembered.append({"text": f"… and {others} older: {more}", "phase": None, "step": None})
+        remembered.append({"text": f"… and {others} more: {more}", "phase": None, "step": None})
     return remembered
 
 

@@ -10,11 +10,8 @@ from faber_ledger.ledger.union import ID_IS_NEW
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from faber_ledger.ledger.log import Log
-
-    Position = tuple[Any, Any]  # seq and id
+    from faber_ledger.ledger.union import Position
 
 COPY = "INSERT INTO main.event SELECT * FROM whole.event AS theirs WHERE (seq, id) >= (?, ?)"
 COPY_LACKED = f"{COPY} AND NOT EXISTS (SELECT 1 FROM main.event AS ours WHERE ours.id = theirs.id)"

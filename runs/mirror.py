@@ -20,12 +20,10 @@ from faber_ledger.runs.private_files import make_kept_folder, set_folder_mode
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-    from typing import Any
 
     from faber_ledger.ledger.log import Head
+    from faber_ledger.ledger.union import Position
     from faber_ledger.runs.run import Run
-
-    Position = tuple[Any, Any]  # seq and id of an event
 
 
 VACUUM_SECONDS = 10.0

@@ -209,7 +209,7 @@ def _notes(sources: Sources) -> Iterator[Block]:
         place = ":".join(filter(None, [note["phase"], note["step"]]))
         yield _block(f"[{note['at']}] {note['kind']}{f' at {place}' if place else ''}:", words_of_note(note))
     if sources["known"]["others"]:
-        yield {"line": f"- … and {sources['known']['others']} older: `faber-ledger log --type note_recorded`"}
+        yield {"line": f"- … and {sources['known']['others']} more: `faber-ledger log --type note_recorded`"}
 
 
 def _summaries(sources: Sources) -> Iterator[Block]:

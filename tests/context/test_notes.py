@@ -104,9 +104,9 @@ def test_the_newest_summary_stays_among_the_notes_and_what_is_left_out_is_counte
     kept = [f"- (build:implement) note {number}" for number in (5, 4, 3, 2)]
     report = "\n".join([*kept, "- (summary at build:implement) all of it"])
     more = "`faber-ledger log --type note_recorded` lists them, and `faber-ledger show EVENT` shows one whole"
-    assert f"{report}\n- … and 2 older: {more}\n" in packet
+    assert f"{report}\n- … and 2 more: {more}\n" in packet
     done = project.faber("reconstitute")
-    assert "] summary at build:implement: all of it\n- … and 2 older: " in done.stdout
+    assert "] summary at build:implement: all of it\n- … and 2 more: " in done.stdout
     assert [note["text"] for note in json.loads(project.faber("reconstitute", "--json").stdout)["data"]["notes"]] == [
         *[f"note {number}" for number in (5, 4, 3, 2)],
         "all of it",
