@@ -8,6 +8,7 @@ import os
 from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.canonical import sha256
+from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.plain_json import loads
 from faber_ledger.runs.clone import private_folder
 from faber_ledger.runs.git import common_directory
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
 FOLDER = "sync"
 ANY_SERVER = ""  # whichever was asked last
+PROJECT = "project"
 LARGEST_NOTE = 1024 * 1024
 LONGEST_AGAIN = 1_000  # with more, the run is fetched from its beginning each time
 
@@ -76,6 +78,25 @@ def read_note(root: str, server: str, run_id: str) -> Note:
     except (FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
         return empty_note()
     return note
+
+
+def note_project(root: str, project: str) -> None:
+    """Note the id by which a team's server knows the project of this clone; nothing if that fails."""
+    if known_project(root) != project:
+        _put(root, _project_path(root), f"{project}\n".encode())
+
+
+def known_project(root: str) -> str | None:
+    """Return the id of this clone's project on the team's server that it exchanged with last; None if it never did."""
+    try:
+        found = read_regular(_project_path(root), LARGEST_NOTE).decode().strip()
+    except (FileRefused, OSError, ValueError):
+        return None
+    return found if is_event_id(found) else None
+
+
+def _project_path(root: str) -> str:
+    return os.path.join(private_folder(root), FOLDER, PROJECT)
 
 
 def empty_state_note() -> StateNote:
@@ -129,10 +150,13 @@ def was_exchanged(root: str, run_id: str) -> bool:
 
 
 def _write(root: str, path: str, note: Note | StateNote) -> None:
+    _put(root, path, json.dumps(note, separators=(",", ":")).encode())
+
+
+def _put(root: str, path: str, content: bytes) -> None:
     folder = os.path.dirname(path)
     try:
         make_below(common_directory(root) or folder, folder, durable=False)
-        content = json.dumps(note, separators=(",", ":")).encode()
         whole_file.put(path, content, mode=whole_file.OWN, durable=False, locked=False)
     except OSError:
         pass  # the next exchange compares all again

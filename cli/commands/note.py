@@ -13,7 +13,7 @@ from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run, warn_if_kept
 from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
-from faber_ledger.projections.blocks import current_session
+from faber_ledger.projections.blocks import current_session, open_sessions
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.active import active_run
@@ -23,6 +23,7 @@ from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import NoteRecorded
+    from faber_ledger.recording.sessions import View
 
 
 @click.group(short_help="Record what the next session should know.")
@@ -47,7 +48,8 @@ def add(
 ) -> None:
     """Record TEXT for later sessions.
 
-    The context packet and `reconstitute` show the newest notes.
+    The context packet and `reconstitute` show the newest notes. It belongs to the session that is open in this
+    clone, and to none where only another clone has one.
 
     \b
     Example: faber-ledger note add "the lock in auth/cache.py must stay"
@@ -62,8 +64,9 @@ def add(
     active = active_run(root)
     run = choose_run(root, run_id, active, records=True)
     warn_if_kept(run)
-    with Recording(run, at=now(), writer=writer_of(root), warn=lambda text: warn(f"⚠️  {text}")) as recording:
-        session_id = current_session(recording.blocks)
+    writer = writer_of(root)
+    with Recording(run, at=now(), writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
+        session_id = _own_session(recording.view, writer)
         fact: NoteRecorded = note_recorded(written, kind, session_id, snapshot(recording.state))
         (recorded,) = recording.append([{"event": fact, "client": client_of(os.environ)}])
     data = {"run_id": run.run_id, "id": recorded["id"], "at": recorded["at"], **recorded["event"]}
@@ -71,6 +74,16 @@ def add(
     if data["text"] != written:
         lines.append("note: what looks like a secret is masked in it; `faber-ledger show` shows what was recorded")
     show(data, lines, as_json=as_json)
+
+
+def _own_session(view: View, writer: str) -> str | None:
+    """Return the newest open session that this clone, or an older tool, has started; None if only others did."""
+    current = current_session(view.blocks)
+    for name in reversed(open_sessions(view.blocks)):
+        start = view.start_of(name)
+        if name == current if start is None else start["writer"] == writer:
+            return name
+    return None
 
 
 def _from_stdin() -> str:

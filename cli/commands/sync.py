@@ -23,7 +23,7 @@ from faber_ledger.runs.left_state import refresh_runs_here
 from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.run import find_root, is_run_id
 from faber_ledger.runs.settings import project_id
-from faber_ledger.runs.synced import read_note, write_note
+from faber_ledger.runs.synced import note_project, read_note, write_note
 from faber_ledger.runs.unaccepted import count_waiting
 from faber_ledger.runs.united import read_log
 
@@ -121,6 +121,7 @@ def _sync(wanted: Wanted, url: str | None, *, as_json: bool = False, is_quiet: b
         pushes = wanted.pushes and not server.is_read_only
         name = os.path.basename(wanted.root) or project
         remote = Remote(server, project, f"{project} {open_project(server, project, name, writing=pushes)}")
+        note_project(wanted.root, project)
         now = wanted._replace(pushes=pushes)
         for found in _exchange_each(remote, now):
             if isinstance(found, int):

@@ -34,6 +34,8 @@ from faber_ledger.runs import state_file
 from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.old_copies import notes_without_runs, remove_notes, remove_run_list
 from faber_ledger.runs.run import HOOK_LOG, find_root
+from faber_ledger.runs.settings import PATH
+from faber_ledger.runs.synced import known_project
 from faber_ledger.runs.text_cache import TEXT_CACHE, has_text_cache, remove_text_cache
 
 if TYPE_CHECKING:
@@ -63,9 +65,11 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
     is_cached = False
     local: list[str] = []
     notes: list[str] = []
+    known: str | None = None
     if in_project(root, scope) and not kept_for:
         setting = summaries_removal(root)
         changes += [setting] if setting is not None else []
+        known = known_project(root) if setting is not None else None
         changes += [git_file_change(root, name, remove=True) for name in FILES]
         top = top_of(root)
         if top is not None:
@@ -98,8 +102,14 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
         "notes": [display_path(path, root) for path in notes],
         "hooks_remain_in": kept_for,
         "commit": commit,
+        "project": known,
     }
     lines = [*_lines(changes, config, root, kept_for, plugins, is_cached=is_cached, local=local, dry_run=dry_run)]
+    if known is not None:
+        lines.append(
+            f"the team's server knows this project as {known}: `faber-ledger init` in this clone gives it that id"
+            f" again, as does `git checkout -- {PATH}` before a commit"
+        )
     if commit and not dry_run:
         lines.append(f"next: commit {join_names(commit)}, so that no other clone has them")
     show(data, lines, as_json=as_json)

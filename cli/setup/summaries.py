@@ -18,6 +18,7 @@ from faber_ledger.ledger.whole_file import OWN
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.private_files import file_mode
 from faber_ledger.runs.settings import PATH, PROJECT
+from faber_ledger.runs.synced import known_project
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +73,8 @@ def summaries_change(root: str, choice: bool | None) -> FileChange | None:
 def with_project_id(root: str, change: FileChange | None) -> FileChange | None:
     """Return a change of the project's settings that also gives them the project's id, if they have none.
 
-    Settings that cannot be read or written stay as they are: Settings reports them.
+    In a clone that has exchanged with a team's server it is the id by which that knows the project. Settings that
+    cannot be read or written stay as they are: Settings reports them.
     """
     path = os.path.join(root, *PATH.split("/"))
     try:
@@ -85,7 +87,7 @@ def with_project_id(root: str, change: FileChange | None) -> FileChange | None:
         return change
     if PROJECT in settings.value:
         return change
-    made = event_id(now(), os.urandom(10))
+    made = known_project(root) or event_id(now(), os.urandom(10))
     after = _alone({PROJECT: made}) if text is None else settings.with_members({PROJECT: made}).encode()
     return FileChange(path, before, after)
 

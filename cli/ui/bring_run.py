@@ -29,7 +29,7 @@ from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.projecting import DEFAULTS
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.state_file import parse_state
-from faber_ledger.runs.synced import note_exchanged, read_state_note, write_state_note
+from faber_ledger.runs.synced import note_exchanged, note_project, read_state_note, write_state_note
 from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def bring_run(root: str, text: str, url: str | None, document: str | None) -> st
         note_exchanged(root, run.run_id)
         with Log.read(path) as log:
             insert_passing(run, log, [], say)
+    note_project(root, project_id(root))
     if chosen is not None:
         with read_log(run) as log:
             digest = take_content(run, chosen[1], log)

@@ -230,3 +230,25 @@ def test_on_a_terminal_the_user_is_asked_by_number(team: Team, fresh: Project) -
     shown, code = fresh.on_terminal("run", "resume", RUN, answers=["2"])
     assert (code, fresh.state["current_phase"]) == (0, "release"), shown
     assert "1. status in_progress, current_phase evaluate" in shown.replace("\n", " ")
+
+
+def test_a_note_is_no_part_of_another_clones_session(team: Team) -> None:
+    first, second, _ = team.clones
+    team.synced(second)
+    theirs = first.current
+    assert second.faber("note", "add", "from the second").returncode == 0
+    second.deliver("SessionStart.startup.print", client="another")
+    own = second.current
+    assert second.faber("note", "add", "in a session of its own").returncode == 0
+    team.synced(second)
+    team.synced(first)
+    assert first.history[-1]["session_id"] == own != theirs
+    assert first.faber("note", "add", "from the first").returncode == 0
+    filed = {note["text"]: note.get("session_id") for note in first.of_type("note_recorded")}
+    assert filed == {
+        "it went well": theirs,
+        "from the second": None,
+        "in a session of its own": own,
+        "from the first": None,
+    }
+    assert "  -       note, in evaluate: from the first" in first.faber("log", "-n", "1").stdout

@@ -1,0 +1,57 @@
+"""The id by which a team's server knows a project stays its own where `uninstall` has removed it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from support.project import RUN, Project
+from support.team_server import Team, made_team
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.postgres import Database
+
+SETTINGS = ".fractary/faber/ledger.json"
+
+
+@pytest.fixture
+def team(database: Database, tmp_path: Path) -> Team:
+    return made_team(database, tmp_path)
+
+
+def id_of(clone: Project) -> str:
+    found: str = json.loads((clone.root / SETTINGS).read_text())["project"]
+    return found
+
+
+def test_a_clone_that_has_exchanged_keeps_the_id_through_uninstall_and_init(team: Team) -> None:
+    first, second, third = team.clones
+    team.synced(first)
+    assert second.faber("run", "resume", RUN, "--url", "-", env={"FABER_LEDGER_URL": team.url}).returncode == 0
+    for clone in (first, second):
+        done = clone.faber("uninstall", "--scope", "local")
+        assert done.returncode == 0, done.stderr
+        assert not (clone.root / SETTINGS).exists()
+        assert f"the team's server knows this project as {team.project}" in done.stdout
+        assert clone.faber("init", "--git-only").returncode == 0
+        assert id_of(clone) == team.project
+        assert team.synced(clone)["pushed"] == 0
+    done = third.faber("uninstall", "--scope", "local", "--json")  # it has never asked the server
+    assert json.loads(done.stdout)["data"]["project"] is None
+    assert third.faber("init", "--git-only").returncode == 0
+    assert id_of(third) != team.project
+
+
+def test_a_note_that_is_no_id_counts_for_nothing(team: Team) -> None:
+    first = team.clones[0]
+    team.synced(first)
+    (note,) = (first.root / ".git/faber-ledger").rglob("sync/project")
+    assert note.stat().st_mode & 0o077 == 0
+    note.write_text("not an id")
+    assert first.faber("uninstall", "--scope", "local").returncode == 0
+    assert first.faber("init", "--git-only").returncode == 0
+    assert id_of(first) != team.project
+    assert first.faber("config", "show").returncode == 0
