@@ -45,7 +45,7 @@ from faber_ledger.ledger.row import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from typing import Any
 
     from faber_ledger.ledger.positions import Positions
@@ -141,6 +141,20 @@ class Gate:
             return self.admit([Examined(row, row, None)])
         self.seqs[row[HASH]] = seq  # nearly every event's case, whatever places its parent's hash has besides
         return row
+
+    def admit_chain(self, rows: Sequence[Row]) -> bool:
+        """Let rows, which were examined and found sound, enter the log if each stands on the one before it alone.
+
+        Return whether they do; else each has to be admitted alone.
+        """
+        parent, seq = rows[0][PARENTS], rows[0][SEQ]
+        digests, seqs = [row[HASH] for row in rows], range(seq, seq + len(rows))
+        if len(parent) != 32 or self.seqs.get(parent) != seq - 1 or seqs[-1] > HIGHEST_SEQ:
+            return False
+        if [row[PARENTS] for row in rows[1:]] != digests[:-1] or [row[SEQ] for row in rows] != [*seqs]:
+            return False
+        self.seqs.update(zip(digests, seqs, strict=True))
+        return True
 
     def needed_places(self) -> list[Row]:
         """Return the places that the events which passed stand on, in `(seq, id)` order; places stand on places."""

@@ -10,6 +10,10 @@ import sqlite3
 from bisect import bisect_left
 from itertools import islice
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 AT_HAND = 5_000
 CLAIMED = """
 SELECT hash, seq FROM event WHERE hash IN (SELECT hash FROM event WHERE version = 0 AND type = 'refused')
@@ -29,6 +33,12 @@ class Positions:
         self._newest.pop(digest, None)
         self._newest[digest] = seq
         if len(self._newest) >= 2 * AT_HAND:
+            self._put_away()
+
+    def update(self, found: Iterable[tuple[bytes, int]]) -> None:
+        """Add events, each as its hash and its seq."""
+        self._newest.update(found)
+        while len(self._newest) >= 2 * AT_HAND:
             self._put_away()
 
     def __contains__(self, digest: bytes) -> bool:

@@ -219,20 +219,45 @@ class Passing:
         with closing(self._known_positions()) as seqs:
             gate = self._make_gate(seqs)
             self.refused, self.dropped = gate.refused, gate.dropped
-            for row, refused in self._judge(gate):
+            for rows, refused in self._judge(gate):
                 if places is None and any([one.has_place for one in refused]):
                     places = deque(self._find_places())
-                if row is not None:
+                if not places and not self._gone:
+                    yield from rows
+                    continue
+                for row in rows:
                     while places and _position(places[0]) < _position(row):
                         yield places.popleft()
                     yield without_payload(row) if row[ID] in self._gone else row
             yield from places or ()
 
-    def _judge(self, gate: Gate) -> Iterator[tuple[Row | None, list[Refused]]]:
-        """Yield what the gate picks of each event, and what it refuses of it."""
-        for _, group in itertools.groupby(_in_order(self._streams(gate)), _position):
+    def _judge(self, gate: Gate) -> Iterator[tuple[Sequence[Row], Sequence[Refused]]]:
+        """Yield events that the gate picks, some at a time, and what it refused since the last ones."""
+        self._sound = []
+        if not self._is_alone:
+            yield from self._judge_each(gate, [*map(self._note_sound, self._logs), self._aside])
+            return
+        last = (0, "")
+        for batch in _in_batches(rows_of(self._logs[0], self._after)):
+            sound = self._find_sound(batch, last)
+            is_whole = len(sound) == len(batch) and not self._foreign and last < _position(batch[0])
+            if is_whole and gate.admit_chain(batch):
+                yield batch, ()
+                last = _position(batch[-1])
+            else:
+                self._sound = [{*sound}]
+                yield from self._judge_each(gate, [batch], last)
+                last = max([last, *[_position(row) for row in batch if is_typed_whole(row)]])
+
+    def _judge_each(
+        self, gate: Gate, streams: Sequence[Iterable[Row]], last: Position = (0, "")
+    ) -> Iterator[tuple[Sequence[Row], Sequence[Refused]]]:
+        """Judge the events of streams as `_judge`, each alone; `last` is the position before them."""
+        typed = [self._typed_rows(rows, gate) for rows in streams]
+        for _, group in itertools.groupby(_in_order(typed, last), _position):
             before = len(gate.refused)
-            yield self._pick(gate, list(group)), gate.refused[before:]
+            row = self._pick(gate, list(group))
+            yield () if row is None else (row,), gate.refused[before:]
 
     def _pick(self, gate: Gate, copies: list[Row]) -> Row | None:
         """Pick among the copies of one event, which `keeps` may contradict."""
@@ -300,24 +325,22 @@ class Passing:
             raise TypeError("there is no base")
         return self._base
 
-    def _streams(self, gate: Gate) -> list[Iterator[Row]]:
-        streams = [rows_of(log, self._after) for log in self._logs]
-        self._sound = [set() for _ in streams]
-        batches = [self._note_sound(*one) for one in zip(streams, self._sound, strict=True)]
-        return [self._typed_rows(rows, gate) for rows in (*batches, self._aside)]
-
-    def _note_sound(self, rows: Iterator[Row], sound: set[Row]) -> Iterator[Row]:
-        """Yield the rows of a log; those of a large batch that need no look of their own are in `sound` meanwhile."""
-        last = ""
-        for batch in _in_batches(rows):
+    def _note_sound(self, log: Log) -> Iterator[Row]:
+        """Yield the rows of a log; those of a large batch that need no look of their own are in `_sound` meanwhile."""
+        sound: set[Row] = set()
+        self._sound.append(sound)
+        for batch in _in_batches(rows_of(log, self._after)):
             sound.clear()
-            if len(batch) == BATCH:
-                sound.update(self._find_sound(batch, last))
+            sound.update(self._find_sound(batch))
             yield from batch
-            last = batch[-1][ID]
 
-    def _find_sound(self, batch: list[Row], last: str) -> list[Row]:
-        """Return the rows of a batch if all are sound, with a base those that it lacks; `last` is the id before."""
+    def _find_sound(self, batch: list[Row], last: Position = (0, "")) -> list[Row]:
+        """Return the rows of a large batch if all are sound, with a base those that it lacks.
+
+        `last` is the position before them.
+        """
+        if len(batch) < BATCH or not (self._is_base_empty or self._is_alone):
+            return []
         from faber_ledger.ledger.sound import are_sound  # with OpenSSL, which pays for many events
 
         if not are_sound(batch):
@@ -326,7 +349,7 @@ class Passing:
             return batch
         # A row may be inserted as it is yielded, the last one after this look.
         ids = [row[ID] for row in batch]
-        if not self._is_alone or len({last, *ids}) != 1 + len(ids):
+        if len({last[1], *ids}) != 1 + len(ids):
             return []
         question = f"SELECT id FROM event WHERE id IN ({', '.join('?' * len(ids))})"
         known = {name for (name,) in self._log_at_base.connection.execute(question, ids)}
@@ -415,9 +438,8 @@ def lacked_rows(log: Log, other: Log, first: Position | None) -> Iterator[Row]:
             yield row
 
 
-def _in_order(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
-    """Merge the streams, and check that each is in order: in a forged file even an index may be wrong."""
-    before = (0, "")
+def _in_order(streams: Sequence[Iterable[Row]], before: Position) -> Iterator[Row]:
+    """Merge the streams, and check that each is in order, after a position: in a forged file an index may be wrong."""
     for row in heapq.merge(*streams, key=_position):
         position = _position(row)
         if position < before:
@@ -427,15 +449,15 @@ def _in_order(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
 
 
 def _in_batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    """Yield rows in lists of `BATCH`; in shorter ones where payloads are long."""
+    """Yield rows in lists of `BATCH`; in shorter ones where payloads are long, in longer ones of one position."""
     batch: list[Row] = []
     size = 0
     for row in rows:
-        batch.append(row)
-        size += len(row[PAYLOAD] or "") if type(row[PAYLOAD]) in (str, bytes) else 0
-        if len(batch) == BATCH or size > BATCH_SIZE:
+        if (len(batch) >= BATCH or size > BATCH_SIZE) and _position(row) != _position(batch[-1]):
             yield batch
             batch, size = [], 0
+        batch.append(row)
+        size += len(row[PAYLOAD] or "") if type(row[PAYLOAD]) in (str, bytes) else 0
     if batch:
         yield batch
 

@@ -106,8 +106,9 @@ def test_a_field_of_another_type_is_no_payload(kind: str, field: str, value: Any
     """The gate drops a payload of a known type and version whose field has another type, and no other (F7)."""
     event = next(dict(event) for event in every_type() if event["type"] == kind)
     version = EVENT_TYPES[kind].version
-    assert has_required(kind, version, event)
-    assert not has_required(kind, version, {**event, field: value})
+    for _ in range(2):  # what was found before decides nothing about another event
+        assert has_required(kind, version, event)
+        assert not has_required(kind, version, {**event, field: value})
     assert has_required(kind, version + 1, {**event, field: value})
 
 

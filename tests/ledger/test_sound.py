@@ -11,6 +11,7 @@ from support.attacked_clones import FORMS, PAYLOADS, Attacked, crafted
 from support.worked_clones import rows
 
 from faber_ledger.ledger import union
+from faber_ledger.ledger.errors import UnionConflict
 from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.gate import examine
 from faber_ledger.ledger.log import Log
@@ -117,3 +118,42 @@ def test_an_id_that_comes_twice_is_refused_the_second_time(
             insert_rows(log, passing)
             assert [one.why for one in passing.refused] == [union.OTHER_CONTENT]
             assert [row[ID] for row in union.rows_of(log)] == [row[ID] for row in chain]
+
+
+def chain_of(length: int) -> list[Row]:
+    """Make events of which each stands on the one before it."""
+    made = [crafted(1, b"", 1)]
+    for number in range(2, length + 1):
+        made.append(crafted(number, made[-1][HASH], number))
+    return made
+
+
+def offer_forged(rows: list[Row]) -> Log:
+    """Return a log in memory whose table has no key, so that a position may come twice."""
+    memory = sqlite3.connect(":memory:", isolation_level=None)
+    memory.execute(f"CREATE TABLE event ({', '.join(COLUMNS)})")
+    memory.executemany(INSERT, rows)
+    return Log(memory, "elsewhere")
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 5, 128])
+def test_two_contents_of_one_position_are_a_conflict_wherever_a_batch_ends(
+    monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    monkeypatch.setattr(union, "BATCH", batch)
+    chain = chain_of(12)
+    for at in range(1, 12):
+        other = crafted(chain[at][SEQ], chain[at - 1][HASH], 99, id=chain[at][ID])
+        with pytest.raises(UnionConflict):
+            list(merge_rows([offer_forged([*chain, other])]))
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 5, 128])
+def test_a_chain_passes_up_to_the_event_whose_place_is_wrong(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+    monkeypatch.setattr(union, "BATCH", batch)
+    chain = chain_of(12)
+    for at in range(1, 12):
+        passing = merge_rows([offer([*chain[:at], *chain[at + 1 :]])])
+        assert list(passing) == chain[:at]
+        assert [one.row for one in passing.refused] == chain[at + 1 :]
+    assert list(merge_rows([offer(chain)])) == chain
