@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 VARIABLE = "FABER_LEDGER_URL"
 WORD = re.compile("[a-z_]{1,40}")
 found_passwords: set[str] = set()  # that libpq took from elsewhere: ~/.pgpass, a service file
+found_users: set[str] = set()  # and the names that it logged in with
+SHORT = 8  # letters: a shorter password may be a part of many words
+AS_WORD = r"(?<![\w-])(?<!\w\.){}(?![\w-]|\.\w)"
+AS_PASSWORD = r"(?i:(password\W{{1,3}})){0}(?![\w-])|(?<=\w:){0}(?=@)"
 WITHOUT_PASSWORD = (
     f"put the URL into {VARIABLE} or into the user's configuration, or leave the password out of it: PGPASSWORD and"
     " ~/.pgpass are read"
@@ -47,12 +51,45 @@ class Address:
         return f"Address({str(self)!r}, from {self.source})"
 
     def screen(self, message: str) -> str:
-        """Return a message of libpq or the server as one line without passwords, in which no character hides."""
+        """Return a message of libpq or the server as one line without passwords, in which no character hides.
+
+        A password is hidden wherever it stands; a short one, which may be a part of any word, only as a whole word. One
+        that is the name of the user, host or database, which each error shows, is hidden where it stands as a password.
+        """
         given = [*[self.parameters.get(name) for name in SECRETS], os.environ.get("PGPASSWORD"), *found_passwords]
-        forms = {form for secret in given if secret for form in _forms_of(secret)}
-        for form in sorted(forms, key=len, reverse=True):
-            message = message.replace(form, HIDDEN)
-        return escape(" ".join(message.split()))
+        names = self._list_names()
+        hidden = {form: secret for secret in given if secret for form in _forms_of(secret)}
+        for form in sorted(hidden, key=len, reverse=True):
+            secret = hidden[form]
+            if form in names:
+                message = re.sub(AS_PASSWORD.format(re.escape(form)), lambda found: (found[1] or "") + HIDDEN, message)
+            elif secret in names or len(secret) < SHORT:
+                message = re.sub(AS_WORD.format(re.escape(form)), HIDDEN, message)
+            else:
+                message = message.replace(form, HIDDEN)
+        return escape(_join_lines(message))
+
+    def _list_names(self) -> set[str]:
+        """Return what an address shows of a connection: the user, hosts, ports and the database."""
+        listed = [self.parameters.get(name, "").split(",") for name in ("host", "hostaddr", "port")]
+        single = [self.parameters.get("user", ""), self.parameters.get("dbname", ""), os.environ.get("PGUSER", "")]
+        return {*found_users, *single, *[one for several in listed for one in several]} - {""}
+
+
+def _join_lines(message: str) -> str:
+    """Return a message as one line: a line that libpq indents explains the one before it, the others are errors."""
+    parts: list[str] = []
+    lines = [(line[:1] == "\t", " ".join(line.split())) for line in message.splitlines()]
+    for (is_more, text), before in zip(lines, [False, *[one for one, _ in lines]], strict=False):
+        if not text:
+            continue
+        if is_more and before:
+            parts[-1] = f"{parts[-1][:-1]} {text.rstrip('.')})"
+        elif is_more and parts:
+            parts[-1] += f" ({text.rstrip('.')})"
+        else:
+            parts.append(text)
+    return "; ".join(parts).replace(":; ", ": ")
 
 
 def _forms_of(secret: str) -> set[str]:

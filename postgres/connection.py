@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from faber_ledger.postgres.address import found_passwords
+from faber_ledger.postgres.address import found_passwords, found_users
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -91,6 +91,7 @@ def _note_password(pgconn: PGconn | None) -> None:
     """Note the password of a connection, or of the attempt to make one: a server that gets it may repeat it."""
     if pgconn is not None and pgconn.password:
         found_passwords.add(os.fsdecode(pgconn.password))
+        found_users.add(os.fsdecode(pgconn.user))
 
 
 def connect(parameters: dict[str, str], patience: float | None) -> BoundedConnection:

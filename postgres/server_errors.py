@@ -40,6 +40,11 @@ HINT_NO_RULE = (
     "the server's pg_hba.conf has no rule for this login, database and address, or only one with TLS"
     " (`?sslmode=require`): ask its administrator"
 )
+NO_PASSWORD = "no password supplied"
+HINT_NO_PASSWORD = (
+    "libpq found no password: set PGPASSWORD, or write into ~/.pgpass a line whose host, port (5432 where the URL has"
+    " none), database and user are those of the URL, letter by letter"
+)
 # A server that refuses a login says so before there is any SQLSTATE, and perhaps in its own language.
 BUSY = ("starting up", "shutting down", "in recovery", "recovery mode", "too many", "remaining connection slots")
 NO_LOGIN = ("FATAL", "password", "fe_sendauth")
@@ -86,6 +91,8 @@ def _translate_lost(original: BaseException, message: str, address: Address) -> 
     is_refused = any([sign in message for sign in NO_LOGIN]) and not any([sign in message for sign in BUSY])
     if is_refused and any([sign in message for sign in OF_NO_RULE]):
         return ServerRefused(f"{address}: {message}", hint=HINT_NO_RULE)
+    if is_refused and NO_PASSWORD in message:
+        return ServerRefused(f"{address}: {message}", hint=HINT_NO_PASSWORD)
     if is_refused:
         hint = HINTS["3D"] if "database" in message and "does not exist" in message else HINTS["28"]
         return ServerRefused(f"{address}: {message}", hint=hint)

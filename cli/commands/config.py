@@ -52,10 +52,12 @@ def config_show(run_id: str | None, as_json: bool) -> None:
 
 
 def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
-    from faber_ledger.postgres.url import shown_url  # at its use: `--help` loads every command
+    from faber_ledger.postgres.address import VARIABLE  # at its use: `--help` loads every command
+    from faber_ledger.postgres.url import shown_url
 
     user = read_user_config()
     active, settings = active_run(root), project_settings(root, os.environ)
+    variable = os.environ.get(VARIABLE)
     data: dict[str, Any] = {
         "root": root,
         "active_run": active.run_id,
@@ -66,6 +68,8 @@ def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
         "new_runs": settings.new_runs,
         "new_runs_from": settings.places["new_runs"],
         "project": settings.project,
+        "server": shown_url(variable or user["url"] or "") if variable or user["url"] else None,
+        "server_from": VARIABLE if variable else user["path"] if user["url"] else None,
         "run": None,
         "user_config": {
             "path": user["path"],
@@ -148,6 +152,7 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     yield f"Project: {data['root']}"
     yield f"Runs: {' or '.join(RUNS)}; new ones: {data['new_runs']} ({data['new_runs_from']})"
     yield f"Project id: {data['project'] or 'none: run `faber-ledger init`'}"
+    yield f"Server: {data['server']} ({data['server_from']})" if data["server"] else "Server: none"
     active = data["active_run"]
     why = f"{data['active_run_why']}{': shown, not used' if data['active_run_is_shown'] else ''}"
     yield f"Active run: {one_line(active, 80)} ({why})" if active else "Active run: none"

@@ -159,7 +159,7 @@ def _watch(address: Address, asked: Asked, every: float) -> None:
             if shown is None:
                 raise
             if not is_lost:
-                say(f"{error.message}: waiting until the server is back")
+                say(f"{error.message.rstrip('.')}; waiting until the server is back")
                 is_lost = True
             time.sleep(RETRY_SECONDS)
 

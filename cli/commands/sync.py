@@ -103,7 +103,7 @@ def sync(
             is_lost = False
         except ServerUnavailable as error:
             if not is_lost:
-                warn(f"{error.message}; tried again every {watch} s until the server is back")
+                warn(f"{error.message.rstrip('.')}; tried again every {watch} s until the server is back")
             is_lost = True
         time.sleep(watch)
 

@@ -47,6 +47,7 @@ def test_everything_is_shown_with_where_it_comes_from(project: Project, tmp_path
         f"Project: {project.root}\n"
         "Runs: .fractary/runs or .fractary/faber/runs; new ones: .fractary/runs (default)\n"
         "Project id: none: run `faber-ledger init`\n"
+        "Server: none\n"
         f"Active run: {project.run_id} (named in .fractary/faber/.active-run-id, which was written here)\n"
         f"Run: {project.run_id} (.fractary/runs/{project.run_id}/state.json)\n"
         "Workflow: mine (.fractary/faber/workflows/mine.json)\n"

@@ -89,4 +89,26 @@ def test_a_message_is_one_line_without_passwords_in_any_form(monkeypatch: pytest
     monkeypatch.setenv("PGPASSWORD", "letmein")
     address = Address({"host": "db", "password": SECRET}, "--url")
     said = address.screen(f"FATAL: {SECRET}\n\tand {QUOTED}, letmein \x1b[31m\u202e")
-    assert said == "FATAL: *** and ***, *** \\x1b[31m\\u202e"
+    assert said == "FATAL: *** (and ***, *** \\x1b[31m\\u202e)"
+
+
+def test_what_libpq_says_on_several_lines_is_readable_as_one() -> None:
+    said = "one failed: refused\n\tIs it running\n\tand listening?\ntwo failed:\n\n- no"
+    assert Address({}, "--url").screen(said) == "one failed: refused (Is it running and listening?); two failed: - no"
+
+
+@pytest.mark.parametrize("secret", ["z", "o", "role", "a+b"])
+def test_a_short_password_is_hidden_as_a_whole_word_alone(secret: str) -> None:
+    address = Address({"user": "zoe", "host": "db", "password": secret}, "--url")
+    assert str(address) == "postgresql://zoe@db/"
+    said = address.screen(f"the roles zoe-{secret} and role_zoe are permitted, {secret} ({secret}) '{secret}'.")
+    assert said == f"the roles zoe-{secret} and role_zoe are permitted, *** (***) '***'."
+
+
+@pytest.mark.parametrize("name", ["zoe", "zoe-of-the-shop"])
+def test_a_password_that_is_the_users_name_is_hidden_where_it_stands_as_one(name: str) -> None:
+    address = Address({"user": name, "host": "db", "password": name}, "FABER_LEDGER_URL")
+    assert str(address) == f"postgresql://{name}@db/"
+    assert address.screen(f'the role {name} sees "{name}"') == f'the role {name} sees "{name}"'
+    for said in ('{0}, password "{1}"', "{0}, Password: {1}", "password={1} user={0}", "postgresql://{0}:{1}@db/x"):
+        assert address.screen(said.format(name, name)) == said.format(name, "***")

@@ -373,7 +373,7 @@ def test_a_watch_waits_for_a_server_that_is_lost(project: Project, cleaned: list
         cleaned.append(watching)
         assert watching.next_runs() == ["busy", "quiet", "bare"]
         server.kill()
-        assert watching.said().endswith(": waiting until the server is back\n")
+        assert watching.said().endswith("; waiting until the server is back\n")
         server.start()
         assert watching.said() == "the server is back\n"
         add_run(project, "bare", None, {**NOTE, "text": "later"}, hour=9)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.on_server import register
+from support.postgres import Login
 from support.project import Project
 
 if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
-    from support.postgres import Database, Login
+    from support.postgres import Database
 
 PROJECT = "01K0000000000000000000PRJ1"
 
@@ -65,6 +66,22 @@ def test_a_login_that_sees_no_project_is_told_so_and_whom_to_ask(
         done = ask(project, database, stranger, *words)
         assert done.returncode == 14, words
         assert "faber-ledger db admit" in done.stderr, words
+
+
+@pytest.mark.parametrize("is_own_name", [True, False])
+def test_the_advice_stays_readable_whatever_the_password_is(
+    project: Project, database: Database, ann: Login, is_own_name: bool
+) -> None:
+    role = database.login("z").role
+    password = role if is_own_name else "z"
+    run_sql(database, f"ALTER ROLE {role} PASSWORD '{password}'")
+    done = ask(project, database, Login(role, password), "fleet")
+    assert done.returncode == 14
+    assert f"the role {role} sees no project" in done.stderr
+    assert f"`faber-ledger db admit {role}`" in done.stderr
+    assert "***" not in done.stderr
+    done = ask(project, database, Login(role, "y"), "fleet")
+    assert f'password authentication failed for user "{role}"' in done.stderr
 
 
 def test_a_project_without_runs_is_no_refusal(project: Project, database: Database) -> None:

@@ -133,7 +133,7 @@ def test_a_watch_says_once_that_the_server_is_lost_and_once_that_it_is_back(team
     said = [watching.stderr.readline(), watching.stderr.readline()]
     watching.send_signal(signal.SIGINT)
     _, rest = watching.communicate(timeout=60)
-    assert "tried again every 1 s until the server is back" in said[0]
+    assert "before or while processing the request); tried again every 1 s until the server is back" in said[0]
     assert said[1] == "the server is back\n"
     assert "tried again" not in rest
 
@@ -188,6 +188,15 @@ def test_a_login_that_the_servers_rules_do_not_have_is_sent_to_its_administrator
     done = team.clones[0].faber("fleet", env={"FABER_LEDGER_URL": url, "PGGSSENCMODE": "disable"})
     assert done.returncode == 14, done.stderr
     assert "hint: the server's pg_hba.conf has no rule for this login" in done.stderr
+
+
+def test_a_login_without_a_password_is_told_what_libpq_compares(team: Team) -> None:
+    login = team.database.login()
+    url = team.url.replace(f"{team.login.role}:{team.login.password}", login.role)
+    done = team.clones[0].faber("fleet", env={"FABER_LEDGER_URL": url, "PGPASSWORD": None, "HOME": "/nowhere"})
+    assert done.returncode == 14, done.stderr
+    assert "no password supplied" in done.stderr
+    assert "hint: libpq found no password: set PGPASSWORD, or write into ~/.pgpass a line whose host" in done.stderr
 
 
 def test_a_misspelt_setting_is_named_where_no_server_is(team: Team) -> None:

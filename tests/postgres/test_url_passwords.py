@@ -65,6 +65,22 @@ def test_a_url_that_can_be_read_in_two_ways_is_refused_and_not_repeated(project:
         assert "***" in done.stdout
         assert "hun" not in done.stdout + done.stderr
         assert "ter2" not in done.stdout + done.stderr
+        done = project.faber("config", "show", *form, env={"FABER_LEDGER_URL": url})
+        assert "FABER_LEDGER_URL" in done.stdout
+        assert "hun" not in done.stdout + done.stderr
+        assert "ter2" not in done.stdout + done.stderr
+
+
+def test_the_configuration_shows_which_server_commands_talk_to(project: Project) -> None:
+    configure(project, "postgresql://ann@db/ledger")
+    place = Path(project.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
+    assert f"Server: postgresql://ann@db/ledger ({place})\n" in project.faber("config", "show").stdout
+    variable = {"FABER_LEDGER_URL": "postgresql://ben:hunter2@other/ledger"}
+    done = project.faber("config", "show", env=variable)
+    assert "Server: postgresql://ben:***@other/ledger (FABER_LEDGER_URL)\n" in done.stdout
+    assert "  server postgresql://ann@db/ledger\n" in done.stdout
+    data = json.loads(project.faber("config", "show", "--json", env=variable).stdout)["data"]
+    assert (data["server"], data["server_from"]) == ("postgresql://ben:***@other/ledger", "FABER_LEDGER_URL")
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -97,10 +113,11 @@ def test_the_configuration_shows_a_url_without_what_may_be_a_password(project: P
     assert "hun" not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("password", ["p", "e", "127"])
+@pytest.mark.parametrize("password", ["p", "e", "127", "ann", "ledger", "127.0.0.1"])
 def test_a_password_that_is_part_of_the_scheme_or_host_hides_no_more_than_itself(
     project: Project, password: str
 ) -> None:
     done = project.faber("fleet", env={"FABER_LEDGER_URL": f"postgresql://ann:{password}@127.0.0.1:1/ledger"})
     assert done.returncode == 13
-    assert done.stderr.startswith("error: postgresql://ann@")
+    assert done.stderr.startswith("error: postgresql://ann@127.0.0.1:1/ledger: connection ")
+    assert "***" not in done.stderr
