@@ -5,20 +5,19 @@ Everything is fetched before anything is written: a connection that is cut leave
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 import tempfile
 from typing import TYPE_CHECKING, NamedTuple
 
-from faber_ledger.cli.ui.output import ask_number, say, tell
+from faber_ledger.cli.ui.output import say
 from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import server_address
 from faber_ledger.cli.ui.server_copy import pick_server_run, write_run_log
-from faber_ledger.files.text import escape, quote_word
+from faber_ledger.cli.ui.which_state import HERE, Candidate, choice_before_push, choose_state, describe_state
+from faber_ledger.files.text import escape
 from faber_ledger.ledger.canonical import sha256
-from faber_ledger.ledger.clock import now, utc_text
-from faber_ledger.ledger.command_errors import ChoiceNeeded, NotFound
+from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.command_errors import NotFound
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid
 from faber_ledger.ledger.log import Log
 from faber_ledger.recording.insertion import insert_passing, write_blocks
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
     from faber_ledger.postgres.documents import Document
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.synced import StateNote
-
-
-HERE = "here"
 
 
 class Found(NamedTuple):
@@ -66,7 +62,7 @@ def bring_run(root: str, text: str, url: str | None, document: str | None) -> st
         found = _fetch(root, text, url, document, path)
         run = found.run
         is_here = os.path.lexists(run.state_path)
-        chosen = None if is_here or not found.states else found.states[_choose(found, found.states)]
+        chosen = None if is_here or not found.states else found.states[_choose(found, found.states, None)]
         before = frozenset[bytes]() if lacks_ledger(run) else _log_heads(run)
         note_exchanged(root, run.run_id)
         with Log.read(path) as log:
@@ -101,7 +97,8 @@ def _settle(found: Found, wanted: str | None, before: frozenset[bytes]) -> None:
     with read_log(run) as log:
         basis = Basis(frozenset([*note["ids"], *on_server]), heads, before, seen)
         standing = compare(found.documents, basis, log)
-    own = Document(HERE, heads, writer_of(run.root), utc_text(now()), len(content.encode()), whole)
+    changed_at = utc_text(os.stat(run.state_path).st_mtime)
+    own = Document(HERE, heads, writer_of(run.root), changed_at, len(content.encode()), whole)
     is_changed = not on_server and digest != note["digest"]
     states = [*found.states, *([] if on_server else [(own, content)])]
     is_choice = False
@@ -109,8 +106,11 @@ def _settle(found: Found, wanted: str | None, before: frozenset[bytes]) -> None:
         chosen, is_choice = (own, content) if wanted == HERE else found.states[0], True
     elif standing.successor is not None and not is_changed and not note["is_due"]:
         chosen = next((one for one in states if one[0].id == standing.successor.id), (own, content))
+    elif standing.apart and len(states) > 1 and is_changed:
+        *others, mine = _candidates(found, states, whole)
+        raise choice_before_push(run.run_id, mine, others)
     elif standing.apart and len(states) > 1:
-        chosen, is_choice = states[_choose(found, states)], True
+        chosen, is_choice = states[_choose(found, states, whole)], True
     else:
         return
     if chosen[0].digest != whole:
@@ -126,8 +126,22 @@ def _settle(found: Found, wanted: str | None, before: frozenset[bytes]) -> None:
                 f"the state.json of {run.run_id} has just changed here", hint="run the command again to see both"
             )
         digest = replaced
-        say(f"the state.json of {run.run_id} here is now that of the server: {_line(found, *chosen)}")
+        (taken,) = _candidates(found, [chosen], None)
+        say(f"the state.json of {run.run_id} here is now that of the server: {describe_state(taken)}")
     _note_chosen(found, chosen[0], digest, is_choice=is_choice)
+
+
+def _choose(found: Found, states: list[tuple[Document, str]], here: bytes | None) -> int:
+    return choose_state(found.run.run_id, _candidates(found, states, here))
+
+
+def _candidates(found: Found, states: list[tuple[Document, str]], here: bytes | None) -> list[Candidate]:
+    """Return states as they are shown; `here` is the digest of the one that state.json has here."""
+    writer = writer_of(found.run.root)
+    return [
+        Candidate(one, content, found.machines.get(one.writer), one.writer == writer, one.digest == here)
+        for one, content in states
+    ]
 
 
 def _note_chosen(found: Found, document: Document, digest: str, *, is_choice: bool) -> None:
@@ -221,35 +235,3 @@ def _is_readable(run: Run, content: str) -> bool:
         say(f"a state.json of {run.run_id} on the server is left out: {error}")
         return False
     return True
-
-
-def _choose(found: Found, states: list[tuple[Document, str]]) -> int:
-    """Return the number of the state to take; of several the user is asked. Raises ChoiceNeeded."""
-    if len(states) == 1:
-        return 0
-    run_id = found.run.run_id
-    where = "here and on the server" if states[-1][0].id == HERE else "on the server"
-    question = f"{run_id} has {len(states)} states {where} that do not include each other"
-    lines = [f"{number}. {_line(found, one, content)}" for number, (one, content) in enumerate(states, 1)]
-    if not sys.stdin.isatty():
-        command = f"faber-ledger run resume {run_id} --document"
-        commands = [
-            f"  {command} {quote_word(escape(one.id))}  ({_line(found, one, content)})" for one, content in states
-        ]
-        block = "\n".join([f"{question}. Choose one:", *commands])
-        ids = [one.id for one, _ in states]
-        raise ChoiceNeeded(question, hint="choose one with --document ID", block=block, data={"documents": ids})
-    for line in [f"{question}. Please select:", *lines]:
-        tell(line)
-    return ask_number(len(states)) - 1
-
-
-def _line(found: Found, document: Document, content: str) -> str:
-    """Describe a state in one line in which no character hides."""
-    state = json.loads(content.removeprefix("\ufeff"))
-    said = [f"{name} {state[name]}" for name in ("status", "current_phase") if isinstance(state.get(name), str)]
-    if document.id == HERE:
-        return escape(f"{', '.join([*said, 'as it is here'])[:200]}")
-    machine = found.machines.get(document.writer)
-    said += [f"of {document.at}", *([f"from {machine}"] if machine else []), f"by {document.writer[:12]}"]
-    return escape(", ".join(said)[:200])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,6 @@ from support.team_server import Team, made_team
 
 if TYPE_CHECKING:
     import subprocess
-    from pathlib import Path
 
     from support.postgres import Database
 
@@ -41,6 +41,11 @@ def fresh(team: Team, tmp_path: Path) -> Project:
 
 def resume(team: Team, clone: Project, *words: str) -> subprocess.CompletedProcess[str]:
     return clone.faber("run", "resume", *words, env={"FABER_LEDGER_URL": team.url})
+
+
+def ids_of(asked: subprocess.CompletedProcess[str]) -> list[str]:
+    """Return the ids that are offered where a choice is needed."""
+    return [one["id"] for one in json.loads(asked.stderr)["error"]["documents"]]
 
 
 def push_two_states(team: Team) -> None:
@@ -100,17 +105,17 @@ def test_of_two_states_the_user_chooses(team: Team, fresh: Project) -> None:
     assert not (fresh.root / FOLDER).exists()
     named = resume(team, fresh, RUN)
     assert named.returncode == 3
-    assert f"faber-ledger run resume {RUN} --document {error['documents'][1]}" in named.stderr
+    assert f"faber-ledger run resume {RUN} --document {error['documents'][1]['id']}" in named.stderr
     assert resume(team, fresh, RUN, "--document", "none").returncode == 10
     assert not (fresh.root / FOLDER).exists()
-    done = resume(team, fresh, RUN, "--document", error["documents"][1])
+    done = resume(team, fresh, RUN, "--document", error["documents"][1]["id"])
     assert (done.returncode, fresh.state["current_phase"]) == (0, "release")
     assert fresh.faber("verify", RUN).returncode == 0
 
 
 def test_a_choice_is_that_of_all_after_the_next_sync(team: Team, fresh: Project) -> None:
     push_two_states(team)
-    ids = json.loads(resume(team, fresh, RUN, "--json").stderr)["error"]["documents"]
+    ids = ids_of(resume(team, fresh, RUN, "--json"))
     assert resume(team, fresh, RUN, "--document", ids[1]).returncode == 0
     assert "state.json pushed" in team.sync(fresh).stdout
     assert "state.json fetched" in team.sync(team.clones[0]).stdout
@@ -128,9 +133,12 @@ def test_a_state_that_has_changed_on_both_sides_is_asked_about_where_it_is(team:
     assert second.state["current_phase"] == "release"
     asked = resume(team, second, RUN)
     assert asked.returncode == 3, asked.stderr
-    ids = json.loads(resume(team, second, RUN, "--json").stderr)["error"]["documents"]
+    ids = ids_of(resume(team, second, RUN, "--json"))
     assert len(ids) == 2
     assert f", from {first.hostname}, by " in asked.stderr
+    assert ", from this clone, as it is here)" in asked.stderr
+    assert f"faber-ledger run resume {RUN} --document here  (" in asked.stderr
+    assert ids[1] not in asked.stderr  # it is the one here
     done = resume(team, second, RUN, "--document", ids[0])
     assert (done.returncode, second.state["current_phase"]) == (0, "evaluate")
     assert "Phase: evaluate" in done.stdout
@@ -146,16 +154,74 @@ def test_changes_that_the_server_does_not_have_are_not_replaced(team: Team) -> N
     assert first.faber("note", "add", "newer").returncode == 0
     team.synced(first)
     asked = resume(team, second, RUN, "--url", "-", "--json")
-    ids = json.loads(asked.stderr)["error"]["documents"]
-    refused = resume(team, second, RUN, "--document", ids[0])
+    error = json.loads(asked.stderr)["error"]
+    assert [one["id"] for one in error["documents"]] == ["here"]  # what would be refused is not offered
+    (other,) = error["after_push"]
+    refused = resume(team, second, RUN, "--document", other["id"])
     assert (refused.returncode, "changes that the server does not have" in refused.stderr) == (1, True)
+    named = resume(team, second, RUN, "--url", "-")
+    assert named.returncode == 3
+    assert f"  faber-ledger run resume {RUN} --document here  (" in named.stderr
+    assert f"  faber-ledger sync --push {RUN}  (" in named.stderr
+    assert f"--document {other['id']}" not in named.stderr
     assert second.state["current_phase"] == "release"
-    assert ids[-1] == "here"
     assert resume(team, second, RUN, "--document", "here").returncode == 0
     assert second.state["current_phase"] == "release"
     assert "state.json pushed" in team.sync(second).stdout
     assert "state.json fetched" in team.sync(first).stdout
     assert first.state["current_phase"] == "release"
+
+
+def test_changes_are_chosen_among_once_they_are_pushed(team: Team) -> None:
+    first, second, _ = team.clones
+    team.synced(second)
+    second.change_state(current_phase="release")
+    first.change_state(current_phase="done")
+    team.synced(first)
+    assert resume(team, second, RUN, "--url", "-").returncode == 3
+    assert team.sync(second, "--push", RUN).returncode == 0  # what it says to run
+    asked = json.loads(resume(team, second, RUN, "--url", "-", "--json").stderr)["error"]
+    (theirs,) = [one["id"] for one in asked["documents"] if not one["is_here"]]
+    assert resume(team, second, RUN, "--document", theirs).returncode == 0
+    assert second.state["current_phase"] == "done"
+
+
+def test_what_is_shown_of_each_state_tells_them_apart(team: Team) -> None:
+    first, second, _ = team.clones
+    team.synced(second)
+    first.change_state(target="cents", updated_at="2026-01-05T16:00:00Z")
+    second.change_state(target="euros", updated_at="2026-01-05T17:00:00Z", **{f"key{n}": n for n in range(6)})
+    for one in (first, second):
+        team.sync(one)
+    asked = resume(team, second, RUN)
+    assert "; they differ in key0, key1, key2, key3, key4 and 2 more. Choose one:" in asked.stderr
+    assert ", updated 2026-01-05T17:00:00Z, pushed 2" in asked.stderr
+    error = json.loads(resume(team, second, RUN, "--json").stderr)["error"]
+    assert error["differ_in"] == [*[f"key{n}" for n in range(6)], "target"]
+    theirs, own = error["documents"]
+    assert (theirs["updated_at"], own["updated_at"]) == ("2026-01-05T16:00:00Z", "2026-01-05T17:00:00Z")
+    assert (theirs["machine"], theirs["is_own"], theirs["is_here"]) == (first.hostname, False, False)
+    assert (own["machine"], own["is_own"], own["is_here"]) == (None, True, True)
+    assert min(theirs["pushed_at"], own["pushed_at"]) > "2026-01-05T18"
+    config = Path(second.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
+    config.parent.mkdir(parents=True)
+    config.write_text(json.dumps({"url": team.url}))
+    shown, code = second.on_terminal("run", "resume", RUN, answers=["2"])
+    assert code == 0, shown
+    assert "1. status in_progress, current_phase evaluate, updated 2026-01-05T16:00:00Z, pushed 2" in shown
+
+
+def test_a_state_with_hostile_names_is_shown_in_one_line(team: Team) -> None:
+    first, second, _ = team.clones
+    team.synced(second)
+    for one in (first, second):
+        one.change_state(**{"\u001b[31m\nrm": str(one.root), "status": "x" * 500})
+        team.sync(one)
+    asked = resume(team, second, RUN)
+    assert asked.returncode == 3
+    assert "\x1b" not in asked.stderr
+    assert len(asked.stderr.splitlines()) == 3
+    assert max(map(len, asked.stderr.splitlines())) < 500
 
 
 def test_a_document_without_a_server_is_refused(team: Team) -> None:
@@ -167,7 +233,7 @@ def test_a_run_that_came_without_its_state_gets_the_one_that_is_chosen(team: Tea
     push_two_states(team)
     team.sync(fresh, RUN)
     assert not (fresh.root / FOLDER / "state.json").exists()
-    ids = json.loads(resume(team, fresh, RUN, "--json").stderr)["error"]["documents"]
+    ids = ids_of(resume(team, fresh, RUN, "--json"))
     assert resume(team, fresh, RUN, "--document", ids[0]).returncode == 0
     assert fresh.state["current_phase"] == "evaluate"
 
