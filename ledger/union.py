@@ -33,7 +33,7 @@ from faber_ledger.ledger.gate import (
     shown_id,
 )
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.positions import Positions
+from faber_ledger.ledger.positions import AT_HAND, Positions
 from faber_ledger.ledger.redaction import without_payload
 from faber_ledger.ledger.roots import ADOPTED, STARTED, check_one_start, find_foreign_roots, roots_in
 from faber_ledger.ledger.row import (
@@ -511,12 +511,19 @@ def rows_named(log: Log, name: str) -> list[Row]:
 
 
 def positions_in(log: Log) -> Positions:
-    """Return the positions of a log's events, its places left out; the caller closes them."""
-    seqs = Positions()
-    for seq, digest in log.connection.execute(f"SELECT seq, hash FROM event WHERE NOT ({IS_PLACE}) ORDER BY seq, id"):
-        if type(seq) is int and type(digest) is bytes:
-            seqs[digest] = seq
+    """Return the positions of a log's events, its places left out; the caller closes them.
+
+    All but the newest are read when one of them is looked up. What the log gets meanwhile is added by the caller.
+    """
+    places = f"SELECT hash, seq FROM event WHERE NOT ({IS_PLACE}) ORDER BY"
+    seqs = Positions(lambda: filter(_is_position, log.connection.execute(f"{places} seq, id")))
+    newest = log.connection.execute(f"{places} seq DESC, id DESC LIMIT {AT_HAND}").fetchall()
+    seqs.update(filter(_is_position, reversed(newest)))
     return seqs
+
+
+def _is_position(found: tuple[Any, Any]) -> bool:
+    return type(found[0]) is bytes and type(found[1]) is int
 
 
 def places_in(log: Log) -> list[tuple[int, bytes, bytes]]:

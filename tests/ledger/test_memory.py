@@ -107,3 +107,21 @@ def test_positions_are_found_in_memory_and_on_disk(monkeypatch: pytest.MonkeyPat
     with pytest.raises(KeyError):
         found[b"none"]
     found.close()
+
+
+def test_positions_before_the_first_are_read_when_one_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(positions, "AT_HAND", 3)
+    reads = []
+
+    def read_before() -> Iterator[tuple[bytes, int]]:
+        reads.append(1)
+        return ((b"%d" % seq, seq) for seq in range(50))
+
+    found = Positions(read_before)
+    found.update((b"%d" % seq, seq) for seq in range(40, 90))
+    assert [found[b"%d" % seq] for seq in range(40, 90)] == [*range(40, 90)]
+    assert not reads
+    assert [found[b"%d" % seq] for seq in range(90)] == [*range(90)]
+    assert found.get(b"none") is None
+    assert len(reads) == 1
+    found.close()

@@ -10,7 +10,7 @@ import pytest
 from support.attacked_clones import FORMS, PAYLOADS, Attacked, crafted
 from support.worked_clones import rows
 
-from faber_ledger.ledger import union
+from faber_ledger.ledger import positions, union
 from faber_ledger.ledger.errors import UnionConflict
 from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.gate import examine
@@ -157,3 +157,20 @@ def test_a_chain_passes_up_to_the_event_whose_place_is_wrong(monkeypatch: pytest
         assert list(passing) == chain[:at]
         assert [one.row for one in passing.refused] == chain[at + 1 :]
     assert list(merge_rows([offer(chain)])) == chain
+
+
+@pytest.mark.parametrize("at", range(12))
+def test_an_event_may_stand_on_any_of_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    for module in (positions, union):
+        monkeypatch.setattr(module, "AT_HAND", 2)
+    chain = chain_of(12)
+    beside = [crafted(chain[at][SEQ] + 1, chain[at][HASH], 20)]
+    for number in range(21, 30):
+        beside.append(crafted(beside[-1][SEQ] + 1, beside[-1][HASH], number))
+    unknown = crafted(3, b"u" * 32, 99)
+    with Log.open(str(tmp_path / "log.db"), "OFF") as log:
+        insert_rows(log, chain)
+        passing = missing_rows(log, offer(sorted([chain[0], *beside, unknown])), keeps=True)
+        insert_rows(log, passing)
+        assert [*union.rows_of(log)] == sorted([*chain, *beside])
+        assert [one.row for one in passing.refused] == [unknown]
