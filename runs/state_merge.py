@@ -17,12 +17,14 @@ from faber_ledger.runs.progress import FINISHED, phases_completed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from faber_ledger.projections.blocks import Blocks
 
     Members = dict[str, Any]
     Left = tuple[str, str, str]  # a key's name, and what ours and theirs say of it, as JSON
+    Align = Callable[[bytes, bytes], tuple[bytes, bytes]]  # of both sides
 
 
 REQUIRED_KEYS = ("status", "phases")  # keys that a state lacks if it was written from the log alone
@@ -54,15 +56,23 @@ def find_newer(ours: bytes, theirs: bytes) -> Newer | None:
 
 
 def merge_states(
-    base: bytes, ours: bytes, theirs: bytes, blocks: Blocks | None = None, *, takes_theirs: bool = False
+    base: bytes,
+    ours: bytes,
+    theirs: bytes,
+    blocks: Blocks | None = None,
+    *,
+    align: Align | None = None,
+    takes_theirs: bool = False,
 ) -> tuple[bytes, list[Left]]:
     """Merge three versions of a state; return the merge, and the keys that both sides changed.
 
     These have our value, or theirs with `takes_theirs`. Git merges the lines, except for the later `updated_at`, and
-    our blocks, which are `blocks` if they are known. A base that is not a state counts as none: git merges several
-    bases, and may leave conflict markers. Raises LedgerError if a side is not a state.
+    our blocks, which are `blocks` if they are known; `align` makes alike what means the same. A base that is no state
+    counts as none: git merges several bases, and may leave markers. Raises LedgerError if a side is not a state.
     """
     try:
+        if align is not None:
+            ours, theirs = align(ours, theirs)
         sides = _align_blocks(base if is_state(base) else b"", ours, theirs, blocks)
     except ValueError as error:
         raise LedgerError(f"a side cannot be read: {error}") from error
@@ -70,7 +80,9 @@ def merge_states(
     return (merged, []) if merged is not None and is_state(merged) else merge_by_key(*sides, takes_theirs=takes_theirs)
 
 
-def settle_markers(content: bytes, base: bytes, *, takes_theirs: bool = False) -> tuple[bytes, list[Left]] | None:
+def settle_markers(
+    content: bytes, base: bytes, *, align: Align | None = None, takes_theirs: bool = False
+) -> tuple[bytes, list[Left]] | None:
     """Return a state as it is, or merged from the two sides of its conflict markers, and the keys left to a person.
 
     `base` is used before that of the markers, which is not exact in the style zdiff3. None if it is no state, and has
@@ -82,7 +94,7 @@ def settle_markers(content: bytes, base: bytes, *, takes_theirs: bool = False) -
     if sides is None or not (is_state(sides[1]) and is_state(sides[2])):
         return None
     try:
-        return merge_states(base if is_state(base) else sides[0], *sides[1:], takes_theirs=takes_theirs)
+        return merge_states(base if is_state(base) else sides[0], *sides[1:], align=align, takes_theirs=takes_theirs)
     except LedgerError:  # the states of two runs
         return None
 

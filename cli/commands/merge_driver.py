@@ -83,11 +83,12 @@ def _merge_states(base: str, ours: str, theirs: str, path: str) -> tuple[bytes, 
 
     Our blocks are those of the united ledger, if it can be found.
     """
-    from faber_ledger.recording.merged_blocks import fold_merged  # at its use: `--help` loads every command
+    from faber_ledger.recording.masked_sides import mask_alike  # at its use: `--help` loads every command
+    from faber_ledger.recording.merged_blocks import fold_merged
 
     before, mine, other = (read_file(side) or b"" for side in (base, ours, theirs))
     blocks = fold_merged(os.getcwd(), path, mine, other)
-    return *merge_states(before, mine, other, blocks), find_newer(mine, other)
+    return *merge_states(before, mine, other, blocks, align=mask_alike), find_newer(mine, other)
 
 
 def _read_id(path: str) -> str:

@@ -23,6 +23,7 @@ from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflic
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.union import merge_rows, write_union
+from faber_ledger.recording.masked_sides import mask_alike
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import state_write
 from faber_ledger.runs.active import theirs_is_claimed_here
@@ -298,7 +299,8 @@ def _choose(run: Run, conflict: Conflict, operation: Operation, *, takes_newer: 
 def _settle(run: Run, sides: tuple[bytes, bytes, bytes], marked: bytes, *, takes_newer: bool) -> Resolved:
     """Resolve a state with conflict markers, which are around the two sides."""
     newer = find_newer(*sides[1:])
-    settled = settle_markers(marked, sides[0], takes_theirs=_takes_theirs(newer, takes_newer))
+    takes_theirs = _takes_theirs(newer, takes_newer)
+    settled = settle_markers(marked, sides[0], align=mask_alike, takes_theirs=takes_theirs)
     if settled is None:
         name, state = _take_committed(run, "HEAD")
         return Resolved(f"its markers are not around two states, so it is taken from {name}", state, [])
@@ -328,7 +330,8 @@ def _merge(
     if mine is not None and other is not None:
         is_nested = mine[1] or other[1]  # a side has markers of another merge, which has sides of its own
         newer = None if is_nested else find_newer(mine[0], other[0])
-        state, found = merge_states(base, mine[0], other[0], takes_theirs=_takes_theirs(newer, takes_newer))
+        takes_theirs = _takes_theirs(newer, takes_newer)
+        state, found = merge_states(base, mine[0], other[0], align=mask_alike, takes_theirs=takes_theirs)
         left = [*left, *other[1], *found]
     if here is not None and is_state(here):
         state, left = add_edits(base, first, state, left, here)
@@ -339,7 +342,7 @@ def _merge(
 def _read_side(run: Run, side: bytes, revision: str | None, name: str) -> tuple[Settled | None, str]:
     """Return one side's state with the keys that its own markers leave, and a remark if the side cannot be read."""
     base = base_of_markers(run.root, run.shown(run.state_path), revision) if revision and has_markers(side) else b""
-    settled = settle_markers(side, base)
+    settled = settle_markers(side, base, align=mask_alike)
     if settled is not None:
         return settled, ""
     found = find_committed(run, revision) if revision else None

@@ -115,6 +115,25 @@ def test_the_base_that_markers_have_says_which_side_changed_a_key(tmp_path: Path
     assert [one.state[name] for name in ("current_phase", "theirs")] == ["release", 2]
 
 
+@pytest.mark.parametrize("is_ours_masked", [True, False])
+def test_a_text_that_is_masked_on_one_side_is_taken_and_another_change_is_left(
+    tmp_path: Path, is_ours_masked: bool
+) -> None:
+    one, _ = begin_two(tmp_path)
+    texts = ["ghp_" + "aB3" * 12, "[masked: GitHub Token]"]
+    ours, theirs = texts[::-1] if is_ours_masked else texts
+    phase = f'  "current_phase": {json.dumps(one.state["current_phase"])},'
+    work = f'  "work_id": {json.dumps(one.state["work_id"])},'
+    goals = [f'{phase}\n  "goal": {{"steps": ["push with {text}"]}},' for text in (ours, theirs)]
+    works = [f'  "work_id": "{number} {text}",' for number, text in enumerate((ours, theirs))]
+    put_markers(one, [(phase, goals[0], goals[1]), (work, works[0], works[1])])
+    one.commit("edited by hand")
+    output = one.faber("resolve", code=1).stdout
+    assert one.state["goal"] == {"steps": ["push with [masked: GitHub Token]"]}
+    assert "\n  work_id\n" in output
+    assert "goal" not in output
+
+
 def test_markers_that_are_not_around_two_states_are_replaced_by_the_newest_valid_commit(tmp_path: Path) -> None:
     one, _ = begin_two(tmp_path)
     one.change(status="paused", mine=1)
