@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.ui.table import table
+from faber_ledger.cli.ui.words import project_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +31,8 @@ def lines_of(runs: list[FleetRun], names: Mapping[str, str], *, has_more: bool, 
         return
     with_project = len(names) > 1
     head = (*(("project",) if with_project else ()), *COLUMNS, *LAST)
-    rows = [(*((names.get(run["project"], "-"),) if with_project else ()), *_cells(run)) for run in runs]
+    labels = project_labels(names)
+    rows = [(*((labels.get(run["project"], "-"),) if with_project else ()), *_cells(run)) for run in runs]
     yield from table([head, *rows])
     if has_more:
         yield "older runs are not shown: --limit N shows more"

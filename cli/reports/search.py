@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypedDict
 
 from faber_ledger.cli.ui.table import plural, table
+from faber_ledger.cli.ui.words import project_labels
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.word_query import excerpt
 from faber_ledger.ledger.errors import LedgerError, StateMissing
@@ -164,9 +165,9 @@ def lines_of(groups: list[Group], text: str, names: Mapping[str, str], *, has_mo
     if not groups:
         yield f"nothing matches {text}"
         return
-    rows = table([_cells(hit) for group in groups for hit in group["hits"]])
+    rows, labels = table([_cells(hit) for group in groups for hit in group["hits"]]), project_labels(names)
     for group in groups:
-        name = names.get(group["project"] or "")
+        name = labels.get(group["project"] or "")
         yield f"{group['run_id']}{f' in {name}' if name else ''}: {plural(len(group['hits']), 'hit')}"
         yield from [f"  {row}" for row in islice(rows, len(group["hits"]))]
     if has_more:

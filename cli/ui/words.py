@@ -13,10 +13,19 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections.difference import MISSING, field_text, identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from faber_ledger.projections.difference import Change
     from faber_ledger.projections.history import SessionSummary
+
+
+OF_TIME = 10  # the first letters of a ULID, which its time makes
+
+
+def project_labels(names: Mapping[str, str]) -> dict[str, str]:
+    """Return what projects are called, by id: their names, with the beginning of the id where several have one name."""
+    count = Counter(names.values())
+    return {one: name if count[name] == 1 else f"{name} ({one[:OF_TIME]})" for one, name in names.items()}
 
 
 def events_shown(events: int | None) -> str:

@@ -235,6 +235,17 @@ def test_a_role_sees_the_runs_of_its_projects_alone(project: Project, database: 
     assert [line.split()[0] for line in lines] == ["project", "bank", "shop", "shop", "shop"]
 
 
+def test_projects_of_one_name_are_told_apart(project: Project, database: Database, member: Login) -> None:
+    register(database, member, SECOND, "shop")
+    put_run(database, member, project, "bare", SECOND)
+    url = database.url(member)
+    for words in (("fleet",), ("fleet", "--project", "shop"), ("search", "paused")):
+        shown = project.faber(*words, env={"FABER_LEDGER_URL": url}).stdout
+        assert f"shop ({FIRST[:10]})" in shown, words
+        assert f"shop ({SECOND[:10]})" in shown, words
+    assert runs_of(asked(project, url, "fleet", "--project", SECOND[:10])) == ["bare"]
+
+
 def test_a_redacted_session_still_counts(project: Project, database: Database, member: Login) -> None:
     event = next(one for one in Project(project.root, "quiet").events if one["event"].get("session_id") == "q-1")
     done = project.faber("redact", event["id"], "--run", "quiet", "--field", "environment.hostname", "--yes")

@@ -9,6 +9,8 @@ import pytest
 from support.project import RUN, Project
 from support.team_server import Team, made_team
 
+from faber_ledger.ledger.clock import is_event_id
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -53,5 +55,6 @@ def test_a_note_that_is_no_id_counts_for_nothing(team: Team) -> None:
     note.write_text("not an id")
     assert first.faber("uninstall", "--scope", "local").returncode == 0
     assert first.faber("init", "--git-only").returncode == 0
+    assert is_event_id(id_of(first))
     assert id_of(first) != team.project
     assert first.faber("config", "show").returncode == 0
