@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 SCHEMA = "faber_ledger"
 SCRIPTS = os.path.dirname(os.path.abspath(__file__))
 SERVER = "server"  # the folder of the revisions of a server
-# Who made the schema could put functions of his own in our tables' way: it is the login's own, or the database owner's.
+# Who owns the schema can put code of his own in it, which an upgrade would run with the rights of its login.
 OWNER = """\
-SELECT nspowner IN (datdba, (SELECT oid FROM pg_roles WHERE rolname = current_user))
-  AND pg_has_role(current_user, nspowner, 'USAGE'), nspowner::regrole::text
-FROM pg_namespace, pg_database WHERE nspname = :schema AND datname = current_database()"""
+SELECT nspowner = me.oid OR (rolsuper AND (SELECT rolsuper FROM pg_roles WHERE oid = nspowner)), nspowner::regrole::text
+FROM pg_namespace, pg_roles AS me WHERE nspname = :schema AND rolname = current_user"""
 LOCK = f"COMMENT ON SCHEMA {SCHEMA} IS 'faber-ledger'"  # one upgrade at a time, and only its owner may
 
 
@@ -66,7 +65,7 @@ def upgrade_server(connection: Connection, scripts: str = SCRIPTS) -> Outcome:
     if not is_ours:
         raise LedgerError(
             f"the schema {SCHEMA} belongs to the role {owner}",
-            hint=f"connect as {owner}, or look into it, then: ALTER SCHEMA {SCHEMA} OWNER TO CURRENT_USER",
+            hint=f"run it as {owner}, who could put code into the schema that runs with your rights",
         )
     connection.execute(text(LOCK))
     before, known = current_revision(connection), list_revisions(scripts)

@@ -29,6 +29,11 @@ SELECT current_setting('server_version_num')::int / 10000 AS version, current_se
   pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS is_read_only, session_user AS role,
   EXISTS (SELECT FROM pg_namespace WHERE nspname = 'faber_ledger') AS has_schema,
   (SELECT has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = 'faber_ledger') AS may_use_schema,
+  (
+    SELECT owner.rolname::text FROM pg_namespace JOIN pg_roles AS owner ON owner.oid = nspowner
+    WHERE nspname = 'faber_ledger' AND NOT owner.rolsuper
+      AND (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)
+  ) AS lesser_owner,
   EXISTS (
     SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
     WHERE nspname = 'faber_ledger' AND relname = 'alembic_version'
@@ -40,6 +45,7 @@ FACT_KINDS: list[tuple[str, Kinds]] = [
     ("role", str),
     ("has_schema", bool),
     ("may_use_schema", (bool, NONE)),
+    ("lesser_owner", (str, NONE)),
     ("has_revision", bool),
 ]
 LONGEST_REVISION = 32  # characters, as Alembic's column has
@@ -144,6 +150,12 @@ def _check(server: Server, *, writing: bool, has_schema: bool) -> None:
         raise LedgerError(
             f"the database has the encoding {server.address.screen(facts.encoding)}, and events need UTF8",
             hint="use a database in UTF8",
+        )
+    if facts.lesser_owner is not None:  # who can put code into the schema, which would run with all rights
+        owner = server.address.screen(facts.lesser_owner)
+        raise ServerRefused(
+            f"the role {server.role} is a superuser, and the schema {SCHEMA} belongs to {owner}, who is none",
+            hint=f"run it as {owner}, or as a member",
         )
     if writing and facts.is_read_only:
         raise translate_read_only(server.address)

@@ -34,7 +34,8 @@ def db() -> None:
 def upgrade(url: str | None, as_json: bool) -> None:
     """Make or upgrade the schema on the server, in one transaction. No ledger file is touched.
 
-    A superuser runs it, or a role that owns the database and may create roles.
+    A superuser runs it, or a role that owns the database and may create roles; later
+    always the role that has made the schema.
 
     \b
     Example: faber-ledger db upgrade --url postgresql://owner@db.example.com/ledger

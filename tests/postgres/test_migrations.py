@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +11,11 @@ import psycopg
 import pytest
 from psycopg import sql
 from sqlalchemy.exc import DBAPIError
+from support.command import COMMAND
 from support.postgres import FOLDERS, Cluster, Login, fresh_database, started_server
 from support.server_rows import FIRST, note, put, redaction_of, stored
 
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.redaction import without_payload
 from faber_ledger.migrations.server_upgrade import list_revisions
 
@@ -51,6 +55,11 @@ def owner_of(database: Database, attributes: Any = "CREATEROLE") -> Login:
         sql.SQL("ALTER DATABASE {} OWNER TO {}").format(sql.Identifier(database.name), sql.Identifier(owner.role))
     )
     return owner
+
+
+def ask_nothing(database: Database, statements: str, login: Login) -> None:
+    with database.connect(login) as connection:
+        connection.execute(statements.encode())
 
 
 def ask(database: Database, question: str, login: Login | None = None) -> list[tuple[Any, ...]]:
@@ -186,6 +195,37 @@ def test_a_keeper_that_somebody_has_let_himself_into_is_not_used(empty: Database
         connection.execute(sql.SQL("GRANT {} TO {}").format(keeper, sql.Identifier(stranger.role)))
     with pytest.raises(DBAPIError, match="somebody is in it"):
         empty.cluster.upgrade(empty.admin_url)
+    forget_roles(empty)
+
+
+def as_superuser(database: Database, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command for a superuser of the server."""
+    environment = {**os.environ, "FABER_LEDGER_URL": database.admin}
+    return subprocess.run([COMMAND, *words], env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_superuser_runs_no_code_of_a_lesser_owner(empty: Database) -> None:
+    """Who owns the schema can replace what is in it: an upgrade, or its tables' statistics, would run that."""
+    owner = owner_of(empty)
+    ask_nothing(empty, "CREATE SCHEMA faber_ledger", owner)
+    done = as_superuser(empty, "db", "upgrade")
+    assert (done.returncode, f"belongs to {owner.role}" in done.stderr) == (14, True)
+    assert ask(empty, "SELECT relname FROM pg_class WHERE relnamespace = 'faber_ledger'::regnamespace") == []
+    with pytest.raises(LedgerError, match=f"belongs to the role {owner.role}"):
+        empty.cluster.upgrade(empty.admin_url)
+    empty.cluster.upgrade(empty.admin_url.set(username=owner.role, password=owner.password))
+    ask_nothing(
+        empty,
+        "CREATE FUNCTION faber_ledger.make_super() RETURNS varchar LANGUAGE plpgsql AS"
+        f" $$ BEGIN ALTER ROLE {owner.role} SUPERUSER; RETURN '0002'; END $$;"
+        " ALTER TABLE faber_ledger.alembic_version RENAME TO old;"
+        " CREATE VIEW faber_ledger.alembic_version AS SELECT faber_ledger.make_super() AS version_num",
+        owner,
+    )
+    for words in (("db", "current"), ("db", "upgrade"), ("fleet",), ("search", "x")):
+        done = as_superuser(empty, *words)
+        assert (done.returncode, f"run it as {owner.role}, or as a member" in done.stderr) == (14, True)
+    assert ask(empty, f"SELECT rolsuper FROM pg_roles WHERE rolname = '{owner.role}'") == [(False,)]
     forget_roles(empty)
 
 

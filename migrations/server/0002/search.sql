@@ -1,29 +1,35 @@
 -- Events and documents that have the wanted words, in the projects that the login sees. `most` may be NULL: all of them.
 -- The planner's settings are the functions' own: in a plan without the index, time would tell of the rows of others. So it
 -- would without the condition of the project, which is cheap, and asked first where the index is not; `|| ''` keeps the
--- indexes of projects out of it, which would read all of a large one.
+-- indexes of projects out of it, which would read all of a large one. OFFSET 0 lets no row of others meet the cursor: what
+-- passed it could be counted by the buffers that a join takes.
 
 CREATE FUNCTION faber_ledger.find_events(
   wanted text[], of_projects text[], before_at text, before_id text, before_project text, before_run text, most integer
 ) RETURNS SETOF faber_ledger.event
 LANGUAGE sql STABLE SECURITY DEFINER ROWS 100 SET search_path = pg_catalog, faber_ledger, pg_temp
-SET enable_seqscan = off SET enable_indexscan = off SET enable_bitmapscan = on SET enable_nestloop = on AS $$
+SET enable_seqscan = off SET enable_indexscan = off SET enable_bitmapscan = on SET enable_nestloop = on
+SET enable_hashjoin = off SET enable_mergejoin = off SET enable_material = off SET enable_memoize = off
+SET seq_page_cost = 1 SET random_page_cost = 4 SET cpu_tuple_cost = 0.01 SET cpu_index_tuple_cost = 0.005
+SET cpu_operator_cost = 0.0025 SET effective_cache_size = '4GB' SET work_mem = '64MB' SET max_parallel_workers_per_gather = 0
+SET gin_fuzzy_search_limit = 0 SET jit = off AS $$
   WITH mine AS MATERIALIZED (
     SELECT seen, ARRAY(SELECT seen || '=' || word FROM unnest(wanted) AS word) AS words
     FROM faber_ledger.my_projects() AS seen
     WHERE cardinality(wanted) > 0 AND (of_projects IS NULL OR seen = ANY (of_projects))
   )
-  SELECT event.* FROM mine, faber_ledger.event
-  WHERE event.project || '' = mine.seen AND event_words(event.project, event.type, event.payload) @> mine.words
-    AND event.payload IS NOT NULL AND event.type IN (
-      'note_recorded', 'compaction_completed', 'artifact_loaded', 'artifact_failed', 'artifact_skipped',
-      'context_reconstituted'
-    )
-    AND (
-      before_at IS NULL OR (event.at, event.id, event.project, event.run_id)
-        < (before_at COLLATE "C", before_id COLLATE "C", before_project COLLATE "C", before_run COLLATE "C")
-    )
-  ORDER BY event.at DESC, event.id DESC, event.project DESC, event.run_id DESC
+  SELECT found.* FROM (
+    SELECT event.* FROM mine, faber_ledger.event
+    WHERE event.project || '' = mine.seen AND event_words(event.project, event.type, event.payload) @> mine.words
+      AND event.payload IS NOT NULL AND event.type IN (
+        'note_recorded', 'compaction_completed', 'artifact_loaded', 'artifact_failed', 'artifact_skipped',
+        'context_reconstituted'
+      )
+    OFFSET 0
+  ) AS found
+  WHERE before_at IS NULL OR (found.at, found.id, found.project, found.run_id)
+    < (before_at COLLATE "C", before_id COLLATE "C", before_project COLLATE "C", before_run COLLATE "C")
+  ORDER BY found.at DESC, found.id DESC, found.project DESC, found.run_id DESC
   LIMIT most
 $$;
 
@@ -31,20 +37,25 @@ CREATE FUNCTION faber_ledger.find_documents(
   wanted text[], of_projects text[], before_at text, before_id text, before_project text, before_run text, most integer
 ) RETURNS SETOF faber_ledger.document
 LANGUAGE sql STABLE SECURITY DEFINER ROWS 100 SET search_path = pg_catalog, faber_ledger, pg_temp
-SET enable_seqscan = off SET enable_indexscan = off SET enable_bitmapscan = on SET enable_nestloop = on AS $$
+SET enable_seqscan = off SET enable_indexscan = off SET enable_bitmapscan = on SET enable_nestloop = on
+SET enable_hashjoin = off SET enable_mergejoin = off SET enable_material = off SET enable_memoize = off
+SET seq_page_cost = 1 SET random_page_cost = 4 SET cpu_tuple_cost = 0.01 SET cpu_index_tuple_cost = 0.005
+SET cpu_operator_cost = 0.0025 SET effective_cache_size = '4GB' SET work_mem = '64MB' SET max_parallel_workers_per_gather = 0
+SET gin_fuzzy_search_limit = 0 SET jit = off AS $$
   WITH mine AS MATERIALIZED (
     SELECT seen, ARRAY(SELECT seen || '=' || word FROM unnest(wanted) AS word) AS words
     FROM faber_ledger.my_projects() AS seen
     WHERE cardinality(wanted) > 0 AND (of_projects IS NULL OR seen = ANY (of_projects))
   )
-  SELECT document.* FROM mine, faber_ledger.document
-  WHERE document.project || '' = mine.seen AND document_words(document.project, document.content) @> mine.words
-    AND document.content IS NOT NULL
-    AND (
-      before_at IS NULL OR (document.at, document.id, document.project, document.run_id)
-        < (before_at COLLATE "C", before_id COLLATE "C", before_project COLLATE "C", before_run COLLATE "C")
-    )
-  ORDER BY document.at DESC, document.id DESC, document.project DESC, document.run_id DESC
+  SELECT found.* FROM (
+    SELECT document.* FROM mine, faber_ledger.document
+    WHERE document.project || '' = mine.seen AND document_words(document.project, document.content) @> mine.words
+      AND document.content IS NOT NULL
+    OFFSET 0
+  ) AS found
+  WHERE before_at IS NULL OR (found.at, found.id, found.project, found.run_id)
+    < (before_at COLLATE "C", before_id COLLATE "C", before_project COLLATE "C", before_run COLLATE "C")
+  ORDER BY found.at DESC, found.id DESC, found.project DESC, found.run_id DESC
   LIMIT most
 $$;
 
