@@ -127,11 +127,12 @@ def _sync(wanted: Wanted, url: str | None, *, as_json: bool = False, is_quiet: b
             if isinstance(found, int):
                 code = code or found
                 continue
-            unaccepted = _count_unaccepted(run_here(wanted.root, found.run_id))
+            is_shown = not (is_quiet and _is_unchanged(found))
+            unaccepted = _count_unaccepted(run_here(wanted.root, found.run_id)) if is_shown else 0
             done.append({**_data(found), "unaccepted": unaccepted})
             _warn_about(found)
             code = UnionConflict.exit_code if found.conflicts else code or found.code
-            if not as_json and not (is_quiet and _is_unchanged(found)):
+            if is_shown and not as_json:
                 tell(_line(found))
                 if unaccepted:
                     tell(f"{found.run_id}: {unaccepted_line(found.run_id, unaccepted)}")
