@@ -185,9 +185,11 @@ def write_log(
         with Log.open(path, "OFF") as log:
             if start is None:
                 log.commit()
-                return len(others)
+                return fetched.new_count
             insert_rows(log, [start])
             insert_rows(log, passing := missing_rows(log, fetched.log, keeps=True))
             strip_in_place(log.connection, effective_redactions(log.connection).gone)
             log.commit()
-            return len(others) + len([one for one in passing.refused if one.is_new])
+            return len(
+                {row[ID] for row in others} | {one.row[ID] for one in passing.refused if one.is_new} | fetched.doubled
+            )

@@ -71,7 +71,7 @@ def export(
             raise click.UsageError("a database cannot go to standard output: name a file")
         from faber_ledger.cli.reports.sqlite import metadata_path, write_database  # here: `--help` loads every command
 
-        root, (run,) = find_runs(url, project, [run], every=every)
+        root, (run,), _ = find_runs(url, project, [run], every=every)
         events, runs = write_database(runs_to_report(run, every=every, root=root), sqlite, warn, mode)
         counts = f"{events_shown(events)} of {plural(runs, 'run')}"
         say(f"{sqlite}: {counts}; {metadata_path(sqlite)} describes its tables")
@@ -82,7 +82,7 @@ def export(
     from faber_ledger.ledger.exchange import cloud_event_line, line_of
 
     _check_ours(output)
-    root, (run,) = find_runs(url, project, [run])
+    root, (run,), _ = find_runs(url, project, [run])
     chosen, count = run_with_ledger(run, root=root), 0
     with output_file(output, mode) as file, read_log(chosen) as log, progress(chosen, "exporting") as advance:
         check_types(log)

@@ -60,7 +60,7 @@ def project(
         raise click.UsageError("Give one of --check, --rebuild, --stdout and --restore.")
     if url is not None and (check or rebuild or restore):
         raise click.UsageError("with --url the blocks are printed, and nothing is written: give --stdout or none")
-    root, (run,) = find_runs(url, project, [run], every=every and run is None)
+    root, (run,), _ = find_runs(url, project, [run], every=every and run is None)
     to_stdout = to_stdout or url is not None
     reads = every or check or to_stdout
     runs = runs_with_ledgers(run, every=every, root=root) if reads else [run_to_project(run, needs_ledger=not restore)]

@@ -41,7 +41,7 @@ def show_one(what: str, run: str | None, content: bool, url: str | None, project
     """
     from faber_ledger.cli.reports.show import DESCRIBE  # at its use: `--help` loads every command
 
-    root, (run,) = find_runs(url, project, [run])
+    root, (run,), _ = find_runs(url, project, [run])
     chosen = run_with_ledger(run, root=root)
     match = find_thing(chosen, what)
     data, lines = DESCRIBE[match.kind](chosen, match.id)

@@ -70,7 +70,7 @@ def timeline(
     _check_page(output)
     timelines: list[Timeline] = []
     problems: list[tuple[str, str]] = []
-    root, named = find_runs(url, project, runs or [None], every=every)
+    root, named, _ = find_runs(url, project, runs or [None], every=every)
     for run in _choose_runs(root, named, every):
         try:
             with read_log(run) as log:

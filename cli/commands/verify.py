@@ -21,6 +21,8 @@ from faber_ledger.runs.left_state import runs_here
 from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.run import Run
 
+HINT_LEFT_OUT = "run `faber-ledger sync RUN` in a clone that does not have the run: it names the events, and why"
+
 
 @click.command(short_help="Check a log, and state.json against it.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
@@ -37,11 +39,12 @@ def verify(run: str | None, every: bool, with_git: bool, url: str | None, projec
     \b
     Example: faber-ledger verify --git
     Exit codes: 0 sound; 2 wrong usage; 10 no such run or ledger; 12 newer format;
-    20 something is wrong with a log; 21 the logs are sound, but state.json differs.
+    20 something is wrong with a log, or events of the server are left out; 21 the logs
+    are sound, but state.json differs.
     """
     if with_git and url is not None:
         raise click.UsageError("--git compares with this clone's git: leave out --url")
-    root, (run,) = find_runs(url, project, [run], every=every and run is None)
+    root, (run,), left_out = find_runs(url, project, [run], every=every and run is None)
     runs = _every_run(root) if every and run is None else runs_with_ledgers(run, every=every, root=root)
     if not runs:
         warn("no run of this project has a ledger")
@@ -50,6 +53,8 @@ def verify(run: str | None, every: bool, with_git: bool, url: str | None, projec
         for one in runs:
             found[one.run_id] = _lost(one) if lacks_ledger(one) else run_findings(one, is_one_of_many=len(runs) > 1)
             advance(1)
+    for run_id, lacking in left_out.items():
+        found.setdefault(run_id, []).append(LogProblem("left_out", None, lacking, HINT_LEFT_OUT))
     for name, paths in paths_in_conflict(root).items():
         if name in found:
             what = f"a merge has stopped at {' and '.join(paths)}"

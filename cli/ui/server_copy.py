@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -51,6 +51,17 @@ def server_copy_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+class FoundRuns(NamedTuple):
+    """The project to look for runs in, the runs that are named, and what of the server's is in no log.
+
+    `left_out` has a sentence by the run's id, for each run of which the server gave events that no ledger takes.
+    """
+
+    root: str
+    named: list[str | None]
+    left_out: dict[str, str]
+
+
 def find_runs(
     url: str | None,
     project: str | None,
@@ -58,7 +69,7 @@ def find_runs(
     work_id: str | None = None,
     *,
     every: bool = False,
-) -> tuple[str, list[str | None]]:
+) -> FoundRuns:
     """Return the project to look for runs in, and the runs that are named: with `url`, a copy and their whole ids.
 
     The copy has the named runs, of which None is the active one of this work tree, or with `every` all runs of the
@@ -68,7 +79,7 @@ def find_runs(
     if url is None:
         if project is not None:
             raise click.UsageError("--project needs --url")
-        return root, list(named)
+        return FoundRuns(root, list(named), {})
     if work_id is not None and None in named:
         raise click.UsageError("--work-id looks for a run of this clone: with --url, name the run")
     texts = [] if every else [one if one is not None else choose_run(root, None).run_id for one in named]
@@ -78,10 +89,8 @@ def find_runs(
 
 
 @contextmanager
-def _copied(
-    url: str | None, here: str | None, wanted: str | None, texts: list[str] | None
-) -> Iterator[tuple[str, list[str | None]]]:
-    """Copy runs into a temporary project; yield its folder, and the ids of the runs.
+def _copied(url: str | None, here: str | None, wanted: str | None, texts: list[str] | None) -> Iterator[FoundRuns]:
+    """Copy runs into a temporary project; yield its folder, the ids of the runs, and what was left out.
 
     They are of the project `here`, by its id, or of the one that is `wanted`, by its id or name.
     """
@@ -97,16 +106,20 @@ def _copied(
             known = _list_run_ids(server, project) if texts is None else []
             picked = known if texts is None else [pick_server_run(server, project, text) for text in texts]
             chosen = list(dict.fromkeys(picked))
+            left_out: dict[str, str] = {}
             for run_id in chosen:
                 try:
-                    _copy_run(server, project, run_id, root)
+                    lacking = _copy_run(server, project, run_id, root)
                 except (ServerUnavailable, ServerRefused):
                     raise
                 except LedgerError as error:
                     if texts is not None:
                         raise
                     warn(f"{run_id} is left out: {error}")
-        yield root, [*chosen] if texts is not None else [None]
+                    left_out[run_id] = f"it is left out: {error}"
+                else:
+                    left_out |= {run_id: lacking} if lacking else {}
+        yield FoundRuns(root, [*chosen] if texts is not None else [None], left_out)
 
 
 def _choose_project(server: Server, wanted: str) -> str:
@@ -137,32 +150,41 @@ def _list_run_ids(server: Server, project: str) -> list[str]:
     return [one for one in list_runs(server, project, 0, newest[0] if newest else 0) if is_run_id(one)]
 
 
-def write_run_log(server: Server, project: str, run_id: str, path: str, progress: Progress) -> None:
-    """Write a run's events as a new ledger file, and warn of those that are left out."""
+def write_run_log(server: Server, project: str, run_id: str, path: str, progress: Progress) -> str | None:
+    """Write a run's events as a new ledger file; warn of those that are left out, and return the sentence."""
     from faber_ledger.postgres.fetch import count_events, write_log
 
-    advance = progress(count_events(server, project, run_id, 0), f"fetching {run_id}")
+    total = count_events(server, project, run_id, 0)
+    advance = progress(total, f"fetching {run_id}")
     own = path_form(run_id)
     left_out = write_log(server, project, run_id, path, lambda name: path_form(name) == own, advance)
-    if left_out:
-        warn(f"{run_id}: {events_shown(left_out)} of the server left out, since no ledger takes them")
+    if not left_out:
+        return None
+    which = "all " if left_out == total else ""
+    lacking = f"{which}{events_shown(left_out)} of the server left out, since no ledger takes them"
+    warn(f"{run_id}: {lacking}")
+    return lacking
 
 
-def _copy_run(server: Server, project: str, run_id: str, root: str) -> None:
-    """Write a run's ledger and state into a project; a state that is not the run's is left out with a warning."""
+def _copy_run(server: Server, project: str, run_id: str, root: str) -> str | None:
+    """Write a run's ledger and state into a project, and return what was left out of its events, as a sentence.
+
+    A state that is not the run's is left out with a warning.
+    """
     from faber_ledger.postgres.documents import fetch_content, newest_documents
     from faber_ledger.recording.state_document import take_content
 
     run = find_run(root, run_id)
     os.makedirs(run.directory, exist_ok=True)
     with progress_bars() as progress:
-        write_run_log(server, project, run_id, run.ledger_path, progress)
+        lacking = write_run_log(server, project, run_id, run.ledger_path, progress)
     with Log.read(run.ledger_path) as log:
         documents = newest_documents(server, project, run_id, log)
         if not documents:
-            return
+            return lacking
         content = fetch_content(server, project, run_id, documents[-1])
         try:
             take_content(run, content, log)
         except LedgerError as error:
             warn(f"the state.json of {run_id} on the server is left out: {error}")
+    return lacking
