@@ -139,7 +139,7 @@ def write_blocks(
     gets none. Raises IntegrityError.
     """
     try:
-        folded = record_before_projecting(run, now(), warn=warn)
+        folded = record_before_projecting(run, now(), warn=warn, has_inserted=True)
         reproject(run, rebuild=False, warn=warn, redacted=redacted, defaults=defaults, folded=folded)
     except StateMissing:
         return 0

@@ -369,15 +369,18 @@ def drain_waiting(run: Run, at: float, *, warn: Callable[[str], None]) -> None:
             pass  # opening a recording records them
 
 
-def record_before_projecting(run: Run, at: float, *, warn: Callable[[str], None]) -> Folded | None:
+def record_before_projecting(
+    run: Run, at: float, *, warn: Callable[[str], None], has_inserted: bool = False
+) -> Folded | None:
     """Record what waits, and adopt the sessions that another tool wrote; raises what `Recording` raises.
 
     Every command that is about to project a run calls it, since the projection writes the two blocks again from the
     log. `warn` gets what else another tool wrote into them. Returns the fold that this took, for `reproject`; None if
-    it took none, or the log was not folded as its file is.
+    it took none, or the log was not folded as its file is. A caller that `has_inserted` events just before has judged
+    them: of a file that is as this work tree has judged it, no hash is computed again.
     """
     from faber_ledger.recording import adoption  # no hook projects without recording
-    from faber_ledger.runs.ledger_notes import shape_of
+    from faber_ledger.runs.ledger_notes import NOTHING, find_judged, shape_of
     from faber_ledger.runs.projecting import Folded
     from faber_ledger.runs.united import open_united
 
@@ -388,12 +391,13 @@ def record_before_projecting(run: Run, at: float, *, warn: Callable[[str], None]
         if blocks.is_too_deep(found):
             return None
         shape = shape_of(run.ledger_path)
+        is_judged = has_inserted and find_judged(run.ledger_path) != NOTHING
         log, is_united = open_united(run)
         with log:
             heads = log.heads()
             if not heads or state.shows(log):
                 return None
-            folded, is_checked = _fold_readable(log)
+            folded, is_checked = _fold_readable(log, is_judged=is_judged and not is_united)
             has_unknown = bool(adoption.list_unknown(folded, found))
             line = None if has_unknown else adoption.describe_overwritten(run, log.stream(), folded, found)
     except (LedgerError, OSError, sqlite3.Error):  # the projection itself says what is wrong
@@ -407,10 +411,12 @@ def record_before_projecting(run: Run, at: float, *, warn: Callable[[str], None]
     return Folded(folded, heads, shape) if is_checked and not is_united else None
 
 
-def _fold_readable(log: Log) -> tuple[Blocks, bool]:
+def _fold_readable(log: Log, *, is_judged: bool) -> tuple[Blocks, bool]:
     """Fold a log, and return whether all its hashes hold; the projection refuses one in which they do not."""
     from faber_ledger.runs.projecting import fold_checked
 
+    if is_judged:
+        return fold(log.stream()), True
     try:
         return fold_checked(log), True
     except IntegrityError:

@@ -12,7 +12,7 @@ from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NotWritable
 from faber_ledger.ledger.file import BUSY_SECONDS, DURABLE, sqlite3
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import ANY_REDACTION, PAYLOAD
+from faber_ledger.ledger.row import PAYLOAD
 from faber_ledger.runs.clone import is_empty, is_recovery_due
 from faber_ledger.runs.git import is_git_at_work, project_key
 from faber_ledger.runs.ledger_notes import ALL, NOTHING, end_writing, find_judged, inode_of, note_judged, note_writing
@@ -327,10 +327,11 @@ class RunLog:
         is_same = mirror.has_events_of(self.log)
         inserted = RememberFirst(missing_in(self.log))
         insert_rows(self.log, inserted)
+        has_less = any(map(_has_less, self.copies))
         if mirror.log is not None:
             try:
                 # What has passed once is not judged again.
-                if is_same and not self._has_less():
+                if is_same and not has_less:
                     mirror.copy_from(inserted.position, self._inode)
                 elif is_same:
                     first = min(filter(None, (mirror.take_lacked(), inserted.position)), default=None)
@@ -339,12 +340,8 @@ class RunLog:
                     insert_rows(mirror.log, missing_in(mirror.log))
             except (LedgerError, OSError, sqlite3.Error) as error:
                 mirror.refuse(error)
-        self.settle(source)
-
-    def _has_less(self) -> bool:
-        """Return whether the log has a redaction, or an event without a payload."""
-        asked = (ANY_REDACTION, "SELECT 1 FROM event WHERE payload IS NULL LIMIT 1")
-        return any([self.log.connection.execute(question).fetchone() is not None for question in asked])
+        if has_less or not is_same:
+            self.settle(source)  # else there is nothing to settle: a redaction of `source` that passed is in the log
 
     @property
     def copies(self) -> list[sqlite3.Connection]:
@@ -462,3 +459,9 @@ def _in_pieces(rows: Iterable[Row]) -> Iterator[list[Row]]:
             piece, size = [], 0
     if piece:
         yield piece
+
+
+def _has_less(copy: sqlite3.Connection) -> bool:
+    """Return whether a log has a redaction, or an event without a payload."""
+    question = "SELECT 1 FROM event WHERE type = 'event_redacted' OR payload IS NULL LIMIT 1"
+    return copy.execute(question).fetchone() is not None
