@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 from itertools import groupby
 
-from faber_ledger.context.reconstitution.faber_files import EVENTS, read_events
+from faber_ledger.context.reconstitution.faber_files import read_events
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.row import READ
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.git import GitQuery
 from faber_ledger.runs.progress import PHASES, phase_state, phase_statuses, phases_completed
+from faber_ledger.runs.run import EVENTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

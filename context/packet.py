@@ -12,7 +12,7 @@ from faber_ledger.context.artifacts import MAX_READING, Artifacts
 from faber_ledger.context.body import MARK
 from faber_ledger.context.notes import indent, mark_of_cut, origin_of
 from faber_ledger.files.text import clip, cut_middle, one_line, plain, quote_lines, shares, units
-from faber_ledger.runs.run import is_name
+from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, is_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ MIN_NOTE = 80  # a shorter note says nothing
 MIN_BUDGET = 600  # units: with less, only the position and the end stand there
 NOTES_HEAD = "\n## Other notes, newest first\n\n"
 NOTES_LEFT_OUT = "\nNotes have no room here: `faber-ledger log --type note_recorded` lists them.\n"
-EVENTS, CONSOLIDATED, SUMMARIES = "events", "events.jsonl", "session-summaries"  # of FABER's own tools
 FETCH = "/fractary-work:issue-fetch"
 MAX_PATH = 160
 END = f"\n{MARK} end of the FABER context\n"

@@ -25,7 +25,7 @@ from faber_ledger.runs.clone import kept_folder, takeover_lock_path, writer_of
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.private_files import make_below
 from faber_ledger.runs.progress import PHASES
-from faber_ledger.runs.run import RUNS, Run, new_run
+from faber_ledger.runs.run import EVENTS, RUNS, Run, new_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _make_events_folder(run: Run) -> None:
     """Make the folder that FABER's own tools write to and do not make, for a run in theirs; raises OSError."""
     if not run.suffix and run.shown(run.directory).startswith(f"{RUNS[1]}/"):
         with suppress(FileExistsError):
-            os.mkdir(os.path.join(run.directory, "events"))
+            os.mkdir(os.path.join(run.directory, EVENTS))
 
 
 def _name_run(run: Run) -> str | None:

@@ -11,6 +11,7 @@ from faber_ledger.files.untrusted import FileRefused, read_text
 from faber_ledger.ledger import whole_file
 from faber_ledger.runs.clone import kept_folder
 from faber_ledger.runs.private_files import make_kept_folder
+from faber_ledger.runs.run import SUMMARY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-PREFIX = "summary-"
 MAX_KEPT = 16  # of a run: a resumed conversation gets the one again that it got first
 MAX_BYTES = 24_000  # bytes: what is recorded of a summary has at most 6,000 characters
 
@@ -32,7 +32,7 @@ def keep_summary(run: Run, event_id: str, text: str) -> None:
     if folder is None:
         return
     make_kept_folder(run, folder)
-    whole_file.put(os.path.join(folder, PREFIX + event_id), text.encode(), mode=whole_file.OWN)
+    whole_file.put(os.path.join(folder, SUMMARY + event_id), text.encode(), mode=whole_file.OWN)
     for path in list(summary_paths(run).values())[:-MAX_KEPT]:
         whole_file.remove(path)
 
@@ -43,10 +43,11 @@ def summary_paths(run: Run) -> dict[str, str]:
     if folder is None:
         return {}
     try:
-        names = sorted(os.listdir(folder))
+        # A later part of another run's id may begin so, and be a folder here.
+        names = sorted([entry.name for entry in os.scandir(folder) if not entry.is_dir(follow_symlinks=False)])
     except OSError:
         return {}
-    return {name[len(PREFIX) :]: os.path.join(folder, name) for name in names if name.startswith(PREFIX)}
+    return {name[len(SUMMARY) :]: os.path.join(folder, name) for name in names if name.startswith(SUMMARY)}
 
 
 def read_summary(path: str) -> str | None:

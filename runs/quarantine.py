@@ -37,6 +37,7 @@ from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.private_files import make_kept_folder, state_folder
 from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.refusals import is_unfit
+from faber_ledger.runs.run import QUARANTINE
 from faber_ledger.runs.run_log import open_log
 from faber_ledger.runs.unaccepted import keep_back
 from faber_ledger.runs.united import find_fault
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 
-NAME = "quarantine.jsonl"
 LARGEST = 256 * 1024 * 1024
 
 
@@ -285,7 +285,7 @@ def _replace(log: Log, temporary: str) -> None:
 def aside_path(run: Run) -> str:
     """Return the file with the events that were taken out of a run here; it is private to this clone."""
     folder = kept_folder(run.root, run.run_id) or os.path.join(state_folder(run.root), "runs", *run.run_id.split("/"))
-    return os.path.join(folder, NAME)
+    return os.path.join(folder, QUARANTINE)
 
 
 def read_aside(run: Run) -> list[Row]:

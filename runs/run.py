@@ -50,9 +50,18 @@ COPY_ENDINGS = (BACKUP_ENDING, *UNFINISHED_ENDINGS)
 
 ALONE = "recorded-alone"  # beside a run's mirror: the ids of the events that were recorded on it alone
 PLACE = "place"  # beside a run's mirror: the path of its state in the project, where it is not in `RUNS[0]`
+UNACCEPTED = "unaccepted.db"  # beside a run's mirror: what redactions from elsewhere have removed
+ACCEPTED = "accepted-redactions"  # beside a run's mirror: the ids of those that were accepted here
+QUARANTINE = "quarantine.jsonl"  # beside a run's mirror: the events that were taken out of the run
+SUMMARY = "summary-"  # beside a run's mirror: a kept summary, with the id of its event
+ID_LENGTH = 26  # of an event
 # What is beside a run's ledger or its mirror: names, and the beginnings of names.
-BESIDE = ("spool", ALONE, PLACE)
-BEGINNINGS = (LEDGER, LOCK, SETTINGS, STATE, STATE_BACKUP, METADATA)
+BESIDE = ("spool", ALONE, PLACE, ACCEPTED)
+BEGINNINGS = (LEDGER, LOCK, SETTINGS, STATE, STATE_BACKUP, METADATA, UNACCEPTED, QUARANTINE)
+# What FABER's own tools make in a run's folder: files, and folders.
+EVENTS, CONSOLIDATED, SUMMARIES = "events", "events.jsonl", "session-summaries"
+FABERS_FILES = (CONSOLIDATED, "plan.json")
+FABERS_FOLDERS = (EVENTS, SUMMARIES, "summaries", "inbox")
 DEVICES = ("CON", "PRN", "AUX", "NUL", *[f"{port}{number}" for port in ("COM", "LPT") for number in range(1, 10)])
 
 LONGEST_ID = 255
@@ -194,15 +203,42 @@ def is_name(text: str) -> bool:
 def is_run_id(text: str) -> bool:
     """Return whether a text is a run id: one to three names joined by `/`, at most 255 characters.
 
-    No name but the first is that of a file that another run has, or its mirror: `a/ledger.db` is no run's.
+    No name but the first is that of a file that this program has beside another run's ledger or mirror, in upper or
+    lower case: `a/ledger.db` is no run's.
     """
     names = text.split("/")
     return (
         len(text) <= LONGEST_ID
         and len(names) <= 3
         and all([is_name(name) for name in names])
-        and not any([name.lower() in BESIDE or name.lower().startswith(BEGINNINGS) for name in names[1:]])
+        and not any([_is_beside_ledger(name.lower()) for name in names[1:]])
     )
+
+
+def _is_beside_ledger(name: str) -> bool:
+    """Return whether a file beside a run's ledger or mirror may have a name, which is in lower case."""
+    stem, _, ending = name.partition(".")
+    return (
+        name.startswith(BEGINNINGS)
+        or (stem in BESIDE and (not ending or ending.endswith("tmp")))
+        or (stem.startswith(SUMMARY) and len(stem) == len(SUMMARY) + ID_LENGTH)
+    )
+
+
+def is_taken(run_id: str) -> bool:
+    """Return whether a run's id has the name of a file that FABER's tools, or runs of a plan, have in a run's folder.
+
+    No new run gets such an id: FABER's tools would read its state as an event of another run. One that is there, as in
+    a folder of FABER's, keeps it. A folder of theirs may have other folders: `shop/events/1` takes no place.
+    """
+    names = run_id.lower().split("/")[1:]
+    is_folder = bool(names) and (names[-1] in FABERS_FOLDERS or names[-1].startswith("spool-"))
+    return is_folder or any([_is_in_run(name) for name in names])
+
+
+def _is_in_run(name: str) -> bool:
+    is_suffixed = name.startswith(("state-", "ledger-")) and any([one in name for one in (".json", ".db", ".lock")])
+    return is_suffixed or name.startswith(FABERS_FILES)
 
 
 def is_portable(run_id: str) -> bool:
@@ -247,10 +283,16 @@ def find_run(root: str, name: str) -> Run:
     if not is_run_id(name):
         raise InvalidRunId(
             f"{name!r:.80} is not a run id: one to three parts joined by `/`, each of letters, digits and `._-` and"
-            " starting with a letter or digit, 255 characters in all",
+            " starting with a letter or digit, 255 characters in all, and none but the first named as a file of a run",
             hint="run `faber-ledger run list` to see the runs",
         )
-    run = _find_recorded(root, name) or _find_folder(root, name)
+    run = _find_recorded(root, name)
+    if run is None and is_taken(name) and _recorded_place(root, name) is None:
+        raise InvalidRunId(
+            f"{name!r:.80} is not the id of a new run: FABER's tools have files of such a name in a run's folder",
+            hint="run `faber-ledger run list` to see the runs",
+        )
+    run = run or _find_folder(root, name)
     if run is None:
         run = _find_remembered(root, name) or Run(root, name, os.path.join(runs_for_new(root), *name.split("/")))
     else:
@@ -308,7 +350,8 @@ def run_at(root: str, path: str) -> tuple[Run, str] | None:
         _check_inside(run)
     except InvalidRunId:
         return None
-    return (run, kind[0]) if _is_first_at(run, run.run_id) and not _is_unused(run) else None
+    is_used = is_run_id(run.run_id) and _is_first_at(run, run.run_id) and not _is_unused(run)
+    return (run, kind[0]) if is_used else None
 
 
 def _runs_folders(root: str) -> list[str]:
@@ -382,9 +425,14 @@ def _run_of_path(root: str, path: str) -> Run | None:
             continue
         suffix = kind[1]
         name = f"{folder}/{suffix}" if suffix else folder
-        if is_run_id(name) and not (suffix and runs == RUNS[0]):
+        if may_be_run(name, runs) and not (suffix and runs == RUNS[0]):
             return Run(root, name, os.path.join(root, *runs.split("/"), *folder.split("/")), suffix)
     return None
+
+
+def may_be_run(form: str, runs: str) -> bool:
+    """Return whether a path below a folder of runs may be a run's: in a plan's folder its id may be the other form."""
+    return is_run_id(form) or (runs == RUNS[1] and is_run_id(_other_form(form)))
 
 
 def _id_of(run: Run) -> str:
@@ -479,7 +527,7 @@ def run_ids(root: str) -> list[str]:
             # In a run's own folder, a file such as `state-old.json` is a copy, unless it says that it is a run.
             is_run = not run.suffix or not _is_own_folder(run.directory) or _named_in_state(run, [run_id])
             run.run_id = run_id
-            if is_run and not _is_unused(run):
+            if is_run and is_run_id(run_id) and not _is_unused(run):
                 found.add(run_id)
     return sorted(found)
 
@@ -494,19 +542,20 @@ def _runs_below(root: str, directory: str, prefix: str, depth: int) -> Iterator[
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
     except OSError:
         return
-    has_plans = bool(prefix) and not directory.startswith(os.path.join(_runs_folders(root)[0], ""))
+    runs = RUNS[0] if os.path.join(directory, "").startswith(os.path.join(_runs_folders(root)[0], "")) else RUNS[1]
+    has_plans = bool(prefix) and runs == RUNS[1]
     suffixes = set()
     for entry in entries:
         kind = kind_of(entry.name) if has_plans else None
         if kind is not None and kind[1] and entry.is_file(follow_symlinks=False):
             suffixes.add(kind[1])
         run_id = prefix + entry.name
-        if not entry.is_dir(follow_symlinks=False) or not is_run_id(run_id):
+        if not entry.is_dir(follow_symlinks=False) or not may_be_run(run_id, runs):
             continue
         if _is_own_folder(entry.path):
             yield Run(root, run_id, entry.path)
         if depth > 1:
             yield from _runs_below(root, entry.path, run_id + "/", depth - 1)
     for suffix in sorted(suffixes):
-        if is_run_id(prefix + suffix):
+        if may_be_run(prefix + suffix, runs):
             yield Run(root, prefix + suffix, directory, suffix)

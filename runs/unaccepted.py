@@ -23,6 +23,7 @@ from faber_ledger.ledger.union import remove_database, rows_of, write_rows
 from faber_ledger.runs.clone import is_empty, mirror_path
 from faber_ledger.runs.git import GitQuery
 from faber_ledger.runs.private_files import make_kept_folder
+from faber_ledger.runs.run import ACCEPTED, UNACCEPTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 
-UNACCEPTED = "unaccepted.db"
-ACCEPTED = "accepted-redactions"
 LARGEST_NOTE = 4 * 1024 * 1024
 TRUST = "faber-ledger.trustRedactions"  # in the user's own git configuration, global or of this clone
 

@@ -28,7 +28,7 @@ from faber_ledger.runs.git import other_roots
 from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.kept import not_in_tree, run_here
 from faber_ledger.runs.progress import FINISHED
-from faber_ledger.runs.run import is_run_id
+from faber_ledger.runs.run import ACCEPTED, ALONE, PLACE, QUARANTINE, STATE, UNACCEPTED, is_run_id
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
@@ -63,6 +63,10 @@ def _mirror_faults(path: str | None, run_id: str) -> Iterator[Finding]:
     """Check that a run's mirror is a ledger, and that its folder is a folder."""
     if path is None:
         return
+    for name in (STATE, UNACCEPTED, ACCEPTED, QUARANTINE, ALONE, PLACE):
+        beside = os.path.join(os.path.dirname(path), name)
+        if os.path.isdir(beside):  # an earlier version took a run of such an id in
+            yield Finding("error", f"a folder is in the place of {beside}, so the mirror of {run_id} fails", MOVE)
     why = find_fault(path)
     if why is not None:
         what = f"the journal beside this clone's mirror of {run_id} {why}: it is never played"

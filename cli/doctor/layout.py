@@ -34,6 +34,7 @@ from faber_ledger.runs.run import (
     find_run,
     is_run_id,
     kind_of,
+    may_be_run,
     places_of,
     run_at,
     with_suffix,
@@ -94,7 +95,7 @@ def runs_have_their_names(patient: Patient) -> Iterator[Finding]:
         for path, names in _folders_below(folder):
             run_id = os.path.relpath(path, folder).replace(os.sep, "/")
             held = [name for name in RUN_FILES if name in names]
-            if held and not is_run_id(run_id):
+            if held and not may_be_run(run_id, os.path.relpath(folder, patient.root).replace(os.sep, "/")):
                 shown = os.path.relpath(path, patient.root).replace(os.sep, "/")
                 hint = "rename it to the id in its state.json: one to three parts of letters, digits and `._-`"
                 yield Finding("warning", f"{shown} has {' and '.join(held)}, but its name is not a run id", hint)

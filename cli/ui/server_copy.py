@@ -115,8 +115,9 @@ def _copied(url: str | None, here: str | None, wanted: str | None, texts: list[s
                 except LedgerError as error:
                     if texts is not None:
                         raise
-                    warn(f"{run_id} is left out: {error}")
-                    left_out[run_id] = f"it is left out: {error}"
+                    what = "a run of the server" if isinstance(error, InvalidRunId) else run_id
+                    warn(f"{what} is left out: {error.message}")
+                    left_out[escape(run_id)] = f"it is left out: {error.message}"
                 else:
                     left_out |= {run_id: lacking} if lacking else {}
         yield FoundRuns(root, [*chosen] if texts is not None else [None], left_out)
@@ -138,16 +139,16 @@ def pick_server_run(server: Server, project: str, text: str) -> str:
     """Return the run of the server whose id is `text` or begins with it; raises InvalidRunId and as `pick_run_id`."""
     if not is_run_id(text):
         raise InvalidRunId(f"{text!r:.80} is not a run id", hint="run `faber-ledger run list` to see the runs")
-    known = _list_run_ids(server, project)
+    known = [one for one in _list_run_ids(server, project) if is_run_id(one)]
     return pick_run_id(text, known, "run `faber-ledger fleet` to see the runs on the server")
 
 
 def _list_run_ids(server: Server, project: str) -> list[str]:
-    """Return the runs of a project on the server; an id that is none is left out."""
+    """Return what the server has as the ids of a project's runs."""
     from faber_ledger.postgres.project import list_runs, newest_event
 
     newest = newest_event(server, project)
-    return [one for one in list_runs(server, project, 0, newest[0] if newest else 0) if is_run_id(one)]
+    return list_runs(server, project, 0, newest[0] if newest else 0)
 
 
 def write_run_log(server: Server, project: str, run_id: str, path: str, progress: Progress) -> str | None:

@@ -11,6 +11,7 @@ from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text, size_of
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.runs.progress import error_message
+from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,15 +32,12 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1024 * 1024
 DIGITS = re.compile(r"([0-9]+)")
-EVENTS = "events"
-CONSOLIDATED = "events.jsonl"
 MAX_CONSOLIDATED = 16 * 1024 * 1024
 NEWEST_EVENTS = 20
 MAX_EVENTS = 2000  # that are read to be compared; of more, the newest
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 KEY_TYPES = ("phase_complete", "step_error", "decision_point", "approval_granted")
 DECISION_TYPES = ("decision_point", "approval_request", "approval_granted", "approval_denied")
-SUMMARIES = "session-summaries"
 MAX_SUMMARIES = 200
 FOR_BUILD = ("accomplished", "decisions", "files_changed", "remaining_phases")
 

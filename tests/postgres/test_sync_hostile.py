@@ -11,6 +11,7 @@ from support.team_server import FORGED, Team, made_team, start_of
 
 from faber_ledger.ledger.canonical import canonical, payload_hash
 from faber_ledger.ledger.row import compute_hash
+from faber_ledger.runs.run import is_run_id, is_taken
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,3 +166,59 @@ def test_a_forged_redaction_takes_no_clones_payload(team: Team) -> None:
     for clone in (first, second):
         assert team.sync(clone).returncode == 0
         assert b"still here" in team.export(clone)
+
+
+NAMES_OF_FILES = [
+    *("unaccepted.db", "Unaccepted.DB", "unaccepted.db.tmp", "unaccepted.db/x", "quarantine.jsonl", "place.1.tmp"),
+    *("accepted-redactions", "summary-01KE0000000000000000000009", "ledger.db", "state.json", "events", "inbox"),
+    *("events.jsonl", "session-summaries", "plan.json"),
+]
+
+
+def test_a_run_named_as_a_file_of_another_takes_no_place(team: Team) -> None:
+    first, second, third = team.clones
+    team.synced(first)
+    for number, name in enumerate(NAMES_OF_FILES):
+        team.put(start_of(f"{RUN}/{name}", f"01KE00000000000000000001{number:02}"), f"{RUN}/{name}")
+    for clone in (second, third):
+        done = team.sync(clone, "--all")
+        assert done.returncode == 0, done.stderr
+        lines = done.stderr.splitlines()
+        assert len(lines) == len(NAMES_OF_FILES)
+        assert all("a run of the server is left out: " in line for line in lines)
+        kept = clone.root / ".git/faber-ledger/runs" / RUN
+        assert not [
+            path for folder in (kept, clone.run) if folder.is_dir() for path in folder.rglob("*") if path.is_dir()
+        ]
+        done = team.sync(clone, "--all")
+        assert (done.returncode, done.stderr) == (0, "")
+    assert first.faber("note", "add", "the word is swordfish").returncode == 0
+    for clone in (first, second, third):
+        team.synced(clone)
+    name = first.events[-1]["id"]
+    assert first.faber("redact", name, "--yes", env={"FABER_LEDGER_URL": team.url}).returncode == 0
+    assert team.sync(first).returncode == 0
+    for clone in (second, third):
+        done = team.sync(clone)
+        assert (done.returncode, done.stderr) == (0, "")
+        kept = clone.root / ".git/faber-ledger/runs" / RUN
+        holders = [path.name for path in kept.iterdir() if b"swordfish" in path.read_bytes()]
+        assert holders == ["unaccepted.db"]
+        # Whatever is there now, no run of such a name would be taken in.
+        free = {path.name for folder in (kept, clone.run) for path in folder.iterdir() if is_run_id(f"r/{path.name}")}
+        assert not {name for name in free if not is_taken(f"r/{name}")}
+        assert clone.faber("redact", "--accept", "--all", "--yes", RUN).returncode == 0
+        assert not [path for path in kept.iterdir() if b"swordfish" in path.read_bytes()]
+
+
+def test_readers_name_a_run_that_no_clone_has(team: Team) -> None:
+    first = team.clones[0]
+    team.synced(first)
+    team.put(start_of(f"{RUN}/unaccepted.db"), f"{RUN}/unaccepted.db")
+    asked = {"FABER_LEDGER_URL": team.url}
+    done = first.faber("verify", "--all", "--url", "-", env=asked)
+    assert done.returncode == 20
+    assert "a run of the server is left out: " in done.stderr
+    assert f"{RUN}: sound\n" in done.stdout
+    done = first.faber("log", RUN, "--url", "-", env=asked)
+    assert (done.returncode, done.stderr) == (0, "")

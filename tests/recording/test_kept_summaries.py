@@ -504,3 +504,14 @@ def test_in_a_shared_repository_the_question_says_who_can_read_them(tmp_path: Pa
 def test_doctor_says_which_holds(project: Project) -> None:
     assert doctors(project) == f"summaries of compactions stay in this clone (`summaries` is false: {SETTING})"
     assert "ok       git.summaries: summaries of compactions stay in this clone" in project.faber("doctor").stdout
+
+
+def test_folders_of_runs_whose_ids_begin_so_cost_no_summary(project: Project) -> None:
+    packet(project, STARTUP, ME)
+    compacted(project, ME, SAID)
+    (path,) = kept(project)
+    for number in range(20):
+        (path.parent / f"summary-zz-{number}").mkdir()
+    compacted(project, ME, "another")
+    files = [one for one in path.parent.iterdir() if one.name.startswith("summary-") and one.is_file()]
+    assert sorted(one.read_text() for one in files) == sorted([SAID, "another"])

@@ -21,8 +21,7 @@ from faber_ledger.runs.kept import kept_run
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.old_copies import old_copies, remove_run_list
 from faber_ledger.runs.quarantine import aside_path
-from faber_ledger.runs.run import ALONE, PLACE, find_root, find_run
-from faber_ledger.runs.unaccepted import ACCEPTED, UNACCEPTED
+from faber_ledger.runs.run import ACCEPTED, ALONE, PLACE, UNACCEPTED, find_root, find_run
 
 
 @click.command()
