@@ -61,6 +61,8 @@ LONGEST = {
 }
 NEVER_NEGATIVE = {"position", "size", "count_events"}
 ID = re.compile("[0-9A-Za-z]{1,64}|refused-[0-9a-f]{64}")  # of a project, an event, a document, a place
+MOST_EVENTS = 5_000  # of a batch of events, pushed or fetched
+MOST_BYTES = 8 * 1024 * 1024  # of a batch, in bytes of its payloads and parents; one event may be longer
 MOST_ROWS = 1_000_000  # of an answer that has no limit of its own: runs, redactions
 HINT = "ask the owner of the database: the server is damaged, or is none of faber-ledger"
 

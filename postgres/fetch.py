@@ -14,7 +14,7 @@ from faber_ledger.ledger.redaction import strip_in_place
 from faber_ledger.ledger.roots import find_start, take_out_others
 from faber_ledger.ledger.row import ID, INSERT, PARENTS, PAYLOAD, SEQ
 from faber_ledger.ledger.union import insert_rows, missing_rows, rows_named
-from faber_ledger.postgres.ask import EVENT_COLUMNS, absurd_answer, ask, ask_one
+from faber_ledger.postgres.ask import EVENT_COLUMNS, MOST_BYTES, MOST_EVENTS, absurd_answer, ask, ask_one
 from faber_ledger.postgres.project import newest_event
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 
-MOST_EVENTS = 5_000  # of a batch
-MOST_BYTES = 8 * 1024 * 1024  # of a batch, in bytes of its payloads and parents; one event may be longer
 PIECE_EVENTS = 250_000  # which are judged together: each piece is compared with all of the run's log
 PIECE_BYTES = 256 * 1024 * 1024
 PLACED: dict[str, Any] = {"position": int, **EVENT_COLUMNS}

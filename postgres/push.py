@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.ledger.row import ID, PARENTS, PAYLOAD
-from faber_ledger.postgres.ask import absurd_answer, check_rows, translate_decode_errors
+from faber_ledger.postgres.ask import MOST_BYTES, MOST_EVENTS, absurd_answer, check_rows, translate_decode_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 
-MOST_EVENTS = 5_000  # of a batch
-MOST_BYTES = 8 * 1024 * 1024  # of a batch, of its payloads and parents; one event may be longer
 PUSH = b"""\
 SELECT added, conflicts FROM faber_ledger.push_events(
   %s, %s, %b::bigint[], %b::text[], %b::text[], %b::integer[], %b::text[], %b::text[], %b::text[], %b::text[],

@@ -12,7 +12,7 @@ import pytest
 from support.project import RUN
 from support.team_server import MANY, Team, fill, made_team, started, wait_for_batch
 
-from faber_ledger.postgres.push import MOST_EVENTS
+from faber_ledger.postgres.ask import MOST_EVENTS
 
 if TYPE_CHECKING:
     from pathlib import Path

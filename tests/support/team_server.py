@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import COLUMNS, compute_hash
-from faber_ledger.postgres.push import MOST_EVENTS
+from faber_ledger.postgres.ask import MOST_EVENTS
 from support.command import COMMAND
 from support.forged_events import add_head, forged_row
 from support.project import RUN, Project
