@@ -21,7 +21,7 @@ from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, U
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.left_state import refresh_runs_here
 from faber_ledger.runs.lost import lacks_ledger
-from faber_ledger.runs.run import find_root, is_run_id
+from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.synced import note_project, read_note, write_note
 from faber_ledger.runs.unaccepted import count_waiting
@@ -180,8 +180,9 @@ def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:
 
 def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
     """Return the runs to exchange: the one named or active, or all of this clone and those with news on the server."""
+    from faber_ledger.cli.ui.server_copy import pick_server_run
     from faber_ledger.postgres.fetch import has_event
-    from faber_ledger.postgres.project import list_runs, newest_event
+    from faber_ledger.postgres.project import list_runs
 
     root = wanted.root
     if not wanted.every:
@@ -194,10 +195,12 @@ def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
             raise
         except RunNotFound as error:
             error.hint = HINT_RUNS
-            name = wanted.text or ""
-            if not is_run_id(name) or newest_event(remote.server, remote.project, name) is None:
+            try:
+                return [run_here(root, pick_server_run(remote.server, remote.project, wanted.text or ""))]
+            except AmbiguousRun:
                 raise
-            return [run_here(root, name)]
+            except (InvalidRunId, RunNotFound):
+                raise error from None
     found = {run.run_id: run for run in refresh_runs_here(root)}
     if wanted.fetches:
         note = read_note(root, remote.key, "")
