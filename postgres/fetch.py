@@ -133,11 +133,17 @@ def count_events(server: Server, project: str, run_id: str, after: int) -> int:
 
 
 def fetch_pieces(
-    server: Server, project: str, run_id: str, after: int = 0, again: Collection[str] = ()
+    server: Server,
+    project: str,
+    run_id: str,
+    after: int = 0,
+    again: Collection[str] = (),
+    advance: Callable[[int], object] = lambda count: None,
 ) -> Iterator[Fetched]:
     """Yield a run's events whose ids are in `again`, and those after a position, in pieces.
 
     Those of `again` are in each piece, since what they lack may be in a later one, unless they are too large for that.
+    `advance` is called with the number of events of each batch that has come.
     The caller closes each piece.
     """
     piece = Fetched()
@@ -155,6 +161,7 @@ def fetch_pieces(
                 for named in fetch_named(server, project, run_id, {*repeated, *whole.first_ids}):
                     piece.add(named, is_repeated=True)
             piece.add(batch)
+            advance(len(batch))
     except BaseException:
         piece.close()
         raise

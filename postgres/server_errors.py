@@ -33,7 +33,8 @@ HINTS = {
 OF_TLS = ("certificate", "SSL", "sslmode", "sslrootcert", "sslcert", "sslkey")
 OF_NO_RULE = ("pg_hba.conf", "no encryption")
 INVALID_OPTION = re.compile(
-    'invalid .* for connection option "|invalid [a-z_]+ value: "|definition of service ".*" not found|service file ".*"'
+    'invalid .* for connection option "|invalid [a-z_]+ value: "|invalid port number: "'
+    '|definition of service ".*" not found|service file ".*"'
 )
 HINT_TLS = "check `sslmode` and `sslrootcert` in the URL, and the server's certificate; local work goes on"
 HINT_NO_RULE = (

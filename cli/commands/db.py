@@ -111,6 +111,7 @@ def admit(role: str, admin: bool, url: str | None, as_json: bool) -> None:
     """Let ROLE, a login of the database or a group of logins, see this project on the server.
 
     An admin of the project runs it, as is who pushed first, or the owner of the database.
+    An admin who is admitted again stays one: `db expel` takes that right, too.
 
     \b
     Example: faber-ledger db admit bob

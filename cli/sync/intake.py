@@ -54,15 +54,15 @@ def take_new(remote: Remote, run: Run, note: Note, warn: Callable[[str], None], 
     count = count_events(server, project, run.run_id, note["position"])
     if not count and not note["again"]:
         return Taken(0, {}, [])
-    advance = progress(count, f"fetching {run.run_id}")
+    advance = progress(2 * count, f"fetching {run.run_id}")  # each event is fetched, then inserted
     before: Note = {**note}
     intake = _Intake(remote, run, note, warn)
     # With the first events, all clones decide alike which of several are the run's.
-    for piece in fetch_pieces(server, project, run.run_id, note["position"], intake.unanswered):
+    for piece in fetch_pieces(server, project, run.run_id, note["position"], intake.unanswered, advance):
         with closing(piece):
             count -= piece.new_count
             intake.take(piece)
-            advance(piece.count)
+            advance(piece.new_count)
     if count > 0:
         note.update({"position": before["position"], "again": before["again"], "roots": before["roots"]})
         write_note(run.root, remote.key, run.run_id, note)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 LONG = 20_000_000  # bytes; reading a larger ledger takes over a second
-MANY = 10_000  # events; to exchange more takes over a second
+MANY = 500  # events; to exchange more may take over a second, as over a slow line
 EACH_RUN = 300_000  # bytes that are read in the time that a run takes, however small its ledger is
 
 

@@ -166,6 +166,12 @@ def test_a_project_that_loses_its_last_admin_says_so(project: Project, database:
     assert ask(project, database, ann, "db", "admit", ben.role).returncode == 0
 
 
+def test_an_admin_who_is_admitted_again_stays_one(project: Project, database: Database, ann: Login) -> None:
+    assert ask(project, database, ann, "db", "admit", ann.role).returncode == 0
+    assert f"{ann.role}  admin" in ask(project, database, ann, "db", "members").stdout
+    assert ask(project, database, ann, "db", "admit", database.login("ben").role).returncode == 0
+
+
 def test_whoever_is_in_a_group_of_the_group_is_taken_out_of_his_own(
     project: Project, database: Database, ann: Login
 ) -> None:

@@ -163,6 +163,12 @@ def test_an_option_of_the_url_that_does_not_fit_is_named(
     assert "check the network" not in done.stderr
 
 
+def test_a_port_that_is_none_is_a_mistake_in_the_url(team: Team) -> None:
+    done = team.clones[0].faber("fleet", env={"FABER_LEDGER_URL": "postgresql://ann@127.0.0.1:99999/ledger"})
+    assert (done.returncode, "99999" in done.stderr) == (2, True)
+    assert "hint: check the options in the URL" in done.stderr
+
+
 class Refusing:
     """A server that answers a wish for TLS as it is told, and refuses whoever comes without."""
 

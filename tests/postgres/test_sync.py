@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.project import RUN, Project
-from support.team_server import Team, made_team
+from support.team_server import Team, fill, made_team
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -216,3 +216,12 @@ def test_one_id_with_two_contents_is_named_and_the_rest_is_exchanged(team: Team)
         again = team.sync(second, *words)
         assert (again.returncode, again.stderr.count(named)) == (22, 1)
     assert [one["hash"] for one in team.rows() if one["id"] == row["id"]] == [row["hash"]]
+
+
+def test_a_bar_shows_how_far_a_long_exchange_is(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, _ = team.clones
+    fill(first, 600)
+    monkeypatch.setenv("FABER_LEDGER_URL", team.url)
+    for clone, what in ((first, "pushing"), (second, "fetching")):
+        shown, code = clone.on_terminal("sync")
+        assert (code, f"{what} {RUN}" in shown, "100%" in shown) == (0, True, True), shown

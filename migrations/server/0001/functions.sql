@@ -79,7 +79,8 @@ BEGIN
     RAISE insufficient_privilege USING MESSAGE = format('role %s is everybody''s: no project admits it', newcomer);
   END IF;
   INSERT INTO faber_ledger.member (project, role, role_oid, is_admin) VALUES (wanted, newcomer, its_oid, as_admin)
-    ON CONFLICT (project, role) DO UPDATE SET role_oid = excluded.role_oid, is_admin = excluded.is_admin;
+    ON CONFLICT (project, role) DO UPDATE SET role_oid = excluded.role_oid,
+      is_admin = excluded.is_admin OR (member.is_admin AND member.role_oid = excluded.role_oid);
 END
 $$;
 
