@@ -65,6 +65,16 @@ def compare(documents: Sequence[Document], basis: Basis, log: Log) -> Standing:
     return standing._replace(apart=apart, successor=apart[0] if includes and is_superseded else None)
 
 
+def find_latest(newest: Sequence[Document], basis: Basis, log: Log) -> list[Document]:
+    """Return which of the newest documents are, or include, the state that was exchanged last."""
+    after = find_included(log, [basis.heads, *[one.heads for one in newest]])
+    return [
+        one
+        for number, one in enumerate(newest, 1)
+        if number in after[number] and (one.id in basis.ids or 0 in after[number])
+    ]
+
+
 def choose_heads(heads: frozenset[bytes], apart: Sequence[Document], log: Log) -> frozenset[bytes]:
     """Return the heads to push a state with, so that it neither includes a document that is apart nor is included."""
     after = find_included(log, [heads, *[one.heads for one in apart]])

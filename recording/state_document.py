@@ -11,6 +11,7 @@ import os
 
 from faber_ledger.files.json_text import JsonText, on_lines
 from faber_ledger.ledger.canonical import sha256
+from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import StateMissing
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections.blocks import NAMES, empty
@@ -56,6 +57,13 @@ def digest_of(content: str) -> str:
     """
     said = {name: value for name, value in JsonText(content).value.items() if name not in OWN}
     return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def is_later(run: Run, here: str, there: str) -> bool:
+    """Return whether what a document says was updated later than what another one says; raises StateInvalid."""
+    states = [parse_state(run, text.encode("utf-8", "backslashreplace")) for text in (here, there)]
+    mine, other = [seconds_of(state.value.get("updated_at")) or 0.0 for state in states]
+    return mine > other
 
 
 def known_heads(log: Log, writer: str) -> tuple[frozenset[bytes], str | None]:

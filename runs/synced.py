@@ -40,14 +40,16 @@ if TYPE_CHECKING:
 
         `ids`: the documents that it includes; `digest`: of the state, without our blocks, that was exchanged last,
         empty if none was; `heads`: which of the log that state includes, in hex; `seen`: the log's after the last
-        fetch, in hex. `is_apart`: the server had a state that this one does not include; `is_due`: the user has chosen
-        this one of several, which the server does not know yet.
+        fetch, in hex. `earlier`: the digests of those exchanged before it, which it superseded, the newest last.
+        `is_apart`: the server had a state that this one does not include; `is_due`: the user has chosen this one of
+        several, which the server does not know yet.
         """
 
         ids: list[str]
         digest: str
         heads: list[str]
         seen: list[str]
+        earlier: list[str]
         is_apart: bool
         is_due: bool
 
@@ -56,6 +58,7 @@ FOLDER = "sync"
 ANY_SERVER = ""  # whichever was asked last
 PROJECT = "project"
 LARGEST_NOTE = 1024 * 1024
+MOST_EARLIER = 100  # states of a run that are known again when git puts one back
 LONGEST_AGAIN = 1_000  # with more, the run is fetched from its beginning each time
 
 
@@ -101,7 +104,7 @@ def _project_path(root: str) -> str:
 
 def empty_state_note() -> StateNote:
     """Return the note of a state that was never exchanged."""
-    return {"ids": [], "digest": "", "heads": [], "seen": [], "is_apart": False, "is_due": False}
+    return {"ids": [], "digest": "", "heads": [], "seen": [], "earlier": [], "is_apart": False, "is_due": False}
 
 
 def read_state_note(root: str, server: str, run_id: str) -> StateNote:
@@ -113,6 +116,7 @@ def read_state_note(root: str, server: str, run_id: str) -> StateNote:
         note["is_apart"], note["is_due"] = bool(found["is_apart"]), bool(found["is_due"])
         note["ids"] = [str(one) for one in found["ids"]]
         note["heads"], note["seen"] = [[bytes.fromhex(one).hex() for one in found[name]] for name in ("heads", "seen")]
+        note["earlier"] = [str(one) for one in found.get("earlier", [])]  # an older note has none
     except (FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
         return empty_state_note()
     return note
@@ -122,6 +126,20 @@ def write_state_note(root: str, server: str, run_id: str, note: StateNote) -> No
     """Write the note about the state that the work tree at `root` has of a run; nothing if that fails."""
     for key in (server, ANY_SERVER):
         _write(root, _state_path(root, key, run_id), note)
+
+
+def note_digest(note: StateNote, digest: str) -> None:
+    """Note the digest of the state that was exchanged last; the one before it becomes an earlier one."""
+    known = [one for one in (*note["earlier"], note["digest"]) if one not in ("", digest)]
+    note["earlier"], note["digest"] = list(dict.fromkeys(known[::-1]))[:MOST_EARLIER][::-1], digest
+
+
+def is_earlier(note: StateNote, digest: str) -> bool:
+    """Return whether a state was exchanged before the last one, and superseded: git has put it back.
+
+    Work that arrives at the same content again is not told from that; its `updated_at` would have to be the same, too.
+    """
+    return digest != note["digest"] and digest in note["earlier"]
 
 
 def has_state_apart(root: str, run_id: str) -> bool:

@@ -1,8 +1,8 @@
 """Exchange a run's state.json with the server, as a version control system would.
 
 One that has not changed here since it was exchanged gives way to a document that includes it. One that has changed is
-pushed, and supersedes the documents that it includes; those that it does not include stay beside it, and the user
-chooses.
+pushed, and supersedes the documents that it includes; the others stay beside it, and the user chooses. One that was
+exchanged before, and that git has put back, has not changed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from faber_ledger.ledger.canonical import sha256
-from faber_ledger.ledger.clock import event_id, now, seconds_of, utc_text
+from faber_ledger.ledger.clock import event_id, now, utc_text
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.postgres.documents import (
@@ -22,10 +22,11 @@ from faber_ledger.postgres.documents import (
     find_included,
     push_document,
 )
-from faber_ledger.postgres.standing import Basis, choose_heads, compare
+from faber_ledger.postgres.standing import Basis, choose_heads, compare, find_latest
 from faber_ledger.recording.state_document import (
     content_of,
     digest_of,
+    is_later,
     known_heads,
     make_content,
     replace_content,
@@ -35,7 +36,7 @@ from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git import GitQuery
 from faber_ledger.runs.run import LARGEST_STATE
 from faber_ledger.runs.state_file import parse_state
-from faber_ledger.runs.synced import read_state_note, write_state_note
+from faber_ledger.runs.synced import is_earlier, note_digest, read_state_note, write_state_note
 from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
@@ -132,6 +133,8 @@ class _Exchange(NamedTuple):
         except (LedgerError, ValueError, RecursionError) as error:
             self.warn(f"the state.json of {run.run_id} is not pushed: {error}")
             return None
+        if self._is_put_back(content, digest):
+            return self._replace_earlier(content, digest)
         event, at = known_heads(self.log, writer_of(run.root))
         own = event if at is not None else self.before.heads or event
         is_from_git = self._note_what_is_known(content, digest, own, has_recorded=at is not None)
@@ -144,10 +147,7 @@ class _Exchange(NamedTuple):
                 return self._take(successor, content, digest, is_from_git=is_from_git)
         note["is_apart"] = bool(standing.apart)
         if standing.apart:
-            self.warn(
-                f"the state.json of {run.run_id} here and {len(standing.apart)} on the server do not include each"
-                f" other, and all are kept: run `faber-ledger run resume {run.run_id}` to choose one"
-            )
+            self._warn_of_apart(len(standing.apart))
         if not pushes or not self._is_to_push(standing, digest):
             return None
         heads = own.union(_heads(note), *[one.heads for one in standing.included])
@@ -160,6 +160,38 @@ class _Exchange(NamedTuple):
             return None
         return self._push(content, digest, heads, at, standing)
 
+    def _is_put_back(self, content: str, digest: str) -> bool:
+        """Return whether the state is an earlier one that is neither the user's choice nor the server's newest."""
+        same = sha256(content.encode()).digest()
+        newest = choose_newest(self.before.documents, self.log) if is_earlier(self.note, digest) else []
+        is_newest = any([one.digest == same for one in newest]) and not self.note["is_due"]
+        return is_earlier(self.note, digest) and not is_newest
+
+    def _replace_earlier(self, content: str, digest: str) -> Moved | None:
+        """Replace an earlier state, which git has put back, by the newest one of the server; it is never pushed."""
+        run, newest = self.run, choose_newest(self.before.documents, self.log)
+        latest = find_latest(newest, self._basis(), self.log)
+        if run.is_kept:
+            return None  # it is another work tree's
+        if not self.fetches or not newest:
+            others = "" if self.fetches else f"`faber-ledger sync {run.run_id}` for the newest one, or "
+            self.warn(
+                f"the state.json of {run.run_id} is not pushed, as it is an earlier one, such as git puts back: run"
+                f" {others}`faber-ledger run resume {run.run_id} --document here` to keep it"
+            )
+            return None
+        moved = self._take(latest[0], content, digest, is_from_git=False) if len(latest) == 1 else None
+        self.note["is_apart"] = len(newest) > 1 or not latest
+        if self.note["is_apart"]:
+            self._warn_of_apart(len(newest) - (moved is not None))
+        return moved
+
+    def _warn_of_apart(self, count: int) -> None:
+        self.warn(
+            f"the state.json of {self.run.run_id} here and {count} on the server do not include each other, and all are"
+            f" kept: run `faber-ledger run resume {self.run.run_id}` to choose one"
+        )
+
     def _note_what_is_known(self, content: str, digest: str, own: frozenset[bytes], *, has_recorded: bool) -> bool:
         """Note what tells that the state was not changed here since it was exchanged; return whether git alone tells.
 
@@ -171,7 +203,7 @@ class _Exchange(NamedTuple):
         if equal and not note["is_due"]:
             note["ids"] = [*{*note["ids"], *[one.id for one in equal]}]
             note["heads"] = _hex(_heads(note), *[one.heads for one in equal if self._is_included(one.heads, own)])
-            note["digest"] = digest
+            note_digest(note, digest)
         if note["digest"] or has_recorded or self.run.is_kept or _digest_in_git(self.run) != digest:
             return False
         note["digest"], note["heads"] = digest, _hex(own)
@@ -199,7 +231,7 @@ class _Exchange(NamedTuple):
         run = self.run
         new = self._content_of(successor)
         try:
-            if new is None or (is_from_git and _is_later(run, content, new)):
+            if new is None or (is_from_git and is_later(run, content, new)):
                 return None
             digest_now = replace_content(run, new, self.log, digest, self.warn)
         except LedgerError as error:
@@ -244,7 +276,8 @@ class _Exchange(NamedTuple):
             return None
 
     def _note_exchanged(self, name: str, digest: str, heads: frozenset[bytes]) -> None:
-        self.note.update({"ids": [name], "digest": digest, "heads": _hex(heads), "is_apart": False, "is_due": False})
+        self.note.update({"ids": [name], "heads": _hex(heads), "is_apart": False, "is_due": False})
+        note_digest(self.note, digest)
 
     def _is_included(self, heads: frozenset[bytes], others: frozenset[bytes]) -> bool:
         return 0 in find_included(self.log, [heads, others])[1]
@@ -266,10 +299,3 @@ def _digest_in_git(run: Run) -> str | None:
         return digest_of(content_of(parse_state(run, committed))) if committed is not None else None
     except (LedgerError, ValueError, RecursionError):
         return None
-
-
-def _is_later(run: Run, here: str, there: str) -> bool:
-    """Return whether a state says that it was updated later than another one; raises StateInvalid."""
-    states = [parse_state(run, text.encode("utf-8", "backslashreplace")) for text in (here, there)]
-    mine, other = [seconds_of(state.value.get("updated_at")) or 0.0 for state in states]
-    return mine > other

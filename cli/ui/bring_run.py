@@ -28,7 +28,14 @@ from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.projecting import DEFAULTS
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.state_file import parse_state
-from faber_ledger.runs.synced import note_exchanged, note_project, read_state_note, write_state_note
+from faber_ledger.runs.synced import (
+    is_earlier,
+    note_digest,
+    note_exchanged,
+    note_project,
+    read_state_note,
+    write_state_note,
+)
 from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
@@ -87,7 +94,7 @@ def bring_run(root: str, text: str, url: str | None, document: str | None) -> st
 def _settle(found: Found, wanted: str | None, before: frozenset[bytes]) -> None:
     """Keep the state that is here, or replace it by one of the server; `before` are the log's heads as they were."""
     from faber_ledger.postgres.documents import Document
-    from faber_ledger.postgres.standing import Basis, compare
+    from faber_ledger.postgres.standing import Basis, compare, find_latest
 
     run, note = found.run, read_state_note(found.run.root, found.key, found.run.run_id)
     content = make_content(run) or "{}"
@@ -97,19 +104,24 @@ def _settle(found: Found, wanted: str | None, before: frozenset[bytes]) -> None:
     with read_log(run) as log:
         basis = Basis(frozenset([*note["ids"], *on_server]), heads, before, seen)
         standing = compare(found.documents, basis, log)
+        latest = find_latest([one for one, _ in found.states], basis, log)
     changed_at = utc_text(os.stat(run.state_path).st_mtime)
     own = Document(HERE, heads, writer_of(run.root), changed_at, len(content.encode()), whole)
-    is_changed = not on_server and digest != note["digest"]
+    is_newest = any([one.digest == whole for one, _ in found.states]) and not note["is_due"]
+    is_put_back = is_earlier(note, digest) and not is_newest
+    is_changed = not on_server and digest != note["digest"] and not is_put_back
     states = [*found.states, *([] if on_server else [(own, content)])]
-    is_choice = False
+    is_choice, here = False, digest
     if wanted is not None:
         chosen, is_choice = (own, content) if wanted == HERE else found.states[0], True
+    elif is_put_back and len(latest) == 1:
+        chosen = next((one for one in states if one[0].id == latest[0].id), (own, content))
     elif standing.successor is not None and not is_changed and not note["is_due"]:
         chosen = next((one for one in states if one[0].id == standing.successor.id), (own, content))
     elif standing.apart and len(states) > 1 and is_changed:
         *others, mine = _candidates(found, states, whole)
         raise choice_before_push(run.run_id, mine, others)
-    elif standing.apart and len(states) > 1:
+    elif (standing.apart or is_put_back) and len(states) > 1:
         chosen, is_choice = states[_choose(found, states, whole)], True
     else:
         return
@@ -128,7 +140,7 @@ def _settle(found: Found, wanted: str | None, before: frozenset[bytes]) -> None:
         digest = replaced
         (taken,) = _candidates(found, [chosen], None)
         say(f"the state.json of {run.run_id} here is now that of the server: {describe_state(taken)}")
-    _note_chosen(found, chosen[0], digest, is_choice=is_choice)
+    _note_chosen(found, chosen[0], digest, is_choice=is_choice, replaced=here)
 
 
 def _choose(found: Found, states: list[tuple[Document, str]], here: bytes | None) -> int:
@@ -144,18 +156,25 @@ def _candidates(found: Found, states: list[tuple[Document, str]], here: bytes | 
     ]
 
 
-def _note_chosen(found: Found, document: Document, digest: str, *, is_choice: bool) -> None:
-    """Note which state this clone has; one that the user has chosen supersedes all others with the next sync."""
+def _note_chosen(found: Found, document: Document, digest: str, *, is_choice: bool, replaced: str = "") -> None:
+    """Note which state this clone has; one that the user has chosen supersedes all others with the next sync.
+
+    `replaced` is the digest of the state that was here, empty if there was none.
+    """
     run = found.run
     known = [one for one in found.documents if one.digest is not None and (is_choice or one.id == document.id)]
+    before = read_state_note(run.root, found.key, run.run_id)
     note: StateNote = {
         "ids": [one.id for one in known],
-        "digest": digest,
+        "digest": before["digest"],
         "heads": sorted({head.hex() for one in known for head in one.heads}),
         "seen": sorted([head.hex() for head in _log_heads(run)]),
+        "earlier": before["earlier"],
         "is_apart": False,
         "is_due": is_choice and [one.id for one in known] != [document.id],
     }
+    for one in (replaced, digest):
+        note_digest(note, one)
     write_state_note(run.root, found.key, run.run_id, note)
 
 

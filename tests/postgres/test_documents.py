@@ -148,6 +148,163 @@ def test_a_state_that_came_with_git_gives_way_and_one_that_git_has_newer_stays(t
     assert [one["current_phase"] for one in contents(team)] == ["done"]
 
 
+def commit_state(clone: Project) -> None:
+    """Commit the state that is here, so that git can put it back."""
+    clone.git("add", "-A")
+    clone.git("commit", "--quiet", "--allow-empty", "-m", "A state that is exchanged")
+
+
+def put_back(clone: Project) -> None:
+    """Let git put back the state of the last commit."""
+    clone.git("checkout", "--", str(clone.state_path))
+    assert clone.state["current_phase"] == "build"
+
+
+@pytest.mark.parametrize("words", [(), ("--fetch",)])
+def test_a_state_that_git_puts_back_gives_way_to_the_newest_and_is_not_pushed(
+    team: Team, words: tuple[str, ...]
+) -> None:
+    first, second, third = team.clones
+    for one in team.clones:
+        team.synced(one)
+        commit_state(one)
+    first.change_state(current_phase="evaluate", plan={"of": "the first"})
+    assert first.faber("note", "add", "build is done").returncode == 0
+    team.synced(first)
+    for one in (second, third):
+        assert team.synced(one)["state"] == "fetched"
+    before = documents(team)
+    second.deliver("SessionStart.startup.print")
+    put_back(second)  # where it was fetched
+    put_back(first)  # where it was pushed
+    for one in (second, first):
+        assert team.synced(one, *words)["state"] == "fetched"
+        assert one.state["current_phase"] == "evaluate"
+        assert json.loads(one.state_path.with_name("state.json.backup").read_text())["current_phase"] == "build"
+        assert one.faber("verify", RUN).returncode == 0
+    assert documents(team) == before
+    assert team.synced(third)["state"] is None
+    put_back(second)
+    third.change_state(current_phase="release")
+    assert team.synced(third)["state"] == "pushed"
+    assert team.synced(second)["state"] == "fetched"  # a newer one than it ever had
+    second.change_state(current_phase="done")
+    assert team.synced(second)["state"] == "pushed"
+    assert [one["current_phase"] for one in contents(team)] == ["done"]
+
+
+def test_a_push_alone_names_the_ways_out_of_a_state_that_git_has_put_back(team: Team) -> None:
+    first, second, _ = team.clones
+    for one in (first, second):
+        team.synced(one)
+    commit_state(first)
+    first.change_state(current_phase="evaluate")
+    team.synced(first)
+    assert team.synced(second)["state"] == "fetched"
+    before = documents(team)
+    put_back(first)
+    done = team.sync(first, "--push")
+    assert (done.returncode, done.stderr.count("is not pushed, as it is an earlier one")) == (0, 1)
+    assert f"faber-ledger sync {RUN}` for the newest one" in done.stderr
+    assert f"faber-ledger run resume {RUN} --document here` to keep it" in done.stderr
+    assert documents(team) == before
+    kept = first.faber("run", "resume", RUN, "--document", "here", env={"FABER_LEDGER_URL": team.url})
+    assert (kept.returncode, first.state["current_phase"]) == (0, "build")
+    assert team.synced(first, "--push")["state"] == "pushed"
+    assert [one["current_phase"] for one in contents(team)] == ["build"]
+    assert team.synced(second)["state"] == "fetched"
+    assert second.state["current_phase"] == "build"
+
+
+def test_a_resume_replaces_a_state_that_git_has_put_back(team: Team) -> None:
+    first = team.clones[0]
+    team.synced(first)
+    commit_state(first)
+    first.change_state(current_phase="evaluate")
+    team.synced(first)
+    put_back(first)
+    done = first.faber("run", "resume", RUN, "--url", "-", env={"FABER_LEDGER_URL": team.url})
+    assert (done.returncode, first.state["current_phase"]) == (0, "evaluate"), done.stderr
+    assert team.synced(first)["state"] is None
+
+
+def test_a_state_put_back_beside_two_on_the_server_gives_way_to_this_clones(team: Team) -> None:
+    first, second, _ = team.clones
+    for one in (first, second):
+        team.synced(one)
+    commit_state(first)
+    for one, phase in ((first, "evaluate"), (second, "release")):
+        one.change_state(current_phase=phase)
+        assert one.faber("note", "add", f"in {phase}").returncode == 0
+        team.sync(one, "--push")
+    before = contents(team)
+    assert [one["current_phase"] for one in before] == ["evaluate", "release"]
+    put_back(first)
+    assert APART in team.sync(first).stderr
+    assert (first.state["current_phase"], contents(team)) == ("evaluate", before)
+    put_back(first)
+    resumed = first.faber("run", "resume", RUN, "--json", env={"FABER_LEDGER_URL": team.url})
+    assert resumed.returncode == 0, resumed.stderr
+    assert first.state["current_phase"] == "evaluate"
+    asked = first.faber("run", "resume", RUN, "--url", "-", env={"FABER_LEDGER_URL": team.url})
+    assert (asked.returncode, "Choose one:" in asked.stderr) == (3, True)
+
+
+def test_a_state_put_back_where_a_redaction_has_emptied_the_newest_is_not_pushed(team: Team) -> None:
+    first = team.clones[0]
+    note = first.events[-1]["id"]
+    team.synced(first)
+    commit_state(first)
+    first.change_state(current_phase="evaluate")
+    team.synced(first)
+    assert first.faber("redact", note, "--yes").returncode == 0
+    put_back(first)
+    done = team.sync(first)
+    assert "is not pushed, as it is an earlier one" in done.stderr
+    assert "for the newest one" not in done.stderr
+    assert contents(team) == [None]
+    kept = first.faber("run", "resume", RUN, "--document", "here", env={"FABER_LEDGER_URL": team.url})
+    assert kept.returncode == 0
+    assert team.synced(first)["state"] == "pushed"
+
+
+def test_a_note_of_before_earlier_states_were_noted_still_counts(team: Team) -> None:
+    first, second, _ = team.clones
+    first.change_state(current_phase="evaluate")
+    for one in (first, second):
+        team.synced(one)
+    notes = [path for path in (first.root / ".git").rglob("sync/*.json") if "earlier" in path.read_text()]
+    assert notes
+    for path in notes:
+        note = json.loads(path.read_text())
+        del note["earlier"]
+        path.write_text(json.dumps(note))
+    second.change_state(current_phase="release")
+    assert team.synced(second)["state"] == "pushed"
+    assert team.synced(first)["state"] == "fetched"
+
+
+def test_a_state_that_was_chosen_again_is_no_earlier_one(team: Team) -> None:
+    first, second, _ = team.clones
+    for one in (first, second):
+        team.synced(one)
+    commit_state(second)
+    commit_state(first)
+    first.change_state(current_phase="evaluate")
+    team.synced(first)
+    assert team.synced(second)["state"] == "fetched"
+    put_back(first)
+    first.faber("run", "resume", RUN, "--document", "here", env={"FABER_LEDGER_URL": team.url})
+    assert team.synced(first)["state"] == "pushed"
+    put_back(second)  # git brought it before the server did
+    before = documents(team)
+    assert team.synced(second)["state"] is None
+    assert (documents(team), second.state["current_phase"]) == (before, "build")
+    second.change_state(current_phase="release")
+    assert team.synced(second)["state"] == "pushed"
+    assert [one["current_phase"] for one in contents(team)] == ["release"]
+
+
 def test_a_state_that_was_not_changed_here_is_not_pushed(team: Team) -> None:
     first, second, _ = team.clones
     for one in (first, second):
