@@ -80,7 +80,9 @@ Processor time is that of the clients and the server together.
   indexes. A push also reads the ledger, looks for conflicts, and commits each 5,000 events.
 - "one client" pushes the same {clients} runs one after the other. All are connected before the clock starts.
 - A pull is `sync --fetch` in a clone that has nothing of the run: it fetches, judges each event, writes the ledger and
-  its mirror, and folds the blocks. Its peer is `project --rebuild` of the same run, right after it.
+  its mirror, and folds the blocks. "local rebuild" is `project --rebuild` of the same run, right after it: it
+  checks the hashes and writes the blocks alone. "local import" is `import` of the same events from a file in a fresh
+  clone: it judges each event, and writes ledger, mirror and blocks, as a pull does.
 
 After each round of the clients and each pull, the number of events of each run and a digest of their hashes are
 compared with the ledgers': nothing was lost or doubled.
@@ -114,7 +116,7 @@ def measure_server(stage: Stage, *, quick: bool, pulled: int = MANY) -> str:
         rows = [measure_push(stage, server, cluster, span), measure_clients(stage, server, cluster, span)]
         with project_in(cluster) as (database, member):
             seed(database, stage.long_log(span.pulled, RELOADS), span.stored // span.pulled)
-            rows.append(measure_pull(stage, server, database.url(member), span))
+            rows += measure_pull(stage, server, database.url(member), span)
             plans = list_plans(stage, database, member)
     text = TEXT.format(**SETTINGS, **span._asdict(), load=load, clients=CLIENTS)
     text += f"{write_table(rows)}\n{list_missed(rows)}" + READ.format(pulled=span.pulled, stored=span.stored, runs=RUNS)
@@ -257,8 +259,8 @@ def seed(database: Database, path: Path, copies: int) -> None:
         connection.execute("VACUUM ANALYZE")
 
 
-def measure_pull(stage: Stage, server: PostgresServer, url: str, span: Span) -> Row:
-    """Measure a fetch of a whole run with all that follows against the rebuild of its blocks."""
+def measure_pull(stage: Stage, server: PostgresServer, url: str, span: Span) -> list[Row]:
+    """Measure a fetch of a whole run with all that follows against the rebuild of its blocks, and of everything."""
     path = stage.long_log(span.pulled, RELOADS)
     fresh = stage.folder / "fresh"
     run = fresh / ".fractary/runs" / RUN
@@ -266,12 +268,20 @@ def measure_pull(stage: Stage, server: PostgresServer, url: str, span: Span) -> 
         state = json.dumps({"run_id": RUN, **fold(log.stream())}, indent=2)
     rebuild = Process([stage.command, "project", "--rebuild", RUN], fresh, stage.environment)
     fetch = Process([stage.command, "sync", "--fetch", RUN], fresh, stage.environment | {"FABER_LEDGER_URL": url})
+    file = stage.folder / "exported.jsonl"
+    write = Process([stage.command, "export", RUN, "--output", str(file)], fresh, stage.environment)
+    read = Process([stage.command, "import", str(file), "--run-id", RUN], fresh, stage.environment)
     row = Row(f"pull and rebuild of {span.pulled:,} events", "local rebuild", GOAL_PULL)
-    for _ in range(span.pulls):
+    whole = Row(f"pull and rebuild of {span.pulled:,} events", "local import", None)
+
+    def begin() -> None:
         shutil.rmtree(fresh, ignore_errors=True)
         clone(stage, fresh)
         run.mkdir(parents=True)
         (run / "state.json").write_text(state)  # as git brings it
+
+    for _ in range(span.pulls):
+        begin()
         before = server_seconds(server)
         took, processor = fetch.seconds()
         processor += server_seconds(server) - before
@@ -280,7 +290,12 @@ def measure_pull(stage: Stage, server: PostgresServer, url: str, span: Span) -> 
         row.add((took, processor), rebuild.seconds())
         if json.loads((run / "state.json").read_text()) != json.loads(state):
             raise SystemExit("the blocks differ")
-    return row
+        write.seconds()
+        begin()
+        whole.add((took, processor), read.seconds())
+        if digest_of(run / "ledger.db") != digest_of(path):
+            raise SystemExit("an import loses events, or doubles them")
+    return [row, whole]
 
 
 def clone(stage: Stage, folder: Path) -> None:
