@@ -144,7 +144,12 @@ class _Exchange(NamedTuple):
             note["ids"] += [one.id for one in standing.included if one.id not in note["ids"]]
             note["heads"] = _hex(_heads(note), *[one.heads for one in standing.included])
             if successor is not None and self.fetches and not (run.is_kept or note["is_due"]):
-                return self._take(successor, content, digest, is_from_git=is_from_git)
+                was_apart = note["is_apart"]
+                moved = self._take(successor, content, digest, is_from_git=is_from_git)
+                if moved is not None and was_apart:
+                    backup = run.shown(run.backup_path)
+                    self.warn(f"another state of {run.run_id} was chosen: until the next change yours is in {backup}")
+                return moved
         note["is_apart"] = bool(standing.apart)
         if standing.apart:
             self._warn_of_apart(len(standing.apart))

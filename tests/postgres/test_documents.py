@@ -341,6 +341,24 @@ def test_a_state_that_has_changed_here_and_there_is_kept_in_both_places(team: Te
     assert f"{RUN} has 2 states on the server" in team.sync(fresh, RUN).stderr
 
 
+def test_a_state_that_was_not_chosen_is_named_where_it_is_kept(team: Team) -> None:
+    first, second, _ = team.clones
+    for one in (first, second):
+        team.synced(one)
+    for one, phase in ((first, "evaluate"), (second, "release")):
+        one.change_state(current_phase=phase)
+        assert one.faber("note", "add", f"in {phase}").returncode == 0
+        team.sync(one)
+    kept = first.faber("run", "resume", RUN, "--document", "here", env={"FABER_LEDGER_URL": team.url})
+    assert kept.returncode == 0
+    assert team.synced(first)["state"] == "pushed"
+    done = team.sync(second)
+    assert "state.json fetched" in done.stdout
+    assert f"yours is in .fractary/runs/{RUN}/state.json.backup" in done.stderr
+    backup = json.loads(second.state_path.with_name("state.json.backup").read_text())
+    assert (backup["current_phase"], second.state["current_phase"]) == ("release", "evaluate")
+
+
 def test_what_is_masked_on_the_server_keeps_its_text_here(team: Team) -> None:
     first, second, _ = team.clones
     secret = {"login": [{"api_key": "qF8a7sd6f87asd6f8asdf", "user": "ann"}]}
