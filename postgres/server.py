@@ -166,7 +166,8 @@ def _check(server: Server, *, writing: bool, has_schema: bool) -> None:
     if not facts.may_use_schema:
         raise ServerRefused(
             f"the role {server.role} may not use the schema {SCHEMA}",
-            hint="the owner of the database grants it the role faber_ledger_member",
+            hint="if it is to see a project: the owner of the database grants it the role faber_ledger_member, and an"
+            " admin of the project runs `faber-ledger db admit ROLE`",
         )
     if not facts.has_revision:
         raise ServerRefused("the database has no schema of faber-ledger", hint=HINT_UPGRADE)

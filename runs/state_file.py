@@ -186,6 +186,10 @@ def way_back(run: Run) -> str:
         return (
             f"git ignores it in this project; run `faber-ledger run resume {run.run_id}` to write one from the ledger"
         )
+    from faber_ledger.runs.synced import was_exchanged  # only where a state is missing
+
+    if was_exchanged(run.root, run.run_id):
+        return f"run `faber-ledger sync {run.run_id}` to fetch it from the team's server, or restore it from git"
     return f"restore it from git{_or_write_one(run, 'write')}"
 
 

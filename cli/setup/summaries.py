@@ -11,11 +11,11 @@ from faber_ledger.files.change import FileChange, has_block, read_file
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.untrusted import folder_around
 from faber_ledger.hooks.client_settings import has_hooks, readable_settings
-from faber_ledger.ledger.clock import event_id, now
+from faber_ledger.ledger.clock import event_id, is_event_id, now
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.whole_file import OWN
-from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.git import GitQuery, common_directory
 from faber_ledger.runs.private_files import file_mode
 from faber_ledger.runs.settings import PATH, PROJECT
 from faber_ledger.runs.synced import known_project
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 NAME = "summaries"
+LARGEST = 1024 * 1024  # bytes of committed settings
 # What a project gets that is set up where nobody can be asked.
 RECORDED_BY_DEFAULT = True
 QUESTION = "Record summaries of compactions, so that they are committed?"
@@ -73,8 +74,9 @@ def summaries_change(root: str, choice: bool | None) -> FileChange | None:
 def with_project_id(root: str, change: FileChange | None) -> FileChange | None:
     """Return a change of the project's settings that also gives them the project's id, if they have none.
 
-    In a clone that has exchanged with a team's server it is the id by which that knows the project. Settings that
-    cannot be read or written stay as they are: Settings reports them.
+    In a clone that has exchanged with a team's server it is the id by which that knows the project, else the one that
+    the commit has which is checked out. Settings that cannot be read or written stay as they are: Settings reports
+    them.
     """
     path = os.path.join(root, *PATH.split("/"))
     try:
@@ -87,9 +89,19 @@ def with_project_id(root: str, change: FileChange | None) -> FileChange | None:
         return change
     if PROJECT in settings.value:
         return change
-    made = known_project(root) or event_id(now(), os.urandom(10))
+    made = known_project(root) or _committed_project(root) or event_id(now(), os.urandom(10))
     after = _alone({PROJECT: made}) if text is None else settings.with_members({PROJECT: made}).encode()
     return FileChange(path, before, after)
+
+
+def _committed_project(root: str) -> str | None:
+    """Return the project's id in the commit that is checked out; None if it has none."""
+    committed = GitQuery(["cat-file", "blob", f"HEAD:./{PATH}"], root, limit=LARGEST).answer()
+    try:
+        found = JsonText(committed or "{}").value.get(PROJECT)
+    except (LedgerError, ValueError):
+        return None
+    return found if isinstance(found, str) and is_event_id(found) else None
 
 
 def is_choice_due(root: str) -> bool:

@@ -43,8 +43,21 @@ def test_a_clone_that_has_exchanged_keeps_the_id_through_uninstall_and_init(team
         assert team.synced(clone)["pushed"] == 0
     done = third.faber("uninstall", "--scope", "local", "--json")  # it has never asked the server
     assert json.loads(done.stdout)["data"]["project"] is None
+    third.git("commit", "--quiet", "-m", "without faber-ledger", "--", SETTINGS)
     assert third.faber("init", "--git-only").returncode == 0
     assert id_of(third) != team.project
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", '{"project": 5}', '{"project": "not-an-id"}', "{"])
+def test_init_takes_the_id_of_the_commit_that_is_checked_out(team: Team, text: str | None) -> None:
+    third = team.clones[2]
+    if text is not None:
+        third.write(SETTINGS, text.encode())
+        third.git("commit", "--quiet", "-m", "other settings", "--", SETTINGS)
+    (third.root / SETTINGS).unlink()
+    assert third.faber("init", "--git-only").returncode == 0
+    assert is_event_id(id_of(third))
+    assert (id_of(third) == team.project) == (text is None)
 
 
 def test_a_note_that_is_no_id_counts_for_nothing(team: Team) -> None:
@@ -54,6 +67,7 @@ def test_a_note_that_is_no_id_counts_for_nothing(team: Team) -> None:
     assert note.stat().st_mode & 0o077 == 0
     note.write_text("not an id")
     assert first.faber("uninstall", "--scope", "local").returncode == 0
+    first.git("commit", "--quiet", "-m", "without faber-ledger", "--", SETTINGS)
     assert first.faber("init", "--git-only").returncode == 0
     assert is_event_id(id_of(first))
     assert id_of(first) != team.project
