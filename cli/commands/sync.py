@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import json_option, say, show, tell, warn
+from faber_ledger.cli.ui.output import begin_rounds, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.cli.ui.table import plural
@@ -28,9 +28,10 @@ from faber_ledger.runs.unaccepted import count_waiting
 from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from faber_ledger.cli.sync.exchange import Exchanged
+    from faber_ledger.cli.ui.output import Rounds
     from faber_ledger.postgres.project import Remote
     from faber_ledger.runs.run import Run
 
@@ -94,22 +95,45 @@ def sync(
     wanted = Wanted(root, run_id, every, fetches=not only_push, pushes=not only_fetch)
     if watch is None:
         return _sync(wanted, url, as_json=as_json)
+    _watch(wanted, url, watch)
+    return None
+
+
+def _watch(wanted: Wanted, url: str | None, seconds: int) -> None:
+    """Exchange the runs again and again until an interrupt, and print what changes; a lost server is waited for."""
+    rounds = begin_rounds()
     is_lost = False
     while True:
+        held: list[str] = []  # only the end of a round shows whether the server is back
         try:
-            _sync(wanted, url, is_quiet=True)
+            _sync(wanted, url, rounds=rounds, print_line=held.append if is_lost else tell)
+        except ServerUnavailable as error:
+            if not is_lost:
+                say(f"{error.message.rstrip('.')}; tried again every {seconds} s until the server is back")
+            is_lost = True
+        else:
             if is_lost:
                 say("the server is back")
             is_lost = False
-        except ServerUnavailable as error:
-            if not is_lost:
-                warn(f"{error.message.rstrip('.')}; tried again every {watch} s until the server is back")
-            is_lost = True
-        time.sleep(watch)
+        finally:
+            for line in held:
+                tell(line)
+        rounds.end_round(is_whole=not is_lost)
+        time.sleep(seconds)
 
 
-def _sync(wanted: Wanted, url: str | None, *, as_json: bool = False, is_quiet: bool = False) -> int:
-    """Exchange the runs once and print what happened, with `is_quiet` only what has changed; return the exit code."""
+def _sync(
+    wanted: Wanted,
+    url: str | None,
+    *,
+    as_json: bool = False,
+    rounds: Rounds | None = None,
+    print_line: Callable[[str], None] = tell,
+) -> int:
+    """Exchange the runs once and print what happened; return the exit code.
+
+    In `rounds`, that is only what has changed, and what the round before has not said.
+    """
     from faber_ledger.postgres.project import Remote, open_project  # at their use: `--help` loads every command
     from faber_ledger.postgres.server import open_server
     from faber_ledger.postgres.server_errors import translate_read_only
@@ -127,20 +151,20 @@ def _sync(wanted: Wanted, url: str | None, *, as_json: bool = False, is_quiet: b
             if isinstance(found, int):
                 code = code or found
                 continue
-            is_shown = not (is_quiet and _is_unchanged(found))
+            is_shown = rounds is None or _is_news(found, rounds)
             unaccepted = _count_unaccepted(run_here(wanted.root, found.run_id)) if is_shown else 0
             done.append({**_data(found), "unaccepted": unaccepted})
             _warn_about(found)
             code = UnionConflict.exit_code if found.conflicts else code or found.code
             if is_shown and not as_json:
-                tell(_line(found))
+                print_line(_line(found))
                 if unaccepted:
-                    tell(f"{found.run_id}: {unaccepted_line(found.run_id, unaccepted)}")
+                    print_line(f"{found.run_id}: {unaccepted_line(found.run_id, unaccepted)}")
         if wanted.pushes and server.is_read_only:
             raise translate_read_only(server.address)
     if as_json:
         show({"project": project, "runs": done}, [], as_json=True)
-    elif not done and not is_quiet:
+    elif not done and rounds is None:
         tell("no run to exchange")
     return code
 
@@ -225,7 +249,17 @@ def _count_unaccepted(run: Run) -> int:
 
 
 def _is_unchanged(found: Exchanged) -> bool:
-    return not (found.fetched or found.pushed or found.left_out or found.conflicts or found.state)
+    return not (_has_moved(found) or found.left_out or found.conflicts)
+
+
+def _has_moved(found: Exchanged) -> bool:
+    return bool(found.fetched or found.pushed or found.state)
+
+
+def _is_news(found: Exchanged, rounds: Rounds) -> bool:
+    """Return whether something was exchanged, or the round before did not leave out the same."""
+    is_new = rounds.is_new(f"{found.run_id}: {sorted(found.left_out.items())} {found.conflicts}")
+    return not _is_unchanged(found) and (is_new or _has_moved(found))
 
 
 def _warn_about(found: Exchanged) -> None:

@@ -113,29 +113,94 @@ def configure(clone: Project, url: str) -> None:
     written.rename(place)
 
 
+class Watching:
+    """`sync --watch 1` in a clone, of which each line is read in the order in which it is printed."""
+
+    def __init__(self, clone: Project, **environment: str) -> None:
+        self.process = subprocess.Popen(
+            [COMMAND, "sync", "--watch", "1"],
+            cwd=clone.root,
+            env=clone.environment(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=heed_interrupts,  # noqa: PLW1509  # a test's process may have been started in the background
+        )
+        self.limit = threading.Timer(120, self.process.kill)  # a line that never comes ends the test
+        self.limit.daemon = True
+        self.limit.start()
+
+    def next_line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def lines_until(self, text: str) -> list[str]:
+        """Return the lines up to the one that has a text."""
+        lines = [self.next_line()]
+        while text not in lines[-1]:
+            assert lines[-1], lines
+            lines.append(self.next_line())
+        return lines
+
+    def interrupt(self) -> str:
+        """Press Ctrl-C; return what was printed since."""
+        self.process.send_signal(signal.SIGINT)
+        rest = self.process.communicate(timeout=60)[0]
+        self.limit.cancel()
+        return rest
+
+
 def test_a_watch_says_once_that_the_server_is_lost_and_once_that_it_is_back(team: Team) -> None:
     first, deaf = team.clones[0], Deaf()
     configure(first, deaf.url)
-    watching = subprocess.Popen(
-        [COMMAND, "sync", "--watch", "1"],
-        cwd=first.root,
-        env=first.environment({"PGGSSENCMODE": "disable"}),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=heed_interrupts,  # noqa: PLW1509  # a test's process may have been started in the background
-    )
-    assert watching.stderr is not None
+    watching = Watching(first, PGGSSENCMODE="disable")
     for _ in range(3):
         assert deaf.seen.acquire(timeout=60)
     configure(first, team.url)
-    said = [watching.stderr.readline(), watching.stderr.readline()]
-    watching.send_signal(signal.SIGINT)
-    _, rest = watching.communicate(timeout=60)
+    said = [watching.next_line() for _ in range(3)]
+    rest = watching.interrupt()
     assert "before or while processing the request); tried again every 1 s until the server is back" in said[0]
     assert said[1] == "the server is back\n"
+    assert said[2].startswith(f"{RUN}: 0 events fetched, ")  # what was exchanged then comes after it
     assert "tried again" not in rest
+
+
+def test_a_watch_repeats_no_warning_until_it_changes(team: Team) -> None:
+    first, second, third = team.clones
+    for one in (first, second):
+        one.change_state(current_phase="evaluate", plan={"of": one.hostname})
+        assert one.faber("note", "add", f"of {one.hostname}").returncode == 0
+        assert team.sync(one, "--push").returncode == 0
+    watching = Watching(first, FABER_LEDGER_URL=team.url)
+    apart = f"the state.json of {RUN} here and 1 on the server do not include each other"
+    assert apart in "".join(watching.lines_until("1 event fetched"))
+    for number in range(3):  # rounds
+        assert second.faber("note", "add", f"another {number}").returncode == 0
+        assert team.sync(second, "--push").returncode == 0
+        assert not [line for line in watching.lines_until("1 event fetched") if "include" in line]
+    assert third.faber("note", "add", "of the third").returncode == 0
+    assert team.sync(third, "--push").returncode == 0
+    changed = watching.lines_until("do not include each other")[-1]
+    watching.interrupt()
+    assert apart.replace("and 1 on", "and 2 on") in changed
+
+
+def test_a_watch_names_what_is_left_out_once(team: Team) -> None:
+    first, second, _ = team.clones
+    team.synced(second)
+    row = team.forged(first, id="01KE0000000000000000000001")
+    team.put(row)
+    team.forge_into(second, id=row["id"], text="another")
+    watching = Watching(second, FABER_LEDGER_URL=team.url)
+    said = watching.lines_until("1 conflict")
+    assert [line for line in said if "has another content" in line]
+    for number in range(3):  # rounds
+        assert first.faber("note", "add", f"another {number}").returncode == 0
+        assert team.sync(first, "--push").returncode == 0
+        fetched = watching.lines_until("1 event fetched")
+        assert len(fetched) == 1, fetched
+    watching.interrupt()
 
 
 @pytest.mark.parametrize(
