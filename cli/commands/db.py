@@ -125,7 +125,7 @@ def admit(role: str, admin: bool, url: str | None, as_json: bool) -> None:
     data = {"project": project, "role": role, "admin": admin, "may_use_tables": may_use}
     show(data, [f"{role} sees this project{', and admits others' if admin else ''}"], as_json=as_json)
     if not may_use and not as_json:
-        say(f"note: {role} may not use the tables yet: the owner of the database runs")
+        say(f"note: {role} cannot use the server without the role faber_ledger_member: the database's owner runs")
         say(f"  GRANT faber_ledger_member TO {members.quote_role(role)};")
 
 

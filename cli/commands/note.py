@@ -10,6 +10,7 @@ import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import choose_run, warn_if_kept
 from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
@@ -70,7 +71,7 @@ def add(
         fact: NoteRecorded = note_recorded(written, kind, session_id, snapshot(recording.state))
         (recorded,) = recording.append([{"event": fact, "client": client_of(os.environ)}])
     data = {"run_id": run.run_id, "id": recorded["id"], "at": recorded["at"], **recorded["event"]}
-    lines = [f"✓ Recorded a {kind} on {run.run_id} ({len(written):,} letters)"]
+    lines = [f"✓ Recorded a {kind} on {run.run_id} ({plural(len(written), 'letter')})"]
     if data["text"] != written:
         lines.append("note: what looks like a secret is masked in it; `faber-ledger show` shows what was recorded")
     show(data, lines, as_json=as_json)

@@ -82,6 +82,8 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
     if in_project(root, scope) and (scope == "project" or not kept_for):
         changes += remove_commands(root)
     commit = names_to_commit(changes, root, is_removal=True)
+    if known is not None:  # the removal, once committed, would take the project's id from every clone
+        commit = [name for name in commit if name != PATH]
     if not dry_run:
         if not kept_for:
             remove_run_list(root, warn)

@@ -37,7 +37,8 @@ def test_a_note_is_recorded_with_where_the_run_was(project: Project) -> None:
     project.faber("session-load", "--trigger", "session_start")
     done = project.faber("note", "add", "the lock in auth/cache.py must stay")
     assert done.stdout == f"✓ Recorded a note on {RUN} (35 letters)\n"
-    (note,) = project.of_type("note_recorded")
+    assert project.faber("note", "add", "x").stdout.endswith("(1 letter)\n")
+    note = project.of_type("note_recorded")[0]
     assert note == {
         "type": "note_recorded",
         "session_id": project.current,

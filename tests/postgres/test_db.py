@@ -156,6 +156,7 @@ def test_the_owner_of_the_database_admits_to_any_project(project: Project, datab
     register(database, alice)
     code, output, errors = db(project, database, "admit", bob.role)
     assert (code, output) == (0, f"{bob.role} sees this project\n")
+    assert f"note: {bob.role} cannot use the server without the role faber_ledger_member" in errors
     assert f'GRANT faber_ledger_member TO "{bob.role}";' in errors
 
 

@@ -38,6 +38,9 @@ def test_a_clone_that_has_exchanged_keeps_the_id_through_uninstall_and_init(team
         assert done.returncode == 0, done.stderr
         assert not (clone.root / SETTINGS).exists()
         assert f"the team's server knows this project as {team.project}" in done.stdout
+        assert f"next: commit {SETTINGS}" not in done.stdout  # others would lose the id
+        assert f", {SETTINGS}" not in done.stdout
+        assert f"and {SETTINGS}, so that" not in done.stdout
         assert clone.faber("init", "--git-only").returncode == 0
         assert id_of(clone) == team.project
         assert team.synced(clone)["pushed"] == 0
