@@ -53,8 +53,8 @@ class Address:
     def screen(self, message: str) -> str:
         """Return a message of libpq or the server as one line without passwords, in which no character hides.
 
-        A password is hidden wherever it stands; a short one, which may be a part of any word, only as a whole word. One
-        that is the name of the user, host or database, which each error shows, is hidden where it stands as a password.
+        A password is hidden wherever it stands; a short one, which may be a part of any word, only as a whole word. The
+        name of the user, host or database, which each error shows, is hidden where it stands as a password.
         """
         given = [*[self.parameters.get(name) for name in SECRETS], os.environ.get("PGPASSWORD"), *found_passwords]
         names = self._list_names()
@@ -79,16 +79,18 @@ class Address:
 def _join_lines(message: str) -> str:
     """Return a message as one line: a line that libpq indents explains the one before it, the others are errors."""
     parts: list[str] = []
-    lines = [(line[:1] == "\t", " ".join(line.split())) for line in message.splitlines()]
-    for (is_more, text), before in zip(lines, [False, *[one for one, _ in lines]], strict=False):
+    is_open = False  # whether the last part ends with a parenthesis of ours
+    for line in message.splitlines():
+        text = " ".join(line.split())
         if not text:
             continue
-        if is_more and before:
-            parts[-1] = f"{parts[-1][:-1]} {text.rstrip('.')})"
-        elif is_more and parts:
-            parts[-1] += f" ({text.rstrip('.')})"
+        is_more = line[:1] == "\t" and bool(parts)
+        if is_more:
+            explained = f"{parts[-1][:-1]} " if is_open else f"{parts[-1]} ("
+            parts[-1] = f"{explained}{text.rstrip('.')})"
         else:
             parts.append(text)
+        is_open = is_more
     return "; ".join(parts).replace(":; ", ": ")
 
 

@@ -81,7 +81,7 @@ def expel(server: Server, project: str, role: str, *, may_be_last: bool = False)
     """Let a role see a project no more. What it has fetched it keeps.
 
     Raises ServerRefused if there is no such role, or the login is no admin of the project; without `may_be_last`
-    LastAdmin for the only admin of a project that the login sees.
+    LastAdmin for the only admin.
     """
     try:
         with server.transaction() as connection:

@@ -155,7 +155,7 @@ def _check(server: Server, *, writing: bool, has_schema: bool) -> None:
         owner = server.address.screen(facts.lesser_owner)
         raise ServerRefused(
             f"the role {server.role} is a superuser, and the schema {SCHEMA} belongs to {owner}, who is none",
-            hint=f"run it as {owner}, or as a member",
+            hint=f"run it as {owner}{', or as a member' if has_schema else ''}",
         )
     if writing and facts.is_read_only:
         raise translate_read_only(server.address)

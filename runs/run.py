@@ -228,8 +228,8 @@ def _is_beside_ledger(name: str) -> bool:
 def is_taken(run_id: str) -> bool:
     """Return whether a run's id has the name of a file that FABER's tools, or runs of a plan, have in a run's folder.
 
-    No new run gets such an id: FABER's tools would read its state as an event of another run. One that is there, as in
-    a folder of FABER's, keeps it. A folder of theirs may have other folders: `shop/events/1` takes no place.
+    No new run gets such an id: FABER's tools would read its state as an event of another run. An existing run, as in
+    a folder of FABER's, keeps its id. A folder of theirs may have other folders: `shop/events/1` takes no place.
     """
     names = run_id.lower().split("/")[1:]
     is_folder = bool(names) and (names[-1] in FABERS_FOLDERS or names[-1].startswith("spool-"))

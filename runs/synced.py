@@ -137,7 +137,8 @@ def note_digest(note: StateNote, digest: str) -> None:
 def is_earlier(note: StateNote, digest: str) -> bool:
     """Return whether a state was exchanged before the last one, and superseded: git has put it back.
 
-    Work that arrives at the same content again is not told from that; its `updated_at` would have to be the same, too.
+    Work that arrives at the same content again cannot be distinguished from that; its `updated_at` would have to be
+    the same, too.
     """
     return digest != note["digest"] and digest in note["earlier"]
 

@@ -35,7 +35,7 @@ def upgrade(url: str | None, as_json: bool) -> None:
     """Make or upgrade the schema on the server, in one transaction. No ledger file is touched.
 
     A superuser runs it, or a role that owns the database and may create roles; later
-    always the role that has made the schema.
+    the schema's owner, or any superuser where that is one.
 
     \b
     Example: faber-ledger db upgrade --url postgresql://owner@db.example.com/ledger

@@ -49,7 +49,7 @@ def add(
 ) -> None:
     """Record TEXT for later sessions.
 
-    The context packet and `reconstitute` show the newest notes. It belongs to the session that is open in this
+    The context packet and `reconstitute` show the newest notes. The note belongs to the session that is open in this
     clone, and to none where only another clone has one.
 
     \b

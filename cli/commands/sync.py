@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -132,7 +133,7 @@ def _sync(
 ) -> int:
     """Exchange the runs once and print what happened; return the exit code.
 
-    In `rounds`, that is only what has changed, and what the round before has not said.
+    In `rounds`, that is only what has changed, and what the round before did not print.
     """
     from faber_ledger.postgres.project import Remote, open_project  # at their use: `--help` loads every command
     from faber_ledger.postgres.server import open_server
@@ -220,11 +221,12 @@ def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
         except RunNotFound as error:
             error.hint = HINT_RUNS
             try:
-                return [run_here(root, pick_server_run(remote.server, remote.project, wanted.text or ""))]
+                picked = pick_server_run(remote.server, remote.project, wanted.text or "")
             except AmbiguousRun:
                 raise
             except (InvalidRunId, RunNotFound):
                 raise error from None
+            return [run_here(root, picked)]
     found = {run.run_id: run for run in refresh_runs_here(root)}
     if wanted.fetches:
         note = read_note(root, remote.key, "")
@@ -241,11 +243,12 @@ def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
 
 
 def _count_unaccepted(run: Run) -> int:
-    """Return how many events of a run wait for `redact --accept`."""
+    """Return how many events of a run wait for `redact --accept`; 0 where its log cannot be read."""
     if lacks_ledger(run):
         return 0
-    with read_log(run) as log:
+    with suppress(LedgerError, sqlite3.DatabaseError, OSError), read_log(run) as log:
         return count_waiting(run, log)
+    return 0
 
 
 def _is_unchanged(found: Exchanged) -> bool:

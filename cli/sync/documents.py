@@ -148,7 +148,10 @@ class _Exchange(NamedTuple):
                 moved = self._take(successor, content, digest, is_from_git=is_from_git)
                 if moved is not None and was_apart:
                     backup = run.shown(run.backup_path)
-                    self.warn(f"another state of {run.run_id} was chosen: until the next change yours is in {backup}")
+                    self.warn(
+                        f"another state of {run.run_id} was chosen: until the next change yours is in {backup}; to keep"
+                        f" it, copy it back and run `faber-ledger run resume {run.run_id} --document here`"
+                    )
                 return moved
         note["is_apart"] = bool(standing.apart)
         if standing.apart:
@@ -167,10 +170,11 @@ class _Exchange(NamedTuple):
 
     def _is_put_back(self, content: str, digest: str) -> bool:
         """Return whether the state is an earlier one that is neither the user's choice nor the server's newest."""
+        if not is_earlier(self.note, digest):
+            return False
         same = sha256(content.encode()).digest()
-        newest = choose_newest(self.before.documents, self.log) if is_earlier(self.note, digest) else []
-        is_newest = any([one.digest == same for one in newest]) and not self.note["is_due"]
-        return is_earlier(self.note, digest) and not is_newest
+        newest = choose_newest(self.before.documents, self.log)
+        return self.note["is_due"] or same not in [one.digest for one in newest]
 
     def _replace_earlier(self, content: str, digest: str) -> Moved | None:
         """Replace an earlier state, which git has put back, by the newest one of the server; it is never pushed."""

@@ -70,7 +70,13 @@ def exchange_run(
     left_out: dict[str, str] = {}
     conflicts: set[str] = set()
     state: Moved | NotPushed | None = None
-    warnings: list[str] = []
+    warned: set[str] = set()
+
+    def warn_once(warning: str) -> None:
+        if warning not in warned:
+            warned.add(warning)
+            warn(warning)
+
     for number in range(MOST_ROUNDS):
         if fetches:
             taken = take_new(remote, run, note, warn, progress)
@@ -84,14 +90,11 @@ def exchange_run(
             pushed += added
             conflicts.update(refused)
             before = _look_again(remote, run, before) if added > 0 else before
-        warnings = []
-        state = exchange_state(remote, run, before, fetches=fetches, pushes=pushes, warn=warnings.append)
+        state = exchange_state(remote, run, before, fetches=fetches, pushes=pushes, warn=warn_once)
         # A redaction that is not here after a second fetch is one that the gate refuses.
         if state != "overtaken" and not (state == "behind" and fetches and number == 0):
             break
         before = before._replace(documents=list_documents(remote.server, remote.project, run.run_id))
-    for warning in warnings:
-        warn(warning)
     moved: Moved | None = None
     if state == "behind" or state == "overtaken":
         warn(f"the state.json of {run.run_id} is not pushed yet: {NOT_PUSHED[state]}")

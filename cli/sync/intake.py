@@ -112,7 +112,7 @@ class _Intake:
         self._write_note()
 
     def _explain(self, piece: Fetched, found: Inserted) -> None:
-        """Say for each event of a piece that did not enter, or not whole, why."""
+        """Note why each event of a piece that did not enter, or not whole, did not."""
         why = dict(found.dropped)
         self._bare = _find_bare(self._run, {*self._named, *self._bare, *piece.bare, *why})
         for one in found.refused:

@@ -97,9 +97,9 @@ def describe_state(candidate: Candidate) -> str:
         said += [f"as it is here, changed {candidate.document.at}"]
     else:
         who = [f"from {candidate.machine}"] if candidate.machine else []
-        own = ["from this clone", *(["as it is here"] if candidate.is_here else [])]
         said += [f"pushed {data['pushed_at']}"]
-        said += own if candidate.is_own else [*who, f"by {candidate.document.writer[:12]}"]
+        said += ["from this clone"] if candidate.is_own else [*who, f"by {candidate.document.writer[:12]}"]
+        said += ["as it is here"] if candidate.is_here else []
     return one_line(escape(", ".join(said)), LONGEST_LINE)
 
 
@@ -117,7 +117,7 @@ def _data(candidate: Candidate) -> dict[str, Any]:
 
 
 def _pushed_at(document: Document) -> str:
-    """Return when a document was made, as its id has it; its `at` is the time of its clone's last event before."""
+    """Return when a document was made, from its id; `at` is the time of the clone's last event before that."""
     from ulid import ULID  # only for a choice
 
     if not is_event_id(document.id):

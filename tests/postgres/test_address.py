@@ -112,3 +112,16 @@ def test_a_password_that_is_the_users_name_is_hidden_where_it_stands_as_one(name
     assert address.screen(f'the role {name} sees "{name}"') == f'the role {name} sees "{name}"'
     for said in ('{0}, password "{1}"', "{0}, Password: {1}", "password={1} user={0}", "postgresql://{0}:{1}@db/x"):
         assert address.screen(said.format(name, name)) == said.format(name, "***")
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("\t\n\tx", "x"),
+        ("error\n\t\n\thint.", "error (hint)"),
+        ("\n\n", ""),
+        ("one\n\ttwo.\n\tthree.\nfour", "one (two three); four"),
+    ],
+)
+def test_lines_of_a_message_are_joined_whatever_they_are(message: str, line: str) -> None:
+    assert Address({}, "--url").screen(message) == line

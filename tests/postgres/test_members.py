@@ -172,6 +172,19 @@ def test_an_admin_who_is_admitted_again_stays_one(project: Project, database: Da
     assert ask(project, database, ann, "db", "admit", database.login("ben").role).returncode == 0
 
 
+def test_an_owner_who_is_no_member_lists_and_expels_as_an_admin_does(
+    project: Project, database: Database, ann: Login
+) -> None:
+    group, ben, owner = database.login("group"), database.login("ben"), database.login("owner")
+    run_sql(database, f"ALTER DATABASE {database.name} OWNER TO {owner.role}")
+    assert ask(project, database, ann, "db", "admit", group.role).returncode == 0
+    run_sql(database, f"GRANT {group.role} TO {ben.role}")
+    assert ann.role in ask(project, database, owner, "db", "members").stdout
+    done = ask(project, database, owner, "db", "expel", ben.role)
+    assert (done.returncode, "REVOKE" in done.stderr, group.role in done.stderr) == (1, True, True)
+    assert ask(project, database, owner, "db", "expel", ann.role).returncode == 1
+
+
 def test_whoever_is_in_a_group_of_the_group_is_taken_out_of_his_own(
     project: Project, database: Database, ann: Login
 ) -> None:

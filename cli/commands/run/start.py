@@ -113,7 +113,7 @@ def resume(run_id: str, yes: bool, url: str | None, document: str | None, as_jso
     \b
     Example: faber-ledger run resume myproject-258-20260105-143022-a1b2c3
     Exit codes: 0 done, or there is nothing to resume; 1 declined, or its state
-    cannot be read; 2 wrong usage; 3 several states on the server, and no terminal to ask; 10 no such
+    cannot be read; 2 wrong usage; 3 several states, and none was chosen; 10 no such
     run, or no such state; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
     resume_run(run_id, yes, as_json, url, document)
@@ -307,7 +307,7 @@ def _bring_run(root: str, text: str, url: str | None, document: str | None) -> s
     """Bring a run from the server, if one is named by `url`, or there is something to bring or to choose.
 
     Returns the run's id, or `text` where the server was not asked. One that is only configured may be away: then the
-    user is warned, and this clone decides if it has the run, or the project is on no server. Raises as `bring_run`.
+    user is warned, and this clone decides if it has the run, or the project has no id. Raises as `bring_run`.
     """
     if document is not None and url is None and not names_server():
         raise click.UsageError("--document needs a server: give --url, or configure one")

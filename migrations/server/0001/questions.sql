@@ -11,7 +11,7 @@ $$;
 CREATE FUNCTION faber_ledger.members(of_project text) RETURNS SETOF faber_ledger.member
 LANGUAGE sql STABLE SECURITY DEFINER ROWS 10 SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
   SELECT member.* FROM faber_ledger.member JOIN pg_catalog.pg_roles ON oid = member.role_oid AND rolname = member.role
-  WHERE faber_ledger.sees(of_project) AND project = of_project
+  WHERE (faber_ledger.sees(of_project) OR faber_ledger.is_owner()) AND project = of_project
 $$;
 
 CREATE FUNCTION faber_ledger.newest_event(of_project text) RETURNS TABLE ("position" bigint, id text)
