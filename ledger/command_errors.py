@@ -62,7 +62,7 @@ class ContextLost(LedgerError):
 
 
 class ChoiceNeeded(LedgerError):
-    """Someone has to choose how to go on, by an option: there is no terminal to ask, or an answer would lose work."""
+    """The user has to choose with an option: no terminal is attached, or an answer would lose work."""
 
     code, exit_code = "choice_needed", 3
 

@@ -80,7 +80,7 @@ def admit(server: Server, project: str, role: str, *, as_admin: bool = False) ->
 def expel(server: Server, project: str, role: str, *, may_be_last: bool = False) -> Expelled:
     """Let a role see a project no more. What it has fetched it keeps.
 
-    Raises ServerRefused if there is no such role, or the login is no admin of the project; without `may_be_last`
+    Raises ServerRefused if the role does not exist, or the login is not an admin of the project; without `may_be_last`
     LastAdmin for the only admin.
     """
     try:
@@ -98,7 +98,8 @@ def expel(server: Server, project: str, role: str, *, may_be_last: bool = False)
                 )
             if not was_member and not connection.execute(text(EXISTS), {"role": role}).scalar():
                 raise ServerRefused(
-                    f"there is no role {escape(role)}", hint="`faber-ledger db members` lists who sees this project"
+                    f"the role {escape(role)} does not exist",
+                    hint="`faber-ledger db members` lists who sees this project",
                 )
             asked = {"role": role, "roles": [one.role for one in others]}
             found = connection.execute(text(GROUPS_OF), asked).all()
@@ -119,7 +120,7 @@ def _describe_missing(role: str) -> str:
 
 
 def _explain_no_right(error: ServerRefused, server: Server, project: str) -> None:
-    """Give an error the hint for a login that may not admit and expel; raises ServerRefused if it does not see it."""
+    """Set an error's hint for a login that may not admit and expel; raises ServerRefused without the project."""
     if error.data.get("sqlstate") == NO_RIGHT:
         open_project(server, project, "", writing=False)
         error.hint = (

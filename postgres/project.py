@@ -55,7 +55,7 @@ def admission(server: Server) -> str:
         return (
             "you own the database: `faber-ledger db admit ROLE` lets a role see it, as yours; after a backup was"
             " restored on another server, `SELECT project, role FROM faber_ledger.member` in `psql` says who saw it."
-            " If nobody has pushed it yet, `faber-ledger sync` makes it"
+            " If it has not been pushed yet, `faber-ledger sync` makes it"
         )
     return (
         f"ask an admin of the project for `faber-ledger db admit {role}`; if nobody has pushed it yet,"

@@ -120,7 +120,7 @@ def test_a_misspelt_role_is_named_with_where_to_look(project: Project, database:
     assert "db current" not in done.stderr
     done = ask(project, database, ann, "db", "expel", "shop_teem")
     assert done.returncode == 14
-    assert "there is no role shop_teem" in done.stderr
+    assert "the role shop_teem does not exist" in done.stderr
     for word in ("admit", "expel"):
         assert ask(project, database, ann, "db", word, "").returncode == 2
 
