@@ -317,7 +317,7 @@ def test_no_text_of_a_clone_hides_in_the_packet_or_forges_a_heading(clone: Proje
     event = next(event for event, (name, _) in HOOKS.items() if name == hook)
     delivery = {"session_id": "c1", "cwd": str(clone.root), "hook_event_name": event, "source": "startup"}
     for call in range(2):
-        done = subprocess.run(
+        done = run_command(
             [COMMAND, "hook", hook],
             cwd=clone.root,
             env={**clone.environment(), "CLAUDE_PROJECT_DIR": str(clone.root)},

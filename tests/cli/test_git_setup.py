@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import pty
-import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
 from support.archives import extract
 from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone
-from support.command import COMMAND
+from support.command import COMMAND, Command
 from support.project import Project
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "set-up-by-0.1.1" / "project.tar.gz"
@@ -291,7 +290,7 @@ def stashes(clone: Clone) -> list[str]:
 def on_terminal(clone: Clone, answer: str, *arguments: str) -> str:
     """Run `init --git-only` on a terminal, type the answer, and return what it showed."""
     terminal, side = pty.openpty()
-    process = subprocess.Popen(
+    process = Command(
         [COMMAND, "init", "--git-only", "--no-summaries", *arguments],  # else it asks about them first
         cwd=clone.root,
         env={**clone.environment, "TERM": "dumb"},

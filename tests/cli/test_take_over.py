@@ -9,7 +9,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from support.command import COMMAND
+from support.command import COMMAND, Command
 from support.project import Project, without_overrides
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def finish(project: Project, run_id: str, status: str, started: str) -> None:
 
 def test_of_two_starts_at_once_one_wins_and_the_other_is_warned(project: Project) -> None:
     starts = [
-        subprocess.Popen(
+        Command(
             [COMMAND, "run", "start", "--work-id", work_id],
             cwd=project.root,
             env=project.environment(),
@@ -73,7 +73,7 @@ def test_a_start_that_waited_for_another_looks_again(project: Project) -> None:
     finish(project, first, "completed", "2026-01-05T10:00:00Z")
     with open(project.root / ".git/faber-ledger/takeover.lock", "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        start = subprocess.Popen(
+        start = Command(
             [COMMAND, "run", "start", "--work-id", "2"],
             cwd=project.root,
             env=project.environment(),

@@ -47,12 +47,6 @@ IGNORED = ".claude/\n*.log\n"
 SEEN = ("session_started", "session_ended", "delivery_ignored", "compaction_completed")
 
 
-class Forked(Command):
-    """A command or hook, forked."""
-
-    forks_hooks = True
-
-
 @dataclass
 class Person:
     """A client as its user has it: its process, where it was launched, and where its shell is now."""
@@ -177,7 +171,7 @@ class World:
         """Run our program in a work tree, at the present moment of the simulation."""
         environment: dict[str, str | None] = {**self.environment(clone), **(more or {})}
         pipe = subprocess.PIPE
-        with Forked(
+        with Command(
             [str(COMMAND), *arguments],
             cwd=clone.roots[tree],
             env={name: value for name, value in environment.items() if value is not None},

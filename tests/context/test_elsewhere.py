@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.clones import RUN, STATE, Clone
-from support.command import COMMAND
+from support.command import COMMAND, run_command
 from support.project import units
 
 NEWER = "This run went on elsewhere: origin/main has events of it that are not here yet, so before you go on, run `{}`."
@@ -183,7 +183,7 @@ def git_calls(clone: Clone, tmp_path: Path, client: str) -> list[str]:
     environment = {**clone.environment, "CLAUDE_PROJECT_DIR": str(clone.root)}
     environment["FABER_LEDGER_HOSTNAME"] = "laptop"  # also in a work tree of its own
     environment["PATH"] = f"{tmp_path / 'bin'}:{environment['PATH']}"
-    done = subprocess.run(
+    done = run_command(
         [COMMAND, "hook", "session-start"],
         cwd=clone.root,
         env=environment,

@@ -54,18 +54,12 @@ class Box:
         return answer
 
 
-class Forked(Command):
-    """A command or a hook, forked: a case does not pay for the start of an interpreter."""
-
-    forks_hooks = True
-
-
 def run_forked(
     arguments: list[str], directory: Path, environment: Mapping[str, str], content: bytes = b""
 ) -> tuple[int, bytes, bytes]:
     """Run a command or a hook; return its exit code, its output and its errors."""
     pipe = subprocess.PIPE
-    with Forked(
+    with Command(
         [str(COMMAND), *arguments], cwd=directory, env=environment, stdin=pipe, stdout=pipe, stderr=pipe
     ) as process:
         output, errors = process.communicate(content, timeout=60)

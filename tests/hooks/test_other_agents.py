@@ -6,13 +6,12 @@ The deliveries were written after the agents' documentation; none was recorded f
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.command import COMMAND
+from support.command import COMMAND, run_command
 from support.loaded_modules import loaded_by
 from support.project import FIXTURES, Answer, Project
 
@@ -41,14 +40,12 @@ def content_of(project: Project, agent: str, recorded: str, **fields: Any) -> by
 
 
 def hook(project: Project, *arguments: str, stdin: bytes = b"", env: Mapping[str, str | None] | None = None) -> Answer:
-    done = subprocess.run(
+    done = run_command(
         [COMMAND, "hook", *arguments],
         cwd=project.root,
         env=project.environment(env),
         input=stdin,
         capture_output=True,
-        check=False,
-        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     assert b"Traceback" not in done.stderr

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg import sql
 from sqlalchemy.exc import DBAPIError
-from support.command import COMMAND
+from support.command import COMMAND, run_command
 from support.postgres import FOLDERS, Cluster, Login, fresh_database, started_server
 from support.server_rows import FIRST, note, put, redaction_of, stored
 
@@ -201,7 +201,7 @@ def test_a_keeper_that_somebody_has_let_himself_into_is_not_used(empty: Database
 def as_superuser(database: Database, *words: str) -> subprocess.CompletedProcess[str]:
     """Run a command for a superuser of the server."""
     environment = {**os.environ, "FABER_LEDGER_URL": database.admin}
-    return subprocess.run([COMMAND, *words], env=environment, capture_output=True, text=True, check=False)
+    return run_command([COMMAND, *words], env=environment, capture_output=True, text=True)
 
 
 def test_a_superuser_runs_no_code_of_a_lesser_owner(empty: Database) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
-from support.command import COMMAND
+from support.command import COMMAND, run_command
 from support.digests import keyed_digest
 from support.files_with import files_with
 from support.project import RUN, Project
@@ -297,7 +297,7 @@ def test_doctor_cleans_what_earlier_versions_have_left(project: Project, place: 
 @pytest.mark.parametrize("from_stdin", [False, True])
 def test_a_note_is_recorded_without_its_secrets(project: Project, kind: str, *, from_stdin: bool) -> None:
     """(W17)"""
-    done = subprocess.run(
+    done = run_command(
         [COMMAND, "note", "add", "--kind", kind, *(["--from-stdin"] if from_stdin else [SAID]), "--json"],
         cwd=project.root,
         env=project.environment(),

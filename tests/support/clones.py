@@ -123,7 +123,7 @@ class Clone:
 
     def deliver(self, hook: str, client: str, **members: str) -> subprocess.CompletedProcess[bytes]:
         """Call a hook, as a client does."""
-        done = subprocess.run(
+        done = run_command(
             [COMMAND, "hook", hook],
             cwd=self.root,
             env={**self.environment, "CLAUDE_PROJECT_DIR": str(self.root)},

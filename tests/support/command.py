@@ -1,14 +1,14 @@
 """The installed command: started as a user starts it, or forked from a process that has imported it already.
 
-Most of a command's time is the import of click, pydantic, SQLAlchemy and Alembic. On Linux, `Command` asks a process
-that has imported them, has no threads and has run nothing, to fork: the child is a process of its own, with its own
-arguments, directory, environment and files, and a child of ours, so that it is waited for and signalled as any other.
+Most of a command's time is the start of Python and the import of click, pydantic, SQLAlchemy and Alembic. On Linux,
+`Command` asks a process that has imported them, has no threads and has run nothing, to fork: the child is a process of
+its own, with its own arguments, directory, environment and files, and a child of ours, so that it is waited for and
+signalled as any other. Tests of how a command or a hook starts use `subprocess` instead.
 """
 
 from __future__ import annotations
 
 import atexit
-import ctypes
 import functools
 import inspect
 import os
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
 COMMAND = Path(sys.executable).with_name("faber-ledger")
 READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "TZ")  # variables that Python or the loader reads at its start
-PR_SET_CHILD_SUBREAPER = 36
 STARTING = threading.Lock()  # threads want their first command at the same time
-LIGHT = {"hook", "textconv"}
+LIGHT = {"hook", "textconv"}  # answered without click
 # What `subprocess.Popen` hands to its private `_execute_child`, which Python 3.11 to 3.14 call by position.
 CHILD_PARAMETERS = tuple(inspect.signature(subprocess.Popen._execute_child).parameters)[1:]  # type: ignore[attr-defined]  # private
 PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
@@ -48,17 +47,15 @@ assert sys.platform == "win32" or {*PIPES, *PLAIN, "args", "cwd", "env"} <= {*CH
 
 
 class _ForkServer:
-    """The process that forks commands."""
+    """The process that forks commands, or hooks."""
 
-    def __init__(self) -> None:
-        # What it forks twice becomes a child of ours.
-        assert ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    def __init__(self, kind: str) -> None:
         self.environment = dict(os.environ)
         self.lock = threading.Lock()
         self.channel, theirs = socket.socketpair()
         with theirs:
             descriptor = theirs.fileno()
-            program = [sys.executable, fork_server.__file__, str(descriptor)]
+            program = [sys.executable, fork_server.__file__, str(descriptor), kind]
             self.process = subprocess.Popen(program, pass_fds=[descriptor], stdin=subprocess.DEVNULL)
         atexit.register(self.stop)
 
@@ -83,22 +80,17 @@ class _ForkServer:
 
 
 @functools.cache
-def _start_fork_server() -> _ForkServer:
-    return _ForkServer()
+def _start_fork_server(kind: str) -> _ForkServer:
+    return _ForkServer(kind)
 
 
-def _fork_server() -> _ForkServer:
+def _fork_server(words: list[str]) -> _ForkServer:
     with STARTING:
-        return _start_fork_server()
+        return _start_fork_server(fork_server.HOOKS if LIGHT.intersection(words) else "commands")
 
 
 class Command(subprocess.Popen[Any]):
-    """A process of the installed command, forked where that makes no difference to it.
-
-    What `entry` answers without click is started: a hook, and git's `textconv`.
-    """
-
-    forks_hooks = False
+    """A process of the installed command, forked where that makes no difference to it."""
 
     def _execute_child(self, *values: Any) -> None:
         given = dict(zip(CHILD_PARAMETERS, values, strict=True))
@@ -107,17 +99,17 @@ class Command(subprocess.Popen[Any]):
         environment = {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()}
         is_forked = (
             sys.platform == "linux"
+            and fork_server.CLONE is not None
             and words[0] == str(COMMAND)
-            and (self.forks_hooks or not LIGHT.intersection(words))
             and all(given[name] == value for name, value in PLAIN.items())
-            and _fork_server().has_same_start(environment)
+            and _fork_server(words).has_same_start(environment)
         )
         if not is_forked:
             super()._execute_child(*values)  # type: ignore[misc]  # private, so typeshed does not have it
             return
         standard = (given["p2cread"], given["c2pwrite"], given["errwrite"])
         descriptors = [at if descriptor == -1 else descriptor for at, descriptor in enumerate(standard)]
-        self.pid = _fork_server().fork(words, os.fspath(given["cwd"] or Path.cwd()), environment, descriptors)
+        self.pid = _fork_server(words).fork(words, os.fspath(given["cwd"] or Path.cwd()), environment, descriptors)
         self._child_created = True
         self._close_pipe_fds(*(given[name] for name in PIPES))  # type: ignore[attr-defined]  # as above
 

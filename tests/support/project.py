@@ -189,7 +189,7 @@ class Project:
     def started(self, recorded: str, **changes: Any) -> subprocess.Popen[bytes]:
         """Start the hook's process for a recorded payload; the caller writes the delivery."""
         _, environment, event = self.prepared(recorded, **changes)
-        return subprocess.Popen(
+        return Command(
             [COMMAND, "hook", changes.get("argument", ARGUMENTS.get(event, event))],
             cwd=changes.get("directory", self.root),
             env=environment,

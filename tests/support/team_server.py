@@ -13,7 +13,7 @@ from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import COLUMNS, compute_hash
 from faber_ledger.postgres.ask import MOST_EVENTS
-from support.command import COMMAND
+from support.command import COMMAND, Command
 from support.forged_events import add_head, forged_row
 from support.project import RUN, Project
 from support.server_rows import put
@@ -111,7 +111,7 @@ def fill(clone: Project, count: int) -> int:
 
 def started(clone: Project, url: str, *words: str) -> subprocess.Popen[str]:
     """Start `sync` in a clone."""
-    return subprocess.Popen(
+    return Command(
         [COMMAND, "sync", *words],
         cwd=clone.root,
         env=clone.environment({"FABER_LEDGER_URL": url}),

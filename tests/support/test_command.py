@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from support import fork_server
 from support.command import COMMAND, Command, run_command
-from support.project import Project
+from support.project import ARGUMENTS, Project, answer_of
 
 
 @pytest.fixture(scope="module")
@@ -41,18 +42,28 @@ def programs_of(process: subprocess.Popen[bytes]) -> tuple[int, str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="commands are forked on Linux alone")
-@pytest.mark.parametrize(
-    ("arguments", "is_started"), [(["note", "add", "--from-stdin"], False), (["hook", "session-end"], True)]
-)
-def test_a_command_is_a_child_of_ours_that_dies_of_its_signals(
-    project: Project, arguments: list[str], is_started: bool
-) -> None:
+@pytest.mark.parametrize("arguments", [["note", "add", "--from-stdin"], ["hook", "session-end"]], ids=" ".join)
+def test_a_forked_command_is_a_child_of_ours_that_dies_of_its_signals(project: Project, arguments: list[str]) -> None:
     with Command([COMMAND, *arguments], cwd=project.root, env=project.environment(), stdin=subprocess.PIPE) as process:
         parent, program = programs_of(process)
         process.send_signal(signal.SIGKILL)
         assert process.wait(timeout=60) == -signal.SIGKILL
-    assert parent == os.getpid()
-    assert (program == str(COMMAND)) == (arguments[0] == "hook")
+    assert (parent, program) == (os.getpid(), fork_server.__file__)
+
+
+@pytest.mark.parametrize("recorded", ["SessionStart.startup.print", "PreCompact.auto.print", "SessionEnd.other.print"])
+def test_a_forked_hook_answers_and_records_as_a_started_one(tmp_path: Path, recorded: str) -> None:
+    seen = []
+    for start in (subprocess.Popen, Command):
+        project = Project.made(tmp_path / "project")
+        project.deliver("SessionStart.resume.print", client="earlier")
+        content, environment, event = project.prepared(recorded)
+        words, pipe = [str(COMMAND), "hook", ARGUMENTS[event]], subprocess.PIPE
+        process = start(words, cwd=project.root, env=environment, stdin=pipe, stdout=pipe, stderr=pipe)
+        answer = answer_of(process, content)
+        seen.append((answer.code, answer.output, answer.errors, project.types))
+        project.root.rename(tmp_path / f"after-{start.__name__}")
+    assert seen[0] == seen[1]
 
 
 def test_a_forked_command_reads_what_is_written_to_it(project: Project) -> None:

@@ -35,12 +35,6 @@ HOOKS = {
 }
 
 
-class Forked(Command):
-    """A command or hook, forked."""
-
-    forks_hooks = True
-
-
 @dataclass
 class Clock:
     """The present moment, in whole seconds; only steps move it."""
@@ -114,7 +108,7 @@ class Machine:
     def _run(self, words: list[str], root: Path, content: bytes = b"", more: dict[str, str] | None = None) -> Answer:
         pipe = subprocess.PIPE
         environment = {**self.environment, **(more or {})}
-        with Forked(words, cwd=root, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        with Command(words, cwd=root, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as process:
             output, errors = process.communicate(content, timeout=180)
         self.set_times()
         return Answer(process.returncode, output.decode(errors="replace"), errors.decode(errors="replace"))
