@@ -43,7 +43,8 @@ class Agent:
     client calls by another name. `roots` are the variables with the folder that it was started in; without one, the
     payload's `cwd` counts. `answer` is the form that its start takes, and `prompt_answer` the one of its prompt if it
     gets the packet there after a compaction; None if it takes no context there. An agent that `starts_again` sends a
-    start after a compaction. `nothing` is printed where there is no answer.
+    start after a compaction. A PreCompact with the trigger `ignored_trigger` announces no compaction. `nothing` is
+    printed where there is no answer.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Agent:
         *,
         prompt_answer: str | None = None,
         starts_again: bool = False,
+        ignored_trigger: str = "",
         nothing: str | None = None,
     ) -> None:
         self.answer = answer
@@ -63,6 +65,7 @@ class Agent:
         self.roots = roots
         self.prompt_answer = prompt_answer
         self.starts_again = starts_again
+        self.ignored_trigger = ignored_trigger
         self.nothing = nothing
 
 
@@ -97,6 +100,7 @@ AGENTS = {
         {"PreCompress": "PreCompact", "BeforeAgent": PROMPT},
         roots=("GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR"),
         prompt_answer="client",
+        ignored_trigger="auto",  # it comes at every prompt, before Gemini has looked whether there is too much
         nothing="{}",  # without any standard output its user is shown the standard error
     ),
 }
@@ -221,6 +225,8 @@ def admit_call(call: Call, agent: str, root: str, warn: Callable[[str], None]) -
         return False
     if call.client is None:
         warn(f"a delivery of {agent} names no session, and is not recorded: it may not count for one of the client's")
+        return False
+    if call.hook == "PreCompact" and call.text("trigger") == AGENTS[agent].ignored_trigger:
         return False
     if AGENTS[agent].starts_again or call.text("agent_id") is not None:
         return call.hook != PROMPT

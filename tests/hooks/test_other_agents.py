@@ -24,7 +24,7 @@ PROMPT = "Go on with the retry limit"
 STORIES = {
     "codex": ("SessionStart.startup", "PreCompact.auto", "SessionStart.compact", "SessionEnd"),
     "copilot": ("sessionStart.new", "preCompact.auto", "userPromptTransformed", "sessionEnd.user_exit"),
-    "gemini": ("SessionStart.startup", "PreCompress.auto", "BeforeAgent", "SessionEnd.exit"),
+    "gemini": ("SessionStart.startup", "PreCompress.manual", "BeforeAgent", "SessionEnd.exit"),
 }
 FROM_TABLE = sorted({path.parent.name for path in DELIVERIES.glob("*/*.json")})
 
@@ -110,6 +110,18 @@ def test_a_prompt_gets_the_packet_once_and_only_after_a_compaction(project: Proj
     deliver(project, agent, compaction, timestamp="2026-01-05T15:01:00.000Z")
     deliver(project, agent, start, timestamp="2026-01-05T15:02:00.000Z")  # it brings the packet
     assert deliver(project, agent, prompt, timestamp="2026-01-05T15:03:00.000Z").strip() in ("", "{}")
+
+
+def test_the_compression_that_gemini_announces_at_every_prompt_is_not_recorded(project: Project) -> None:
+    deliver(project, "gemini", "SessionStart.startup")
+    before = project.events
+    for minute in range(3):
+        time = f"2026-01-05T15:0{minute}:00.000Z"
+        assert json.loads(deliver(project, "gemini", "BeforeAgent", timestamp=time)) == {}
+        assert json.loads(deliver(project, "gemini", "PreCompress.auto", timestamp=time)) == {}
+    assert project.events == before
+    assert json.loads(deliver(project, "gemini", "PreCompress.manual")) == {}
+    assert [entry["end_reason"] for entry in project.history] == ["compaction"]
 
 
 def test_a_prompt_of_copilot_that_takes_no_context_leaves_the_packet_to_the_one_that_does(project: Project) -> None:
