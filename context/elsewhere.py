@@ -1,19 +1,22 @@
 """What a session start tells the agent of a run that was worked on in other clones, in a sentence or two.
 
-They name no number and no time: as long as nothing is fetched, pulled, set up or recorded, they are the same.
+They name no number and no time: as long as nothing is committed, fetched, pulled, set up or recorded, they are the
+same.
 """
 
 from __future__ import annotations
 
 from faber_ledger.files.text import one_line
+from faber_ledger.ledger.clock import LATEST, utc_text
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.git import work_tree_of
+from faber_ledger.runs.git import GitQuery, branch_of, time_limit, work_tree_of
 from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 from faber_ledger.runs.uncommitted import WorkTreeQuery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
     from faber_ledger.ledger.log import Log
     from faber_ledger.runs.run import Run
 
@@ -27,33 +30,47 @@ class Elsewhere:
     def __init__(self, run: Run, *, is_last_there: bool) -> None:
         """Ask git, if the run's last session was elsewhere also what is not committed here."""
         self._root = run.root
+        self._committed_at = _find_last_commit(run.root)
         self._newer = _describe_newer(run)
         self._changed = _describe_changes(run) if is_last_there else None
 
     def describe(self, log: Log | None, client: str | None) -> list[str]:
         """Return where the run was before this client, what nobody committed, and what this clone lacks or needs."""
-        last = _describe_last(log, client, writer_of(self._root)) if log is not None else None
+        last = self._describe_last(log, client) if log is not None else None
         return [sentence for sentence in (last, self._changed, self._newer) if sentence]
 
+    def _describe_last(self, log: Log, client: str | None) -> str | None:
+        """Return where the last session before a client's first was, if it was in another clone.
 
-def _describe_last(log: Log, client: str | None, writer: str) -> str | None:
-    """Return where the last session before a client's first was, if it was in another clone than that of `writer`.
+        So a conversation is told the same at each of its starts.
+        """
+        start = log.last_start(before=log.first_start_of(client) if client is not None else None)
+        if start is None or start["writer"] == writer_of(self._root):
+            return None
+        environment = dict(start["event"]).get("environment")
+        machine = environment.get("hostname") if isinstance(environment, dict) else None
+        there = f"on {one_line(machine, MAX_NAME)}" if isinstance(machine, str) and machine else "on another machine"
+        ended = log.checkout_after(start)
+        is_uncommitted = ended is not None and dict(ended["event"]).get("uncommitted") is True
+        if ended is None or not is_uncommitted or self._is_committed_since(ended):
+            return f"The session before this conversation was {there}, in another clone."
+        return (
+            f"The session before this conversation, {there} in another clone, ended with uncommitted changes, which are"
+            " not here: ask for them before you do that work again."
+        )
 
-    So a conversation is told the same at each of its starts.
-    """
-    start = log.last_start(before=log.first_start_of(client) if client is not None else None)
-    if start is None or start["writer"] == writer:
-        return None
-    environment = dict(start["event"]).get("environment")
-    machine = environment.get("hostname") if isinstance(environment, dict) else None
-    there = f"on {one_line(machine, MAX_NAME)}" if isinstance(machine, str) and machine else "on another machine"
-    ended = log.checkout_after(start)
-    if ended is None or dict(ended["event"]).get("uncommitted") is not True:
-        return f"The session before this conversation was {there}, in another clone."
-    return (
-        f"The session before this conversation, {there} in another clone, ended with uncommitted changes, which are not"
-        " here: ask for them before you do that work again."
-    )
+    def _is_committed_since(self, ended: Recorded) -> bool:
+        """Return whether the branch that a session ended on has a commit here that is not older than its end."""
+        named, here = dict(ended["event"]).get("branch"), branch_of(self._root)
+        return (named is None or here is None or named == here) and self._committed_at >= ended["at"]
+
+
+def _find_last_commit(root: str) -> str:
+    """Return when HEAD's newest commit of more than `.fractary` was made; empty if that is not known in time."""
+    paths = (":(top)", ":(exclude).fractary")  # a commit of the ledger alone brings none of the work
+    asked = GitQuery(["rev-list", "-1", "--timestamp", "HEAD", "--", *paths], root, deadline=time_limit(SECONDS))
+    seconds = (asked.answer() or "").partition(" ")[0]
+    return utc_text(min(int(seconds), LATEST)) if seconds else ""
 
 
 def _describe_changes(run: Run) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import time
 from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -392,9 +393,18 @@ def test_a_session_that_broke_off_is_told_at_each_start_of_the_next_conversation
     assert said not in (project.deliver(STARTUP, client="three").packet or "")
 
 
+def worked_an_hour_ago(root: Path) -> Project:
+    """Make a project whose commit is older than every session that a test records."""
+    project = Project.noted(root)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GIT_COMMITTER_DATE", f"@{int(time.time()) - 3600} +0000")
+        project.git("commit", "--quiet", "--amend", "--no-edit")
+    return project
+
+
 @pytest.mark.parametrize(("is_uncommitted", "ends_here"), [(True, False), (True, True), (False, False)])
 def test_uncommitted_work_is_told_where_it_is_not(tmp_path: Path, is_uncommitted: bool, ends_here: bool) -> None:
-    laptop = Project.noted(tmp_path / "laptop")
+    laptop = worked_an_hour_ago(tmp_path / "laptop")
     laptop.deliver(STARTUP, client="one")
     if is_uncommitted:
         laptop.write("work.py", "x = 1\n")
@@ -416,6 +426,38 @@ def test_uncommitted_work_is_told_where_it_is_not(tmp_path: Path, is_uncommitted
     for one in (laptop.deliver(STARTUP, client="four"), desktop.deliver(STARTUP, client="five")):
         assert "in another clone" not in (one.packet or "")
         assert "Uncommitted here" not in (one.packet or "")
+
+
+def test_uncommitted_work_that_was_committed_after_the_session_is_not_asked_for(tmp_path: Path) -> None:
+    laptop = worked_an_hour_ago(tmp_path / "laptop")
+    laptop.deliver(STARTUP, client="one")
+    laptop.write("work.py", "x = 1\n")
+    laptop.deliver("SessionEnd.prompt_input_exit.interactive", client="one")
+    laptop.git("add", "-A")
+    laptop.git("commit", "-qm", "Work")
+    assert laptop.faber("seal").returncode == 0
+    laptop.git("commit", "--allow-empty", "-qm", "Session")
+    desktop = laptop.clone(tmp_path / "desktop", "dev-machine-2")
+    packet = desktop.deliver(STARTUP, client="two").packet or ""
+    assert "The session before this conversation was on dev-machine-1, in another clone.\n" in packet
+    assert "ask for them" not in packet
+
+
+def test_a_commit_on_another_branch_brings_no_uncommitted_work(tmp_path: Path) -> None:
+    laptop = worked_an_hour_ago(tmp_path / "laptop")
+    laptop.git("switch", "--quiet", "--create", "work")
+    laptop.deliver(STARTUP, client="one")
+    laptop.write("work.py", "x = 1\n")
+    laptop.deliver("SessionEnd.prompt_input_exit.interactive", client="one")
+    laptop.git("add", ".fractary")
+    laptop.git("commit", "-qm", "Session")
+    desktop = laptop.clone(tmp_path / "desktop", "dev-machine-2")
+    assert desktop.faber("run", "resume", RUN).returncode == 0
+    desktop.git("switch", "--quiet", "--create", "other")
+    desktop.write("other.py", "x = 2\n")
+    desktop.git("add", "other.py")
+    desktop.git("commit", "-qm", "Other work")
+    assert "ended with uncommitted changes" in (desktop.deliver(STARTUP, client="two").packet or "")
 
 
 # Whatever a repository holds
