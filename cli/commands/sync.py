@@ -75,13 +75,13 @@ def sync(
 ) -> int | None:
     """Exchange a run's events with the team's server: fetch what is new there, then push what is new here.
 
-    Every event is checked before it enters this clone's ledger, and one that is refused is named. What is interrupted
-    goes on with the next sync; nothing is doubled or lost.
+    Every event is checked before it enters this clone's ledger, and one that is refused is named. Deliveries that wait
+    are recorded before anything is pushed. What is interrupted goes on with the next sync; nothing is doubled or lost.
 
     \b
     Example: faber-ledger sync --all
-    Exit codes: 0 done, or nothing is new; 1 a file cannot be read or written,
-    or psycopg is missing; 2 wrong usage, or no server is named; 10 no such run; 11 locked;
+    Exit codes: 0 done, or nothing is new; 1 a file cannot be read or written, a
+    delivery still waits, or psycopg is missing; 2 wrong usage, or no server is named; 10 no such run; 11 locked;
     12 newer format, here or on the server; 13 the server cannot be reached, or takes
     nothing now; 14 the server refuses; 20 a ledger is damaged; 22 an event has
     different contents here and there.
@@ -252,7 +252,7 @@ def _count_unaccepted(run: Run) -> int:
 
 
 def _is_unchanged(found: Exchanged) -> bool:
-    return not (_has_moved(found) or found.left_out or found.conflicts)
+    return not (_has_moved(found) or found.left_out or found.conflicts or found.waiting)
 
 
 def _has_moved(found: Exchanged) -> bool:
@@ -261,12 +261,12 @@ def _has_moved(found: Exchanged) -> bool:
 
 def _is_news(found: Exchanged, rounds: Rounds) -> bool:
     """Return whether something was exchanged, or the round before did not leave out the same."""
-    is_new = rounds.is_new(f"{found.run_id}: {sorted(found.left_out.items())} {found.conflicts}")
+    is_new = rounds.is_new(f"{found.run_id}: {sorted(found.left_out.items())} {found.conflicts} {found.waiting}")
     return not _is_unchanged(found) and (is_new or _has_moved(found))
 
 
 def _warn_about(found: Exchanged) -> None:
-    """Name the events that did not enter, and those of which there are two contents."""
+    """Name the events that did not enter, those of which there are two contents, and deliveries that still wait."""
     lines = [f"{found.run_id}: event {name} is left out: {why}" for name, why in found.left_out.items()]
     lines += [
         f"{found.run_id}: event {name} has another content on the server than here: both stay as they are"
@@ -278,6 +278,9 @@ def _warn_about(found: Exchanged) -> None:
         warn(f"{found.run_id}: and {len(lines) - MOST_NAMED} more")
     if found.conflicts:
         warn(f"hint: run `faber-ledger verify {found.run_id}` here, and where the other is from")
+    if found.waiting:
+        warn(f"{found.run_id}: not recorded yet, so not pushed: {plural(found.waiting, 'delivery', 'deliveries')}")
+        warn("hint: fix what stopped it, as the hook log says, then run this command again")
 
 
 def _line(found: Exchanged) -> str:
@@ -290,6 +293,8 @@ def _line(found: Exchanged) -> str:
         parts.append(f"{len(found.left_out)} left out")
     if found.conflicts:
         parts.append(plural(len(found.conflicts), "conflict"))
+    if found.waiting:
+        parts.append(f"{plural(found.waiting, 'delivery', 'deliveries')} not recorded")
     return f"{found.run_id}: {', '.join(parts)}"
 
 
@@ -302,4 +307,5 @@ def _data(found: Exchanged) -> dict[str, Any]:
         "state": found.state,
         "left_out": left_out,
         "conflicts": found.conflicts,
+        "waiting": found.waiting,
     }

@@ -5,11 +5,14 @@ Local first: whatever the server does, this clone's files are whole, and the nex
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.sync.documents import NOT_PUSHED, Before, exchange_state
 from faber_ledger.cli.sync.intake import take_new
+from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.row import ID, PAYLOAD, ROW, SEQ, split_hashes
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.postgres.documents import list_documents
@@ -18,6 +21,8 @@ from faber_ledger.postgres.notices import tell_readers
 from faber_ledger.postgres.project import newest_event
 from faber_ledger.postgres.push import push_events
 from faber_ledger.recording.insertion import write_blocks
+from faber_ledger.recording.recording import drain_waiting
+from faber_ledger.recording.spool import waiting
 from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.synced import empty_note, note_exchanged, read_note, write_note
 from faber_ledger.runs.united import read_log
@@ -44,8 +49,9 @@ class Exchanged(NamedTuple):
     """What an exchange did to a run.
 
     `left_out`: of the server's events, by id, why one did not enter the log or not whole. `conflicts`: the ids of
-    events of which the two have different contents. `state`: what was done with its state.json. `code` is 0, or the
-    exit code of blocks that were not written.
+    events of which the two have different contents. `state`: what was done with its state.json. `waiting`: how many of
+    its deliveries could not be recorded for a push. `code`: 0, 1 if any waits, or the exit code of blocks that were not
+    written.
     """
 
     run_id: str
@@ -54,6 +60,7 @@ class Exchanged(NamedTuple):
     left_out: dict[str, str]
     conflicts: list[str]
     state: Moved | None
+    waiting: int
     code: int
 
 
@@ -83,6 +90,8 @@ def exchange_run(
             fetched += taken.added
             left_out = taken.left_out
             conflicts.update(taken.conflicts)
+        if pushes:
+            _record_waiting(run, warn_once)
         if lacks_ledger(run):
             break
         if pushes:
@@ -107,7 +116,16 @@ def exchange_run(
         code = write_blocks(run, redacted=False, warn=warn)
         note["is_due"] = code != 0
         write_note(run.root, remote.key, run.run_id, note)
-    return Exchanged(run.run_id, fetched, pushed, left_out, sorted(conflicts), moved, code)
+    left = len(waiting(run)) if pushes else 0
+    return Exchanged(run.run_id, fetched, pushed, left_out, sorted(conflicts), moved, left, code or int(left > 0))
+
+
+def _record_waiting(run: Run, warn: Callable[[str], None]) -> None:
+    """Record the deliveries that wait, so that they are pushed, too; warn if that fails: the log is pushed as it is."""
+    try:
+        drain_waiting(run, now(), warn=warn)
+    except (LedgerError, sqlite3.Error, OSError) as error:
+        warn(f"{run.run_id}: what waits cannot be recorded: {error}")
 
 
 def _look_before(remote: Remote, run: Run, note: Note) -> Before:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -52,6 +53,35 @@ def test_a_sync_without_news_says_so_and_changes_nothing(team: Team) -> None:
     assert len(team.rows()) == count
 
 
+def leave_end_waiting(clone: Project) -> None:
+    """End the clone's session while its ledger is locked."""
+    with open(clone.run / "ledger.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        clone.deliver("SessionEnd.other.print")
+    assert clone.current is not None
+
+
+def test_what_waits_is_recorded_before_the_push(team: Team) -> None:
+    first = team.clones[0]
+    team.synced(first)
+    leave_end_waiting(first)
+    assert team.synced(first)["pushed"] == 2
+    assert [row["type"] for row in team.rows()[-2:]] == ["session_ended", "checkout_recorded"]
+
+
+def test_a_sync_that_leaves_a_delivery_waiting_says_so_and_ends_with_1(team: Team) -> None:
+    first = team.clones[0]
+    team.synced(first)
+    leave_end_waiting(first)
+    state = first.state_path.read_bytes()
+    first.put_state({**first.state, "run_id": "another-run"})
+    done = team.sync(first)
+    assert (done.returncode, done.stdout) == (1, f"{RUN}: 0 events fetched, 0 pushed, 1 delivery not recorded\n")
+    assert f"{RUN}: not recorded yet, so not pushed: 1 delivery\n" in done.stderr
+    first.state_path.write_bytes(state)
+    assert team.synced(first)["pushed"] == 2
+
+
 def test_without_its_notes_a_clone_compares_all_and_doubles_nothing(team: Team) -> None:
     first = team.clones[0]
     team.synced(first)
@@ -64,6 +94,7 @@ def test_without_its_notes_a_clone_compares_all_and_doubles_nothing(team: Team) 
         "state": None,
         "left_out": [],
         "conflicts": [],
+        "waiting": 0,
         "unaccepted": 0,
     }
 
