@@ -7,6 +7,7 @@ only for what is neither in the project nor in the user's plugin roots.
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 
 from faber_ledger.files.untrusted import FileRefused, around, read_text
 from faber_ledger.ledger.plain_json import loads
@@ -56,6 +57,7 @@ def folder_installed(real: str, root: str) -> str | None:
     return around(real, [folder for folder, _, _ in list_installed(root)])
 
 
+@lru_cache(maxsize=1)
 def list_installed(root: str) -> list[Installed]:
     """Return the folders of the client's plugins for a project, in the order in which they are searched.
 
@@ -118,6 +120,7 @@ def _listed(client: str, root: str) -> list[tuple[int, Installed]]:
     return sorted(found, key=lambda one: one[0])
 
 
+@lru_cache(maxsize=1)  # several artifacts may be in plugins
 def _read_list(client: str) -> dict[str, Any] | None:
     """Return the client's list: plugins by name, each with its entries; None if it cannot be read."""
     try:
