@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LARGE_BYTES = 100 * 1024
 MAX_INDENTED = 25_000  # characters of a state that is written with an indent
 SUMMARY = "summary"  # the load strategy
-KEYED = "keyed:"  # before a digest that was made with the key of the clone that recorded it
+KEYED = "keyed:"  # before a digest, which was made with the key of the clone that recorded it
 CHANGED_BY_EVENTS = {"sessions", "context_metadata", "updated_at"}
 
 
@@ -71,14 +71,9 @@ def content_digest(text: str, is_state: bool) -> str:
 
 
 def keyed(root: str, digest: str) -> str:
-    """Return what is recorded of a SHA-256 in its place, where the content must not be guessed; empty without a key."""
+    """Return what is recorded of a SHA-256, so that nobody guesses the content from it; empty without a key."""
     found = keyed_digest(root, digest)
     return f"{KEYED}{found}" if found else ""
-
-
-def in_form_of(recorded: str | None, root: str, digest: str) -> str:
-    """Return a SHA-256 as this clone records it, keyed or plain, to compare it with a recorded one."""
-    return keyed(root, digest) if recorded and recorded.startswith(KEYED) else digest
 
 
 def state_for_packet(state: dict[str, Any]) -> str:

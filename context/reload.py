@@ -6,7 +6,7 @@ import os
 
 from faber_ledger.context import messages, notes, packet, selection
 from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError, is_named_by_state
-from faber_ledger.context.artifact_content import in_form_of, keyed, load
+from faber_ledger.context.artifact_content import keyed, load
 from faber_ledger.context.artifact_source import build_surroundings, is_own_state
 from faber_ledger.context.position import render_position
 from faber_ledger.context.selection import HINT_LOAD_ALL, MAX_BYTES_READ, limit_for_hook
@@ -18,7 +18,6 @@ from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
 from faber_ledger.projections.blocks import artifacts_in_context
 from faber_ledger.runs.settings import read_user_config
 from faber_ledger.runs.state_file import check_status, fields_missing, workflow_id_of
-from faber_ledger.runs.tracked import TrackedQuery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,8 +75,6 @@ class Reload:
         self._unnamed: set[str] = set()  # what was loaded, and has no room even for its name
         self.other_problems = problems
         self.workflow = workflow  # that the artifacts were selected from; None if it cannot be used
-        self._asked: TrackedQuery | None = None
-        self._tracked: set[str] | None = None
         self.hint = ""  # what matters now, in the user's or FABER's words: the artifacts that it names come first
         self.mapped: dict[str, str | None] = {}  # commands with a program, each with the reason if it cannot be run
 
@@ -176,22 +173,6 @@ class Reload:
         from faber_ledger.context.artifact_command import mapped_programs  # most projects map no program
 
         self.mapped = mapped_programs(self.loaded, commands, surroundings)
-
-    def ask_git(self) -> None:
-        """Ask git which of the files that were loaded it tracks: of these the plain digest is recorded."""
-        paths = [path for loaded in self.loaded if (path := _file_of(loaded)) is not None]
-        self._asked = TrackedQuery(self.root, paths)
-
-    def read_tracked(self) -> set[str]:
-        """Return git's answer, which is waited for once: a hook does so before the lock."""
-        if self._tracked is None:
-            self._tracked = self._asked.answer() if self._asked is not None else set()
-        return self._tracked
-
-    def _digest_of(self, loaded: Loaded) -> str:
-        """Return the digest that a load records: a keyed one unless everybody with the repository has the content."""
-        is_tracked = _file_of(loaded) in self.read_tracked()
-        return loaded["sha256"] if is_tracked else keyed(self.root, loaded["sha256"])
 
     def not_loaded(self) -> list[str]:
         """Return a line for each optional artifact that is there, or named by the state, but could not be loaded."""
@@ -299,7 +280,7 @@ class Reload:
                         "trigger": self._trigger_of(loaded["artifact"]),
                         "source": loaded["source"],
                         "size_bytes": loaded["size_bytes"],
-                        "sha256": self._digest_of(loaded),
+                        "sha256": keyed(self.root, loaded["sha256"]),
                         "given": self.given[name],
                     }
                 }
@@ -411,7 +392,7 @@ def gather(
                 is_current = selection.is_recent(known, at)
             else:
                 before = known.get("sha256") if known is not None else None
-                digest = in_form_of(before, result.root, loaded["sha256"])
+                digest = keyed(result.root, loaded["sha256"]) if before else ""
                 is_current = selection.is_current(known, at, digest or None, before or None)
             if is_mapped and not is_current:
                 if dry_run:
@@ -433,8 +414,6 @@ def gather(
             )
             continue
         result.attempts.append((artifact, loaded))
-    if not dry_run:
-        result.ask_git()
     return result
 
 

@@ -157,7 +157,6 @@ class Hook:
             self.warn(" / ".join([line for line in text.split("\n")[:5] if line]))
         settings = self._incoming.settings()
         self._incoming.remember_start(environment.read(), state)
-        gathered.read_tracked()
 
         packet: str | None = None
         loads: list[Draft] = []

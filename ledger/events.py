@@ -100,10 +100,9 @@ class ArtifactLoaded(TypedDict):
     """An artifact was loaded, and `given` to the agent whole (`inline`) or as an `outline`.
 
     A `pointer` only named it, and of a `deferred` one the agent was asked to run a command: neither is in context.
-    `sha256` is the hash of the content, in hex.
 
-    Of anything but a file that git tracks it is `keyed:` and the HMAC-SHA256 of that hash with the clone's key, in hex:
-    nobody else can guess a secret from it, or compare it. It is empty if the clone has no key.
+    `sha256` is `keyed:` and the HMAC-SHA256 of the content's SHA-256 with the clone's key, in hex: nobody else can
+    guess a secret from it, or compare it. It is empty if the clone has no key.
     """
 
     type: Literal["artifact_loaded"]

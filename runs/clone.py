@@ -14,8 +14,7 @@ does not (`is_of_project`). `older_place.py` moves it when the run is next writt
 
 Without git there are `spool/`, `ledgers/` and `doctor/` in `$XDG_STATE_HOME/faber-ledger/<key>/`, where the
 key is the SHA-256 of the project's real path. `ledgers/` has notes of writers at work and of ledgers that were judged,
-and unfinished recoveries; with git it is in the work tree's own git directory, as is `tracked`, what git has said of
-the artifacts (`tracked.py`).
+and unfinished recoveries; with git it is in the work tree's own git directory.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from faber_ledger.cli.reports.file_versions import list_versions
 from faber_ledger.context.artifact import MAX_BYTES
-from faber_ledger.context.artifact_content import KEYED, content_digest, given_text, in_form_of
+from faber_ledger.context.artifact_content import content_digest, given_text, keyed
 from faber_ledger.context.plugins import list_installed
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 from faber_ledger.ledger.command_errors import GitFailed
@@ -37,20 +37,20 @@ def find_contents(root: str, source: str, digests: set[str]) -> dict[str, FoundC
     found: dict[str, FoundContent] = {}
     for text, where in _read_versions(root, source):
         for is_state in (False, True) if is_state_file(source) else (False,):
-            plain = content_digest(text, is_state)
-            for digest in {in_form_of(wanted, root, plain) for wanted in digests} & (digests - found.keys()):
+            digest = keyed(root, content_digest(text, is_state))
+            if digest in digests - found.keys():
                 found[digest] = FoundContent(given_text(text, is_state), where)
         if len(found) == len(digests):
             break
     return found
 
 
-def is_comparable(root: str, digest: str, writer: str) -> bool:
-    """Return whether a load's digest can be compared with a content here: a keyed one only in the clone `writer`.
+def is_comparable(root: str, writer: str) -> bool:
+    """Return whether a load's digest can be compared with a content here: only in the clone `writer`, whose key it has.
 
     Without git it is not known which clone this is.
     """
-    return not digest.startswith(KEYED) or known_writer(root) in (None, writer)
+    return known_writer(root) in (None, writer)
 
 
 def unrecoverable_kind(root: str, source: str) -> str | None:

@@ -194,7 +194,7 @@ def _count(root: str, contents: dict[tuple[str, str], dict[str, Any]], load: dic
             "first_at": load["at"],
             "loads": 0,
             "found_in": None,
-            "is_comparable": is_comparable(root, load["sha256"], load["writer"]),
+            "is_comparable": is_comparable(root, load["writer"]),
         },
     )
     content["last_at"] = load["at"]
@@ -217,9 +217,8 @@ def _content_lines(run: Run, contents: list[dict[str, Any]]) -> Iterator[str]:
         where = f"not kept: {kind}" if kind else f"found in: {content['found_in'] or 'no place any more'}"
         if not kind and not content["is_comparable"]:
             where = "not comparable here: another clone recorded it with its key"
-        kept = content["sha256"]
-        digest = f"keyed  {kept.removeprefix(KEYED)[:12]}" if kept.startswith(KEYED) else f"sha256 {kept[:12]}"
-        yield f"{digest}  {content['size_bytes']} bytes  {span}  {times}  {where}"
+        digest = content["sha256"].removeprefix(KEYED)[:12]
+        yield f"digest {digest}  {content['size_bytes']} bytes  {span}  {times}  {where}"
     if any([is_state_file(content["source"]) for content in contents]):
         excluded = ", ".join(sorted(CHANGED_BY_EVENTS))
         yield f"digests and contents are of state.json without what events change: {excluded}"

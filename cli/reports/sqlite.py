@@ -290,10 +290,7 @@ TABLES = {
             "trigger": ("TEXT", "What made it load"),
             "source": ("TEXT", "Where it came from"),
             "size_bytes": ("INTEGER", "The size of the file"),
-            "sha256": (
-                "TEXT",
-                "The SHA-256 of the content that the agent was given; `keyed:` and an HMAC of it if untracked",
-            ),
+            "sha256": ("TEXT", "`keyed:` and the HMAC of the content that the agent was given, with the clone's key"),
             "given": ("TEXT", "How it was given: inline, outline, pointer or deferred"),
             "error": ("TEXT", "Why it failed"),
         },

@@ -1,25 +1,20 @@
-"""What a reader of the repository cannot guess: an unmasked delivery, and a file that git does not track."""
+"""What a reader of the repository cannot guess: an unmasked delivery, and the content of an artifact."""
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.digests import keyed_digest
 from support.project import Project, answer_of
 
-from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.log import Log
-
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from faber_ledger.ledger.events import Draft
 
 START = "SessionStart.startup.print"
 COMPACTED = "PostCompact.manual.print"
@@ -119,41 +114,6 @@ def test_a_link_in_the_keys_place_is_not_followed(project: Project, tmp_path: Pa
     assert digests(project) == [keyed_digest(project.root / ".git", project.prepared(START)[0])]
 
 
-# What versions up to 0.1.1 wrote
-
-
-def test_a_delivery_that_the_program_before_the_upgrade_recorded_is_known_again(project: Project) -> None:
-    project.deliver(START)
-    content = project.prepared(START)[0]
-    event = next(one for one in project.of_type("session_started"))
-    event["session_id"] = "claude-session-20990101-000000-aaaaaa"
-    event["delivery"]["digest"] = hashlib.sha256(content).hexdigest()
-    recorded = next(one for one in project.events if one["event"]["type"] == "session_started")
-    with Log.open(str(project.ledger_path)) as log:
-        draft = cast("Draft", {"event": event, "client": recorded["client"]})
-        log.append([draft], at=now(), writer=recorded["writer"])
-        log.commit()
-    project.deliver(START)
-    assert ignored(project) == ["repeated"]
-
-
-def test_a_delivery_that_the_program_before_the_upgrade_left_waiting_gets_a_keyed_digest(project: Project) -> None:
-    """(H10)"""
-    project.deliver(START, client="one")
-    with project.run.joinpath("ledger.lock").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        assert "it waits in" in project.deliver(COMPACTED, client="one", fields={"compact_summary": SUMMARY}).errors
-    (waits,) = (project.root / ".git" / "faber-ledger" / "spool").rglob("*.json")
-    content = project.prepared(COMPACTED, client="one", fields={"compact_summary": SUMMARY})[0]
-    plain = hashlib.sha256(content).hexdigest()
-    spooled = json.loads(waits.read_text())
-    assert spooled["digest"] == keyed_digest(project.root / ".git", content)
-    waits.write_text(json.dumps({**spooled, "spool": 1, "digest": plain}))
-    assert project.faber("note", "add", "one more").returncode == 0
-    assert digests(project)[-1] == keyed_digest(project.root / ".git", content)
-    assert plain not in digests(project)
-
-
 # Artifacts
 
 
@@ -169,7 +129,7 @@ def loaded(project: Project) -> dict[str, str]:
     return {load["artifact_id"]: load["sha256"] for load in project.of_type("artifact_loaded")}
 
 
-def test_a_workflow_that_names_an_untracked_secret_records_nothing_to_guess_it_from(project: Project) -> None:
+def test_a_workflow_that_names_a_secret_records_nothing_to_guess_it_from(project: Project) -> None:
     """(W13)"""
     secret, tracked = b"PIN=481516\n", b"Tracked.\n"
     project.write(".env", secret)
@@ -181,14 +141,14 @@ def test_a_workflow_that_names_an_untracked_secret_records_nothing_to_guess_it_f
     packet = project.deliver(START).packet or ""
     assert "481516" in packet  # the workflow may name it, as the client's own instructions may
     found = loaded(project)
-    assert found["tracked"] == hashlib.sha256(tracked).hexdigest()
     assert found["secret"] == found["link"] == f"keyed:{keyed_digest(project.root / '.git', secret)}"
+    assert found["tracked"] == f"keyed:{keyed_digest(project.root / '.git', tracked)}"
     text = project.faber("export").stdout
     assert hashlib.sha256(secret).hexdigest() not in text
     assert "481516" not in text
 
 
-def test_an_untracked_file_is_compared_in_its_own_clone_alone(project: Project, tmp_path: Path) -> None:
+def test_a_file_is_compared_in_its_own_clone_alone(project: Project, tmp_path: Path) -> None:
     """(W13)"""
     project.write(".env", "PIN=481516\n")
     naming(project, secret=".env")
@@ -199,7 +159,7 @@ def test_an_untracked_file_is_compared_in_its_own_clone_alone(project: Project, 
     assert project.faber("session-load").returncode == 0
     assert len({load["sha256"] for load in project.of_type("artifact_loaded")}) == 2
     shown = project.faber("show", "secret").stdout
-    assert "keyed  " in shown
+    assert "digest " in shown
     assert "found in: the file as it is now" in shown
     assert "found in: no place any more" in shown
     assert project.faber("show", "secret", "--content").stdout == "PIN=481517\n"

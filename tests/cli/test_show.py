@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.digests import keyed_digest
 from support.forging import forge
 from support.project import PROTOCOL, Project
 from support.sample_log import CLIENT, FIRST, SECOND, write_run
@@ -182,9 +183,8 @@ def test_the_content_of_a_folder_or_a_command_is_reported_as_not_kept(tmp_path: 
 def test_a_source_outside_the_project_is_never_read(project: Project) -> None:
     secret = project.root.parent / "secret.txt"
     secret.write_text("secret\n")
-    import hashlib
-
-    digest = hashlib.sha256(b"secret\n").hexdigest()
+    writer = project.events[0]["writer"]
+    digest = f"keyed:{keyed_digest(project.root / '.git', secret.read_bytes())}"
     (project.root / "link.txt").symlink_to(secret)
     for number, source in enumerate(["../secret.txt", str(secret), "link.txt", "--output=x", "a\x00b", ":(top)x"]):
         event: Any = {
@@ -198,7 +198,7 @@ def test_a_source_outside_the_project_is_never_read(project: Project) -> None:
             "given": "inline",
         }
         with Log.open(str(project.ledger_path)) as log:
-            log.append([{"event": event}], at=1_767_623_422.0, writer="w")
+            log.append([{"event": event}], at=1_767_623_422.0, writer=writer)
             log.commit()
         assert "is neither in" in refused(project, f"hostile-{number}", "--content")
 

@@ -35,7 +35,7 @@ OF_GIT = {
 }
 OF_CLONE = {
     *("cleanup.lock", "clients", "doctor", "faber-ledger", "key", "ledgers", "project", "projects", "run-list.json"),
-    *("runs", "set-up-checked", "sync", "takeover.lock", "tracked", "used-runs", "worktrees.json", "worktrees.lock"),
+    *("runs", "set-up-checked", "sync", "takeover.lock", "used-runs", "worktrees.json", "worktrees.lock"),
     "writer",
 }
 OF_PROJECT_AND_USER = {

@@ -1,4 +1,4 @@
-"""The digest that is recorded of a delivery, or of a file that git does not track."""
+"""The digest that is recorded of a delivery, or of an artifact."""
 
 from __future__ import annotations
 
