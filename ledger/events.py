@@ -1,6 +1,7 @@
 """The events of a run, one shape per type, from which mypy, the strict models and the docs take it.
 
-How each text is masked before it is appended is decided by its field's name in `recording.masked_events`.
+Free text is masked where it enters, by `recording.masking`: `text`, `summary`, a redaction's `reason`, `client_reason`,
+the `error` of a user's program, `told`. The other texts are names, ids and words.
 """
 
 from __future__ import annotations

@@ -368,16 +368,13 @@ class Log:
         return self.connection.execute(question, (writer,)).fetchone() is not None
 
     def newest_branch(self) -> tuple[int, str, str] | None:
-        """Return seq, id and branch of the newest record of a branch that had the run's files; None without one.
-
-        None, too, if a secret in its name is masked: git's names have no brackets.
-        """
+        """Return seq, id and branch of the newest record of a branch that had the run's files; None without one."""
         rows = self.connection.execute(f"{READ} WHERE type = 'checkout_recorded' ORDER BY seq DESC, id DESC")
         for recorded in map(self.decode, rows):
             event: dict[str, object] = dict(recorded["event"])
             branch = event.get("branch")
             if event.get("has_run") is True and isinstance(branch, str):
-                return (recorded["seq"], recorded["id"], branch) if "[" not in branch else None
+                return recorded["seq"], recorded["id"], branch
         return None
 
     def newest_notes(self, count: int) -> Iterator[Recorded]:

@@ -66,7 +66,7 @@ def _is_elsewhere(entry: object, root: str) -> bool:
     machine, cwd = environment.get("hostname"), environment.get("cwd")
     if isinstance(machine, str) and machine != hostname():
         return True
-    if not isinstance(cwd, str) or "[masked" in cwd or _is_in(cwd, root):  # masked: where it was is not known
+    if not isinstance(cwd, str) or _is_in(cwd, root):
         return False
     return not any([_is_in(cwd, one) for one in other_roots(root)])
 

@@ -272,10 +272,19 @@ class IncomingCall:
             session_id, at = self.session_id, subject.infer_start(view, caller, self.seen, state)
             opening = sessions.open_session(view, caller, session_id, "inferred", inferred_at=at)
         reason: Reason = "compaction" if self.call.hook == "PreCompact" else "normal"
-        said = self.call.text("trigger" if self.call.hook == "PreCompact" else "reason")
+        said = self._masked_reason()
         delivery = self.delivery()
         end = sessions.end_session(view, caller, session_id, reason, said, delivery=delivery, is_new=bool(opening))
         return [*opening, end, *checkout_after(end, self.checkout)]
+
+    def _masked_reason(self) -> str | None:
+        """Return why the client says that a session ends, without secrets."""
+        said = self.call.text("trigger" if self.call.hook == "PreCompact" else "reason")
+        if said is None or said.replace("_", "").isalpha():  # a word of the client's, as `prompt_input_exit`
+            return said
+        from faber_ledger.recording.masking import mask_text
+
+        return mask_text(said)
 
     def _has_begun(self, caller: Caller, state: dict[str, Any]) -> bool:
         """Return whether the client must have a session on this run, though no start of it came."""

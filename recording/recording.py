@@ -18,7 +18,6 @@ from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections import blocks
 from faber_ledger.projections.fold import fold
-from faber_ledger.recording.masked_events import append_masked
 from faber_ledger.recording.sessions import View
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import spool_left_in_run, spool_path, writer_of
@@ -158,7 +157,7 @@ class Recording:
 
     def _insert(self, drafts: list[Draft], *, at: float, writer: str) -> list[Recorded]:
         with self._log.writing():
-            return append_masked(self._log, drafts, at=at, writer=writer)
+            return self._log.append(drafts, at=at, writer=writer)
 
     def _open_log(self) -> None:
         """Open the log and read its blocks; a view that was handed out stays valid."""

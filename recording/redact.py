@@ -26,7 +26,6 @@ from faber_ledger.ledger.redaction import (
 )
 from faber_ledger.ledger.row import ID
 from faber_ledger.projections.fold import fold
-from faber_ledger.recording.masked_events import append_masked
 from faber_ledger.recording.masking import mask_text
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import state_file, state_write
@@ -287,7 +286,7 @@ def _append(opened: RunLog, plan: RedactionPlan, at: float, writer: str, client:
     if plan.event is None:
         return None
     with opened.log.writing():
-        (recorded,) = append_masked(opened.log, [{"event": plan.event, "client": client}], at=at, writer=writer)
+        (recorded,) = opened.log.append([{"event": plan.event, "client": client}], at=at, writer=writer)
     return recorded["id"]
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import time
 
-from faber_ledger.files.untrusted import FileRefused, FileTooLarge, open_regular, read_regular
+from faber_ledger.files.untrusted import FileRefused, FileTooLarge, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.aside import free_name
 from faber_ledger.recording.call import MAX_BESIDES_TEXTS, besides_texts
@@ -25,10 +25,7 @@ ASIDE = ".malformed"
 MAX_FILES = 1_000
 MAX_BYTES = 1024 * 1024
 ABANDONED_SECONDS = 3600
-LONGEST_ASIDE = 512 * 1024  # bytes: hardly any delivery is longer
-AT_CUT = 256  # bytes: half of a longer secret is masked as the whole is
 KEPT_SECONDS = 30 * 24 * 3600  # what is no delivery
-PRINTED = bytes(range(33, 256))  # all but spaces
 ATTEMPTS = 20
 ARRIVAL = 17  # digits of a microsecond, with which the name of a delivery begins
 
@@ -58,12 +55,6 @@ def _ending(folder: str, suffix: str) -> list[str]:
     except OSError:
         return []
     return [os.path.join(folder, name) for name in sorted(names) if name.endswith(suffix)]
-
-
-def is_named_as_delivery(path: str) -> bool:
-    """Return whether a file has a name as waiting deliveries have, wherever it is."""
-    name = os.path.basename(path)
-    return name.endswith(SUFFIX) and name[:ARRIVAL].isdecimal() and name[ARRIVAL : ARRIVAL + 1] == "-"
 
 
 def put(run: Run, spooled: Spooled) -> str:
@@ -148,41 +139,10 @@ def take_over(run: Run) -> None:
 
 
 def move_aside(path: str) -> str:
-    """Move a file that is not a delivery aside, mask the secrets in it, and return its new path; raises OSError.
-
-    It is moved first, so that it stops nobody again whatever happens then.
-    """
+    """Move a file that is not a delivery aside, and return its new path; raises OSError."""
     aside = free_name(path.removesuffix(SUFFIX), ASIDE)
     os.replace(path, aside)
-    mask_file(aside)
     return aside
-
-
-def mask_file(path: str) -> None:
-    """Mask the secrets in a file that will not be recorded now; a long one is cut. Raises OSError."""
-    content = masked_content(path)
-    if content is not None:
-        whole_file.put(path, content, like=os.stat(path))
-
-
-def masked_content(path: str) -> bytes | None:
-    """Return what a file of the spool has without its secrets; None if it has none, or is no regular file."""
-    try:
-        file = open_regular(path)
-    except FileRefused:
-        return None
-    from faber_ledger.recording.masked_json import mask_json  # few files are masked here
-    from faber_ledger.recording.masking import mask_text
-
-    with open(file, "rb") as opened:
-        content, is_longer = opened.read(LONGEST_ASIDE), bool(opened.read(1))
-    if is_longer:
-        content = content[:-AT_CUT] + content[-AT_CUT:].rstrip(PRINTED)  # no rule recognises half of a secret
-    try:
-        after = mask_json(content.decode("utf-8", "surrogatepass")).encode("utf-8", "surrogatepass")
-    except (ValueError, RecursionError):
-        after = mask_text(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-    return after[:LONGEST_ASIDE] if after != content or is_longer else None
 
 
 def remove(path: str) -> None:

@@ -16,7 +16,7 @@ from faber_ledger.ledger.errors import StateMissing
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections.blocks import NAMES, empty
 from faber_ledger.projections.fold import fold
-from faber_ledger.recording.masked_json import mask_value
+from faber_ledger.recording.masked_state import mask_value
 from faber_ledger.runs import state_write
 from faber_ledger.runs.state_file import parse_state, read_state
 

@@ -83,7 +83,7 @@ def _merge_states(base: str, ours: str, theirs: str, path: str) -> tuple[bytes, 
 
     Our blocks are those of the united ledger, if it can be found.
     """
-    from faber_ledger.recording.masked_sides import mask_alike  # at its use: `--help` loads every command
+    from faber_ledger.recording.masked_state import mask_alike  # at its use: `--help` loads every command
     from faber_ledger.recording.merged_blocks import fold_merged
 
     before, mine, other = (read_file(side) or b"" for side in (base, ours, theirs))

@@ -15,6 +15,7 @@ from faber_ledger.cli.ui.which_run import choose_run, warn_if_kept
 from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
 from faber_ledger.projections.blocks import current_session, open_sessions
+from faber_ledger.recording.masking import mask_text
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.active import active_run
@@ -69,6 +70,7 @@ def add(
     with Recording(run, at=now(), writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
         session_id = _own_session(recording.view, writer)
         fact: NoteRecorded = note_recorded(written, kind, session_id, snapshot(recording.state))
+        fact["text"] = mask_text(written)
         (recorded,) = recording.append([{"event": fact, "client": client_of(os.environ)}])
     data = {"run_id": run.run_id, "id": recorded["id"], "at": recorded["at"], **recorded["event"]}
     lines = [f"✓ Recorded a {kind} on {run.run_id} ({plural(len(written), 'letter')})"]

@@ -38,6 +38,7 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import AmbiguousRun, ChoiceNeeded
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, WorkflowNotFound
 from faber_ledger.recording.environment import sessions_elsewhere
+from faber_ledger.recording.masking import mask_text
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.active import active_run
@@ -211,7 +212,7 @@ def _fact(state: dict[str, Any], point: ResumePoint | None, findings: list[Findi
         "phase": point["phase"] if point else current_phase(state),
         "step": point["step"] if point else current_step(state),
         "mode": point["mode"] if point else None,
-        "findings": findings,
+        "findings": [{**one, "told": mask_text(one["told"])} for one in findings],
     }
 
 

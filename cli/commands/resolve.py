@@ -23,7 +23,7 @@ from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflic
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.union import merge_rows, write_union
-from faber_ledger.recording.masked_sides import mask_alike
+from faber_ledger.recording.masked_state import mask_alike
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import state_write
 from faber_ledger.runs.active import theirs_is_claimed_here

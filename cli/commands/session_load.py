@@ -27,6 +27,7 @@ from faber_ledger.recording import sessions
 from faber_ledger.recording.checkout import checkout_after, checkout_at_start
 from faber_ledger.recording.environment import EnvironmentQuery, sessions_elsewhere
 from faber_ledger.recording.leaving import follow_client
+from faber_ledger.recording.masking import mask_text
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run, claim_if_active
@@ -212,6 +213,13 @@ def _required_failure(result: Reload, beside: Bounded) -> LedgerError | None:
     )
 
 
+def _mask_errors(loads: list[Draft]) -> None:
+    """Mask the secrets in the errors of what failed to load: a user's program may have printed one."""
+    for load in loads:
+        if load["event"]["type"] == "artifact_failed":
+            load["event"]["error"] = mask_text(load["event"]["error"])
+
+
 def _noted_hint(state: dict[str, Any]) -> str:
     """Return what FABER's session-save noted for the next session to look at first; empty without it."""
     note = state.get("continuation_note")
@@ -326,6 +334,7 @@ class Loading:
                 missing = caller["environment"] if is_incomplete else None
                 packet, loads = self._pack(result, view.log, caller, session_id, budget, elsewhere, missing)
                 self.session_id = session_id
+                _mask_errors(loads)
                 recording.append([*opening, *loads])
                 self.blocks = recording.blocks
         except (LedgerError, OSError, sqlite3.Error) as error:  # the agent gets its context all the same

@@ -15,11 +15,9 @@ from faber_ledger.recording.incoming import NO_SESSION
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs.clone import known_writer, spool_path, spools_folder
 from faber_ledger.runs.git import is_tracked
-from faber_ledger.runs.old_copies import doctor_copies
 from faber_ledger.runs.run import HOOK_LOG
 
 if TYPE_CHECKING:
-    from faber_ledger.cli.doctor.finding import Warn
     from faber_ledger.cli.doctor.patient import Patient
     from faber_ledger.runs.run import Run
 
@@ -130,11 +128,9 @@ def deliveries_come_once(patient: Patient) -> Iterator[Finding]:
 
 def nothing_waits(patient: Patient) -> Iterator[Finding]:
     """Look for deliveries that could not be recorded and wait in a spool, and for those moved aside."""
-    yield from _check_copies(patient.root)
     for run in patient.runs:
         yield from _check_spool(run)
         aside = spool.moved_aside(run)
-        yield from _check_unmasked(run, aside)
         if aside:
             what = f"{run.run_id}: {spool_path(run)} has deliveries that could not be recorded"
             hint = f"read and remove them (*{spool.ASIDE}); rename one to *{spool.SUFFIX} to try it again"
@@ -146,42 +142,6 @@ def nothing_waits(patient: Patient) -> Iterator[Finding]:
             f" only if the run is gone, `faber-ledger run forget {run_id} --yes` removes them with its mirror"
         )
         yield Finding("note", what, hint)
-
-
-def _check_copies(root: str) -> Iterator[Finding]:
-    """Look for the copies that `--fix` of an earlier version made of deliveries, which are not masked."""
-    copies = [path for path in doctor_copies(root) if spool.is_named_as_delivery(path)]
-    if not copies:
-        return
-
-    def remove(_: Warn) -> None:
-        for path in copies:
-            os.unlink(path)
-
-    what = f"{plural(len(copies), 'copy', 'copies')} of deliveries that an earlier version made may hold secrets"
-    hint = f"see {_folders_of(copies)}: `faber-ledger doctor --fix` removes them"
-    yield Finding("warning", what, hint, Fix("copies of deliveries", "remove copies of deliveries", (), remove))
-
-
-def _check_unmasked(run: Run, aside: list[str]) -> Iterator[Finding]:
-    """Look for what an earlier version, or a hook that was killed, moved aside without masking it."""
-    unmasked = [path for path in aside if spool.masked_content(path) is not None]
-    if not unmasked:
-        return
-
-    def mask(_: Warn) -> None:
-        for path in unmasked:
-            spool.mask_file(path)
-
-    what = f"{run.run_id}: {plural(len(unmasked), 'file')} that could not be recorded may hold secrets"
-    hint = f"see {_folders_of(unmasked)}: `faber-ledger doctor --fix` masks them"
-    yield Finding(
-        "warning", what, hint, Fix(f"unmasked {run.run_id}", f"{run.run_id}: mask what was moved aside", (), mask)
-    )
-
-
-def _folders_of(paths: list[str]) -> str:
-    return ", ".join(dict.fromkeys([os.path.dirname(path) for path in paths]))
 
 
 def _check_spool(run: Run) -> Iterator[Finding]:

@@ -34,7 +34,7 @@ TOO_EXPENSIVE = {
     "ulid",
     "uuid",
 }
-OURS = {"session-start": 78, "pre-compact": 51, "post-compact": 54, "session-end": 49}
+OURS = {"session-start": 72, "pre-compact": 50, "post-compact": 53, "session-end": 48}
 OURS_OF_TEXTCONV = 21
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"
 
@@ -97,12 +97,15 @@ def test_no_hook_loads_patterns_or_json(project: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_no_hook_loads_the_patterns_of_secrets_that_nothing_names(project: Path, name: str) -> None:
-    """Fields, a missing artifact's error and a line of the hook log are looked at without them."""
+def test_no_hook_without_free_text_loads_a_rule_for_secrets(project: Path, name: str) -> None:
     activate_run(project)
+    subprocess.run([COMMAND, "init", "--git-only"], cwd=project, check=True, capture_output=True)
+    if name != "session-start":
+        loaded_by_hook("session-start", project)
     loaded = loaded_by_hook(name, project)
-    assert "faber_ledger.recording.masked_events" in loaded
-    assert "faber_ledger.recording.named_secrets" not in loaded
+    assert "faber_ledger.ledger.log" in loaded
+    assert ("faber_ledger.recording.masking" in loaded) == (name == "post-compact")  # which has a summary
+    assert "faber_ledger.recording.named_secrets" not in loaded  # nothing in it is called a secret
     assert ("faber_ledger.context.packet" in loaded) == (name == "session-start")
 
 
