@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 # Settings of the caller's shell for another virtualenv, for Python or for pip do not apply in ours.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help demo demo-team test test-contract test-long test-browser secrets lint format generate generated-check bench bench-quick faults soak walk team fuzz lock release
+.PHONY: help demo demo-team test test-contract test-long test-browser secrets ratchet lint format generate generated-check bench bench-quick faults soak walk team fuzz lock release
 .NOTPARALLEL: # two pips in one .venv would disturb each other
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo 'make test-long     run the tests that `make test` makes smaller at their full size'
 	@echo 'make test-browser  test the timeline in Chromium, which has to be installed'
 	@echo 'make secrets       say which kinds of secrets are found, of those made up from SEED=20'
+	@echo 'make ratchet       write what hooks do into tests/hooks/ratchet.json, in figures that may only fall'
 	@echo 'make lint          check style, types, import contracts and generated files'
 	@echo 'make format        format the code'
 	@echo 'make generate      write the schemas and the command reference'
@@ -51,6 +52,9 @@ test-browser: .venv/test
 
 secrets: .venv/test
 	cd tests && ../$(BIN)/python -m support.secret_kinds $(SEED)
+
+ratchet: .venv/test
+	cd tests && ../$(BIN)/python -m support.ratchet
 
 lint: .venv/test .venv/lint # the tests are type-checked too
 	$(BIN)/ruff check
