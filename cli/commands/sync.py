@@ -101,25 +101,31 @@ def sync(
 
 
 def _watch(wanted: Wanted, url: str | None, seconds: int) -> None:
-    """Exchange the runs again and again until an interrupt, and print what changes; a lost server is waited for."""
+    """Exchange the runs again and again until an interrupt, and print what changes; a lost server is waited for.
+
+    Once a round has worked, a server that refuses is waited for, too: one that starts again may refuse for a while.
+    """
     rounds = begin_rounds()
-    is_lost = False
+    has_worked = False
+    reason = ""  # why the round before failed
     while True:
         held: list[str] = []  # only the end of a round shows whether the server is back
         try:
-            _sync(wanted, url, rounds=rounds, print_line=held.append if is_lost else tell)
-        except ServerUnavailable as error:
-            if not is_lost:
+            _sync(wanted, url, rounds=rounds, print_line=held.append if reason else tell)
+        except (ServerUnavailable, ServerRefused) as error:
+            if isinstance(error, ServerRefused) and not has_worked:
+                raise
+            if error.message != reason:
                 say(f"{error.message.rstrip('.')}; tried again every {seconds} s until the server is back")
-            is_lost = True
+            reason = error.message
         else:
-            if is_lost:
+            if reason:
                 say("the server is back")
-            is_lost = False
+            has_worked, reason = True, ""
         finally:
             for line in held:
                 tell(line)
-        rounds.end_round(is_whole=not is_lost)
+        rounds.end_round(is_whole=not reason)
         time.sleep(seconds)
 
 

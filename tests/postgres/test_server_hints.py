@@ -166,6 +166,27 @@ def test_a_watch_says_once_that_the_server_is_lost_and_once_that_it_is_back(team
     assert "tried again" not in rest
 
 
+def test_a_watch_that_has_worked_waits_for_a_server_that_refuses_and_says_when_the_reason_changes(team: Team) -> None:
+    first, role = team.clones[0], team.login.role
+    watching = Watching(first, FABER_LEDGER_URL=team.url)
+    watching.lines_until("events fetched")
+    said = []
+    for change in ("NOLOGIN", "LOGIN CONNECTION LIMIT 0", "CONNECTION LIMIT -1"):
+        with team.database.connect() as connection:
+            connection.execute(f'ALTER ROLE "{role}" {change}'.encode())
+        said.append(watching.next_line())
+    watching.interrupt()
+    assert "not permitted to log in; tried again every 1 s until the server is back" in said[0]
+    assert "too many connections for role" in said[1]
+    assert said[2] == "the server is back\n"
+
+
+def test_a_watch_that_never_worked_ends_where_the_server_refuses(team: Team) -> None:
+    with team.database.connect() as connection:
+        connection.execute(f'ALTER ROLE "{team.login.role}" NOLOGIN'.encode())
+    assert team.sync(team.clones[0], "--watch", "1").returncode == 14
+
+
 def test_a_watch_repeats_no_warning_until_it_changes(team: Team) -> None:
     first, second, third = team.clones
     for one in (first, second):
