@@ -99,6 +99,7 @@ def connect(parameters: dict[str, str], patience: float | None) -> BoundedConnec
     logging.getLogger("psycopg").addHandler(logging.NullHandler())  # what it warns of, an error says as well
     connection = BoundedConnection.connect(**{**PARAMETERS, **parameters})  # type: ignore[arg-type]  # libpq's own names
     connection.patience = patience
+    connection.prepare_threshold = None  # behind a pooler the next transaction may run where nothing was prepared
     settings = ", ".join([f"pg_catalog.set_config('{name}', '{value}', false)" for name, value in SETTINGS.items()])
     connection.execute(f"SELECT {settings}".encode())
     connection.commit()

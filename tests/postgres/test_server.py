@@ -50,6 +50,15 @@ def test_a_member_uses_the_server_in_transactions_that_are_whole_or_absent(datab
             assert connection.execute(text("SELECT to_regclass('pg_temp.kept')")).scalar() is None  # another session
 
 
+def test_no_statement_is_prepared_on_the_server(database: Database) -> None:
+    """A pooler that lends a connection for one transaction would lose it, or have it twice."""
+    with open_server(address_of(database.url(database.login()))) as server:
+        for _ in range(20):
+            with server.transaction() as connection:
+                found = connection.execute(text("SELECT count(*) FROM pg_prepared_statements WHERE NOT from_sql"))
+                assert found.scalar_one() == 0
+
+
 def test_a_wrong_password_and_an_unknown_role_are_refused_without_saying_the_password(database: Database) -> None:
     login = database.login()
     for wrong in (Login(login.role, "wrong-hunter2"), Login("nobody_has_this_role", "wrong-hunter2")):
