@@ -122,6 +122,13 @@ def is_as_in_head(run: Run) -> bool:
     return committed is not None and committed == _name_of_file(run)
 
 
+def read_state_in_head(run: Run) -> bytes | None:
+    """Return the run's state.json as git's last commit has it; None if that has none, or without git."""
+    if work_tree_of(run.root) is None:
+        return None
+    return _ask_git(run, ["cat-file", "blob"], HEAD, run.state_path).answer_bytes()
+
+
 def _name_in_head(run: Run) -> str | None:
     """Return git's name of the ledger in its last commit; None if that has none, or without git."""
     if work_tree_of(run.root) is None:
@@ -141,10 +148,10 @@ def runs_in_other_work_trees(run: Run) -> list[Run]:
     return [one for one in found if one.has_files()]
 
 
-def _ask_git(run: Run, arguments: list[str], name: str) -> GitQuery:
-    """Ask git about the ledger of a run in HEAD or in the index."""
+def _ask_git(run: Run, arguments: list[str], name: str, path: str = "") -> GitQuery:
+    """Ask git about a file of a run, by default its ledger, in HEAD or in the index."""
     folder = _git_folder(run)
-    inside = os.path.relpath(run.ledger_path, folder).replace(os.sep, "/")
+    inside = os.path.relpath(path or run.ledger_path, folder).replace(os.sep, "/")
     return GitQuery([*arguments, f"{REVISIONS[name]}./{inside}"], folder, limit=LARGEST)
 
 

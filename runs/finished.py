@@ -1,7 +1,8 @@
 """The last events of a finished run that is committed: they are recorded on the kept run, so that main stays clean.
 
-FABER commits a run while its last session is open. The end of that session would change the ledger on main after every
-merged run. It is in this clone's mirror alone, until `seal RUN`, or the next event on the run, brings it into the file.
+FABER commits a finished run while its last session is open. The end of that session would change the ledger on main
+after every merged run. It is in this clone's mirror alone, until `seal RUN`, or the next event on the run, brings it
+into the file.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.plain_json import loads
 from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import is_recovery_due
-from faber_ledger.runs.copies import is_as_in_head
+from faber_ledger.runs.copies import is_as_in_head, read_state_in_head
 from faber_ledger.runs.kept import kept_run
 from faber_ledger.runs.run_log import open_log
 from faber_ledger.runs.united import read_file
@@ -38,8 +40,22 @@ def run_to_record_on(run: Run, state: JsonText | None) -> Run:
 
 
 def is_finished_and_committed(run: Run, state: JsonText) -> bool:
-    """Return whether a run is finished and git's last commit has its ledger as it is."""
-    return state.value.get("status") in progress.FINISHED and not is_recovery_due(run) and is_as_in_head(run)
+    """Return whether a run is finished and git's last commit has it so, with its ledger as it is."""
+    is_finished = state.value.get("status") in progress.FINISHED
+    return is_finished and not is_recovery_due(run) and is_as_in_head(run) and _is_finished_in_head(run)
+
+
+def _is_finished_in_head(run: Run) -> bool:
+    """Return whether git's last commit has a run as finished, which is finished here.
+
+    Where git ignores its state.json, or the committed one is not readable, the one here counts.
+    """
+    content = read_state_in_head(run)
+    try:
+        state = loads(content.decode()) if content is not None else None
+    except (ValueError, RecursionError):
+        return True
+    return not isinstance(state, dict) or state.get("status") in progress.FINISHED
 
 
 def bring_up_to_date(kept: Run, run: Run, state: JsonText, warn: Callable[[str], None]) -> None:

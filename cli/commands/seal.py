@@ -70,8 +70,8 @@ GIT_SECONDS = 30.0  # for one answer: git waits for a pipe in place of a file of
 def seal(run: str | None, every: bool, ready: bool, as_json: bool) -> None:
     """Make RUN (default: the active run) ready for a commit: recover, unite with the mirror, verify, stage.
 
-    Deliveries that wait in the spool are recorded first. A finished run whose ledger
-    is committed gets the end of its last session only where RUN is given.
+    Deliveries that wait in the spool are recorded first. A run that is committed as
+    finished gets the end of its last session only where RUN is given.
     Staged are its ledger.db, state.json and metadata.json, and the active file if it
     names the run: nothing else. If the run is finished, or with --ready, the active file
     becomes what the branch started from, so that no pull request conflicts in it; this
@@ -165,14 +165,19 @@ def _seal(run: Run, *, is_named: bool, is_ready: bool) -> dict[str, Any]:
 
 
 def _count_events(run: Run, *, refused: bool) -> int:
-    """Count the events of a run; where its file is left as it is, say how many of them are not staged with it."""
-    with read_log(run) as log:
-        names = {name for (name,) in log.connection.execute("SELECT id FROM event")}
+    """Count the events in a run's file; where it is left as it is, say how many others this clone has."""
+    names: set[str] = set()
+    with suppress(LedgerError, sqlite3.Error), Log.read(run.ledger_path, allow_incomplete=True) as log:
+        names = _read_ids(log)
     if refused:
-        with suppress(LedgerError, sqlite3.Error), Log.read(run.ledger_path, allow_incomplete=True) as log:
-            lacking = names - {name for (name,) in log.connection.execute("SELECT id FROM event")}
-            warn(f"{run.shown(run.ledger_path)} is staged without {events_shown(len(lacking))} that this clone has")
+        with read_log(run) as log:
+            lacking = _read_ids(log) - names
+        warn(f"{run.shown(run.ledger_path)} is staged without {events_shown(len(lacking))} that this clone has")
     return len(names)
+
+
+def _read_ids(log: Log) -> set[str]:
+    return {name for (name,) in log.connection.execute("SELECT id FROM event")}
 
 
 def _is_finished_and_committed(run: Run) -> bool:

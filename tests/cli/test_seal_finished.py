@@ -52,6 +52,33 @@ def test_the_pre_commit_hook_takes_it_along(one: Clone) -> None:
     fresh.assert_sound()
 
 
+def test_the_end_of_a_run_that_is_not_committed_as_finished_is_sealed(tmp_path: Path) -> None:
+    one = Clone.first(tmp_path / "one")
+    one.record("last")
+    one.commit("the work")
+    one.put({**one.state, "status": "completed"})
+    one.end("last")
+    said = one.faber("seal").stdout
+    one.git("commit", "-qm", "done")
+    assert one.git("status", "--porcelain") == ""
+    assert "ended_at" in one.state["sessions"]["session_history"][-1]
+    assert one.state["sessions"]["current_session_id"] is None
+    assert said.startswith(f"{RUN}: {len(one.ids())} events; staged {LEDGER}, ")
+    fresh = one.clone("fresh")
+    assert fresh.ids() == one.kept_ids()
+
+
+def test_seal_counts_only_what_it_stages(tmp_path: Path) -> None:
+    one = Clone.first(tmp_path / "one")
+    before = one.state
+    one.record("last")
+    one.put({**before, "status": "completed"})
+    one.commit("finished, while the last session was open")
+    one.end("last")
+    assert one.kept_ids() > one.ids()
+    assert one.faber("seal").stdout.startswith(f"{RUN}: {len(one.ids())} events; ")
+
+
 def test_events_that_only_the_mirror_has_stay_there(tmp_path: Path) -> None:
     one = Clone.first(tmp_path / "one")
     before = one.state
