@@ -93,6 +93,8 @@ class Hook:
             if self.call.hook == "SessionStart" and not self._incoming.is_subagents:
                 return self._start()
             if self.call.hook == "SessionEnd":
+                from faber_ledger.recording import spool  # noqa: F401 -- an alarm may ring in the midst of an import
+
                 self._watch.keep = self._spool_first
             with self._watch:
                 if is_empty(self.run.ledger_path) and self._incoming.came_after_the_end():

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, read_regular
 from faber_ledger.ledger import whole_file
-from faber_ledger.ledger.aside import free_name
+from faber_ledger.ledger.plain_json import encoder, loads
 from faber_ledger.recording.call import MAX_BESIDES_TEXTS, besides_texts
 from faber_ledger.recording.spooled import is_spooled
 from faber_ledger.runs.clone import spool_left_in_run, spool_path
@@ -83,7 +82,7 @@ def _put(run: Run, spooled: Spooled) -> str:
 
 
 def _text_of(spooled: Spooled) -> str:
-    return json.dumps(spooled, ensure_ascii=False, separators=(",", ":"))
+    return encoder(separators=(",", ":"))(spooled)
 
 
 def _why_too_large(text: str) -> str | None:
@@ -108,7 +107,7 @@ def read(path: str) -> Spooled:
         problem = _why_too_large(text)
         if problem is not None:
             raise Malformed(problem)
-        found = json.loads(text)
+        found = loads(text)
     except (ValueError, RecursionError) as error:
         raise Malformed(f"it is not JSON: {error}") from error
     if not is_spooled(found):
@@ -140,6 +139,8 @@ def take_over(run: Run) -> None:
 
 def move_aside(path: str) -> str:
     """Move a file that is not a delivery aside, and return its new path; raises OSError."""
+    from faber_ledger.ledger.aside import free_name  # few files are moved aside
+
     aside = free_name(path.removesuffix(SUFFIX), ASIDE)
     os.replace(path, aside)
     return aside

@@ -186,6 +186,35 @@ def test_the_end_of_a_plugins_session_is_not_lost_on_a_busy_machine(project: Pro
     project.assert_projected()
 
 
+RING = """
+import os, signal, sys
+note = os.open({path!r}, os.O_WRONLY | os.O_CREAT, 0o600)
+rung = []
+def hear(event, arguments):
+    if event == "sqlite3.connect" and not rung:
+        rung.append(os.kill(os.getpid(), signal.SIGALRM))
+    frame = sys._getframe() if event in ("import", "open") else None
+    while frame is not None and frame.f_code.co_name != "_ring":
+        frame = frame.f_back
+    if frame is not None:
+        os.write(note, f"{{event}} {{arguments[0]}}\\n".encode())
+sys.addaudithook(hear)
+"""
+
+
+def test_the_alarm_of_a_sessions_end_imports_nothing(project: Project, tmp_path: Path) -> None:
+    """It may ring in the midst of the very import that it would wait for."""
+    noted = tmp_path / "noted"
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(RING.format(path=str(noted)))
+    project.deliver(START, client=ME, pid=PID)
+    project.deliver(END, client=ME, pid=PID, env={"PYTHONPATH": str(tmp_path / "site")})
+    lines = noted.read_text().splitlines()
+    assert any("spool" in line for line in lines if line.startswith("open "))  # it rang, and spooled the delivery
+    assert [line for line in lines if line.startswith("import ")] == []
+    assert (waiting(project), project.current) == ([], None)
+
+
 @pytest.mark.parametrize("recorded", [START, PRE, POST, END])
 def test_two_deliveries_that_wait_in_the_spool_are_recorded_and_printed_once(project: Project, recorded: str) -> None:
     project.deliver(START, client="before" if recorded == START else ME, pid=PID)
