@@ -223,7 +223,7 @@ def log_line(root: str, at: float, hook: str, message: str) -> None:
     path = os.path.join(root, *HOOK_LOG.split("/"))
     if "CLAUDE_PLUGIN_ROOT" in os.environ and not (os.path.lexists(path) or _is_used(root)):
         return
-    from faber_ledger.recording.masking import mask_text  # most hooks have nothing to say
+    from faber_ledger.recording.secrets.mask import mask_text  # most hooks have nothing to say
 
     said = f"{hook[:LONGEST_LINE]} {message[: 4 * LONGEST_LINE]}"
     line = _escape(f"{utc_text(at)} {mask_text(said)}")[:LONGEST_LINE]

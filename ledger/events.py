@@ -1,7 +1,7 @@
 """The events of a run, one shape per type, from which mypy, the strict models and the docs take it.
 
-Free text is masked where it enters, by `recording.masking`: `text`, `summary`, a redaction's `reason`, `client_reason`,
-the `error` of a user's program, `told`. The other texts are names, ids and words.
+Free text is masked where it enters, by `recording.secrets.mask`: `text`, `summary`, a redaction's `reason`,
+`client_reason`, the `error` of a user's program, `told`. The other texts are names, ids and words.
 """
 
 from __future__ import annotations

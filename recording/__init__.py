@@ -5,6 +5,6 @@ was known when it arrived. `sessions` decides which facts it becomes. A recordin
 transaction on a run: read, decide, append, project. What cannot be recorded now waits in the spool (`spool`, in the
 shape of `spooled`), and the next recording adds it first.
 
-`start` begins runs, `environment` says where a session runs, `masking` removes secrets from free text where it enters,
+`start` begins runs, `environment` says where a session runs, `secrets` masks them in free text where it enters,
 and `redact` and `leftovers` remove what must not be there from the log and from the files beside it.
 """

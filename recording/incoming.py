@@ -282,7 +282,7 @@ class IncomingCall:
         said = self.call.text("trigger" if self.call.hook == "PreCompact" else "reason")
         if said is None or said.replace("_", "").isalpha():  # a word of the client's, as `prompt_input_exit`
             return said
-        from faber_ledger.recording.masking import mask_text
+        from faber_ledger.recording.secrets.mask import mask_text
 
         return mask_text(said)
 
@@ -334,7 +334,7 @@ class IncomingCall:
         said = self.call.compact_summary if self.call.hook == "PostCompact" else ""
         if not said or self.is_subagents:
             return ""
-        from faber_ledger.recording.masking import clean_summary  # most calls bring no summary
+        from faber_ledger.recording.secrets.mask import clean_summary  # most calls bring no summary
 
         return clean_summary(said)
 

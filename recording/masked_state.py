@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.projections.blocks import NAMES
-from faber_ledger.recording.masking import mask_text
-from faber_ledger.recording.tokens import mask_tokens
+from faber_ledger.recording.secrets.mask import mask_text, mask_tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from faber_ledger.ledger.redaction import (
 )
 from faber_ledger.ledger.row import ID
 from faber_ledger.projections.fold import fold
-from faber_ledger.recording.masking import mask_text
 from faber_ledger.recording.recording import record_before_projecting
+from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.copies import mirror_with_events, runs_in_other_work_trees

@@ -15,8 +15,8 @@ from faber_ledger.cli.ui.which_run import choose_run, warn_if_kept
 from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
 from faber_ledger.projections.blocks import current_session, open_sessions
-from faber_ledger.recording.masking import mask_text
 from faber_ledger.recording.recording import Recording
+from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import writer_of

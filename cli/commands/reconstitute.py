@@ -38,8 +38,8 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import AmbiguousRun, ChoiceNeeded
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, WorkflowNotFound
 from faber_ledger.recording.environment import sessions_elsewhere
-from faber_ledger.recording.masking import mask_text
 from faber_ledger.recording.recording import Recording
+from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.belonging import belongs_here

@@ -27,8 +27,8 @@ from faber_ledger.recording import sessions
 from faber_ledger.recording.checkout import checkout_after, checkout_at_start
 from faber_ledger.recording.environment import EnvironmentQuery, sessions_elsewhere
 from faber_ledger.recording.leaving import follow_client
-from faber_ledger.recording.masking import mask_text
 from faber_ledger.recording.recording import Recording
+from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run, claim_if_active
 from faber_ledger.runs.clients import seen_client

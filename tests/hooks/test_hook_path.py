@@ -93,8 +93,8 @@ def test_no_hook_without_free_text_loads_a_rule_for_secrets(project: Path, name:
         loaded_by_hook("session-start", project)
     loaded = loaded_by_hook(name, project)
     assert "faber_ledger.ledger.log" in loaded
-    assert ("faber_ledger.recording.masking" in loaded) == (name == "post-compact")  # which has a summary
-    assert "faber_ledger.recording.named_secrets" not in loaded  # nothing in it is called a secret
+    assert ("faber_ledger.recording.secrets.mask" in loaded) == (name == "post-compact")  # which has a summary
+    assert "faber_ledger.recording.secrets.named" not in loaded  # nothing in it is called a secret
     assert ("faber_ledger.context.packet" in loaded) == (name == "session-start")
 
 

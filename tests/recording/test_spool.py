@@ -589,7 +589,7 @@ def with_defect(
 
 
 @pytest.mark.parametrize(
-    "defect", ["recording.masking:clean_summary", "runs.settings:Settings", "runs.progress:snapshot"]
+    "defect", ["recording.secrets.mask:clean_summary", "runs.settings:Settings", "runs.progress:snapshot"]
 )
 def test_a_bug_in_preparing_a_delivery_does_not_keep_it_from_the_spool(project: Project, defect: str) -> None:
     project.deliver(START, client="one")

@@ -14,7 +14,7 @@ from support.summaries import COMPACT, HEAD, ME, OTHER, POST, PRE, RESUME, START
 
 from faber_ledger.context.notes import summary_for
 from faber_ledger.ledger.log import Log
-from faber_ledger.recording.masking import MAX_LENGTH, clean_summary, mask_text
+from faber_ledger.recording.secrets.mask import MAX_LENGTH, clean_summary, mask_text
 
 if TYPE_CHECKING:
     from pathlib import Path

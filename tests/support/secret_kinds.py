@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from faber_ledger.recording.masking import mask_text
+from faber_ledger.recording.secrets.mask import mask_text
 
 SEED = 20
 DRAWS = 3  # secrets of each kind

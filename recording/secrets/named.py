@@ -6,48 +6,12 @@ holds. A value is judged by how sure the name is, and by how it is joined to the
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
-from faber_ledger.recording.secret_names import GROUPS, KEYS_OF, LISTED, SPACES, VAGUE, split_words
-from faber_ledger.recording.secret_places import find_codes, find_columns, find_later
-from faber_ledger.recording.secret_values import (
-    ASSIGNED,
-    BESIDE,
-    CAMEL,
-    CARD,
-    CODES,
-    DIGIT,
-    ENDS,
-    GLUED,
-    HASHED,
-    HASHES,
-    HEX_32,
-    LEADING,
-    LONG,
-    MANY_WORDS,
-    MIDDLING,
-    MIXED,
-    NAME,
-    NEXT_WORD,
-    PUBLIC,
-    SAID,
-    SOME_WORDS,
-    UUID,
-    VERBS,
-    WORDS,
-    Value,
-    changes,
-    end_of_value,
-    is_adjective,
-    is_identifier,
-    is_other,
-    is_prose,
-    is_random,
-    read_value,
-    strength,
-    words_of,
-)
-from faber_ledger.recording.tokens import ALNUM, DIGIT_SET, is_public, is_shuffled
+from faber_ledger.recording.secrets import values
+from faber_ledger.recording.secrets.names import GROUPS, KEYS_OF, VAGUE, split_words
+from faber_ledger.recording.secrets.tokens import ALNUM, DIGIT_SET, is_public, is_shuffled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,14 +25,59 @@ USERS = ("user", "usuario", "benutzer", "login", "utilisateur", "identifiant", "
 PLAIN_OPTION = split_words("flag option argument parameter switch instead prompts arg does only alone file stdin")
 WINDOW = 90  # characters of the same line in which a secret is near
 
+# How a name is joined to its value. First the rest of the name, with what closes it.
+NAME = re.compile(r"([A-Za-z0-9_.-]{0,40})([\])\"'`*_\\]{0,8})", re.ASCII)
+ASSIGNMENT = re.compile(
+    r"""(?:\s?\#?\d{1,3}|\s?\([^()\n]{1,30}\)|\s(?:for|of|on|at)\s[^\n:=|"']{1,40})?[\s\u3000]{0,8}
+        (?:(?::(?!:)|=|：|＝)={0,2}>?|->|=>|→|⇒|\|)(?:[\s*_\u3000|>]|\\\n|\\[nrt]){0,12}  # assigned, or a cell
+        (?:(?:bearer|basic|token|apikey)\s{1,3})?
+    |</\w{1,8}>\s{0,9}<\w{1,8}>(?=[^\s<])                                           # the next element
+    |>\s{0,3}(?=[^\s<])                                                           # an element
+    |,?\s{0,30}(?:\\n)?\s{0,30}\\{0,3}["']?value\\{0,3}["']?\s{0,3}[:=]\s{0,3}        # an entry of name and value
+    |[,(]\s{0,3}(?=\\{0,3}["'])                                                       # an argument""",
+    re.ASCII | re.VERBOSE | re.IGNORECASE,
+)
+VERB_OR_DASH = re.compile(
+    r"""(?:\s(?:for|of|on|von|für|de|pour)\s[^\n:=|"'`]{1,30})?[\s\u3000]{0,3}(?:is|was|are|were|to|be|lautet|ist|war|est|es|era|é|è|är|er|on|jest|je|egy|là|adalah|это
+        |是|为|為|は|が|은|는|है)
+        (?:\s{1,3}now|\s{1,3}still|\s{1,3}set\s{1,3}to)?(?:[\s\u3000:]{1,3}|(?<=[是为為はが은는]))
+    |\s{1,3}[-–—/]{1,2}\s{1,3}|\s{0,3}[(（]\s{0,2}(?!\))""",
+    re.VERBOSE,
+)
+SPACE = re.compile(r"[ \t]{4,40}|[\s\u3000]{1,3}")  # also in columns
+VERBS = frozenset(
+    ("is", "was", "to", "auf", "lautet", "ist", "war", "est", "es", "era", "é", "è", "är", "er", "/", "->", "→", "=")
+)
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+HEX_32 = re.compile(r"[0-9a-f]{32}", re.ASCII)
+PUBLIC = re.compile(r"[0-9a-f]{7,12}|I?[0-9a-f]{40}|[0-9a-f]{64}|[0-7][0-9A-HJKMNP-TV-Z]{25}", re.ASCII)  # SHA, ULID
+DIGIT = re.compile(r"\d", re.ASCII)
+DIGIT_OR_MIXED_CASE = re.compile(r"\d|[a-z][A-Z]{2}|[A-Z][a-z][A-Z]", re.ASCII)
+EIGHT_CHARACTERS = re.compile(r"\S{8}")
+TWENTY_CHARACTERS = re.compile(r"\S{20}")
+REST_OF_WORD = re.compile(r"[!-~]*")
+NEXT_WORD = re.compile(r"[\s\u3000\"`]*([^\s\"`]+)")
+HASHES = frozenset(("sha1", "sha256", "sha512", "md5", "h1"))  # what follows their colon is no secret
+HASHED = frozenset(("commit", "sha", "hash", "digest", "revision", "checksum", "fingerprint"))
+LEADING = "\"'`([{<*_„“«|"
+CODES = re.compile(
+    r"(?: (?:for|of|de|del|du|des|der|von|vom|für|pour) [^\n:=]{1,40}?(?::| (?:is|was|es|est|ist|lautet)\b))?"
+    r"(?:"
+    r"codes?|is|was|are|es|est|ist|lautet|son|sont|sind|[:=|]|\\n|\s|[*_`\"'(\[\\-]|\d{1,2}[.)] )*?(?:(?<!\w)|(?<=\\n))"
+    r"((?:\d[\d -]{2,80}\d|[a-z0-9]{4,8}-[a-z0-9]{4,8}|[0-9a-f]{16}|[A-Z0-9]{4,6}(?:-[A-Z0-9]{4,6}){2,9})"
+    r"(?:(?:\\n|[\s,;/\"'\\-]){1,8}(?:\d{1,2}[.)] )?(?:\d[\d-]{2,12}\d|[a-z0-9]{4,8}-[a-z0-9]{4,8}|[0-9a-f]{16}))*)",
+    re.ASCII,
+)
+CARD = re.compile(r"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)", re.ASCII)
+MANY_WORDS = re.compile(r".{0,39}?(?<![a-z])((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}(?![a-z]))", re.ASCII | re.DOTALL)
+SOME_WORDS = re.compile(r"[a-z]{2,12}(?: [a-z]{2,12}){2,11}(?=\s*(?:$|[\"'|`.,(\\]|\s[A-Z]))", re.ASCII | re.MULTILINE)
+
 
 def mask_named(text: str, names: list[tuple[int, int, str]]) -> str:
     """Return a text with the secrets that its names lead replaced by `[masked]`."""
     marks = _Marks(text)
     unjoined: list[tuple[int, int, str]] = []
-    for cell in find_columns(text, names):
-        marks.add(*cell)
-    mixed, runs = _Next(MIXED, text), _Next(MIDDLING, text)
+    mixed, runs = _Next(DIGIT_OR_MIXED_CASE, text), _Next(EIGHT_CHARACTERS, text)
     has_keys = "-----BEGIN " in text
     for start, end, group in names:
         if group == "key" and not (mixed.is_near(end) and runs.is_near(end)):
@@ -83,9 +92,6 @@ def mask_named(text: str, names: list[tuple[int, int, str]]) -> str:
             marks.add(*span)
         else:
             unjoined.append((start, end, group))
-        if group == "code" and name.lower().translate(SPACES) in LISTED:
-            for codes in find_codes(text, end):
-                marks.add(*codes)
     ends, following = [], {name: len(text) for name, _ in GROUPS}
     for start, _, group in reversed(unjoined):
         ends.append(following[group])
@@ -148,17 +154,17 @@ def _joined(text: str, start: int, at: int, group: str, name: str) -> tuple[int,
     """Return where the secret is that is joined to a name: assigned to it, said of it, or beside it."""
     if group not in ("password", "key"):
         return None
-    joint = ASSIGNED.match(text, at)
-    said = None if joint else SAID.match(text, at)
-    beside = None if joint or said else BESIDE.match(text, at)
+    joint = ASSIGNMENT.match(text, at)
+    said = None if joint else VERB_OR_DASH.match(text, at)
+    beside = None if joint or said else SPACE.match(text, at)
     for match in (joint, said, beside):
         if match:
-            value = read_value(text, match.end())
+            value = values.read_value(text, match.end())
             if value is None or not (value.sure or " " in value.word):
                 return None
             if group == "password" and joint and not value.is_quoted:
                 words = SOME_WORDS.match(text, value.start)
-                if words and "phrase" in name and not is_prose(words[0].split()[0]):
+                if words and "phrase" in name and not values.is_prose(words[0].split()[0]):
                     return words.span()
             is_secret = _is_password if group == "password" else _is_key
             if "arn:" in text[max(0, start - 80) : start] and text.startswith(":", start - 1):
@@ -166,7 +172,11 @@ def _joined(text: str, start: int, at: int, group: str, name: str) -> tuple[int,
             how = "assigned" if joint else "said" if said else "beside"
             if match[0][:1] in (",", "(") and (value.sure < 2 or DIGIT_SET.isdisjoint(value.word)):
                 return None
-            return (value.start, end_of_value(text, value)) if is_secret(text, start, name, how, joint, value) else None
+            return (
+                (value.start, values.end_of_value(text, value))
+                if is_secret(text, start, name, how, joint, value)
+                else None
+            )
     return None
 
 
@@ -186,46 +196,48 @@ def _end_of_name(text: str, start: int, end: int, group: str) -> tuple[int, str 
     name = first + text[start:end] + more
     if text.startswith(("@", ">@"), at) or ("." in more and text.startswith("(", at)):
         return at, None  # a placeholder in a URL, or a method of it
-    return at, None if is_other(name, group) else name.lower()
+    return at, None if values.is_other(name, group) else name.lower()
 
 
-def _is_password(text: str, start: int, name: str, how: str, joint: Any, value: Value) -> bool:
+def _is_password(text: str, start: int, name: str, how: str, joint: Any, value: values.Value) -> bool:
     if value.is_quoted and " " in value.word:
-        return how != "beside" and not is_prose(value.word) and strength(value.word.replace(" ", "-")) > 0
+        return how != "beside" and not values.is_prose(value.word) and values.strength(value.word.replace(" ", "-")) > 0
     sure = value.sure
     if how == "assigned":
         is_element = text.startswith("</", value.end)
         return sure > 1 or (sure == 1 and (value.is_quoted or is_element or _is_line(text, start, name, joint, value)))
     if how == "said":
-        if value.is_quoted or not WORDS.fullmatch(value.word):
+        if value.is_quoted or not values.WORDS.fullmatch(value.word):
             return sure > (0 if value.is_quoted else 1)
-        return sure > 1 or (sure == 1 and "-" in value.word and not is_adjective(value.word))
+        return sure > 1 or (sure == 1 and "-" in value.word and not values.is_adjective(value.word))
     if "secret" in name and _is_key(text, start, name, how, joint, value):
         return True
     is_option = name.startswith("-") or "_" in name
     if (
         name.startswith("-")
         and value.sure
-        and words_of(name)[-1] in OPTIONS
+        and values.words_of(name)[-1] in OPTIONS
         and text[value.start - 1 - value.is_quoted] in " \t"
     ):
-        return value.is_quoted or not (value.word in PLAIN_OPTION or value.word.isupper() or is_prose(value.word))
-    is_mixed = len(value.word) > 6 and not DIGIT_SET.isdisjoint(value.word) and not WORDS.fullmatch(value.word)
+        return value.is_quoted or not (
+            value.word in PLAIN_OPTION or value.word.isupper() or values.is_prose(value.word)
+        )
+    is_mixed = len(value.word) > 6 and not DIGIT_SET.isdisjoint(value.word) and not values.WORDS.fullmatch(value.word)
     is_typed = ("pass" in name or "key" in name) and "_" not in name and (is_mixed or value.word[-2:].isdigit())
     is_number = value.word.isdigit() and len(value.word) > 5 and "password" in name
     return sure == 3 or (sure == 2 and (value.is_quoted or is_option or is_typed)) or is_number
 
 
-def _is_line(text: str, start: int, name: str, joint: Any, value: Value) -> bool:
+def _is_line(text: str, start: int, name: str, joint: Any, value: values.Value) -> bool:
     """Return whether a name and its value are a setting: a variable of a shell, or a line of their own."""
     if value.word.isdigit():
         return len(name) > 4
-    if is_identifier(value.word):
+    if values.is_identifier(value.word):
         return False
     if joint[0] == "=" or (text[start : start + 4].isupper() and "=" in joint[0]):
         return True
     before = text[text.rfind("\n", max(0, start - 60), start) + 1 : start]
-    after = text[value.end : value.end + 2].rstrip(ENDS)
+    after = text[value.end : value.end + 2].rstrip(values.ENDS)
     return (
         len(before) < 60
         and (" " not in before.strip(" \t-*>|") or before.lower().lstrip(" -*").startswith(USERS))
@@ -237,27 +249,27 @@ def _is_line(text: str, start: int, name: str, joint: Any, value: Value) -> bool
 @lru_cache(maxsize=512)
 def _is_sure(name: str) -> bool:
     """Return whether a name says more than that there is a key, or a service."""
-    words = words_of(CAMEL.sub("_", name))
+    words = values.words_of(values.CAMEL.sub("_", name))
     return not KEYS_OF.isdisjoint(words) or VAGUE_WORDS.isdisjoint(words)
 
 
-def _is_key(text: str, start: int, name: str, how: str, joint: Any, value: Value) -> bool:
+def _is_key(text: str, start: int, name: str, how: str, joint: Any, value: values.Value) -> bool:
     word = value.word
     if " " in word or not value.sure:
         return False
     is_sure = _is_sure(name)
     is_header = name in ("bearer", "basic") or (joint and joint[0].lower().endswith(("basic ", "bearer ")))
     if is_header and len(word) >= 16 and (is_shuffled(word.rstrip("=")) or not DIGIT_SET.isdisjoint(word)):
-        return not WORDS.fullmatch(word)
+        return not values.WORDS.fullmatch(word)
     if UUID.fullmatch(word):
         return how != "beside" or is_sure
     if how != "assigned":
-        return is_random(word, 12 if is_sure else 16)
-    is_word = WORDS.fullmatch(word) and not (len(word) >= 12 and word.isalnum())
+        return values.is_random(word, 12 if is_sure else 16)
+    is_word = values.WORDS.fullmatch(word) and not (len(word) >= 12 and word.isalnum())
     if is_sure and len(word) >= 8 and value.sure > 1 and not is_word:
         return True
     is_variable = text[start : start + 3].isupper() and len(word) >= 16 and not DIGIT_SET.isdisjoint(word)
-    return is_variable or is_random(word, 16)
+    return is_variable or values.is_random(word, 16)
 
 
 def _near(text: str, start: int, end: int, group: str, before: int) -> tuple[int, int] | None:
@@ -270,15 +282,14 @@ def _near(text: str, start: int, end: int, group: str, before: int) -> tuple[int
         number = CARD.search(text, end, end + WINDOW + 20)
         return number.span() if number and _is_card(number[0]) else None
     least, most, long, is_secret = (
-        (20, 6, LONG, _is_near_key) if group == "key" else (8, 10, MIDDLING, _is_near_password)
+        (20, 6, TWENTY_CHARACTERS, _is_near_key) if group == "key" else (8, 10, EIGHT_CHARACTERS, _is_near_password)
     )
-    later = find_later(text, end) if group == "password" else None
-    if later or not digit or not long.search(text, end, end + WINDOW + least):
-        return later or (_before(text, start) if group == "password" else None)
+    if not digit or not long.search(text, end, end + WINDOW + least):
+        return _before(text, start) if group == "password" else None
     line = text[end : min(before, end + WINDOW)].partition("\n")[0]
     at, last = end, ""
     if text[end - 1].isascii():  # the rest of the name is no word of its own
-        rest = GLUED.match(text, end, end + WINDOW) if group == "key" else NAME.match(text, end)
+        rest = REST_OF_WORD.match(text, end, end + WINDOW) if group == "key" else NAME.match(text, end)
         at = rest.end() if rest else end
     for _ in range(most):
         found = NEXT_WORD.match(text, at, at + 4_096)
@@ -297,7 +308,7 @@ def _near(text: str, start: int, end: int, group: str, before: int) -> tuple[int
         if word in HASHED:
             break
         is_said = last in VERBS or is_after_colon or (last in ("with", "using") and " as " in text[end:begin])
-        if group != "key" and is_said and strength(word) > 1 and DIGIT.search(word):
+        if group != "key" and is_said and values.strength(word) > 1 and DIGIT.search(word):
             return begin, begin + len(word)
         last = found[1]
         if last[-1] in ".;":
@@ -309,7 +320,7 @@ def _near(text: str, start: int, end: int, group: str, before: int) -> tuple[int
 def _value_in(said: str) -> tuple[int, str, bool]:
     """Return where in what stands between two spaces its value begins, the value, and whether a colon leads it."""
     begin = len(said) - len(said.lstrip(LEADING))
-    word = said[begin:].rstrip(LEADING + ENDS + ")]}>/\\")
+    word = said[begin:].rstrip(LEADING + values.ENDS + ")]}>/\\")
     name, mark, value = word.partition("=" if "=" in word else ":")
     if name.lower() in HASHES:
         return begin, "", False
@@ -319,11 +330,13 @@ def _value_in(said: str) -> tuple[int, str, bool]:
 
 
 def _is_near_key(word: str) -> bool:
-    return HEX_32.fullmatch(word) is not None or (is_random(word, 20) and changes(word) * 10 >= len(word) * 3)
+    return HEX_32.fullmatch(word) is not None or (
+        values.is_random(word, 20) and values.changes(word) * 10 >= len(word) * 3
+    )
 
 
 def _is_near_password(word: str) -> bool:
-    return strength(word) == 3 and "://" not in word
+    return values.strength(word) == 3 and "://" not in word
 
 
 def _before(text: str, start: int) -> tuple[int, int] | None:
@@ -335,8 +348,8 @@ def _before(text: str, start: int) -> tuple[int, int] | None:
         if at < 0 or len(text[at + len(verb) : start].split()) > 3:
             continue
         said = text[max(0, at - 100) : at].split()[-1:]
-        word = said[0].strip(LEADING + ENDS + ")]}>") if said else ""
-        if strength(word) == 3:
+        word = said[0].strip(LEADING + values.ENDS + ")]}>") if said else ""
+        if values.strength(word) == 3:
             begin = text.rfind(word, 0, at)
             return begin, begin + len(word)
     return None

@@ -29,9 +29,6 @@ ALNUM_SET, DIGIT_SET, SMALL_SET, LARGE_SET = frozenset(ALNUM), frozenset(DIGITS)
 LONGEST = 16_384  # of a key between its edges, and of a URL
 # What stands in a password's place where there is none.
 PLACEHOLDERS = frozenset(("password", "passwd", "pass", "pwd", "secret", "changeme", "change-me", "change_me"))
-ENDS_OF_URL = ("://", *" \t\n\r\"'<>`|")
-PUTTY = "PuTTY-User-Key-File-"
-SHORTEST = 12  # no shorter text has a token or a URL with a password
 
 # The kind of secret, the markers that begin it, the alphabet after a marker, and the least number of such characters;
 # a fifth column is the largest number, for what would otherwise be found in other words.
@@ -249,41 +246,10 @@ MIDDLES = (
     ("RapidAPI Key", ALNUM, 10, 10, "msh", ALNUM, 30),
     ("Discord Token", URL64, 23, 28, ".", DOTTED, 34),
 )
-# A query's or fragment's parameters that are secrets, whole names and parts of names.
-PARAMETERS = ("sig", "key", "auth", "code", "pwd", "pass", "hmac", "sign", "st", "assertion", "nonce_token")
-PARTS_OF_PARAMETERS = (
-    "token",
-    "secret",
-    "passw",
-    "signature",
-    "apikey",
-    "api_key",
-    "api-key",
-    "accesskey",
-    "credential",
-)
 
 
-def mask_tokens(text: str) -> str:
-    """Return a field's value (a step, a path, a command) with each token and each URL's password replaced by its kind.
-
-    What only a word before it makes a secret stays: a step may be called `token: rotate`.
-    """
-    if len(text) < SHORTEST:
-        return text
-    for _ in range(4):  # a token that is gone may have hidden the end of the one before it
-        masked = _mask_once(text)
-        if masked == text:
-            break
-        text = masked
-    return _mask_urls(text) if "://" in text or ":\\/\\/" in text else text
-
-
-def _mask_once(text: str) -> str:
-    if "PRIVATE KEY" in text:
-        text = _mask_keys(text)
-    if PUTTY in text:
-        text = _mask_putty(text)
+def mask_known(text: str) -> str:
+    """Return a text with each token of a form in the tables replaced by its kind."""
     for rule in TOKENS:
         for marker in rule[1]:
             if marker in text:
@@ -413,131 +379,3 @@ def _is_discord(text: str, start: int, at: int) -> bool:
     """Return whether a token's first part has all classes, or the second the six or seven characters of Discord's."""
     first, length = text[start:at], text.find(".", at + 1, at + 9) - at - 1
     return has_three_classes(first) or (first[:1] in ("M", "N", "O") and length >= 6 and has_both_cases(first))
-
-
-def _mask_keys(text: str) -> str:
-    """Mask private keys from BEGIN to END; where one of them is missing, the lines that can be a key's."""
-    import re
-
-    edges = list(re.finditer(r"(?:-{1,5} ?)?(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?(?: ?-{1,5})?", text))
-    parts, done = [], 0
-    for edge, following in zip(edges, [*edges[1:], None], strict=False):
-        start, end = edge.span()
-        if start < done:
-            continue
-        if edge[1] == "END":
-            start = _start_of_lines(text, done, start)
-        elif following and following[1] == "END" and following.start() - end < LONGEST:
-            end = following.end()
-        else:
-            end = _end_of_lines(text, end)
-        parts += [text[done:start], "[masked: Private Key]"]
-        done = end
-    return "".join([*parts, text[done:]])
-
-
-def _end_of_lines(text: str, at: int) -> int:
-    """Return where the lines end that have no space, or are a key's headers; of the next, what can be a key's."""
-    end = at
-    for line in text[at : at + LONGEST].splitlines(keepends=True):
-        if " " in line.strip() and not line.startswith(("Proc-Type: ", "DEK-Info: ", "Version: ", "Comment: ")):
-            length = count_ahead(line, 0, BASE64 + "\\")
-            end += length if length >= 16 else 0
-            break
-        end += len(line)
-    return at + len(text[at:end].rstrip())
-
-
-def _start_of_lines(text: str, least: int, at: int) -> int:
-    """Return where the lines before a place begin that have no space."""
-    start = at
-    for line in reversed(text[max(least, at - LONGEST) : at].splitlines(keepends=True)):
-        if " " in line.strip():
-            break
-        start -= len(line)
-    return start
-
-
-def _mask_putty(text: str) -> str:
-    """Mask a key of PuTTY's to its last line; if that is missing, all that follows."""
-    start = text.find(PUTTY)
-    if text[start + len(PUTTY) : start + len(PUTTY) + 2].strip(DIGITS) != ":":
-        return text
-    code = text.find("Private-MAC:", start)
-    end = len(text) if code < 0 else code + len("Private-MAC: ")
-    return text[:start] + "[masked: Private Key]" + text[end + count_ahead(text, end, HEX) :]
-
-
-def _mask_urls(text: str) -> str:
-    """Mask the user and password of each URL, and the values of the parameters that are secrets."""
-    parts, done = [], 0
-    at = text.find(":")
-    while at >= 0:
-        start = at + (3 if text.startswith("//", at + 1) else 5 if text.startswith("\\/\\/", at + 1) else 0)
-        if start > at:
-            url = _url_ahead(text, start)
-            shown = _masked_url(url)
-            if shown != url:
-                parts += [text[done:start], shown]
-                done = start + len(url)
-            at = start + len(url) - 1
-        at = text.find(":", at + 1)
-    return "".join([*parts, text[done:]])
-
-
-def _url_ahead(text: str, at: int) -> str:
-    """Return what a URL has after its scheme, as far as the next character that ends one, or the next URL."""
-    for length in (128, LONGEST):
-        url = text[at : at + length]
-        for mark in ENDS_OF_URL:
-            if mark in url:
-                url = url.partition(mark)[0]
-        if len(url) < length:
-            break
-    return url
-
-
-def _masked_url(url: str) -> str:
-    if "@" not in url and "=" not in url:
-        return url
-    name = url
-    for mark in "/?#\\":
-        name = name.partition(mark)[0]
-    at = name.rfind("@")
-    port = name.partition(":")[2]
-    if at < 0 and port and not port.isdigit() and not name.startswith("["):
-        at = url.rfind("@")  # a password with a slash
-    if at > 0 and _is_secret_user(url[:at]):
-        return f"[masked]{url[at : at + 1]}{_masked_parameters(url[at + 1 :])}"
-    return _masked_parameters(url)
-
-
-def _is_secret_user(user: str) -> bool:
-    """Return whether what is before a URL's @ holds a secret: a password, or a token in the name's place."""
-    name, colon, password = user.partition(":")
-    if colon:
-        is_shown = password.startswith(("$", "*", "<", "{", "[masked")) or password.lower() in PLACEHOLDERS
-        return password != "" and not is_shown
-    return len(name) >= 16 and looks_random(name) and not name.startswith(("$", "<", "{", "["))
-
-
-def _masked_parameters(url: str) -> str:
-    if not any([mark in url for mark in "?#&"]):
-        return url
-    parts, done = [], 0
-    at = url.find("=")
-    while at >= 0:
-        before = url[max(done, at - 60) : at]
-        name = before[len(before.rstrip(URL64)) :].lower().removeprefix("u0026")
-        value = url[at + 1 : min([end for mark in "&#;\\" if (end := url.find(mark, at)) >= 0], default=len(url))]
-        if _is_secret_parameter(name, value):
-            parts += [url[done : at + 1], "[masked]"]
-            done = at + 1 + len(value)
-        at = url.find("=", at + 1 + len(value))
-    return "".join([*parts, url[done:]])
-
-
-def _is_secret_parameter(name: str, value: str) -> bool:
-    if len(value) < 6 or value.startswith(("$", "{", "<", "[masked")) or not looks_random(value):
-        return False
-    return name in PARAMETERS or any([part in name for part in PARTS_OF_PARAMETERS])

@@ -1,8 +1,8 @@
-"""What people call their secrets, and where such a name stands in a text."""
+"""What people call their secrets, and where such a name is in a text. No pattern is compiled to find one."""
 
 from __future__ import annotations
 
-from faber_ledger.recording.tokens import LARGE_SET, SMALL_SET
+from faber_ledger.recording.secrets.tokens import LARGE_SET, SMALL_SET
 
 LETTERS = LARGE_SET | SMALL_SET
 ESCAPES = ("\\n", "\\t", "\\r")

@@ -1,12 +1,19 @@
-"""Read the value that a name leads, and judge whether nobody would write it but as a secret."""
+"""Read the value that a name leads, and judge whether it looks like a secret."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 
-from faber_ledger.recording.secret_names import OTHER_KEYS, OTHER_WORDS, split_words
-from faber_ledger.recording.tokens import DIGIT_SET, DIGITS, LARGE_SET, SMALL_SET, has_three_classes, is_shuffled
+from faber_ledger.recording.secrets.names import OTHER_KEYS, OTHER_WORDS, split_words
+from faber_ledger.recording.secrets.tokens import (
+    DIGIT_SET,
+    DIGITS,
+    LARGE_SET,
+    SMALL_SET,
+    has_three_classes,
+    is_shuffled,
+)
 
 SIGNS = frozenset("!@#$%^&*?+~")
 # One word that stands where a secret would, and is none.
@@ -56,6 +63,7 @@ IDENTIFIER = re.compile(r"[A-Za-z]+(?:[_.][A-Za-z]+)+|[A-Z][a-z]+(?:[A-Z][a-z]+)
 RANDOM = re.compile(r"[A-Za-z0-9+/=_.~%-]+", re.ASCII)
 CHANGE = re.compile(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]", re.ASCII)
 WORDS = re.compile(r"[A-Za-z]?[a-z]+\d{0,3}(?:[-_./:][A-Za-z]?[a-z]*\d{0,4})*", re.ASCII)
+CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class Value:
@@ -177,52 +185,3 @@ def words_of(name: str) -> list[str]:
 def is_adjective(word: str) -> bool:
     """Return whether a word says what a password is like, and is none."""
     return word.isalpha() or word.endswith(ADJECTIVES)
-
-
-# How a name is joined to its value. First the rest of the name, with what closes it.
-NAME = re.compile(r"([A-Za-z0-9_.-]{0,40})([\])\"'`*_\\]{0,8})", re.ASCII)
-ASSIGNED = re.compile(
-    r"""(?:\s?\#?\d{1,3}|\s?\([^()\n]{1,30}\)|\s(?:for|of|on|at)\s[^\n:=|"']{1,40})?[\s\u3000]{0,8}
-        (?:(?::(?!:)|=|：|＝)={0,2}>?|->|=>|→|⇒|\|)(?:[\s*_\u3000|>]|\\\n|\\[nrt]){0,12}  # assigned, or a cell
-        (?:(?:bearer|basic|token|apikey)\s{1,3})?
-    |</\w{1,8}>\s{0,9}<\w{1,8}>(?=[^\s<])                                           # the next element
-    |>\s{0,3}(?=[^\s<])                                                           # an element
-    |,?\s{0,30}(?:\\n)?\s{0,30}\\{0,3}["']?value\\{0,3}["']?\s{0,3}[:=]\s{0,3}        # an entry of name and value
-    |[,(]\s{0,3}(?=\\{0,3}["'])                                                       # an argument""",
-    re.ASCII | re.VERBOSE | re.IGNORECASE,
-)
-SAID = re.compile(
-    r"""(?:\s(?:for|of|on|von|für|de|pour)\s[^\n:=|"'`]{1,30})?[\s\u3000]{0,3}(?:is|was|are|were|to|be|lautet|ist|war|est|es|era|é|è|är|er|on|jest|je|egy|là|adalah|это
-        |是|为|為|は|が|은|는|है)
-        (?:\s{1,3}now|\s{1,3}still|\s{1,3}set\s{1,3}to)?(?:[\s\u3000:]{1,3}|(?<=[是为為はが은는]))
-    |\s{1,3}[-–—/]{1,2}\s{1,3}|\s{0,3}[(（]\s{0,2}(?!\))""",
-    re.VERBOSE,
-)
-BESIDE = re.compile(r"[ \t]{4,40}|[\s\u3000]{1,3}")  # also in columns
-VERBS = frozenset(
-    ("is", "was", "to", "auf", "lautet", "ist", "war", "est", "es", "era", "é", "è", "är", "er", "/", "->", "→", "=")
-)
-UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
-HEX_32 = re.compile(r"[0-9a-f]{32}", re.ASCII)
-PUBLIC = re.compile(r"[0-9a-f]{7,12}|I?[0-9a-f]{40}|[0-9a-f]{64}|[0-7][0-9A-HJKMNP-TV-Z]{25}", re.ASCII)  # SHA, ULID
-DIGIT = re.compile(r"\d", re.ASCII)
-MIXED = re.compile(r"\d|[a-z][A-Z]{2}|[A-Z][a-z][A-Z]", re.ASCII)
-MIDDLING = re.compile(r"\S{8}")
-LONG = re.compile(r"\S{20}")
-GLUED = re.compile(r"[!-~]*")
-NEXT_WORD = re.compile(r"[\s\u3000\"`]*([^\s\"`]+)")
-HASHES = frozenset(("sha1", "sha256", "sha512", "md5", "h1"))  # what follows their colon is no secret
-HASHED = frozenset(("commit", "sha", "hash", "digest", "revision", "checksum", "fingerprint"))
-LEADING = "\"'`([{<*_„“«|"
-CODES = re.compile(
-    r"(?: (?:for|of|de|del|du|des|der|von|vom|für|pour) [^\n:=]{1,40}?(?::| (?:is|was|es|est|ist|lautet)\b))?"
-    r"(?:"
-    r"codes?|is|was|are|es|est|ist|lautet|son|sont|sind|[:=|]|\\n|\s|[*_`\"'(\[\\-]|\d{1,2}[.)] )*?(?:(?<!\w)|(?<=\\n))"
-    r"((?:\d[\d -]{2,80}\d|[a-z0-9]{4,8}-[a-z0-9]{4,8}|[0-9a-f]{16}|[A-Z0-9]{4,6}(?:-[A-Z0-9]{4,6}){2,9})"
-    r"(?:(?:\\n|[\s,;/\"'\\-]){1,8}(?:\d{1,2}[.)] )?(?:\d[\d-]{2,12}\d|[a-z0-9]{4,8}-[a-z0-9]{4,8}|[0-9a-f]{16}))*)",
-    re.ASCII,
-)
-CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-CARD = re.compile(r"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)", re.ASCII)
-MANY_WORDS = re.compile(r".{0,39}?(?<![a-z])((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}(?![a-z]))", re.ASCII | re.DOTALL)
-SOME_WORDS = re.compile(r"[a-z]{2,12}(?: [a-z]{2,12}){2,11}(?=\s*(?:$|[\"'|`.,(\\]|\s[A-Z]))", re.ASCII | re.MULTILINE)

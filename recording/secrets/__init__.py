@@ -1,0 +1,1 @@
+"""Find the secrets in a text, and mask them."""

@@ -1,0 +1,382 @@
+"""Mask the secrets in what people and models say: tokens, what a name leads, and here what a command gives away."""
+
+from __future__ import annotations
+
+from faber_ledger.files.text import cut_middle
+from faber_ledger.ledger.canonical import without_surrogates
+from faber_ledger.recording.secrets.names import find_names
+from faber_ledger.recording.secrets.tokens import (
+    BASE64,
+    DIGITS,
+    HEX,
+    LARGE_SET,
+    LONGEST,
+    PLACEHOLDERS,
+    URL64,
+    count_ahead,
+    has_both_cases,
+    is_public,
+    looks_random,
+    mask_known,
+)
+
+MAX_LENGTH = 6_000
+READ_LENGTH = 32_768  # at each end: much more than is kept, since masking makes room
+MAX_NAMES = 1_500  # of secrets in a text, whose time is bounded by them; nobody writes more in 64 KB
+PRINTED = "".join([chr(code) for code in range(33, 127)])
+INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad"))
+
+# A value in quotes, which may be escaped ones, or without; a variable is none.
+VALUE = (
+    r"""(?:\\{0,3}"(?P<a>[^"\n\\]{1,200})|\\{0,3}'(?P<b>[^'\n\\]{1,200})"""
+    r"""|(?P<c>[^\s"'`|;\\<>()$-][^\s"'`|;\\<>]{2,200}))"""
+)
+PAIR = (
+    r"""(?:\\{0,3}"(?P<a>[^"\n:\\]{0,80}:[^"\n\\]{1,200})|\\{0,3}'(?P<b>[^'\n:\\]{0,80}:[^'\n\\]{1,200})"""
+    r"""|(?P<c>(?!\d+:\d+\b)(?:\[masked[^\]\n]{0,40}\]|[^\s:"'`/\\]{1,80})[:,](?!/)[^\s"'`\\]{3,200}))"""
+)
+TO = r"[^\n|;]{0,120}?\s"  # from a command to its option
+# A user's option before `-p`, and no command that has another `-p`.
+USER = (
+    r"(?<!\S)(?:-u|-U|--user|--username|--login)[\s=]"
+    r"(?:(?!mkdir|docker|podman|ssh|scp|pytest|git|cp|ps)\S{1,60}\s){1,6}"
+)
+SESSION = r"[\w.-]{0,20}(?:sess|sid|auth|token|jwt|login|remember|csrf)[\w.-]{0,20}"
+# Between the halves of a pair: `", "`, ` / `, `, token=`; and what the other can be.
+BETWEEN = r"[\"'`\\]{0,3}\s{0,2}[,:/|;]\s{0,8}(?:\w{1,30}\s?[:=]\s?)?[\"'`\\]{0,3}"
+HALF = r"[0-9a-f]{32,64}|(?=[A-Za-z0-9+/]{0,39}[0-9A-Z])[A-Za-z0-9+/]{40}={0,2}"
+ECHO = r"echo\s+(?:-\w\s+)?"
+ENCODED = r"(?P<c>[A-Za-z0-9+/]{12,2000}={0,2})"
+# The words of which a text needs one, and what leads the secret where they stand.
+COMMANDS = (
+    (("sshpass",), rf"sshpass\s{TO}?-p\s?{VALUE}"),
+    (("mysql", "mariadb"), rf"\b(?:mysql|mariadb)[\w-]{{0,12}}{TO}-p{VALUE}"),
+    (("mongo",), rf"\bmongo\w{{0,8}}{TO}-p\s{VALUE}"),
+    (("zip ",), rf"\b(?:un)?zip{TO}-P\s{VALUE}"),
+    (("redis-cli",), rf"redis-cli{TO}-a\s{VALUE}"),
+    (
+        (" login ",),
+        rf"\b(?:docker|podman|registry|az|cf|oc|nerdctl|buildah|crane|oras)\s(?:\w+\s)?login{TO}-p\s{VALUE}",
+    ),
+    (("pass:",), rf"\bpass:{VALUE}"),
+    (("openssl",), rf"openssl{TO}-k\s{VALUE}"),
+    ((" -p",), rf"{USER}-p[\s=]?(?![/.~]|[\d:]{{1,9}}\b){VALUE}"),
+    (("curl", "wget", "http"), r"\s(?:-b|--cookie)[\s=][\"']?[\w.-]{1,40}=(?P<c>[^\s\"'\\]{8,400})"),
+    (("ookie: ",), rf"ookie: (?:[\w.-]{{1,40}}=[^\s;]{{0,80}}; ){{0,9}}(?i:{SESSION})=(?P<c>[^\s;,\"'\\]{{8,400}})"),
+    (("pwgen", "openssl rand"), r"\b(?:pwgen|openssl rand)\b[^\n]{0,60}\n\s{0,8}(?P<c>[^\s\"'`]{8,200})"),
+    (("put-parameter", "secret set"), rf"(?:put-parameter|secret set){TO}(?:--value|--body|-b)[\s=]{VALUE}"),
+    (("--from-literal",), rf"--from-literal[\s=][\w.-]{{1,60}}={VALUE}"),
+    (("-stdin",), rf"{ECHO}{VALUE}\\{{0,3}}[\"']?\s?\|[^\n|]{{0,80}}--password-stdin"),
+    (("machine ",), rf"machine\s\S{{1,80}}\s{{1,8}}login\s\S{{1,60}}\s{{1,8}}password\s{VALUE}"),
+    (
+        ("totp", "TOTP", "otp", "OTP", "2fa", "2FA", "mfa", "MFA", "uthenticator", "wo-factor"),
+        r"(?i:otp|2fa|mfa|authenticator|two-factor)\b[^\n]{0,60}?(?<![A-Za-z0-9+/=])"
+        r"(?P<c>(?=[A-Z2-7 ]*[2-7])(?:[A-Z2-7]{16,64}|[A-Z2-7]{4}(?: [A-Z2-7]{4}){3,15}))(?![A-Za-z0-9+/=])",
+    ),
+    (("[masked: ",), rf"\[masked: [\w. ]{{0,40}}\]{BETWEEN}(?P<c>{HALF})(?![\w+/=])"),
+    (("SecureString",), rf"ConvertTo-SecureString\s(?:-String\s)?{VALUE}"),
+    (("IDENTIFIED ",), rf"IDENTIFIED\sBY\s{VALUE}"),
+    (("base64",), rf"{ENCODED}\\{{0,3}}[\"']?\s?(?:\|\s?)?(?:openssl\s)?base64\s(?:-d|-D|--decode)"),
+    (("base64",), rf"base64\s(?:-d|-D|--decode)\s?<<<\s?\\{{0,3}}[\"']?{ENCODED}"),
+    (
+        ("jdbc:oracle:", "sqlplus", "expdp", "impdp"),
+        r"(?:jdbc:oracle:\w{1,9}:|(?:sqlplus|expdp|impdp)\s(?:-\w{1,3}\s)?)[\w$#.-]{1,60}/(?P<c>[^\s\"'@/\\<]{3,200})@",
+    ),
+    (
+        ("pp password", "pp Password", "pecific password", "PASSWORD="),  # four groups, as Google and Apple make them
+        r"(?:[Aa]pp(?:-specific)? [Pp]asswords?(?:\sis|[^\n:]{1,80}:)?[\s:=\"'`*\\]{1,5}|PASSWORD=)"
+        r"(?P<c>[a-z]{4}(?:[ -]?[a-z]{4}){3})(?![a-z])",
+    ),
+    (
+        ("curl", "-u ", "--user", "--proxy-user", "--creds"),
+        rf"(?:(?<=\s)-[A-Za-z]{{0,8}}u|--(?:proxy-)?user|--creds)[\s=]{{0,3}}{PAIR}",
+    ),
+)
+# host:port:database:user:password, as in .pgpass
+PGPASS = r"(?<![^\s\"'`|=(])[^\s:\"'`|=(]{1,200}:(?:\d{3,5}|\*):[^\s:]{1,100}:[^\s:]{1,100}:(?P<c>[^\s:\"'`|\\]{4,200})"
+PRODUCT_KEY = r"(?<![\w-])(?=[A-Z-]{0,20}\d)(?=[\d-]{0,20}[A-Z])(?P<c>[A-Z0-9]{5}(?:-[A-Z0-9]{5}){4})(?![\w-])"
+# A user and a password, which has a sign, a digit and letters of both cases: `bob:…`, `bob@example.com / …`
+STRONG = r"(?=[^\s\"'`]{0,40}?\d)(?=[^\s\"'`]{0,40}?[A-Z])(?=[^\s\"'`]{0,40}?[a-z])(?=[^\s\"'`]{0,40}?[!@#$%^&*])"
+LOGIN = rf"(?<![^\s\"'`(|])[\w.+-]{{1,60}}(?:@[\w.-]{{1,80}}(?::| / )|:){STRONG}(?P<c>[^\s\"'`\\|;/]{{8,80}})(?![\w/])"
+RANDOM = r"(?!I[0-9a-f]{40}\b)(?<![A-Za-z0-9+/_.%~-])[A-Za-z0-9+/_.%~-]{24,}={0,2}"
+# How the public keys of SSH begin, the hashes of packages, and the names that C++ gives functions.
+PUBLIC = ("AAAAB3NzaC1", "AAAAC3NzaC1", "AAAAE2VjZHNh", "sha1-", "sha256-", "sha384-", "sha512-", "_ZN", "_ZS")
+SIGNS = frozenset("!@#$%^&*")
+HASHES = ("SHA256:", "sha256:", "h1:", ";base64,", 'hash = "', "cf-id: ", "verification=", "; p=", '"kid":"', '"n":"')
+CHANGE = r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]"
+ENDS_OF_URL = ("://", *" \t\n\r\"'<>`|")
+PUTTY = "PuTTY-User-Key-File-"
+SHORTEST = 12  # no shorter text has a token or a URL with a password
+# A query's or fragment's parameters that are secrets, whole names and parts of names.
+PARAMETERS = ("sig", "key", "auth", "code", "pwd", "pass", "hmac", "sign", "st", "assertion", "nonce_token")
+PARTS_OF_PARAMETERS = (
+    "token",
+    "secret",
+    "passw",
+    "signature",
+    "apikey",
+    "api_key",
+    "api-key",
+    "accesskey",
+    "credential",
+)
+
+
+def clean_summary(said: str) -> str:
+    """Return a client's summary without secrets, in at most 6,000 characters; empty if nothing is left.
+
+    The model's analysis before the summary proper is left out. A longer summary keeps its beginning and its end, where
+    the next steps are. What is cut was masked before; of a text too long for that, a token at the cut is left out
+    completely: no rule would recognise half of a secret.
+    """
+    text = _summary(said)
+    if len(text) <= 2 * READ_LENGTH:
+        text = mask_text(without_surrogates(text))
+    else:
+        text = f"{mask_text(without_surrogates(_head(text)))}\n…\n{mask_text(without_surrogates(_tail(text)))}"
+    return cut_middle(text.strip(), MAX_LENGTH)
+
+
+def mask_text(text: str) -> str:
+    """Return a free text (a summary, a note, a reason) with each secret replaced by its kind."""
+    bare = text if text.isascii() else text.translate(INVISIBLE)
+    masked = _masked(bare)
+    return text if masked == bare else masked  # what nobody sees can be in the middle of a secret
+
+
+def _masked(text: str) -> str:
+    text = _mask_commands(mask_tokens(text))
+    names = find_names(text)
+    if len(names) > MAX_NAMES:
+        text = f"{text[: names[MAX_NAMES][0]]} [masked: the rest]"
+        names = names[:MAX_NAMES]
+    if names:
+        from faber_ledger.recording.secrets.named import mask_named  # many patterns
+
+        text = mask_named(text, names)
+    return _mask_random(text)
+
+
+def _summary(said: str) -> str:
+    start = said.find("<summary>", max(said.find("</analysis>"), 0))
+    end = said.rfind("</summary>")
+    return said[start + len("<summary>") if start >= 0 else 0 : end if end > start else len(said)].strip()
+
+
+def _head(text: str) -> str:
+    """Return the beginning of a text that is read, without the token at the cut."""
+    return text[:READ_LENGTH].rstrip(PRINTED)
+
+
+def _tail(text: str) -> str:
+    """Return the end of a text that is read, without the token at the cut."""
+    return text[-READ_LENGTH:].lstrip(PRINTED)
+
+
+def _mask_commands(text: str) -> str:
+    """Return a text with the secrets of commands and formats replaced by `[masked]`."""
+    for words, pattern in COMMANDS:
+        if any([word in text for word in words]):
+            text = _mask_value(text, pattern)
+    if any([word.count(":") > 3 for word in text.split()]):
+        text = _mask_value(text, PGPASS)
+    if any([word.count("-") > 3 and len(word) > 28 and not LARGE_SET.isdisjoint(word) for word in text.split()]):
+        text = _mask_value(text, PRODUCT_KEY)
+    if (
+        any([len(word) > 9 and ":" in word[1:-8] and not SIGNS.isdisjoint(word) for word in text.split()])
+        or " / " in text
+    ):
+        text = _mask_value(text, LOGIN)
+    return text
+
+
+def _mask_value(text: str, pattern: str) -> str:
+    import re  # most texts have no such word
+
+    parts, done = [], 0
+    for match in re.finditer(pattern, text):
+        start, end = match.span(match.lastgroup or 0)
+        said = text[start:end]
+        is_shown = said.startswith(("$", "{{", "<")) or said.lower() in PLACEHOLDERS
+        if not is_shown and ("]:" in said or not said.startswith("[masked")):
+            parts += [text[done:start], "[masked]"]
+            done = end
+    return "".join([*parts, text[done:]])
+
+
+def _mask_random(text: str) -> str:
+    """Return a text without the long words that change between digits and letters as only a key does."""
+    if not any([len(word) >= 24 and has_both_cases(word) for word in text.split()]):
+        return text
+    import re
+
+    def is_mixed(piece: str) -> bool:
+        if len(re.findall(CHANGE, piece)) * 5 < len(piece) * 2:
+            return False
+        digits = len(re.findall("[0-9]", piece))
+        if digits == 0:  # else it is a name in code: few of its letters are large
+            return len(piece) >= 32 and len(re.findall("[A-Z]", piece)) * 3 > len(piece)
+        return len(piece) >= 32 or digits > 1
+
+    def shown(match: re.Match[str]) -> str:
+        kept = ""
+        for piece in match[0].split("."):
+            if len(piece) >= 24 and has_both_cases(piece) and is_mixed(piece):
+                at = match.start() + len(kept)
+                is_shown = piece.startswith(PUBLIC) or text.endswith(HASHES, 0, at) or is_public(text, at)
+                return match[0] if is_shown else kept + "[masked]"
+            kept += piece + "."
+        return match[0]
+
+    return re.sub(RANDOM, shown, text)
+
+
+def mask_tokens(text: str) -> str:
+    """Return a field's value (a step, a path, a command) with each token and each URL's password replaced by its kind.
+
+    What only a word before it makes a secret stays: a step may be called `token: rotate`.
+    """
+    if len(text) < SHORTEST:
+        return text
+    for _ in range(4):  # a token that is gone may have hidden the end of the one before it
+        masked = _mask_known_and_keys(text)
+        if masked == text:
+            break
+        text = masked
+    return _mask_urls(text) if "://" in text or ":\\/\\/" in text else text
+
+
+def _mask_known_and_keys(text: str) -> str:
+    if "PRIVATE KEY" in text:
+        text = _mask_keys(text)
+    if PUTTY in text:
+        text = _mask_putty(text)
+    return mask_known(text)
+
+
+def _mask_keys(text: str) -> str:
+    """Mask private keys from BEGIN to END; where one of them is missing, the lines that can be a key's."""
+    import re
+
+    edges = list(re.finditer(r"(?:-{1,5} ?)?(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?(?: ?-{1,5})?", text))
+    parts, done = [], 0
+    for edge, following in zip(edges, [*edges[1:], None], strict=False):
+        start, end = edge.span()
+        if start < done:
+            continue
+        if edge[1] == "END":
+            start = _start_of_lines(text, done, start)
+        elif following and following[1] == "END" and following.start() - end < LONGEST:
+            end = following.end()
+        else:
+            end = _end_of_lines(text, end)
+        parts += [text[done:start], "[masked: Private Key]"]
+        done = end
+    return "".join([*parts, text[done:]])
+
+
+def _end_of_lines(text: str, at: int) -> int:
+    """Return where the lines end that have no space, or are a key's headers; of the next, what can be a key's."""
+    end = at
+    for line in text[at : at + LONGEST].splitlines(keepends=True):
+        if " " in line.strip() and not line.startswith(("Proc-Type: ", "DEK-Info: ", "Version: ", "Comment: ")):
+            length = count_ahead(line, 0, BASE64 + "\\")
+            end += length if length >= 16 else 0
+            break
+        end += len(line)
+    return at + len(text[at:end].rstrip())
+
+
+def _start_of_lines(text: str, least: int, at: int) -> int:
+    """Return where the lines before a place begin that have no space."""
+    start = at
+    for line in reversed(text[max(least, at - LONGEST) : at].splitlines(keepends=True)):
+        if " " in line.strip():
+            break
+        start -= len(line)
+    return start
+
+
+def _mask_putty(text: str) -> str:
+    """Mask a key of PuTTY's to its last line; if that is missing, all that follows."""
+    start = text.find(PUTTY)
+    if text[start + len(PUTTY) : start + len(PUTTY) + 2].strip(DIGITS) != ":":
+        return text
+    code = text.find("Private-MAC:", start)
+    end = len(text) if code < 0 else code + len("Private-MAC: ")
+    return text[:start] + "[masked: Private Key]" + text[end + count_ahead(text, end, HEX) :]
+
+
+def _mask_urls(text: str) -> str:
+    """Mask the user and password of each URL, and the values of the parameters that are secrets."""
+    parts, done = [], 0
+    at = text.find(":")
+    while at >= 0:
+        start = at + (3 if text.startswith("//", at + 1) else 5 if text.startswith("\\/\\/", at + 1) else 0)
+        if start > at:
+            url = _url_ahead(text, start)
+            shown = _masked_url(url)
+            if shown != url:
+                parts += [text[done:start], shown]
+                done = start + len(url)
+            at = start + len(url) - 1
+        at = text.find(":", at + 1)
+    return "".join([*parts, text[done:]])
+
+
+def _url_ahead(text: str, at: int) -> str:
+    """Return what a URL has after its scheme, as far as the next character that ends one, or the next URL."""
+    for length in (128, LONGEST):
+        url = text[at : at + length]
+        for mark in ENDS_OF_URL:
+            if mark in url:
+                url = url.partition(mark)[0]
+        if len(url) < length:
+            break
+    return url
+
+
+def _masked_url(url: str) -> str:
+    if "@" not in url and "=" not in url:
+        return url
+    name = url
+    for mark in "/?#\\":
+        name = name.partition(mark)[0]
+    at = name.rfind("@")
+    port = name.partition(":")[2]
+    if at < 0 and port and not port.isdigit() and not name.startswith("["):
+        at = url.rfind("@")  # a password with a slash
+    if at > 0 and _is_secret_user(url[:at]):
+        return f"[masked]{url[at : at + 1]}{_masked_parameters(url[at + 1 :])}"
+    return _masked_parameters(url)
+
+
+def _is_secret_user(user: str) -> bool:
+    """Return whether what is before a URL's @ holds a secret: a password, or a token in the name's place."""
+    name, colon, password = user.partition(":")
+    if colon:
+        is_shown = password.startswith(("$", "*", "<", "{", "[masked")) or password.lower() in PLACEHOLDERS
+        return password != "" and not is_shown
+    return len(name) >= 16 and looks_random(name) and not name.startswith(("$", "<", "{", "["))
+
+
+def _masked_parameters(url: str) -> str:
+    if not any([mark in url for mark in "?#&"]):
+        return url
+    parts, done = [], 0
+    at = url.find("=")
+    while at >= 0:
+        before = url[max(done, at - 60) : at]
+        name = before[len(before.rstrip(URL64)) :].lower().removeprefix("u0026")
+        value = url[at + 1 : min([end for mark in "&#;\\" if (end := url.find(mark, at)) >= 0], default=len(url))]
+        if _is_secret_parameter(name, value):
+            parts += [url[done : at + 1], "[masked]"]
+            done = at + 1 + len(value)
+        at = url.find("=", at + 1 + len(value))
+    return "".join([*parts, url[done:]])
+
+
+def _is_secret_parameter(name: str, value: str) -> bool:
+    if len(value) < 6 or value.startswith(("$", "{", "<", "[masked")) or not looks_random(value):
+        return False
+    return name in PARAMETERS or any([part in name for part in PARTS_OF_PARAMETERS])
