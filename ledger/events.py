@@ -24,7 +24,6 @@ class Delivery(TypedDict):
     """The hook call that an event comes from.
 
     `digest` is the HMAC-SHA256 of the SHA-256 of its standard input, with the clone's key, in hex; empty without a key.
-    Versions up to 0.1.1 recorded the SHA-256 itself.
     """
 
     hook: str

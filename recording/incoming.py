@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 ENDS = ("PreCompact", "SessionEnd")
 READ_WHEN_LATE = 1024 * 1024  # bytes of a state
-PLAIN_VERSION = 1  # of a waiting delivery: its digest is the SHA-256, which was recorded as it is
 NO_SESSION = "this client has no session on"
 
 
@@ -79,15 +78,13 @@ class IncomingCall:
         """Return a call as it arrived, from the spool."""
         call = Call(spooled["hook"], spooled["delivery"].encode("utf-8", "surrogateescape"), spooled["environ"])
         call.hook = spooled["hook"]
-        if spooled["spool"] == PLAIN_VERSION:
-            call.sha256 = spooled["digest"]  # the delivery may have been shortened
         seen = seen_client(run.root, call.client)
         if seen is not None and seen.first_at >= spooled["at"]:
             seen = None  # it is known by this delivery, or by a later one
         incoming = cls(call, run, spooled["at"], warn, seen)
         incoming.id, incoming.salt = spooled["id"], spooled["salt"]
         incoming.writer, incoming.session_id = spooled["writer"], spooled["session_id"]
-        incoming._digest = None if spooled["spool"] == PLAIN_VERSION else spooled["digest"]
+        incoming._digest = spooled["digest"]
         incoming.environment, incoming.checkout = spooled["environment"], spooled.get("checkout")
         incoming.progress, incoming.status = spooled["progress"], spooled["status"]
         return incoming
@@ -174,7 +171,7 @@ class IncomingCall:
             "progress": self.progress or progress.snapshot(state),
         }
         delivery = self.delivery()
-        is_repeated = subject.is_repeated(view, caller, delivery, self.call.sha256)
+        is_repeated = subject.is_repeated(view, caller, delivery)
         if self.changes_nothing(state, view.blocks):
             return is_repeated, False
         if is_repeated and self._is_finished(state) and not blocks.open_sessions(view.blocks):
@@ -373,6 +370,6 @@ class IncomingCall:
             "status": self.status,
             "loads": loads,
         }
-        if self.checkout is not None:  # 0.1.1 takes no delivery that has this key
+        if self.checkout is not None:
             spooled["checkout"] = self.checkout
         return spooled

@@ -20,7 +20,7 @@ from faber_ledger.projections import blocks
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.sessions import View
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.clone import spool_left_in_run, spool_path, writer_of
+from faber_ledger.runs.clone import spool_path, writer_of
 from faber_ledger.runs.run_log import open_log, take_over_older_place
 
 TYPE_CHECKING = False
@@ -88,7 +88,7 @@ class Recording:
                 self._move_to_kept_run()
             self._open_log()
             try:
-                if spool_left_in_run(self.run) is not None or os.path.isdir(spool_path(self.run)):
+                if os.path.isdir(spool_path(self.run)):
                     self._drain()
             except BaseException:
                 self._open.close()
@@ -208,7 +208,6 @@ class Recording:
         """
         from faber_ledger.recording import spool  # only after the disk, or a lock, has refused
 
-        spool.take_over(self.run)
         paths = spool.waiting(self.run)[: spool.MAX_FILES]  # a hook puts no more there, but a repository may
         for first in range(0, len(paths), AT_ONCE):
             check_time()

@@ -10,7 +10,7 @@ from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.plain_json import encoder, loads
 from faber_ledger.recording.call import MAX_BESIDES_TEXTS, besides_texts
 from faber_ledger.recording.spooled import is_spooled
-from faber_ledger.runs.clone import spool_left_in_run, spool_path
+from faber_ledger.runs.clone import spool_path
 from faber_ledger.runs.private_files import make_kept_folder
 
 TYPE_CHECKING = False
@@ -114,27 +114,6 @@ def read(path: str) -> Spooled:
         raise Malformed("it is not a delivery of this version")
     spooled: Spooled = found
     return spooled
-
-
-def take_over(run: Run) -> None:
-    """Move the deliveries that 0.1 left in a run's folder without git to the private folder.
-
-    They become facts, as all that came with this folder did. What is no file that a hook writes stays.
-    """
-    older = spool_left_in_run(run)
-    for path in _ending(older, SUFFIX)[:MAX_FILES] if older is not None else ():
-        try:
-            content = read_regular(path, MAX_BYTES)
-            make_kept_folder(run, spool_path(run))
-            whole_file.put(os.path.join(spool_path(run), os.path.basename(path)), content, mode=whole_file.OWN)
-            os.unlink(path)
-        except (FileRefused, OSError):
-            continue
-    if older is not None:
-        try:
-            os.rmdir(older)
-        except OSError:
-            pass  # something else is in it
 
 
 def move_aside(path: str) -> str:

@@ -1,8 +1,4 @@
-"""The shape of a waiting delivery. Without git, 0.1 kept them where an archive can bring files, and forge facts.
-
-A file of the right shape counts as a hook's call: it can start a session here, or end one whose client it knows. Its
-`writer` would prove nothing, since a repository can bring the file with the writer's id too.
-"""
+"""The shape of a waiting delivery: a file of this shape counts as a hook's call."""
 
 from __future__ import annotations
 
@@ -23,10 +19,9 @@ if TYPE_CHECKING:
 
         `id` is the id of its first fact; the other ids, and the salts, derive from `salt`. `at` is in seconds since
         1970. `delivery` is the call's standard input, shortened if it is long, and `digest` what is recorded of all of
-        it; its SHA-256 in a delivery of version 1.
-        A session's start adds what it gathered: `session_id` and `loads`. `environment`, `progress` and `status` are
-        None if they are not known. `checkout` is left out if it is not known, since 0.1.1 takes no delivery that has
         it.
+        A session's start adds what it gathered: `session_id` and `loads`. `environment`, `progress` and `status` are
+        None if they are not known. `checkout` is left out if it is not known.
         """
 
         spool: int
@@ -93,12 +88,12 @@ def _is_known(found: Any) -> bool:
     except (ValueError, OverflowError, OSError):
         return False
     return (
-        found["spool"] in (1, VERSION)
+        found["spool"] == VERSION
         and found["hook"] in HOOKS
         and is_event_id(found["id"])
         and _is_hex(found["salt"], 32)
         and _is_hex(found["writer"], 32)
-        and (_is_hex(found["digest"], 64) or (found["digest"] == "" and found["spool"] == VERSION))
+        and (_is_hex(found["digest"], 64) or found["digest"] == "")
         and found["session_id"] != ""
         and all([name in VARIABLES and type(value) is str for name, value in found["environ"].items()])
         and (found["environment"] is None or _has(found["environment"], ENVIRONMENT))

@@ -126,11 +126,11 @@ def _is_same(one: str, other: str) -> bool:
 # Which session
 
 
-def is_repeated(view: View, caller: Caller, delivery: Delivery, sha256: str) -> bool:
+def is_repeated(view: View, caller: Caller, delivery: Delivery) -> bool:
     """Return whether a delivery repeats the client's last one, as happens when its hooks are installed twice.
 
     That is: same hook, same bytes, less than 30 seconds ago from the same process; less than 2 seconds ago where one of
-    the two calls names no process, and for a PreCompact. `sha256` is what versions up to 0.1.1 recorded of the bytes.
+    the two calls names no process, and for a PreCompact.
     """
     last = view.last_delivery(caller["client"])
     if last is None:
@@ -141,7 +141,7 @@ def is_repeated(view: View, caller: Caller, delivery: Delivery, sha256: str) -> 
     seconds = REPEAT_SECONDS_OF_ONE_PROCESS if is_long else REPEAT_SECONDS
     is_like_it = (
         before["hook"] == delivery["hook"]
-        and before["digest"] in (delivery["digest"], sha256)
+        and before["digest"] == delivery["digest"]
         and before["digest"] != ""
         and sessions.may_be_same(before["pid"], delivery["pid"])
     )

@@ -23,15 +23,7 @@ if TYPE_CHECKING:
 ACTIVE_NAMES = {name.rpartition("/")[2] for name in ACTIVE_FILES}
 
 
-class DriverCommand(click.Command):
-    """A command whose fourth argument is always a path: clones set up by 0.1.0 put no `--` before it."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, the fourth one as a path."""
-        return super().parse_args(ctx, [*args[:3], "--", args[3]] if len(args) == 4 else args)
-
-
-@click.command("merge-driver", cls=DriverCommand, short_help="Merge a run's file; git calls it.")
+@click.command("merge-driver", short_help="Merge a run's file; git calls it.")
 @click.argument("base", metavar="%O")
 @click.argument("ours", metavar="%A")
 @click.argument("theirs", metavar="%B")

@@ -11,7 +11,6 @@ from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
 from faber_ledger.cli.setup.git_config import (
     CACHE,
     DRIVER,
-    OLDER,
     is_autostash_refused,
     list_switched_off,
     make_settings,
@@ -22,7 +21,7 @@ from faber_ledger.cli.setup.ignored import check_not_ignored, files_that_travel,
 from faber_ledger.cli.setup.tracking import is_not_checked_out, list_altered, list_unseen
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git
-from faber_ledger.files.change import FileChange, without_block
+from faber_ledger.files.change import without_block
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger import JOURNAL_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.command_errors import GitFailed, NoWorkTree
@@ -44,11 +43,6 @@ if TYPE_CHECKING:
 
 
 GIT_ONLY = "run `faber-ledger init --git-only`, as each clone needs it"
-LACKS = (  # what older lines lack, by what is in the new ones
-    ("-*.", "do not know FABER's layouts since February 2026"),
-    ("-filter", "let a filter such as Git LFS's change a ledger"),
-    ("linguist-generated", "do not tell hosting sites to fold our files in a pull request"),
-)
 COPIES = "|".join([re.escape(ending) for ending in COPY_ENDINGS])
 MUST_STAY = re.compile(
     rf"(?:^|/)(?:state(?:-[^/]*)?\.backup\.json|[^/]*(?:\.lock|{JOURNAL_ENDING}|-wal|-shm|{COPIES}))$"
@@ -94,9 +88,8 @@ def drivers_are_registered(patient: Patient) -> Iterator[Finding]:
     if not patient.has_git:
         return
     due = [one for one in settings_to_make(patient.root) if one.key in DRIVER and one.before != one.after]
-    older = [one.key for one in due if one.before == OLDER.get(one.key, "")]
     harmful = [one.key for one in due if one.after is None]
-    missing = [one.key for one in due if one.key not in (*older, *harmful)]
+    missing = [one.key for one in due if one.key not in harmful]
     if harmful:
         what = f"git knows no name and email to commit with: with {CACHE}, `git log -p` and `git diff` fail"
         hint = "set user.name and user.email with `git config`, or run `faber-ledger init --git-only`, which unsets it"
@@ -105,9 +98,6 @@ def drivers_are_registered(patient: Patient) -> Iterator[Finding]:
         what = f"this clone's git lacks {CACHE}: `git log -p`, `-S` and `-G` read every version of a ledger each time"
         yield Finding("note", what, "run `faber-ledger init --git-only`, which sets it", _git_config_fix(patient))
         missing = []
-    if older:
-        what = f"this clone's git has an older {', '.join(older)}, which still merges"
-        yield Finding("note", what, "run `faber-ledger init --git-only`, which updates it", _git_config_fix(patient))
     if missing:
         what = f"this clone's git lacks {', '.join(missing)}: it cannot merge or show a ledger"
         yield Finding("warning", what, GIT_ONLY, _git_config_fix(patient))
@@ -239,14 +229,9 @@ def _block(patient: Patient, name: str, otherwise: str) -> Iterator[Finding]:
     what = f"{name} does not exist" if change.before is None else f"our lines in {name} are missing"
     what += f": {otherwise}"
     if change.before is not None and without_block(change.before) != change.before:
-        missing = [lack for part, lack in LACKS if _has_only_after(change, part)]
-        what = f"our lines in {name} are older, and {' and '.join(missing) or 'differ from this version'}"
+        what = f"our lines in {name} differ from this version's"
     fix = file_fix(patient.root, lambda: git_file_change(patient.root, name), "put our lines")
     yield Finding("warning", what, GIT_ONLY, fix)
-
-
-def _has_only_after(change: FileChange, part: str) -> bool:
-    return part.encode() in (change.after or b"") and part.encode() not in (change.before or b"")
 
 
 def _git_config_fix(patient: Patient) -> Fix:

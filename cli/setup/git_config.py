@@ -19,7 +19,6 @@ DRIVER = {
     "diff.faber-ledger.textconv": "faber-ledger textconv",
     CACHE: "true",
 }
-OLDER = {"merge.faber-ledger.driver": "faber-ledger merge-driver %O %A %B %P"}  # set by 0.1.0; it still merges
 STASHES = ("merge.autoStash", "rebase.autoStash")  # a log changes all the time, and git refuses to pull over a change
 MARK = "faber-ledger.autoStash"  # names those of STASHES that we have set, so that only these are removed
 REFUSED = "no"  # its value if the user wants none of them
@@ -69,8 +68,7 @@ def settings_to_remove(root: str) -> list[Setting]:
     return [
         setting
         for setting in found
-        if setting.before is not None
-        and setting.before in (ours.get(setting.key, setting.before), OLDER.get(setting.key))
+        if setting.before is not None and setting.before == ours.get(setting.key, setting.before)
     ]
 
 

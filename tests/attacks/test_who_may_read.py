@@ -222,24 +222,3 @@ def test_the_folders_above_what_is_private_are_their_owners_alone(
     assert len([*ours.rglob("quarantine.jsonl" if first == "quarantine" else "ledgers")]) == 1
     folders = [ours, *[path for path in ours.rglob("*") if path.is_dir()]]
     assert [path for path in folders if mode_of(path) != 0o700] == []
-
-
-def test_what_0_1_left_waiting_without_git_is_not_lost(project: Project) -> None:
-    """What waits in the place of 0.1 is recorded by this version, and a link or pipe there is not touched (W7)."""
-    shutil.rmtree(project.root / ".git")
-    with Command(["flock", str(project.run / "ledger.lock"), "sh", "-c", "echo held; cat"], stdin=-1, stdout=-1) as it:
-        assert it.stdout is not None
-        it.stdout.readline()
-        project.deliver(START, client="two", pid="2")
-        it.communicate()
-    (path,) = Path(os.environ["XDG_STATE_HOME"]).rglob(f"{RUN}/*.json")
-    older = project.run / "spool"
-    older.mkdir()
-    shutil.move(path, older / path.name)
-    (older / "1.json").symlink_to(project.state_path)
-    os.mkfifo(older / "2.json")
-    count = len(project.events)
-    assert project.faber("note", "add", "one more").returncode == 0
-    assert len(project.events) > count + 1
-    assert sorted(one.name for one in older.iterdir()) == ["1.json", "2.json"]
-    assert project.state["run_id"] == RUN

@@ -258,19 +258,13 @@ def test_what_both_gutted_sides_lack_is_as_it_was(one: Clone, other: Clone) -> N
     }
 
 
-OLDER = "faber-ledger merge-driver %O %A %B %P"  # as 0.1.0 set it
-
-
-@pytest.mark.parametrize("driver", [None, OLDER])
 @pytest.mark.parametrize("name", ["--help", "-h", "--", "--no-such-option"])
-def test_a_file_that_is_named_like_an_option_is_a_file(tmp_path: Path, name: str, driver: str | None) -> None:
+def test_a_file_that_is_named_like_an_option_is_a_file(tmp_path: Path, name: str) -> None:
     one = Clone.first(tmp_path / "one")
     (one.root / ".gitattributes").write_text("-* merge=faber-ledger\n")
     (one.root / name).write_text("a\n")
     one.commit("named like an option")
     other = one.clone("other")
-    if driver is not None:
-        one.git("config", "--local", "merge.faber-ledger.driver", driver)
     for clone, text in ((one, "ours\n"), (other, "theirs\n")):
         (clone.root / name).write_text(text)
         clone.commit("changed")
@@ -279,15 +273,12 @@ def test_a_file_that_is_named_like_an_option_is_a_file(tmp_path: Path, name: str
     assert one.git("diff", "--name-only", "--diff-filter=U") == f"{name}\n"
 
 
-@pytest.mark.parametrize("driver", [None, OLDER])
-def test_a_project_in_a_folder_that_is_named_like_an_option_is_merged(tmp_path: Path, driver: str | None) -> None:
+def test_a_project_in_a_folder_that_is_named_like_an_option_is_merged(tmp_path: Path) -> None:
     one = Clone.first(tmp_path / "one")
     (one.root / "--help").mkdir()
     one.git("mv", ".fractary", "--", "--help/.fractary")
     one.git("commit", "-qm", "moved")
     other = one.clone("other")
-    if driver is not None:
-        one.git("config", "--local", "merge.faber-ledger.driver", driver)
     for clone in (one, other):
         clone.root /= "--help"
         clone.ledger, clone.state_path = clone.root / LEDGER, clone.root / STATE
@@ -296,30 +287,6 @@ def test_a_project_in_a_folder_that_is_named_like_an_option_is_merged(tmp_path: 
     both = one.ids() | other.ids()
     one.git("pull", "-q", "--no-rebase", str(tmp_path / "other"), "main")
     assert one.ids() == both
-
-
-def test_the_driver_of_0_1_0_still_merges_and_is_updated_and_removed(one: Clone, other: Clone) -> None:
-    one.git("config", "--local", "merge.faber-ledger.driver", OLDER)
-    one.advance("here")
-    other.advance("there")
-    both = one.ids() | other.ids()
-    one.git("pull", "-q", "--no-rebase", "../other", "main")
-    assert one.ids() == both
-    found = {
-        check["check"]: check
-        for check in json.loads(one.call(str(COMMAND), "doctor", "--json").stdout)["data"]["checks"]
-    }
-    assert found["git.drivers"]["level"] == "note"
-    assert "has an older merge.faber-ledger.driver, which still merges" in found["git.drivers"]["findings"][0]["what"]
-    assert (
-        "merge.faber-ledger.driver 'faber-ledger merge-driver %O %A %B -- %P'"
-        in one.faber("init", "--git-only", "--dry-run").stdout
-    )
-    one.call(str(COMMAND), "doctor", "--fix")
-    assert one.faber("init", "--git-only", "--dry-run").stdout == "nothing to change\n"
-    one.git("config", "--local", "merge.faber-ledger.driver", OLDER)
-    one.faber("uninstall")
-    assert one.git("config", "--local", "--get-regexp", "merge.faber-ledger", code=1) == ""
 
 
 def test_the_driver_works_inside_a_git_hooks_environment(one: Clone, other: Clone) -> None:

@@ -329,7 +329,7 @@ def test_a_repeat_comes_within_half_a_minute_from_one_process_else_within_two_se
         assert last is not None
         at = (seconds_of(last[0]["at"]) or 0) + age
         caller = decide.caller_of({"CLAUDE_CODE_SESSION_ID": ME}, {}, at, "w", None)
-        assert is_repeated(view, caller, {**last[1], "pid": after}, "") is is_repeat
+        assert is_repeated(view, caller, {**last[1], "pid": after}) is is_repeat
 
 
 def test_a_client_without_a_process_id_that_is_killed_and_resumed_within_seconds_gets_its_context(

@@ -262,24 +262,9 @@ def test_a_waiting_delivery_keeps_what_was_checked_out_when_it_arrived(project: 
 
 
 def test_a_waiting_delivery_has_it_only_where_it_is_known(project: Project) -> None:
-    """0.1.1 takes no delivery that has a key it does not know."""
     project.deliver(STARTUP, **ME)
     with open(project.run / "ledger.lock", "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         project.deliver("PostCompact.auto.print", **ME)
     (path,) = [path for path in (project.root / ".git/faber-ledger").rglob("*.json") if "spool" in str(path)]
     assert "checkout" not in json.loads(path.read_text())
-
-
-def test_a_waiting_delivery_of_0_1_1_is_recorded_without_it(project: Project) -> None:
-    project.deliver(STARTUP, **ME)
-    with open(project.run / "ledger.lock", "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        project.deliver(END, **ME)
-    (path,) = [path for path in (project.root / ".git/faber-ledger").rglob("*.json") if "spool" in str(path)]
-    spooled = json.loads(path.read_text())
-    del spooled["checkout"]
-    path.write_text(json.dumps(spooled))
-    assert project.faber("note", "add", "recorded").returncode == 0
-    assert "ended_at" in project.history[0]
-    assert len(project.of_type("checkout_recorded")) == 1
