@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
     from support.postgres import Cluster, Database
 
+# Temporary files are in memory where there is room for them: durable writes are tested by their calls, not by a disk.
+MEMORY, NEEDED_BYTES = "/dev/shm", 4 << 30
+if "TMPDIR" not in os.environ and os.path.isdir(MEMORY):
+    _found = os.statvfs(MEMORY)
+    if _found.f_bavail * _found.f_frsize >= NEEDED_BYTES and not _found.f_flag & os.ST_NOEXEC:
+        os.environ["TMPDIR"] = MEMORY
+
 _state = tempfile.TemporaryDirectory(prefix="faber-ledger-")  # of the projects without git; never the developer's own
 atexit.register(_state.cleanup)
 os.environ["XDG_STATE_HOME"] = _state.name

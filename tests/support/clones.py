@@ -62,7 +62,8 @@ class Clone:
         self.git("clone", "-q", ".", f"../{name}")
         made = Clone(self.root.parent / name)
         if driver:
-            made.faber("init", "--git-only")
+            with (made.root / ".git/config").open("a") as file:
+                file.write(_drivers())
         return made
 
     def forget_driver(self) -> None:
@@ -184,6 +185,19 @@ def _first_clone(name: str, driver: bool) -> Path:
     folder = tempfile.TemporaryDirectory(prefix="faber-ledger-")
     atexit.register(folder.cleanup)
     return Clone.begin(Path(folder.name) / name, driver=driver).root
+
+
+@functools.cache
+def _drivers() -> str:
+    """Return what `init` adds to a clone's configuration."""
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+        clone = Clone(Path(folder))
+        clone.git("init", "-q")
+        before = (clone.root / ".git/config").read_text()
+        clone.faber("init", "--git-only")
+        after = (clone.root / ".git/config").read_text()
+    assert after.startswith(before)
+    return after.removeprefix(before)
 
 
 def forge(ledger: Path, payload: str, kind: str = "note") -> None:

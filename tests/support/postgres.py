@@ -47,6 +47,7 @@ SETTINGS = {
     "max_connections": "100",
     "shared_buffers": "32MB",
     "listen_addresses": "",
+    "scram_iterations": "1",  # so many are a password's price; the tests guess none
 }
 DURABLE = SETTINGS | {"synchronous_commit": "on"}  # else a crash may take what was acknowledged
 PR_SET_PDEATHSIG = 1

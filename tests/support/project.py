@@ -5,9 +5,11 @@ from __future__ import annotations
 import atexit
 import ctypes
 import functools
+import itertools
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -35,6 +37,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"
 SPEC_RUN = "fractary-faber-258-20260105-143022"
 PROTOCOL = "plugins/faber/docs/workflow-orchestration-protocol.md"
+NUMBERS = itertools.count()  # in the ids of projects
 ARGUMENTS = {event: name for event, (name, _) in HOOKS.items()}
 
 
@@ -109,7 +112,11 @@ class Project:
     def noted(cls, root: Path) -> Project:
         """Make the project with git's drivers, and a session and a note in its run, all committed."""
         project = cls.made(root)
-        assert project.faber("init", "--git-only").returncode == 0
+        shutil.copytree(_set_up_project(), root, dirs_exist_ok=True)
+        settings = root / ".fractary/faber/ledger.json"
+        settings.write_text(
+            re.sub(r"[0-9A-Z]{26}", lambda found: f"{found[0][:16]}{next(NUMBERS):010d}", settings.read_text())
+        )
         project.deliver("SessionStart.startup.print")
         assert project.faber("note", "add", "it went well").returncode == 0
         project.git("add", "-A")
@@ -331,6 +338,17 @@ def _committed_project() -> Path:
     project.write(PROTOCOL, "# Orchestration\n\nOne step after the other.\n")
     project.git("add", ".")
     project.git("commit", "--quiet", "-m", "Begin")
+    return project.root
+
+
+@functools.cache
+def _set_up_project() -> Path:
+    """Set up what each project begins as a copy of; return it."""
+    folder = tempfile.TemporaryDirectory(prefix="faber-ledger-")
+    atexit.register(folder.cleanup)
+    project = Project(Path(folder.name))
+    shutil.copytree(_committed_project(), project.root, dirs_exist_ok=True)
+    assert project.faber("init", "--git-only").returncode == 0
     return project.root
 
 
