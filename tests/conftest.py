@@ -26,6 +26,9 @@ _state = tempfile.TemporaryDirectory(prefix="faber-ledger-")  # of the projects 
 atexit.register(_state.cleanup)
 os.environ["XDG_STATE_HOME"] = _state.name
 
+# Without cached bytecode each command that is started would compile all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # A shell's background job has interrupts ignored, and so would each command that a test starts, and interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

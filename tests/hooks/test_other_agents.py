@@ -14,6 +14,7 @@ import pytest
 from support.command import COMMAND, run_command
 from support.loaded_modules import loaded_by
 from support.project import FIXTURES, Answer, Project
+from support.sizes import pair
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -266,8 +267,8 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("what", HOSTILE)
-@pytest.mark.parametrize("agent", FROM_TABLE)
+@pytest.mark.long
+@pytest.mark.parametrize(("what", "agent"), pair(HOSTILE, FROM_TABLE))
 def test_hostile_input_ends_well_and_loses_nothing(project: Project, agent: str, what: str) -> None:
     deliver(
         project,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.attacked_clones import FORMS, PAYLOADS, Attacked, crafted
+from support.sizes import pick
 from support.worked_clones import rows
 
 from faber_ledger.ledger import positions, union
@@ -71,14 +72,16 @@ def test_a_batch_with_a_row_that_is_not_sound_is_not(change: dict[str, Any]) -> 
         assert not are_sound([*good[:at], bad, *good[at:]])
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(pick(2, 8)))
 def test_a_row_is_sound_exactly_if_it_enters_a_log_as_it_is(tmp_path: Path, seed: int) -> None:
     found = [row for path in attacked(tmp_path, seed) for row in rows(path)]
     assert [are_sound([row]) for row in found] == [is_intact(row) for row in found]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batch", [1, 2, 5])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(pick(2, 8)))
 def test_the_size_of_a_batch_changes_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, batch: int
 ) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.lying import EVENTS, events_with, lying
 from support.project import RUN, Project
+from support.sizes import pair
 from support.team_server import Team, made_team, start_of
 
 if TYPE_CHECKING:
@@ -72,8 +73,8 @@ def events_of(team: Team, clone: Project) -> list[bytes]:
     return [line for line in team.export(clone, RUN).splitlines() if b'"type":"refused"' not in line]
 
 
-@pytest.mark.parametrize("lie", LIES)
-@pytest.mark.parametrize("is_fresh", [True, False])
+@pytest.mark.long
+@pytest.mark.parametrize(("lie", "is_fresh"), pair(LIES, (True, False)))
 def test_a_lie_is_made_good_by_the_next_true_answer(team: Team, tmp_path: Path, lie: str, is_fresh: bool) -> None:
     clone = fresh(team, tmp_path / "other") if is_fresh else team.clones[1]
     with lying(team.database, events_with(**typed(LIES[lie])), *EVENTS):
