@@ -15,6 +15,7 @@ from detect_secrets.core.scan import scan_line
 from detect_secrets.settings import default_settings
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.command import COMMAND
 from support.project import Project
 from support.secret_kinds import (
     AREAS,
@@ -352,8 +353,10 @@ def test_64_kb_of_hostile_text_take_less_than_three_hooks(tmp_path: Path) -> Non
     hooks = []
     for number in range(3):
         project.deliver(PRE, client=ME, fields={"prompt_id": str(number)})
+        fields = {"prompt_id": str(number), "compact_summary": "We chose flock."}
+        content, environment, _ = project.prepared(POST, client=ME, fields=fields)
         start = resource.getrusage(resource.RUSAGE_CHILDREN)
-        project.deliver(POST, client=ME, fields={"prompt_id": str(number), "compact_summary": "We chose flock."})
+        subprocess.run([COMMAND, "hook", "post-compact"], cwd=project.root, env=environment, input=content, check=True)
         end = resource.getrusage(resource.RUSAGE_CHILDREN)
         hooks.append(end.ru_utime - start.ru_utime + end.ru_stime - start.ru_stime)
     texts = {piece: piece * (64 * KB // len(piece.encode())) for piece in PIECES}
