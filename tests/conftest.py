@@ -20,7 +20,7 @@ MEMORY, NEEDED_BYTES = "/dev/shm", 4 << 30
 if "TMPDIR" not in os.environ and os.path.isdir(MEMORY):
     _found = os.statvfs(MEMORY)
     if _found.f_bavail * _found.f_frsize >= NEEDED_BYTES and not _found.f_flag & os.ST_NOEXEC:
-        os.environ["TMPDIR"] = MEMORY
+        os.environ["TMPDIR"] = tempfile.tempdir = MEMORY  # pytest has asked for it already
 
 _state = tempfile.TemporaryDirectory(prefix="faber-ledger-")  # of the projects without git; never the developer's own
 atexit.register(_state.cleanup)
