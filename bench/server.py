@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from growth import RELOADS
 from measure import Process, Row
 from report import list_missed, write_table
+from results import digest_code, name_commit, write_part
 from server_plans import LONG_RUN, MANY_RUNS, RUN, WHOLE
 from server_work import TYPES
 from stage import REPOSITORY, Stage
@@ -38,12 +39,7 @@ if TYPE_CHECKING:
 
     from support.postgres import PostgresServer
 
-RESULTS = Path(__file__).with_name("RESULTS.md")
 WORK, PLANS = (str(Path(__file__).with_name(name)) for name in ("server_work.py", "server_plans.py"))
-BEGIN, END = (
-    "<!-- begin of the team's server, written by `python bench/server.py` -->",
-    "<!-- end of the team's server -->",
-)
 SETTINGS = {"listen_addresses": "", "shared_buffers": "256MB", "max_wal_size": "2GB", "max_connections": "50"}
 GOAL_PUSH, GOAL_PULL, GOAL_CLIENTS = 2.0, 2.0, 1.5
 CLIENTS = 16
@@ -69,6 +65,8 @@ SELECT '{MANY_RUNS}', 'bench-1-' || number % {RUNS}, 'd' || number, number, '',
 FROM generate_series(1, 3 * {RUNS}) AS number"""
 TEXT = """\
 ## The team's server
+
+Of {commit}.
 
 A PostgreSQL of its own on the same machine, with its default settings but for `shared_buffers` ({shared_buffers}) and
 `max_wal_size` ({max_wal_size}); what it has committed is durable. Both sides of a ratio run in turn, {rounds} times
@@ -118,10 +116,10 @@ def measure_server(stage: Stage, *, quick: bool, pulled: int = MANY) -> str:
             seed(database, stage.long_log(span.pulled, RELOADS), span.stored // span.pulled)
             rows += measure_pull(stage, server, database.url(member), span)
             plans = list_plans(stage, database, member)
-    text = TEXT.format(**SETTINGS, **span._asdict(), load=load, clients=CLIENTS)
+    text = TEXT.format(**SETTINGS, **span._asdict(), load=load, clients=CLIENTS, commit=name_commit("server"))
     text += f"{write_table(rows)}\n{list_missed(rows)}" + READ.format(pulled=span.pulled, stored=span.stored, runs=RUNS)
     text += "".join([f"| {question} | {', '.join(dict.fromkeys(scans))} |\n" for question, scans in plans.items()])
-    return f"{BEGIN}\n{text}\n{END}\n"
+    return text
 
 
 @contextmanager
@@ -318,25 +316,20 @@ def list_plans(stage: Stage, database: Database, member: Login) -> dict[str, lis
     return found
 
 
-def write_section(section: str) -> None:
-    """Put the section into the results, in place of the one before."""
-    head, _, rest = RESULTS.read_text().partition(BEGIN)
-    RESULTS.write_text(f"{head.rstrip()}\n\n{section}{rest.partition(END)[2].lstrip()}")
-
-
 def main() -> None:
     """Measure the server alone."""
     parser = argparse.ArgumentParser(description="measure a team's server")
     parser.add_argument("--quick", action="store_true", help="measure a little, and print it")
     parser.add_argument("--pulled", type=int, default=MANY, help="the events of a pull")
     asked = parser.parse_args()
+    digest = digest_code("server")
     with tempfile.TemporaryDirectory(prefix="faber-ledger-bench-") as folder:
         stage = Stage(Path(folder))
         stage.install()
         section = measure_server(stage, quick=asked.quick, pulled=asked.pulled)
     print(section, end="")
     if not asked.quick:
-        write_section(section)
+        write_part("server", digest, section)
 
 
 if __name__ == "__main__":

@@ -18,11 +18,13 @@ ARTIFACTS = {
     "plugins/faber/docs/workflow-orchestration-protocol.md": 6,
     "specs/WORK-00258-session-ledger.md": 12,
 }
+SUMMARY = Path(__file__).with_name("summary.txt").read_text()
 DELIVERIES: dict[str, dict[str, object]] = {
     "session-start": {"hook_event_name": "SessionStart", "source": "startup"},
     "pre-compact": {"hook_event_name": "PreCompact", "trigger": "auto", "custom_instructions": None},
     "session-start (compact)": {"hook_event_name": "SessionStart", "source": "compact"},
     "post-compact": {"hook_event_name": "PostCompact", "trigger": "auto", "compact_summary": PARAGRAPH * 4},
+    "post-compact (real summary)": {"hook_event_name": "PostCompact", "trigger": "auto", "compact_summary": SUMMARY},
     "session-end": {"hook_event_name": "SessionEnd", "reason": "other"},
 }
 
@@ -41,19 +43,23 @@ class Stage:
         kept = {name: os.environ[name] for name in ("HOME", "TMPDIR", "LANG", "LC_ALL") if name in os.environ}
         self.environment = kept | {"PATH": f"{self.bin}:{os.environ['PATH']}", "CLAUDE_PID": "28355"}
 
-    def install(self) -> None:
-        """Build the wheel and install it with its dependencies and its bytecode, as `pip install` does for users."""
+    def install(self, *, is_newest: bool = True, extras: str = "[bench,postgres]") -> None:
+        """Build the wheel and install it with its bytecode, by the newest pip or the one of a fresh environment."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-        wheel = [*pip, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(self.folder)]
-        subprocess.run([*wheel, str(REPOSITORY)], check=True, env=environment)
-        venv = [sys.executable, "-m", "venv", "--without-pip", str(self.folder / "venv")]
-        subprocess.run(venv, check=True, env=environment)
-        subprocess.run([*pip, "--python", self.python, "install", "--quiet", "pip>=25"], check=True, env=environment)
-        install = [self.python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--compile"]
-        constraint = str(REPOSITORY / "requirements.lock")
-        wheels = [f"{wheel}[bench,postgres]" for wheel in self.folder.glob("*.whl")]
-        subprocess.run([*install, "--constraint", constraint, *wheels], check=True, env=environment)
+        build = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps"]
+        build += ["--no-build-isolation", "--wheel-dir", str(self.folder), str(REPOSITORY)]
+        subprocess.run(build, check=True, env=environment)
+        subprocess.run([sys.executable, "-m", "venv", str(self.folder / "venv")], check=True, env=environment)
+        install = [self.python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        if is_newest:
+            subprocess.run([*install, "--upgrade", "pip"], check=True, env=environment)
+        wheels = [f"{wheel}{extras}" for wheel in self.folder.glob("*.whl")]
+        constraint = ["--constraint", str(REPOSITORY / "requirements.lock")]
+        subprocess.run([*install, "--compile", *constraint, *wheels], check=True, env=environment)
+
+    def pip_version(self) -> str:
+        """Return the version of the pip that installed the wheel."""
+        return subprocess.check_output([self.python, "-m", "pip", "--version"], text=True).split()[1]
 
     def fill(self) -> None:
         """Make the git project and its run, with artifacts to load, and keep a copy of the run for `restore`."""
