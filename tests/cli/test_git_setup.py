@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import pty
-import subprocess
 from pathlib import Path
 
 import pytest
 from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone
-from support.command import COMMAND
+from support.command import COMMAND, Command
 from support.project import Project
 
 ATTRIBUTES = ".fractary/.gitattributes"
@@ -257,7 +256,7 @@ def stashes(clone: Clone) -> list[str]:
 def on_terminal(clone: Clone, answer: str, *arguments: str) -> str:
     """Run `init --git-only` on a terminal, type the answer, and return what it showed."""
     terminal, side = pty.openpty()
-    process = subprocess.Popen(
+    process = Command(
         [COMMAND, "init", "--git-only", "--no-summaries", *arguments],  # else it asks about them first
         cwd=clone.root,
         env={**clone.environment, "TERM": "dumb"},
