@@ -150,7 +150,7 @@ def test_a_bisection_in_progress_keeps_its_worktree(project: Project) -> None:
 
 def test_a_rebase_in_progress_keeps_its_worktree(project: Project) -> None:
     tree = merged(project)
-    subprocess.run(["git", "rebase", "--quiet", "--exec", "false", "HEAD~1"], cwd=tree.root, check=False)
+    tree.git("rebase", "--quiet", "--exec", "false", "HEAD~1", code=1)
     row = clean_up(project)["project-issue-259"]
     assert row["action"] == "kept"
     assert "a rebase is in progress in it" in " ".join(row["why"])

@@ -282,10 +282,13 @@ def test_a_journal_of_another_user_is_not_played(origin: Project, older: bytes, 
     assert "belongs to another user" in clone.faber("verify").stdout or not path.exists()
 
 
-def run_as(user: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the installed command take itself for another user: only root could become one."""
+def run_as(user: int, project: Project, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the installed command take itself for another user, who trusts the project: only root could become one."""
     (folder / "sitecustomize.py").write_text(f"import os\nos.geteuid = lambda: {user}\n")
     monkeypatch.setenv("PYTHONPATH", str(folder))
+    config = Path(project.environment()["HOME"], ".gitconfig")
+    config.parent.mkdir(exist_ok=True)
+    config.write_text("[safe]\n\tdirectory = *\n")  # else nothing of the project is used
 
 
 @pytest.mark.parametrize("words", [("log",), ("project",), ("note", "add", "one more")], ids=" ".join)
@@ -305,7 +308,7 @@ def test_root_plays_the_journal_that_its_own_killed_command_left_in_a_users_fold
         for path in (victim.ledger_path, victim.root / JOURNAL):
             os.chown(path, 4711, -1)
     else:
-        run_as(0, tmp_path, monkeypatch)
+        run_as(0, victim, tmp_path, monkeypatch)
     done = victim.faber(*words)
     assert done.returncode == 0, done.stderr
     assert "belongs to another user" not in done.stderr
@@ -317,10 +320,7 @@ def test_any_other_user_does_not_play_the_journal_of_the_ledgers_owner(
 ) -> None:
     victim = without_git(origin)
     (victim.root / JOURNAL).write_bytes(journal(len(older) // PAGE, content=older))
-    run_as(os.geteuid() + 1, tmp_path, monkeypatch)
-    config = Path(victim.environment()["HOME"], ".gitconfig")
-    config.parent.mkdir(exist_ok=True)
-    config.write_text("[safe]\n\tdirectory = *\n")  # else nothing of the project is used
+    run_as(os.geteuid() + 1, victim, tmp_path, monkeypatch)
     assert "belongs to another user" in victim.faber("verify").stdout
     assert "the newest note" in texts(victim)
 

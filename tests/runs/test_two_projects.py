@@ -7,7 +7,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -279,7 +278,7 @@ def test_resolve_names_the_other_project_that_is_in_conflict(tmp_path: Path, fol
         top.git("checkout", "-q", "-b", branch, "feature")
         two.change_state(work_id=branch)
         commit(top.root)
-    subprocess.run(["git", "merge", "-q", "left"], cwd=top.root, check=False, capture_output=True)
+    top.git("merge", "-q", "left", code=1)
     assert top.git("diff", "--name-only", "--diff-filter=U")
     for place in {one.root, top.root} - {two.root}:
         folder = os.path.relpath(two.root, place)

