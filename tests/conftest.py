@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import atexit
 import os
 import signal
 import tempfile
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 from support.contract import is_contract
+from support.folders import make_folder, remove_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,9 +22,7 @@ if "TMPDIR" not in os.environ and os.path.isdir(MEMORY):
     if _found.f_bavail * _found.f_frsize >= NEEDED_BYTES and not _found.f_flag & os.ST_NOEXEC:
         os.environ["TMPDIR"] = tempfile.tempdir = MEMORY  # pytest has asked for it already
 
-_state = tempfile.TemporaryDirectory(prefix="faber-ledger-")  # of the projects without git; never the developer's own
-atexit.register(_state.cleanup)
-os.environ["XDG_STATE_HOME"] = _state.name
+os.environ["XDG_STATE_HOME"] = str(make_folder())  # of the projects without git; never the developer's own
 
 # Without cached bytecode each command that is started would compile all that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -45,6 +43,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and is_contract(item):
             item.add_marker("contract")
+
+
+def pytest_unconfigure() -> None:
+    remove_folders()
 
 
 @pytest.fixture(scope="session")

@@ -148,7 +148,18 @@ class Borders:
             os.path.realpath(str(one)) for one in (project, state_home, temporary, "/dev/null", "/dev/tty")
         ]
         settings = [os.path.join(self._baits, name) for name in (".config", ".gitconfig", ".claude", ".claude.json")]
-        machine = ["/usr", "/lib", "/lib64", "/bin", "/etc", "/proc", "/dev", "/sys", sys.prefix, sys.base_prefix]
+        machine = [
+            "/usr",
+            "/lib",
+            "/lib64",
+            "/bin",
+            "/etc",
+            "/proc",
+            "/dev/urandom",
+            "/sys",
+            sys.prefix,
+            sys.base_prefix,
+        ]
         sources = Path(__file__).parents[2]  # the program, installed as editable
         self._read = [*self._changed, *settings, *[os.path.realpath(str(one)) for one in (*machine, sources)]]
         self._programs = [os.path.realpath(one) for one in ("/usr", "/bin", sys.prefix, sys.base_prefix)]

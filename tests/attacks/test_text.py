@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import json
 import os
@@ -10,7 +9,6 @@ import re
 import shutil
 import sqlite3
 import subprocess
-import tempfile
 import unicodedata
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import pytest
 from support.command import COMMAND, run_command
+from support.folders import make_folder
 from support.project import RUN, Project, usual_state
 from support.sample_log import every_type
 
@@ -208,9 +207,8 @@ def forge_envelopes(ledger: Path) -> None:
 @functools.cache
 def first_clone(layer: str) -> Path:
     """Make a clone that each test begins as a copy of."""
-    folder = tempfile.TemporaryDirectory(prefix="faber-ledger-")
-    atexit.register(folder.cleanup)
-    return make_clone(Path(folder.name) / "clone", layer).root
+    folder = make_folder()
+    return make_clone(folder / "clone", layer).root
 
 
 @pytest.fixture(params=LAYERS)

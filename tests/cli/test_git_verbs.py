@@ -5,14 +5,13 @@ After each of them every event that was ever acknowledged is in the ledger again
 
 from __future__ import annotations
 
-import atexit
 import functools
 import shutil
-import tempfile
 from pathlib import Path
 
 import pytest
 from support.clones import ACTIVE, LEDGER, RUN, STATE, Clone
+from support.folders import make_folder
 from support.project import usual_state
 
 DIRTY = f" M {LEDGER}\n M {STATE}\n"
@@ -261,9 +260,8 @@ def on_feature(folder: Path, *, main_has_run: bool) -> Clone:
 
 @functools.cache
 def _made_feature(main_has_run: bool) -> Path:
-    folder = tempfile.TemporaryDirectory(prefix="faber-ledger-")
-    atexit.register(folder.cleanup)
-    clone = Clone(Path(folder.name) / "one")
+    folder = make_folder()
+    clone = Clone(folder / "one")
     clone.root.mkdir()
     clone.git("init", "-q", "-b", "main")
     clone.faber("init", "--git-only")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import json
 import os
@@ -17,6 +16,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import blocks_of, text_of
 from faber_ledger.projections.fold import fold
 from support.command import COMMAND, run_command
+from support.folders import make_folder
 from support.project import usual_state
 
 RUN = "example-258-20260105-143022-a1b2c3"
@@ -182,9 +182,8 @@ class Clone:
 
 @functools.cache
 def _first_clone(name: str, driver: bool) -> Path:
-    folder = tempfile.TemporaryDirectory(prefix="faber-ledger-")
-    atexit.register(folder.cleanup)
-    return Clone.begin(Path(folder.name) / name, driver=driver).root
+    folder = make_folder()
+    return Clone.begin(folder / name, driver=driver).root
 
 
 @functools.cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import functools
 import itertools
@@ -14,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +24,7 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.schemas.events import check_event
 from support.command import COMMAND, Command, run_command
+from support.folders import make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -333,9 +332,8 @@ class Project:
 @functools.cache
 def _committed_project() -> Path:
     """Make a repository with one commit, which each project begins as a copy of."""
-    folder = tempfile.TemporaryDirectory(prefix="faber-ledger-")
-    atexit.register(folder.cleanup)
-    project = Project(Path(folder.name))
+    folder = make_folder()
+    project = Project(folder)
     project.git("init", "--quiet", "--initial-branch=main")
     project.write(PROTOCOL, "# Orchestration\n\nOne step after the other.\n")
     project.git("add", ".")
@@ -346,9 +344,8 @@ def _committed_project() -> Path:
 @functools.cache
 def _set_up_project() -> Path:
     """Set up what each project begins as a copy of; return it."""
-    folder = tempfile.TemporaryDirectory(prefix="faber-ledger-")
-    atexit.register(folder.cleanup)
-    project = Project(Path(folder.name))
+    folder = make_folder()
+    project = Project(folder)
     shutil.copytree(_committed_project(), project.root, dirs_exist_ok=True)
     assert project.faber("init", "--git-only").returncode == 0
     return project.root
