@@ -2,26 +2,19 @@ from __future__ import annotations
 
 import os
 import signal
-import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 from support.contract import is_contract
-from support.folders import make_folder, remove_folders
+from support.folders import make_folder, move_to_memory, remove_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from support.postgres import Cluster, Database
 
-# Temporary files are in memory where there is room for them: durable writes are tested by their calls, not by a disk.
-MEMORY, NEEDED_BYTES = "/dev/shm", 4 << 30
-if "TMPDIR" not in os.environ and os.path.isdir(MEMORY):
-    _found = os.statvfs(MEMORY)
-    if _found.f_bavail * _found.f_frsize >= NEEDED_BYTES and not _found.f_flag & os.ST_NOEXEC:
-        os.environ["TMPDIR"] = tempfile.tempdir = MEMORY  # pytest has asked for it already
-
+move_to_memory()
 os.environ["XDG_STATE_HOME"] = str(make_folder())  # of the projects without git; never the developer's own
 
 # Without cached bytecode each command that is started would compile all that it imports.

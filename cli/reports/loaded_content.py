@@ -13,6 +13,7 @@ from faber_ledger.context.plugins import list_installed
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.runs.clone import known_writer
+from faber_ledger.runs.git import clone_folder
 from faber_ledger.runs.git_command import run_git
 from faber_ledger.runs.run import is_state_file
 from faber_ledger.runs.settings import SLASH_COMMAND, read_user_config
@@ -50,7 +51,7 @@ def is_comparable(root: str, writer: str) -> bool:
 
     Without git it is not known which clone this is.
     """
-    return known_writer(root) in (None, writer)
+    return clone_folder(root) is None or known_writer(root) == writer
 
 
 def unrecoverable_kind(root: str, source: str) -> str | None:

@@ -92,12 +92,15 @@ def test_a_database_of_the_servers_runs_has_the_same_rows(team: Team, tmp_path: 
     assert dumps[0] == dumps[1]
 
 
-def test_the_content_of_a_load_is_found_in_the_clone_at_hand(team: Team) -> None:
+def test_the_content_of_a_load_is_found_in_the_clone_that_recorded_it(team: Team) -> None:
     first, second, _ = team.clones
     loaded = [one["artifact_id"] for one in first.of_type("artifact_loaded")]
     assert loaded
     words = ("show", loaded[0], "--run", RUN, "--content")
-    assert ask(team, second, *words).stdout == first.faber(*words).stdout != ""
+    assert ask(team, first, *words).stdout == first.faber(*words).stdout != ""
+    refused = ask(team, second, *words)
+    assert refused.returncode == 10
+    assert "another clone recorded it with its key" in refused.stderr
 
 
 def test_a_run_is_the_active_one_or_named_by_its_beginning(team: Team) -> None:

@@ -671,44 +671,6 @@ def test_a_setting_decides_where_new_runs_go(tmp_path: Path) -> None:
     assert "new_runs must be" in sure(project, "config", "show")
 
 
-# A project that an older version set up
-
-ATTRIBUTES = """\
-# >>> faber-ledger: how git merges and shows a run's files (`faber-ledger uninstall` removes this block)
-/runs/**/ledger.db binary merge=faber-ledger diff=faber-ledger
-/faber/runs/**/ledger.db binary merge=faber-ledger diff=faber-ledger
-/runs/**/state.json merge=faber-ledger
-/faber/runs/**/state.json merge=faber-ledger
-/faber/.active-run-id merge=faber-ledger
-/faber/runs/.active-run-id merge=faber-ledger
-# <<< faber-ledger
-"""
-
-
-def test_a_project_that_0_1_set_up_goes_on_and_doctor_says_what_to_renew(tmp_path: Path) -> None:
-    layout = LAYOUTS["shared"]
-    laptop = project_of(tmp_path / "laptop", layout)
-    laptop.write(".fractary/.gitattributes", ATTRIBUTES)
-    laptop.deliver(START, client="one", pid="71")
-    commit(laptop, "Work")
-    findings = laptop.faber("doctor").stdout
-    assert "our lines in .fractary/.gitattributes are older" in findings
-    desktop = clone_of(laptop, layout, "desktop", drivers=False)
-    laptop.deliver(END, client="one", pid="71")
-    commit(laptop, "End")
-    sure(desktop, "run", "resume", layout.run_id)
-    desktop.deliver(START, client="two", pid="72")
-    commit(desktop, "Start")
-    with pytest.raises(subprocess.CalledProcessError):
-        desktop.git("pull", "--quiet", "--no-rebase", "origin", "main")
-    sure(desktop, "resolve")
-    commit(desktop, "Merge")
-    assert len(desktop.history) == 2
-    desktop.assert_projected()
-    sure(laptop, "init", "--git-only")
-    assert "/faber/runs/**/ledger-*.db" in (laptop.root / ".fractary/.gitattributes").read_text()
-
-
 def test_reconstitute_names_a_folder_that_is_there_for_missing_metadata(tmp_path: Path) -> None:
     project = project_of(tmp_path / "project", LAYOUTS["shared"])
     warning = project.faber("reconstitute", project.run_id).stderr.partition("Run metadata not found")[2]

@@ -1,12 +1,14 @@
-"""Temporary folders that last as long as the process: what many tests copy."""
+"""Where temporary folders are, and those that last as long as the process: what many tests copy."""
 
 from __future__ import annotations
 
 import atexit
+import os
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
+MEMORY, NEEDED_BYTES = "/dev/shm", 4 << 30
 _MADE = ExitStack()
 remove_folders = _MADE.close
 atexit.register(remove_folders)  # a process of pytest-xdist ends without it: conftest.py calls it there
@@ -15,3 +17,12 @@ atexit.register(remove_folders)  # a process of pytest-xdist ends without it: co
 def make_folder() -> Path:
     """Make an empty folder, and return it."""
     return Path(_MADE.enter_context(tempfile.TemporaryDirectory(prefix="faber-ledger-")))
+
+
+def move_to_memory() -> None:
+    """Put temporary files in memory where it has room: durable writes are tested by their calls, not by a disk."""
+    if "TMPDIR" in os.environ or not os.path.isdir(MEMORY):
+        return
+    found = os.statvfs(MEMORY)
+    if found.f_bavail * found.f_frsize >= NEEDED_BYTES and not found.f_flag & os.ST_NOEXEC:
+        os.environ["TMPDIR"] = tempfile.tempdir = MEMORY  # pytest has asked for it already
