@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from faber_ledger.files.text import cut_middle
 from faber_ledger.ledger.canonical import without_surrogates
+from faber_ledger.recording.secrets.commands import COMMANDS
 from faber_ledger.recording.secrets.names import find_names
 from faber_ledger.recording.secrets.tokens import (
     BASE64,
@@ -26,72 +27,6 @@ MAX_NAMES = 1_500  # of secrets in a text, whose time is bounded by them; nobody
 PRINTED = "".join([chr(code) for code in range(33, 127)])
 INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad"))
 
-# A value in quotes, which may be escaped ones, or without; a variable is none.
-VALUE = (
-    r"""(?:\\{0,3}"(?P<a>[^"\n\\]{1,200})|\\{0,3}'(?P<b>[^'\n\\]{1,200})"""
-    r"""|(?P<c>[^\s"'`|;\\<>()$-][^\s"'`|;\\<>]{2,200}))"""
-)
-PAIR = (
-    r"""(?:\\{0,3}"(?P<a>[^"\n:\\]{0,80}:[^"\n\\]{1,200})|\\{0,3}'(?P<b>[^'\n:\\]{0,80}:[^'\n\\]{1,200})"""
-    r"""|(?P<c>(?!\d+:\d+\b)(?:\[masked[^\]\n]{0,40}\]|[^\s:"'`/\\]{1,80})[:,](?!/)[^\s"'`\\]{3,200}))"""
-)
-TO = r"[^\n|;]{0,120}?\s"  # from a command to its option
-# A user's option before `-p`, and no command that has another `-p`.
-USER = (
-    r"(?<!\S)(?:-u|-U|--user|--username|--login)[\s=]"
-    r"(?:(?!mkdir|docker|podman|ssh|scp|pytest|git|cp|ps)\S{1,60}\s){1,6}"
-)
-SESSION = r"[\w.-]{0,20}(?:sess|sid|auth|token|jwt|login|remember|csrf)[\w.-]{0,20}"
-# Between the halves of a pair: `", "`, ` / `, `, token=`; and what the other can be.
-BETWEEN = r"[\"'`\\]{0,3}\s{0,2}[,:/|;]\s{0,8}(?:\w{1,30}\s?[:=]\s?)?[\"'`\\]{0,3}"
-HALF = r"[0-9a-f]{32,64}|(?=[A-Za-z0-9+/]{0,39}[0-9A-Z])[A-Za-z0-9+/]{40}={0,2}"
-ECHO = r"echo\s+(?:-\w\s+)?"
-ENCODED = r"(?P<c>[A-Za-z0-9+/]{12,2000}={0,2})"
-# The words of which a text needs one, and what leads the secret where they stand.
-COMMANDS = (
-    (("sshpass",), rf"sshpass\s{TO}?-p\s?{VALUE}"),
-    (("mysql", "mariadb"), rf"\b(?:mysql|mariadb)[\w-]{{0,12}}{TO}-p{VALUE}"),
-    (("mongo",), rf"\bmongo\w{{0,8}}{TO}-p\s{VALUE}"),
-    (("zip ",), rf"\b(?:un)?zip{TO}-P\s{VALUE}"),
-    (("redis-cli",), rf"redis-cli{TO}-a\s{VALUE}"),
-    (
-        (" login ",),
-        rf"\b(?:docker|podman|registry|az|cf|oc|nerdctl|buildah|crane|oras)\s(?:\w+\s)?login{TO}-p\s{VALUE}",
-    ),
-    (("pass:",), rf"\bpass:{VALUE}"),
-    (("openssl",), rf"openssl{TO}-k\s{VALUE}"),
-    ((" -p",), rf"{USER}-p[\s=]?(?![/.~]|[\d:]{{1,9}}\b){VALUE}"),
-    (("curl", "wget", "http"), r"\s(?:-b|--cookie)[\s=][\"']?[\w.-]{1,40}=(?P<c>[^\s\"'\\]{8,400})"),
-    (("ookie: ",), rf"ookie: (?:[\w.-]{{1,40}}=[^\s;]{{0,80}}; ){{0,9}}(?i:{SESSION})=(?P<c>[^\s;,\"'\\]{{8,400}})"),
-    (("pwgen", "openssl rand"), r"\b(?:pwgen|openssl rand)\b[^\n]{0,60}\n\s{0,8}(?P<c>[^\s\"'`]{8,200})"),
-    (("put-parameter", "secret set"), rf"(?:put-parameter|secret set){TO}(?:--value|--body|-b)[\s=]{VALUE}"),
-    (("--from-literal",), rf"--from-literal[\s=][\w.-]{{1,60}}={VALUE}"),
-    (("-stdin",), rf"{ECHO}{VALUE}\\{{0,3}}[\"']?\s?\|[^\n|]{{0,80}}--password-stdin"),
-    (("machine ",), rf"machine\s\S{{1,80}}\s{{1,8}}login\s\S{{1,60}}\s{{1,8}}password\s{VALUE}"),
-    (
-        ("totp", "TOTP", "otp", "OTP", "2fa", "2FA", "mfa", "MFA", "uthenticator", "wo-factor"),
-        r"(?i:otp|2fa|mfa|authenticator|two-factor)\b[^\n]{0,60}?(?<![A-Za-z0-9+/=])"
-        r"(?P<c>(?=[A-Z2-7 ]*[2-7])(?:[A-Z2-7]{16,64}|[A-Z2-7]{4}(?: [A-Z2-7]{4}){3,15}))(?![A-Za-z0-9+/=])",
-    ),
-    (("[masked: ",), rf"\[masked: [\w. ]{{0,40}}\]{BETWEEN}(?P<c>{HALF})(?![\w+/=])"),
-    (("SecureString",), rf"ConvertTo-SecureString\s(?:-String\s)?{VALUE}"),
-    (("IDENTIFIED ",), rf"IDENTIFIED\sBY\s{VALUE}"),
-    (("base64",), rf"{ENCODED}\\{{0,3}}[\"']?\s?(?:\|\s?)?(?:openssl\s)?base64\s(?:-d|-D|--decode)"),
-    (("base64",), rf"base64\s(?:-d|-D|--decode)\s?<<<\s?\\{{0,3}}[\"']?{ENCODED}"),
-    (
-        ("jdbc:oracle:", "sqlplus", "expdp", "impdp"),
-        r"(?:jdbc:oracle:\w{1,9}:|(?:sqlplus|expdp|impdp)\s(?:-\w{1,3}\s)?)[\w$#.-]{1,60}/(?P<c>[^\s\"'@/\\<]{3,200})@",
-    ),
-    (
-        ("pp password", "pp Password", "pecific password", "PASSWORD="),  # four groups, as Google and Apple make them
-        r"(?:[Aa]pp(?:-specific)? [Pp]asswords?(?:\sis|[^\n:]{1,80}:)?[\s:=\"'`*\\]{1,5}|PASSWORD=)"
-        r"(?P<c>[a-z]{4}(?:[ -]?[a-z]{4}){3})(?![a-z])",
-    ),
-    (
-        ("curl", "-u ", "--user", "--proxy-user", "--creds"),
-        rf"(?:(?<=\s)-[A-Za-z]{{0,8}}u|--(?:proxy-)?user|--creds)[\s=]{{0,3}}{PAIR}",
-    ),
-)
 # host:port:database:user:password, as in .pgpass
 PGPASS = r"(?<![^\s\"'`|=(])[^\s:\"'`|=(]{1,200}:(?:\d{3,5}|\*):[^\s:]{1,100}:[^\s:]{1,100}:(?P<c>[^\s:\"'`|\\]{4,200})"
 PRODUCT_KEY = r"(?<![\w-])(?=[A-Z-]{0,20}\d)(?=[\d-]{0,20}[A-Z])(?P<c>[A-Z0-9]{5}(?:-[A-Z0-9]{5}){4})(?![\w-])"
