@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 # Settings of the caller's shell for another virtualenv, for Python or for pip do not apply in ours.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help demo demo-team test test-contract test-long test-browser secrets ratchet lint format generate generated-check bench bench-hooks bench-quick faults soak walk team fuzz lock release
+.PHONY: help demo demo-team test test-contract test-long test-browser secrets ratchet lint format generate generated-check bench bench-hooks bench-quick faults soak team fuzz lock release
 .NOTPARALLEL: # two pips in one .venv would disturb each other
 
 help:
@@ -27,7 +27,6 @@ help:
 	@echo 'make bench-quick   measure a little, and print it'
 	@echo 'make faults        break every write of a hook and of three commands, and the server; the former goes into docs/internals/RELIABILITY.md'
 	@echo 'make soak          break everything at once for MINUTES=10; what was lost goes into docs/internals/RELIABILITY.md'
-	@echo 'make walk          compare STEPS=10000 of clients, git and tools, from SEED=1 on, with a plain model'
 	@echo 'make team          let a team work with git for WEEKS=2, from SEED=1 on, in SEEDS=1 repositories'
 	@echo 'make fuzz          mutate all input from outside, SECONDS=60 each, guided by coverage (Linux)'
 	@echo 'make lock          renew requirements.lock'
@@ -93,9 +92,6 @@ faults: .venv/test
 
 soak: .venv/test
 	cd tests && ../$(BIN)/python -m faults.soak $(or $(MINUTES),10) $(SEED)
-
-walk: .venv/test
-	cd tests && ../$(BIN)/python -m clients.walk --steps $(or $(STEPS),10000) --seed $(or $(SEED),1)
 
 team: .venv/test
 	cd tests && ../$(BIN)/python -m team.simulate --weeks $(or $(WEEKS),2) --seed $(or $(SEED),1) --seeds $(or $(SEEDS),1)

@@ -13,7 +13,7 @@ from faber_ledger.recording.incoming import IncomingCall
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.subject import is_first_answer
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.active import claim_if_active
+from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.clients import note_session
 from faber_ledger.runs.clone import is_empty
 from faber_ledger.runs.progress import current_phase, current_step
@@ -48,7 +48,9 @@ REFUSALS = (LedgerError, OSError, sqlite3.Error, OutOfTime)
 
 
 class Hook:
-    """One hook call about `run`, the active one of the project in `folder`; `warn` prints a message and logs it.
+    """One hook call about `run` of the project in `folder`; `warn` prints a message and logs it.
+
+    `active` is the active run, None if the client's earlier session says the run.
 
     Whatever may take long runs in the context of `watch`. `seen` is what this clone knew of the client before.
     """
@@ -57,7 +59,7 @@ class Hook:
         self,
         call: Call,
         run: Run,
-        active: ActiveRun,
+        active: ActiveRun | None,
         at: float,
         warn: Callable[[str], None],
         folder: TrackedFolder,
@@ -110,7 +112,7 @@ class Hook:
                 self._watch.keep = None
                 self._remove_spooled()
             if self._incoming.has_moved:
-                claim_if_active(self.run.root, self._active, self.run.run_id, self.warn)
+                note_use(self.run.root, self.run.run_id)
                 self._leave_run(is_followed=True)
             elif not self._incoming.is_subagents:
                 self._leave_run()
@@ -182,7 +184,8 @@ class Hook:
             is_kept = True
             if is_repeated:
                 return None
-            claim_if_active(self.run.root, self._active, self.run.run_id, self.warn)
+            note_use(self.run.root, self.run.run_id)
+            self._name_run()
         self._leave_run(is_followed=True)
         self._export_variables(state)
         line = self._line(state)
@@ -299,6 +302,17 @@ class Hook:
             backup = state_file.read_backup(run)
             return (backup[1].value if backup else {}), messages.state_broken(run, error, state_file.choose_backup(run))
 
+    def _name_run(self) -> None:
+        """Name the run in the active file, if it was found by its branch or its author and this clone took it up."""
+        active = self._active
+        if active is None or active.is_named:
+            return
+        from faber_ledger.runs.active import name_if_none_is
+        from faber_ledger.runs.active_file import read_used_runs
+
+        if self.run.run_id in read_used_runs(self.run.root).taken_up:
+            name_if_none_is(self.run.root, active, self.run.run_id, self.warn)
+
     # PreCompact
 
     def _hint(self, state: dict[str, Any] | None) -> Answer | None:
@@ -318,6 +332,10 @@ class Hook:
         client's next delivery tries both again.
         """
         run, seen, client, pid = self.run, self._incoming.seen, self.call.client, self.call.pid
+        if seen is None and self.call.text("source") in ("clear", "fork"):
+            from faber_ledger.runs.clients import client_of_process  # the process has a new client id
+
+            seen = client_of_process(run.root, pid, client)
         has_left = seen is not None and seen.run_id not in (None, run.run_id)
         if client is None or not (has_left or is_followed):
             return

@@ -88,7 +88,7 @@ def run_hook(name: str, agent: str | None = None) -> int:
         if subject.run_id is None and (held.current_path() or root) != root:  # the project was renamed
             root = held.current_path() or root
             subject = subject_of(call, root, seen)
-        if subject.run_id is None or subject.is_shown:
+        if subject.run_id is None:
             from faber_ledger.hooks.unused import answer_unused  # only where nothing is recorded
 
             _print(call, _with_set_up_line(call, subject.root, answer_unused(call, subject, at, warn)))
@@ -101,12 +101,12 @@ def run_hook(name: str, agent: str | None = None) -> int:
         if not run.is_recorded():
             from faber_ledger.runs.kept import run_here  # only after git has removed the run
 
-            if (here := run_here(root, subject.run_id)).is_kept:
-                from faber_ledger.runs.left_state import bring_copy_up_to_date
-
-                bring_copy_up_to_date(run)
-            run = here
-        answer = Hook(call, run, subject.active, at, warn, held, watch, seen).answer()
+            run = run_here(root, subject.run_id)
+        active = subject.active
+        recorder = Hook(call, run, active, at, warn, held, watch, seen)
+        if active is not None and active.problem and call.hook == "SessionStart":
+            recorder.warn(active.problem)
+        answer = recorder.answer()
         _print(call, _with_set_up_line(call, root, answer))
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on
         message = _message_of(error)

@@ -1,10 +1,10 @@
-"""What a hook answers where nothing is recorded: no run is active, or the one that is named is not used."""
+"""What a hook answers where nothing is recorded: no run is active, or the project is another user's."""
 
 from __future__ import annotations
 
 from faber_ledger.recording.call import Answer
 from faber_ledger.recording.subject import is_first_answer
-from faber_ledger.runs import progress
+from faber_ledger.runs.active import count_used_at_work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,18 +18,20 @@ SKIPPED = {"SessionStart": "prime-context", "PreCompact": "session-end", "Sessio
 
 
 def answer_unused(call: Call, subject: Subject, at: float, warn: Callable[[str], None]) -> Answer | None:
-    """Warn why nothing is recorded, and return what a start shows to user and agent, once for each delivery."""
-    reason = subject.active.shown_line if subject.is_shown else subject.reason_none
-    warn(
-        f"No active workflow found, skipping {SKIPPED.get(call.hook, 'the compaction')}{': ' if reason else ''}{reason}"
-    )
+    """Warn that no run is active, and return what a start shows to the user, once for each delivery."""
+    problem = subject.active.problem if subject.active is not None else ""
+    skipped = SKIPPED.get(call.hook, "the compaction")
+    warn(f"No active workflow found, skipping {skipped}{': ' if problem else ''}{problem}")
     if call.hook != "SessionStart" or call.text("agent_id") is not None:
         return None
-    is_over = subject.is_shown and subject.active.status in progress.FINISHED
-    context = reason if subject.is_shown and not is_over else None
-    if not reason or is_over or not is_first_answer(call, subject.root, at):
+    lines = [problem] if problem else []
+    count = count_used_at_work(subject.root) if subject.active is not None else 0
+    if count:
+        runs = "1 run is" if count == 1 else f"{count} runs are"
+        lines.append(f"no run is active here; {runs} at work that this clone has recorded on: `faber-ledger run list`")
+    if not lines or not is_first_answer(call, subject.root, at):
         return None
-    return Answer(context, f"faber-ledger: {reason}")
+    return Answer(None, f"faber-ledger: {'; '.join(lines)}")
 
 
 def answer_foreign(call: Call, error: LedgerError, say: Callable[[str], None]) -> Answer | None:

@@ -112,12 +112,6 @@ class SettingsInvalid(LedgerError):
     code = "settings_invalid"
 
 
-class RunShown(LedgerError):
-    """The run came with git and was never used in this clone; the command would record something on it."""
-
-    code = "run_shown"
-
-
 # The team's server
 
 

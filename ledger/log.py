@@ -367,15 +367,14 @@ class Log:
         question = "SELECT 1 FROM event WHERE writer <> ? LIMIT 1"
         return self.connection.execute(question, (writer,)).fetchone() is not None
 
-    def newest_branch(self) -> tuple[int, str, str] | None:
-        """Return seq, id and branch of the newest record of a branch that had the run's files; None without one."""
-        rows = self.connection.execute(f"{READ} WHERE type = 'checkout_recorded' ORDER BY seq DESC, id DESC")
+    def branches(self) -> Iterator[str]:
+        """Yield the branches that were checked out where the run was used, in the order of the log."""
+        rows = self.connection.execute(f"{READ} WHERE type = 'checkout_recorded' ORDER BY seq, id")
         for recorded in map(self.decode, rows):
             event: dict[str, object] = dict(recorded["event"])
             branch = event.get("branch")
             if event.get("has_run") is True and isinstance(branch, str):
-                return recorded["seq"], recorded["id"], branch
-        return None
+                yield branch
 
     def newest_notes(self, count: int) -> Iterator[Recorded]:
         """Yield the newest notes, newest first; of a very long payload only the start is read, and few of these."""

@@ -146,47 +146,32 @@ def _last_reload(known: Blocks) -> Any:
 
 
 def adopt_sessions(run: Run, folded: Blocks, found: Blocks) -> list[Draft]:
-    """Return the event that takes over the sessions that another tool of this work tree wrote into `found`.
+    """Return the event that takes over the sessions that another tool wrote into `found`.
 
     It has all members of the two blocks, since it becomes the blocks where nothing was folded before it.
     """
-    written = list_written(run, folded, found)
+    written = list_adoptable(folded, found)
     adopted = blocks.empty()
     adopted["sessions"].update(total_sessions=len(written), session_history=written)
     event = _adoption(run, _with_plain_ids(adopted))
     return [{"event": event}] if written and len(event["blocks"]) <= LONGEST_ADOPTION else []
 
 
-def list_written(run: Run, folded: Blocks, found: Blocks) -> list[Entry]:
-    """List the entries of `found` to take over: of sessions that another tool of this work tree wrote.
+def list_adoptable(folded: Blocks, found: Blocks) -> list[Entry]:
+    """List the entries of `found` to take over: of sessions that another tool wrote.
 
-    `folded` are the blocks that the log gives. A session that git brought is not taken over: its log comes with git
-    too; one that an ordinary commit of this work tree has was written here. What `git restore --source` brought from an
-    older commit is not recognised. Nor is one taken over that began while a session of this machine was open: it is
-    that session; nor one that was redacted. If git does not answer, none is.
+    `folded` are the blocks that the log gives. One that began while a session of this machine was open is that session,
+    and one that was redacted stays so: they add nothing.
     """
     unknown = list_unknown(folded, found)
     if not unknown:
         return []
     spans, redacted = list(_spans_of_this_machine(folded)), _redacted_starts(folded)
-    unknown = [
+    return [
         entry
         for entry in unknown
         if not (_is_within(seconds_of(entry.get("started_at")), spans) or entry.get("started_at") in redacted)
     ]
-    if unknown:
-        from faber_ledger.runs.reflog import find_written
-
-        def read(content: bytes) -> set[str]:
-            try:
-                return _session_ids(blocks.blocks_of(state_file.parse_state(run, content).value))
-            except LedgerError:
-                return set()
-
-        wanted = list(dict.fromkeys([entry["session_id"] for entry in unknown]))
-        written = {*find_written(run.directory, os.path.basename(run.state_path), wanted, read, LARGEST_STATE)}
-        unknown = [entry for entry in unknown if entry["session_id"] in written]
-    return unknown
 
 
 def list_unknown(folded: Blocks, found: Blocks) -> list[Entry]:

@@ -19,10 +19,10 @@ from faber_ledger.recording.leaving import follow_client
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_write
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.active_file import check_active_folder, name_active_run
+from faber_ledger.runs.active_file import check_active_folder, note_use, write_active_file
 from faber_ledger.runs.clients import SeenClient, seen_client
 from faber_ledger.runs.clone import kept_folder, takeover_lock_path, writer_of
-from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.git import branch_of, common_directory
 from faber_ledger.runs.private_files import make_below
 from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.run import EVENTS, RUNS, Run, new_run
@@ -139,9 +139,9 @@ def _make_events_folder(run: Run) -> None:
 def _name_run(run: Run) -> str | None:
     """Name a run in the active files, and return the run that was active here before; raises LedgerError."""
     check_active_folder(run.root)
-    active = active_run(run.root)
-    left = active.run_id if active.is_worked_on else None
-    name_active_run(run.root, run.run_id)
+    left = active_run(run.root, by_author=False).run_id
+    write_active_file(run.root, run.run_id)
+    note_use(run.root, run.run_id, is_taken_up=True, branch=branch_of(run.root))
     return left
 
 

@@ -1,9 +1,7 @@
 """Which run, and which session on it, a delivery is about (DECISIONS 37).
 
-The run is that of the client's newest session, or the active one; the session is the client's newest on that run.
-
-A client stays with its run: a checkout of main in the middle of a conversation, or a merge that brings a colleague's
-run, changes nothing for it. Only a tool or a command in its work tree, or the client itself, moves it to another.
+A client goes on with the run that it is on: a checkout of main in the middle of a conversation changes nothing for it.
+What begins something new is about the run in whose folder the client was launched, or about the active run.
 """
 
 from __future__ import annotations
@@ -13,10 +11,10 @@ import os
 from faber_ledger.ledger.clock import event_id, seconds_of
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
-from faber_ledger.runs.active import active_run
-from faber_ledger.runs.clients import client_of_process, note_answer
+from faber_ledger.runs.active import active_run, is_finished, named_since
+from faber_ledger.runs.clients import note_answer
 from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.run import find_run
+from faber_ledger.runs.run import RUNS, find_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from faber_ledger.recording.sessions import Caller, View
     from faber_ledger.runs.active import ActiveRun
     from faber_ledger.runs.clients import SeenClient
+    from faber_ledger.runs.run import Run
 
 TIMESTAMP = 10  # characters, with which an event's id begins
 # Hooks that are installed twice start at the same time. A client that is killed and resumed within seconds sends the
@@ -38,62 +37,70 @@ REPEAT_SECONDS_OF_ONE_PROCESS = 30
 class Subject:
     """The run that a delivery is about, in the project `root` of one of the clone's work trees.
 
-    `run_id` is None if there is none; `reason_none` then says why, or is empty if there is no active file. On a run
-    that `is_shown` nothing is recorded. `active` is the active run of that work tree.
+    `run_id` is None if there is none. `active` is the active run of that work tree, None where it was not looked for.
     """
 
-    def __init__(self, root: str, run_id: str, active: ActiveRun) -> None:
+    def __init__(self, root: str, run_id: str | None, active: ActiveRun | None = None) -> None:
         self.root = root
-        self.run_id: str | None = run_id
+        self.run_id = run_id
         self.active = active
-        self.is_shown = active.is_shown and active.run_id == run_id
-        self.reason_none = ""
-
-    @classmethod
-    def of_active(cls, root: str, active: ActiveRun) -> Subject:
-        """Return the active run as the subject; none if no run is active, or it is not here."""
-        subject = cls(root, active.run_id or "", active)
-        problem = active.find_problem()
-        if active.run_id is None:
-            subject.run_id, subject.reason_none = None, active.reason_none
-        elif problem is not None:
-            subject.run_id, subject.reason_none = None, f"{problem.message} - {problem.hint}"
-        return subject
 
 
 def subject_of(call: Call, root: str, seen: SeenClient | None) -> Subject:
     """Return the run that a delivery is about; `seen` is what this clone knew of its client before.
 
-    `root` is the project that the client was launched in. The client's `cwd` decides only if the client has a session
-    there, since it follows every `cd`.
+    `root` is the project that the client was launched in.
     """
+    is_start = call.hook == "SessionStart"
+    if seen is not None and (not is_start or call.text("source") in ("compact", "resume")):
+        own = _subject_of_client(call, root, seen)
+        if own is not None:
+            return own
+    launched = _runs_of_folder(root, call.directory)
+    if launched is not None:
+        return Subject(root, launched[0] if len(launched) == 1 else None)
     elsewhere = _other_root(call.text("cwd"), root)
-    if elsewhere is not None and seen is not None and seen.run_id is not None:
-        there = active_run(elsewhere)
-        if there.run_id == seen.run_id and not there.is_shown:
-            return Subject(elsewhere, seen.run_id, there)
-    active = active_run(root)
-    own = _client_before(call, root, seen)
-    if own is not None and own.run_id is not None and own.session_at is not None:
-        at = _root_of_session(root, own.root or root, own.run_id)
-        since = active.named_since(own.session_at, own.run_id)
-        if at is not None and since is None:
-            return Subject(at, own.run_id, active if at == root else active_run(at))
-        if since is not None and call.hook != "SessionStart" and active.run_id == own.run_id:
-            # The client worked on another run, which is finished, so that the one that it left is active again.
-            return Subject(root, since, active)
-    return Subject.of_active(root, active)
+    if elsewhere is not None:
+        active = active_run(elsewhere, by_author=is_start)
+        if active.run_id is not None:
+            return Subject(elsewhere, active.run_id, active)
+    active = active_run(root, by_author=is_start)
+    return Subject(root, active.run_id, active)
 
 
-def _client_before(call: Call, root: str, seen: SeenClient | None) -> SeenClient | None:
-    """Return the client whose run this delivery stays with; None if it begins something new.
+def _subject_of_client(call: Call, root: str, seen: SeenClient) -> Subject | None:
+    """Return the run of a client's newest session, if the client goes on with it; an end is always about that run."""
+    if seen.run_id is None or seen.session_at is None:
+        return None
+    began_in = seen.root or root
+    run = _run_of_session(root, began_in, seen.run_id)
+    if run is None:
+        return None
+    is_end = call.hook == "SessionEnd"
+    is_left = not is_end and (is_finished(run) or named_since(began_in, seen.session_at, seen.run_id))
+    return None if is_left else Subject(run.root, seen.run_id)
 
-    With `/clear`, and with a fork, the client has a new id, and its process the one that it had before.
+
+def _runs_of_folder(root: str, folder: str | None) -> list[str] | None:
+    """Return the runs of the run's or plan's folder that a client was launched in; None if it was in no such folder.
+
+    FABER starts a client for each step in the plan's folder, also where no run has a state.
     """
-    source = call.text("source") if call.hook == "SessionStart" else None
-    if source in ("clear", "fork"):
-        return client_of_process(root, call.pid, call.client)
-    return seen if call.hook != "SessionStart" or source in ("compact", "resume") else None
+    if folder is None or ".fractary" not in folder:
+        return None
+    real = os.path.realpath(folder)
+    above = [os.path.join(os.path.realpath(root), *runs.split("/"), "") for runs in RUNS]
+    if not real.startswith(tuple(above)):
+        return None
+    from faber_ledger.runs.run import run_ids  # only there
+
+    return [run_id for run_id in run_ids(root) if _is_in_folder(find_run(root, run_id), real)]
+
+
+def _is_in_folder(run: Run, folder: str) -> bool:
+    own = os.path.realpath(run.directory)
+    is_inside = not run.suffix and folder.startswith(os.path.join(own, ""))
+    return own == folder or own.startswith(os.path.join(folder, "")) or is_inside
 
 
 def _other_root(cwd: str | None, root: str) -> str | None:
@@ -105,18 +112,18 @@ def _other_root(cwd: str | None, root: str) -> str | None:
     return os.path.normpath(os.path.join(there.top, os.path.relpath(root, here.top)))
 
 
-def _root_of_session(root: str, of_session: str, run_id: str) -> str | None:
-    """Return where a client's session goes on: in the work tree that it began in, else in this one.
+def _run_of_session(root: str, began_in: str, run_id: str) -> Run | None:
+    """Return the run where a client's session goes on: in the work tree that it began in, else in this one.
 
-    None if the run is neither there nor in this clone's mirror.
+    None if the run is neither there nor kept by this clone.
     """
-    if of_session != root and find_run(of_session, run_id).is_recorded():
-        return of_session
-    if find_run(root, run_id).is_recorded():
-        return root
+    for at in dict.fromkeys((began_in, root)):
+        run = find_run(at, run_id)
+        if run.is_recorded():
+            return run
     from faber_ledger.runs.kept import kept_run  # only where the work tree lacks the run
 
-    return root if kept_run(root, run_id) is not None else None
+    return kept_run(root, run_id)
 
 
 def _is_same(one: str, other: str) -> bool:

@@ -1,415 +1,304 @@
-"""Which run is active in a work tree: the one that hooks record on (DECISIONS 2 and 37 c).
+"""Which run is active in a work tree: the one that hooks record on and that commands mean (DECISIONS 2).
 
-`active_run` alone decides it. A command may choose another unfinished run for itself (`cli/ui/which_run.py`); that
-makes none active.
+`active_run` alone decides it, by this rule; a run is at work unless it is completed or cancelled.
 
-Three names say which run is meant: two active files, which are committed, and this work tree's claim, which no commit
-carries. A name is either a word of this work tree, because a tool or a command wrote it here, or git's word. A word of
-this work tree holds over git's, the newer over the older, and a run that is at work over one that is not. After the
-active files were put back before a merge (`put_back.py`), the claim holds until a later word of this work tree.
+1. The run that the active file names, if it is at work, unless the checked-out branch is another run's at work and not
+   its own. Of the two files the one that was written last holds.
+2. Else the newest run at work whose branch is checked out.
+3. Else, at a start and for commands, the only run at work here whose files this user has committed last.
+4. Else the run that the active file names, although it is finished: it can be ended, sealed and shown.
+
+A run's branches are the one that its state names and those on which `run start` or `run resume` named it in this clone;
+while there is none, the first one that was recorded with it. The default branch is nobody's.
 """
 
 from __future__ import annotations
 
-import os
-
-from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, StateInvalid, StateMissing
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.active_file import claim_run, read_active_files, read_claim, read_put_back
-from faber_ledger.runs.git import GitQuery, is_tracked, other_roots, work_tree_of
-from faber_ledger.runs.run import ACTIVE_FILES, find_run, is_run_id
+from faber_ledger.runs.active_file import read_name, read_used_runs, write_active_file
+from faber_ledger.runs.clone import read_state_copy
+from faber_ledger.runs.git import branch_of, default_branch
+from faber_ledger.runs.run import find_run, run_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from typing import Any
 
     from faber_ledger.runs.active_file import Name
     from faber_ledger.runs.run import Run
 
 
-MISSING = "missing"  # no status: neither the work tree nor the mirror has the run
-
-
-class Word:
-    """A name that may say which run is active. `file` is the active file; None for the claim.
-
-    `run_id` is the run's id, which a name need not be: it may be the run's path. `at` is the word's age: its file's, or
-    that of the checkout that brought it or of the commit that a rebase has written again, which `is_own` finds out.
-    """
-
-    def __init__(self, root: str, name: Name) -> None:
-        self.run_id = _run_id_of(root, name.run_id)
-        self.at = name.at
-        self.file = name.file
-        self._root = root
-        self._name = name.run_id
-        self._is_own = True if name.file is None else None
-        self._status: object = None
-        self._is_status_known = False
-
-    def is_own(self) -> bool:
-        """Return whether it is a word of this work tree; asks git once where that is not known yet.
-
-        A checkout of the run's own branch makes it one if the run was used in this clone: the user went back to it.
-        """
-        if self._is_own is None:
-            from faber_ledger.runs import reflog  # asks git; rarely needed
-
-            origin, latest = reflog.find_origin(self._root, self.file or "", self._name)
-            is_checkout = origin in (reflog.RETURNED, reflog.CHECKED_OUT)
-            if is_checkout or origin == reflog.WRITTEN:
-                self.at = min(self.at, latest)
-            was_started_here = origin == reflog.RETURNED
-            self._is_own = origin == reflog.WRITTEN or (is_checkout and self._is_back_on_its_branch(was_started_here))
-        return self._is_own
-
-    def belongs_here(self) -> bool:
-        """Return whether the run belongs to this clone: it was used or written here, or its branch is checked out."""
-        from faber_ledger.runs.belonging import belongs_here  # not for the run that is claimed
-
-        return belongs_here(self._root, self.run_id) or self.is_own()
-
-    def _is_back_on_its_branch(self, was_started_here: bool) -> bool:
-        from faber_ledger.runs.belonging import is_own_branch, was_used_here
-
-        was_used = was_started_here or was_used_here(self._root, self.run_id)
-        return was_used and is_own_branch(self._root, self.run_id)
-
-    @property
-    def status(self) -> object:
-        """The run's status; `MISSING` if there is no such run, None if its state cannot be read."""
-        if not self._is_status_known:
-            self._status, self._is_status_known = _status(self._root, self.run_id), True
-        return self._status
+MOST_ASKED = 20  # runs at work, about whose last commits git is asked at once
+MOST_COUNTED = 100  # runs that this clone has recorded on, the newest
+SECONDS = 1.0  # for all that git is asked
 
 
 class ActiveRun:
-    """Which run is active in a work tree, and why.
+    """The run that is active in a work tree: its id, None if none is, and half a sentence that says why.
 
-    `run_id` is None if no run is active; `reason_none` then says why, or is empty if there is no active file. A run
-    that `is_shown` is a colleague's, which git brought: it is named to user and agent, and nothing is recorded on it.
-    `is_put_back`: it goes on by its claim, since its active file was put back before a merge.
+    `is_named`: the active file names it. `problem` is the line about an active file that names nothing usable, or
+    empty; `named_too` is the other run at work that the file names.
     """
 
     def __init__(
-        self,
-        root: str,
-        words: list[Word],
-        word: Word | None,
-        *,
-        is_shown: bool | None = False,
-        is_put_back: bool = False,
-        reason_none: str = "",
+        self, run: Run | None, why: str, problem: str, *, is_named: bool = False, named_too: str | None = None
     ) -> None:
-        """Take all the `words` that were read, and the one that holds."""
-        self.run_id = word.run_id if word is not None else None
-        self.file = word.file if word is not None else None
-        self.is_put_back = is_put_back
-        self.reason_none = reason_none
-        self._root = root
-        self._words = words
-        self._word = word
-        self._is_shown = is_shown
-
-    @property
-    def is_shown(self) -> bool:
-        """Whether the run is shown, not used; logs are read for it where nothing cheaper decides."""
-        if self._is_shown is None:
-            self._is_shown = self._word is not None and not self._word.belongs_here()
-        return self._is_shown
-
-    @property
-    def is_claimed(self) -> bool:
-        """Whether this work tree's claim names the run."""
-        return any([word.file is None and word.run_id == self.run_id for word in self._words])
-
-    @property
-    def is_worked_on(self) -> bool:
-        """Whether the run is this work tree's own work, which another run would replace.
-
-        It is not if the run is shown, or if this is a linked work tree in which nothing was ever recorded on it. A run
-        that the main work tree has pulled on its own branch is resumed there (SPEC, Example 2).
-        """
-        if self.run_id is None or self.is_shown:
-            return False
-        tree = work_tree_of(self._root)
-        return tree is None or not tree.is_linked or self.is_claimed or _was_recorded(self._root, self.run_id)
+        self.run_id = run.run_id if run is not None else None
+        self.why = why
+        self.problem = problem
+        self.is_named = is_named
+        self.named_too = named_too
+        self._run = run
 
     @property
     def status(self) -> object:
-        """The run's status; `MISSING` if neither work tree nor mirror has the run, None if its state cannot be read."""
-        return self._word.status if self._word is not None else None
+        """The run's status; None if no run is active, or nothing says it."""
+        return read_status(self._run) if self._run is not None else None
+
+
+def active_run(root: str, *, by_author: bool = True) -> ActiveRun:
+    """Return which run is active in a project's work tree; git is asked for authors only with `by_author`."""
+    name, problem = read_name(root)
+    here = Here(root)
+    named: Run | None = None
+    if name is not None:
+        named, unusable = _find_named(root, name, here)
+        problem = problem or unusable
+    why = f"{name.file} names it" if name is not None else ""
+    is_at_work = named is not None and not here.is_finished(named)
+    if named is not None and is_at_work and (here.is_at_home(named) or not here.runs_on_branch()):
+        return ActiveRun(named, why, problem, is_named=True)
+    others = here.runs_on_branch()
+    if others:
+        too = named.run_id if named is not None and is_at_work else None
+        return ActiveRun(others[0], f"its branch {here.branch} is checked out", problem, named_too=too)
+    only = _only_run_of_user(root) if by_author else None
+    if only is not None:
+        return ActiveRun(only, "it is the only run at work here whose files you committed last", problem)
+    if named is not None:
+        return ActiveRun(named, why, problem, is_named=True)
+    return ActiveRun(None, problem or "no active file names one", problem)
+
+
+def name_if_none_is(root: str, active: ActiveRun, run_id: str, warn: Callable[[str], None]) -> bool:
+    """Name the active run in the active file, unless that names a run at work; return whether it was written."""
+    if active.is_named or active.named_too is not None:
+        return False
+    try:
+        write_active_file(root, run_id)
+    except LedgerError as error:  # what happened on the run is in its log
+        warn(f"{error.message} - {error.hint}")
+        return False
+    return True
+
+
+def named_since(root: str, moment: float, run_id: str) -> bool:
+    """Return whether the active file was written after a moment (seconds since 1970) with another run's name."""
+    name, _ = read_name(root)
+    if name is None or name.at <= moment:
+        return False
+    named, _ = _find_named(root, name, Here(root))
+    return named is not None and named.run_id != run_id
+
+
+# A run's status and branches
+
+
+def read_status(run: Run) -> object:
+    """Return a run's status by its state here, else by the copy that this clone keeps; None if neither says it."""
+    return _state_to_ask(run).get("status")
+
+
+def is_finished(run: Run) -> bool:
+    """Return whether a run is known to be completed or cancelled."""
+    return read_status(run) in progress.FINISHED
+
+
+def _is_known_at_work(run: Run) -> bool:
+    return read_status(run) not in (None, *progress.FINISHED)
+
+
+def _state_to_ask(run: Run) -> dict[str, Any]:
+    try:
+        return state_file.look_at_state(run, state_file.LARGEST_TO_ASK).value
+    except LedgerError:
+        pass
+    content = read_state_copy(run)
+    try:
+        return state_file.parse_state(run, content).value if content is not None else {}
+    except LedgerError:
+        return {}
+
+
+class Here:
+    """What a work tree says beside its active file: the checked-out branch, and the runs that the clone has used."""
+
+    def __init__(self, root: str) -> None:
+        """Read the branch and the clone's notes; no git process is started."""
+        self.branch = branch_of(root)
+        self.used = read_used_runs(root)
+        self._root = root
+        self._default: list[str | None] = []
+        self._on_branch: list[Run] | None = None
+        self._states: dict[str, dict[str, Any]] = {}
+
+    def state_of(self, run: Run) -> dict[str, Any]:
+        """Return a run's state, by its file here, else by the copy that this clone keeps; it is read once."""
+        if run.state_path not in self._states:
+            self._states[run.state_path] = _state_to_ask(run)
+        return self._states[run.state_path]
+
+    def is_finished(self, run: Run) -> bool:
+        """Return whether a run is known to be completed or cancelled."""
+        return self.state_of(run).get("status") in progress.FINISHED
 
     @property
-    def shown_line(self) -> str:
-        """The line for user and agent about a run that is shown, not used."""
-        return shown_line(self.run_id or "")
+    def default(self) -> str | None:
+        """The default branch, which is nobody's."""
+        if not self._default:
+            self._default.append(default_branch(self._root))
+        return self._default[0]
 
-    def why(self) -> str:
-        """Return why the run is the active one, as half a sentence."""
-        files = [word.file for word in self._words if word.run_id == self.run_id and word.file is not None]
-        if self._word is None:
-            return self.reason_none or "no active file names one"
-        if self._word.file is None:
-            also = "; the active file is put back for the merge" if self.is_put_back else ""
-            return "claimed in this work tree" + (f", and named in {files[0]}" if files else also)
-        return f"named in {self._word.file}, which " + ("was written here" if self._word.is_own() else "git brought")
+    def is_at_home(self, run: Run) -> bool:
+        """Return whether the checked-out branch is a run's own, or nobody's; the cheapest question comes first."""
+        if self.branch is None or self.branch in self._named_branches(run) or self.branch == self.default:
+            return True
+        return self.branch in self.branches_of(run)
 
-    def find_problem(self) -> LedgerError | None:
-        """Return why the run that is named cannot be used; None if work tree or mirror has it, or none is named."""
-        if self._word is None:
-            return None
-        file = self._word.file or "the claim of this work tree"
+    def owns_branch(self, run: Run) -> bool:
+        """Return whether the checked-out branch is a run's own."""
+        return self.branch is not None and self.branch in self.branches_of(run)
+
+    def branches_of(self, run: Run) -> list[str]:
+        """Return a run's branches."""
+        own = [branch for branch in self._named_branches(run) if branch != self.default]
+        return own or _first_recorded(run, self.default)
+
+    def runs_on_branch(self) -> list[Run]:
+        """Return the runs at work whose branch is checked out, the newest first."""
+        if self._on_branch is None:
+            is_nobodys = self.branch is None or self.branch == self.default
+            runs = [] if is_nobodys else _runs_here(self._root)
+            found = [run for run in runs if self.owns_branch(run) and not self.is_finished(run)]
+            self._on_branch = sorted(found, key=lambda run: (_started_at(self.state_of(run)), run.run_id), reverse=True)
+        return self._on_branch
+
+    def _named_branches(self, run: Run) -> list[str]:
+        """Return the branch that a run's state names, and those on which a command named the run."""
+        named = progress.branch_name(self.state_of(run))
+        found = [named.removeprefix("refs/heads/")] if isinstance(named, str) else []
+        return [*found, *self.used.branches.get(run.run_id, [])]
+
+
+def has_branch(root: str, run_id: str) -> bool:
+    """Return whether the checked-out branch is a run's own, or the run has none."""
+    here, run = Here(root), _run_of(root, run_id)
+    return here.owns_branch(run) or not here.branches_of(run)
+
+
+def _first_recorded(run: Run, default: str | None) -> list[str]:
+    """Return the first branch that was recorded with a run and is not the default one, if there is one."""
+    from faber_ledger.ledger.file import sqlite3  # only where nothing else says the branch
+    from faber_ledger.ledger.log import Log
+    from faber_ledger.runs.clone import mirror_path
+
+    for path in (run.ledger_path, mirror_path(run)):
         try:
-            is_missing = not find_run(self._root, self._word.run_id).is_recorded() and self._word.status == MISSING
-        except InvalidRunId as error:
-            return InvalidRunId(f"{file}: {error.message}", hint=error.hint)
-        hint = "get it with `git pull`, or make another one active with `faber-ledger run resume RUN`"
-        return RunNotFound(f"{file} names {self.run_id}, which is not here", hint=hint) if is_missing else None
-
-    def explain(self) -> list[str]:
-        """Return a line on each other run at work that is named here, and why it is not the active one."""
-        lines = [f"the active file is put back for the merge; {self.run_id} stays active here"] * self.is_put_back
-        for word in self._words:
-            if word.run_id == self.run_id or word.status not in progress.ACTIVE:
-                continue
-            if self.is_put_back and not word.is_own():
-                continue
-            kept = f"{self.run_id}, which is claimed here, stays active"
-            if word.file is None:
-                why = f"{word.run_id} is claimed here, and {self.run_id} was named here later"
-            elif word.is_own():
-                why = f"{word.file} names {word.run_id}, and {self.run_id} was named here later"
-            else:
-                why = f"git brought an active file that names {word.run_id}; {kept}"
-            lines.append(f"{why} - `faber-ledger run resume {word.run_id}` makes the other one active")
-        return list(dict.fromkeys(lines))
-
-    def named_since(self, moment: float, run_id: str) -> str | None:
-        """Return the other run than `run_id` that this work tree has named last after a moment (seconds since 1970)."""
-        others = [word for word in self._words if word.run_id != run_id and word.at > moment]
-        own = [word for word in others if word.status != MISSING and word.is_own()]
-        newest = max([word for word in own if word.at > moment], key=lambda word: word.at, default=None)
-        return newest.run_id if newest is not None else None
+            with Log.read(path or "") as log:
+                return next(([branch] for branch in log.branches() if branch != default), [])
+        except (LedgerError, OSError, UnicodeDecodeError, sqlite3.Error):
+            continue
+    return []
 
 
-def active_run(root: str) -> ActiveRun:
-    """Return which run is active in a project's work tree."""
-    return _decide(root, is_alone=False)
+# The active file
 
 
-def _decide(root: str, *, is_alone: bool) -> ActiveRun:
-    """Return the active run; if `is_alone`, whatever the clone's other work trees are working on."""
-    claim = read_claim(root)
-    names, problems = read_active_files(root, claim)
-    if not names:
-        return _decide_without_file(root, claim, "; ".join(problems))
-    words = [Word(root, name) for name in ([*names, claim] if claim is not None else names)]
-    if claim is not None:
-        claimed = ActiveRun(root, words, words[-1])
-        if all([name.run_id == claim.run_id for name in names]):
-            return claimed
-        note = read_put_back(root)
-        is_put_back = note is not None and note.run_id == claim.run_id and claimed.status != MISSING
-        if note is not None and is_put_back and claimed.named_since(note.at, claim.run_id) is None:
-            return ActiveRun(root, words, words[-1], is_put_back=True)
-    candidates, reason = list(words), ""
-    while True:
-        word = _choose(candidates)
-        if word is None:
-            return ActiveRun(root, words, None, reason_none=reason)
-        if claim is not None and word.run_id == claim.run_id:
-            return ActiveRun(root, words, word)
-        is_free = is_alone or not other_roots(root) or word.is_own()  # what is cheap to know comes first
-        holder = None if is_free else claimed_in_worktree(root, word.run_id)
-        if holder is None:
-            return ActiveRun(root, words, word, is_shown=None)
-        where = f"and {word.run_id} is active in {holder}; `faber-ledger run resume {word.run_id}` makes it active here"
-        reason = f"the active file came with the commit, {where}"
-        candidates = [one for one in candidates if one.run_id != word.run_id]
+def _find_named(root: str, name: Name, here: Here) -> tuple[Run | None, str]:
+    """Return the run that an active file names, or None and the line that says why it cannot be used."""
+    try:
+        run = _run_of(root, name.run_id)
+    except InvalidRunId as error:
+        return None, f"{name.file}: {error.message}"
+    if not run.is_recorded():
+        return None, f"{name.file} names {run.run_id}, which is not here"
+    if run.run_id in here.used.recorded:
+        return run, ""
+    if here.owns_branch(run) or not _is_tracked(root, name.file):
+        return run, ""
+    why = f"git brought {name.file}, which names {run.run_id}: it counts only where that run is used"
+    return None, f"{why}; `git rm --cached {name.file}` ends that, `faber-ledger run resume {run.run_id}` uses the run"
 
 
-def _choose(words: list[Word]) -> Word | None:
-    """Return the word that holds, by the rules above; None if there is none."""
-    if len({word.run_id for word in words}) < 2:
-        return next((word for word in words if word.file is None), max(words, key=lambda word: word.at, default=None))
-    there = [word for word in words if word.status != MISSING]
-    at_work = [word for word in there if word.status in progress.ACTIVE]
-    group = sorted(at_work or there or words, key=lambda word: word.at, reverse=True)
-    if len({word.run_id for word in group}) == 1:
-        return next((word for word in group if word.file is None), group[0])
-    if not there:  # the claim names no file that could be corrected
-        return next((word for word in words if word.file is not None), group[0])
-    # One commit may carry two names, which a rebase writes again: then the claim says which is the newer.
-    claimed = {word.run_id for word in words if word.file is None}
-    own = [word for word in group if word.is_own()]
-    return max(own, key=lambda word: (word.at, word.run_id in claimed), default=group[0])
+def _is_tracked(root: str, file: str) -> bool:
+    """Return whether git has a file in its index; not, if git does not answer."""
+    from faber_ledger.runs.git import GitQuery, work_tree_of  # once in a run's life, before it is recorded on
+
+    return work_tree_of(root) is not None and bool(GitQuery(["ls-files", "--", file], root).answer())
 
 
-def _decide_without_file(root: str, claim: Name | None, reason: str) -> ActiveRun:
-    """Return the claimed run if a put-back removed the active file, or if git took it away together with the run.
-
-    A put-back of another clone comes with a pull or a merge. Where git took the file, the index lacks it, or a sparse
-    checkout leaves it out. The run's own files may be there nevertheless: those with changes, which a sparse checkout
-    leaves, or those in conflict, as where its change is picked to a branch that lacks it.
-    """
-    none = ActiveRun(root, [], None, reason_none=reason)
-    if claim is None:
-        return none
-    word = Word(root, claim)
-    note = read_put_back(root)
-    if note is not None and note.run_id == claim.run_id:
-        return ActiveRun(root, [word], word, is_put_back=True)
-    if not is_run_id(word.run_id):
-        return none
-    run = find_run(root, word.run_id)
-    if not run.is_recorded() and _kept_run(root, word.run_id) is None:
-        return none
-    listed = GitQuery(["ls-files", "-t", "--", *ACTIVE_FILES], root).answer()
-    if listed is None or any([not line.startswith("S ") for line in listed.splitlines()]):
-        return none
-    if listed or not run.is_recorded() or _is_in_conflict(run):
-        return ActiveRun(root, [word], word)
-    from faber_ledger.runs import reflog  # asks git; rarely needed
-
-    is_put_back = any([reflog.was_taken_away(root, file, claim.run_id) for file in ACTIVE_FILES])
-    return ActiveRun(root, [word], word, is_put_back=True) if is_put_back else none
-
-
-def _kept_run(root: str, run_id: str) -> Run | None:
+def _run_of(root: str, run_id: str) -> Run:
+    """Return the run where it is: in the work tree, else as this clone keeps it; raises InvalidRunId."""
+    run = find_run(root, run_id)
+    if run.is_recorded():
+        return run
     from faber_ledger.runs.kept import kept_run  # only where the work tree lacks a run
 
-    return kept_run(root, run_id)
+    return kept_run(root, run.run_id) or run
 
 
-def _is_in_conflict(run: Run) -> bool:
-    paths = [run.shown(path) for path in run.required_paths]
-    return bool(GitQuery(["ls-files", "-u", "--", *paths], run.root).answer_bytes())
+# All runs
 
 
-def shown_line(run_id: str) -> str:
-    """Return the line for user and agent about a run that is shown, not used."""
-    what = f"the FABER run {run_id} came with git and was never used in this clone, so nothing is recorded on it"
-    return f"{what}; `faber-ledger run resume {run_id}` makes it active here" if is_run_id(run_id) else what
+def _started_at(state: dict[str, Any]) -> float:
+    from faber_ledger.ledger.clock import seconds_of  # only where several runs have a branch
+
+    return seconds_of(state.get("started_at")) or 0.0
 
 
-def other_active_run(root: str, run_id: str) -> tuple[str, str | None] | None:
-    """Return the run other than `run_id` that this work tree is working on, and its status.
+def _runs_here(root: str) -> Iterator[Run]:
+    """Yield the runs of the work tree, then those that this clone keeps; none behind a link that leads out."""
+    from faber_ledger.runs.left_state import kept_run_ids
 
-    The status is `MISSING` if no such run is here, None if its state cannot be read.
-    """
-    active = active_run(root)
-    if active.run_id is None or active.run_id == run_id or not active.is_worked_on:
-        return None
-    return active.run_id, active.status if isinstance(active.status, str) else None
-
-
-def claim_if_active(root: str, active: ActiveRun, run_id: str, warn: Callable[[str], None]) -> None:
-    """Claim a run if it is the active one, so that an active file that git brings does not switch it."""
-    if active.run_id == run_id and not active.is_claimed:
+    for run_id in dict.fromkeys([*run_ids(root), *kept_run_ids(root)]):
         try:
-            claim_run(root, run_id)
-        except LedgerError as error:  # what happened on the run is in its ledger
-            warn(f"{error.message} - {error.hint}")
+            yield _run_of(root, run_id)
+        except InvalidRunId:
+            continue
 
 
-def theirs_is_claimed_here(root: str, ours: str, theirs: str) -> bool:
-    """Return whether, of the two sides of an active file in a merge, `theirs` is the run of this work tree.
-
-    When a stash is applied, and in a rebase, git calls "ours" the side that came. Without a claim, the run of this work
-    tree is the one on which something was recorded here.
-    """
-    claim = read_claim(root)
-    if claim is not None and claim.run_id in (ours, theirs):
-        return claim.run_id == theirs
-    return _was_recorded(root, theirs) and not _was_recorded(root, ours)
+# The user
 
 
-# Other work trees of the clone
-
-
-def claimed_in_worktree(root: str, run_id: str) -> str | None:
-    """Return the project's root in another work tree that is working on the run, if this one is not; else None.
-
-    Another work tree is working on a run if it has the run's state or ledger, and the run is active there and claimed;
-    in the main one, if something was recorded on it. Two kinds of run count as the main work tree's own, and None is
-    returned there: a run that was recorded in it while it has no claim, and a run that is finished in its copy.
-    """
-    tree, others = work_tree_of(root), other_roots(root)
-    claim = read_claim(root) if others else None
-    if tree is None or not others or (claim is not None and claim.run_id == run_id):
+def _only_run_of_user(root: str) -> Run | None:
+    """Return the only run at work in the work tree whose files this user has committed last; None for several."""
+    at_work = [run for run in _runs_here(root) if not run.is_kept and _is_known_at_work(run)]
+    if not at_work or len(at_work) > MOST_ASKED:
         return None
-    if not tree.is_linked:
-        is_mine = claim is None and _was_recorded(root, run_id)
-        if is_mine or _status(root, run_id) in progress.FINISHED:
-            return None
-    return next((other for other in others if _is_claimed(other, run_id)), None)
+    from faber_ledger.runs.git import GitQuery, time_limit, work_tree_of  # only where no file and no branch names a run
 
-
-def check_not_claimed_elsewhere(root: str, run_id: str, command: str) -> None:
-    """Raise LedgerError if another work tree is working on a run: the copy here is what a merge brought.
-
-    `command` is what the hint says to run in the other work tree.
-    """
-    elsewhere = claimed_in_worktree(root, run_id)
-    if elsewhere is not None:
-        from faber_ledger.files.text import quote_word  # only for the hint
-
-        hint = f"run `cd {quote_word(elsewhere)} && faber-ledger {command}`"
-        raise LedgerError(f"the run {run_id} is active in {elsewhere}", hint=hint)
-
-
-def _is_claimed(root: str, run_id: str) -> bool:
-    """Return whether a work tree is working on a run; one that lacks the run's files is not."""
-    tree = work_tree_of(root)
-    if not is_run_id(run_id) or not find_run(root, run_id).is_recorded():
-        return False
-    active = _decide(root, is_alone=True)
-    if tree is None or active.run_id != run_id:
-        return False
-    return active.is_claimed or (not tree.is_linked and _was_recorded(root, run_id))
-
-
-def _was_recorded(root: str, run_id: str) -> bool:
-    """Return whether something was recorded on the run in this work tree: that makes its lock file.
-
-    A lock file that git tracks came with a commit and proves nothing.
-    """
-    try:
-        path = find_run(root, run_id).lock_path
-    except InvalidRunId:
-        return False
-    return os.path.exists(path) and is_tracked(path) is not True
-
-
-def _run_id_of(root: str, name: str) -> str:
-    """Return the id of the run that a name means: the name itself, or another if it is the run's path."""
-    try:
-        return find_run(root, name).run_id if "/" in name or "-run-" in name else name
-    except InvalidRunId:
-        return name
-
-
-def _status(root: str, run_id: str) -> object:
-    """Return a run's status, or `MISSING`; from a backup if its state is broken at the moment, as by a stopped merge.
-
-    For a run that only this clone's mirror has, the copy of its state beside the mirror says it.
-    """
-    try:
-        run = find_run(root, run_id)
-    except InvalidRunId:
-        return MISSING
-    here = run if run.is_recorded() else _kept_run(root, run.run_id)
-    if here is None:
-        return MISSING
-    if here.is_kept:
-        from faber_ledger.runs.left_state import bring_copy_up_to_date  # only where git took the run away
-
-        bring_copy_up_to_date(run)
-    try:
-        return state_file.look_at_state(here, state_file.LARGEST_TO_ASK).value.get("status")
-    except (StateInvalid, StateMissing):
-        backup = state_file.read_backup(here, state_file.LARGEST_TO_ASK)
-        return backup[1].value.get("status") if backup else None
-    except LedgerError:
+    if work_tree_of(root) is None:
         return None
+    deadline = time_limit(SECONDS)
+    user = GitQuery(["var", "GIT_AUTHOR_IDENT"], root, deadline=deadline)
+    authors = []
+    for run in at_work:
+        files = [run.shown(path) for path in run.tracked_paths]
+        asked = ["--literal-pathspecs", "log", "-1", "--format=%ae", "--", *files]
+        authors.append((run, GitQuery(asked, root, deadline=deadline)))
+    mine = (user.answer() or "").rpartition("<")[2].partition(">")[0]
+    found = [run for run, author in authors if author.answer() == mine and mine]
+    return found[0] if len(found) == 1 else None
+
+
+def count_used_at_work(root: str) -> int:
+    """Count the runs at work that this clone has recorded on."""
+    count = 0
+    for run_id in [*read_used_runs(root).recorded][-MOST_COUNTED:]:
+        try:
+            count += _is_known_at_work(_run_of(root, run_id))
+        except InvalidRunId:
+            continue
+    return count

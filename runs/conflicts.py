@@ -9,7 +9,7 @@ from faber_ledger.files.conflict_markers import has_markers, split_sides
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.runs.git_command import git, run_git, top_of
-from faber_ledger.runs.run import ACTIVE_FILES, LARGEST_STATE, LEDGER, STATE, Run, find_run, run_at, run_ids
+from faber_ledger.runs.run import LARGEST_STATE, LEDGER, STATE, Run, find_run, run_at, run_ids
 from faber_ledger.runs.state_file import stopped_merge
 
 BASE, OURS, THEIRS = "1", "2", "3"  # git's stages of a file in conflict
@@ -17,15 +17,15 @@ LINK = b"120000"  # git's mode of a link
 
 
 class Conflict(NamedTuple):
-    """A file in conflict: its path from the project's root, its run (None: the active file), its blobs by stage.
+    """A file in conflict: its path from the project's root, its run, its blobs by stage.
 
-    `kind` is one of `RUN_FILES`, whatever the file's name is; empty for the active file. A file that has conflict
+    `kind` is one of `RUN_FILES`, whatever the file's name is. A file that has conflict
     markers, and is not in conflict in the index, has no blobs; `marked` is its content. Nor has a side that is a link,
     whose stages are `links`: we write none, and follow none.
     """
 
     path: str
-    run: Run | None
+    run: Run
     kind: str
     blobs: dict[str, str]
     marked: bytes | None = None
@@ -63,7 +63,7 @@ class Conflict(NamedTuple):
 
 
 def find_conflicts(root: str, top: str) -> list[Conflict]:
-    """Return the index's conflicts of runs' ledgers and states, and of the active file; other files are the user's."""
+    """Return the index's conflicts of runs' ledgers and states; other files are the user's."""
     prefix = os.path.relpath(os.path.realpath(root), os.path.realpath(top)).replace(os.sep, "/") + "/"
     prefix = prefix.removeprefix("./")
     blobs, links = _read_unmerged(top)
@@ -72,9 +72,9 @@ def find_conflicts(root: str, top: str) -> list[Conflict]:
         inside = path.removeprefix(prefix)
         if not path.startswith(prefix):
             continue
-        run, kind = run_at(root, inside) or (None, "")
-        if run is not None or inside in ACTIVE_FILES:
-            found.append(Conflict(inside, run, kind, sides, links=frozenset(links.get(path, ()))))
+        at = run_at(root, inside)
+        if at is not None:
+            found.append(Conflict(inside, *at, sides, links=frozenset(links.get(path, ()))))
     return found
 
 
@@ -85,7 +85,7 @@ def find_other_projects_in_conflict(root: str, top: str) -> list[str]:
         parts = path.split("/")
         for number in [number for number, part in enumerate(parts) if part == ".fractary"]:
             other, inside = os.path.join(top, *parts[:number]), "/".join(parts[number:])
-            if inside in ACTIVE_FILES or run_at(other, inside) is not None:
+            if run_at(other, inside) is not None:
                 found.add(os.path.realpath(other))
     return sorted(found - {os.path.realpath(root)})
 
@@ -114,31 +114,30 @@ def names_set_aside(root: str, conflict: Conflict) -> list[str]:
     return [*dict.fromkeys([name for name in names if name.startswith(f"{conflict.path}~")])]
 
 
-def paths_in_conflict(root: str) -> dict[str | None, list[str]]:
-    """Return the paths of files in conflict in the index by the id of their run; None: active files.
+def paths_in_conflict(root: str) -> dict[str, list[str]]:
+    """Return the paths of files in conflict in the index by the id of their run.
 
     None are known if git does not answer: reports go on without it.
     """
     top = top_of(root)
-    found: dict[str | None, list[str]] = {}
+    found: dict[str, list[str]] = {}
     try:
         conflicts = find_conflicts(root, top) if top is not None else []
     except GitFailed:
         return {}
     for conflict in conflicts:
-        found.setdefault(conflict.run.run_id if conflict.run else None, []).append(conflict.path)
+        found.setdefault(conflict.run.run_id, []).append(conflict.path)
     return found
 
 
 def find_marked(root: str) -> list[Conflict]:
-    """Return the states of runs, and the active files, in which conflict markers stand, committed or not."""
-    runs = [find_run(root, run_id) for run_id in run_ids(root)]
-    files = [(run.shown(run.state_path), run, STATE) for run in runs] + [(name, None, "") for name in ACTIVE_FILES]
+    """Return the states of runs in which conflict markers stand, committed or not."""
     found = []
-    for path, run, kind in files:
+    for run in [find_run(root, run_id) for run_id in run_ids(root)]:
+        path = run.shown(run.state_path)
         content = read_here(root, path)
         if content is not None and has_markers(content):
-            found.append(Conflict(path, run, kind, {}, content))
+            found.append(Conflict(path, run, STATE, {}, content))
     return found
 
 

@@ -375,11 +375,7 @@ def places_of_branch(root: str, name: str) -> list[str]:
     if tree is None or os.path.isdir(os.path.join(tree.common, "reftable")):
         return [""]
     remotes = os.path.join(tree.common, "refs", "remotes")
-    try:
-        with open(os.path.join(tree.common, "packed-refs"), "rb") as file:
-            packed = file.read(LIMIT)
-    except OSError:
-        packed = b""
+    packed = _packed_refs(tree.common)
     named = {line.partition(b" ")[2] for line in packed.splitlines()}
     if os.fsencode(f"refs/heads/{name}") in named or os.path.isfile(os.path.join(tree.common, "refs", "heads", name)):
         return [""]
@@ -410,19 +406,60 @@ def is_plain(name: str) -> bool:
 
 
 REMOTES = ("upstream", "origin")  # in this order, then by name: in a fork, pull requests go to `upstream`
-DEFAULTS = ("HEAD", "main", "master")  # of a remote, `HEAD` is what a clone gets
+DEFAULTS = ("main", "master", "develop", "trunk")  # names of default branches, where no remote says it
 
 
 def default_branch(root: str) -> str | None:
-    """Return the remote's default branch as this clone last fetched it, as a full ref; None if none is known.
+    """Return the name of the default branch, as `default_ref` finds it; None if none is known."""
+    ref = default_ref(root)
+    return ref.split("/", 3 if ref.startswith("refs/remotes/") else 2)[-1] if ref else None
 
-    It is what a pull request is compared with.
+
+def default_ref(root: str) -> str | None:
+    """Return the default branch as a full ref, read from git's files without running git; None if none is known.
+
+    It is the remote's HEAD as the clone has it, else the first that exists of `init.defaultBranch` and DEFAULTS.
     """
-    asked = [f"refs/remotes/*/{name}" for name in DEFAULTS]
-    listed = GitQuery(["for-each-ref", "--format=%(refname)", *asked], root).answer()
-    found = [ref.split("/") for ref in (listed or "").splitlines()]
-    order = sorted(found, key=lambda ref: (*[ref[2] != name for name in REMOTES], ref[2], DEFAULTS.index(ref[-1])))
-    return "/".join(order[0]) if order else None
+    tree = work_tree_of(root)
+    if tree is None:
+        return None
+    remotes = os.path.join(tree.common, "refs", "remotes")
+    try:
+        names = sorted(os.listdir(remotes), key=lambda name: (*[name != first for first in REMOTES], name))
+    except OSError:
+        names = []
+    for remote in names:
+        kind, _, ref = (_line_of(os.path.join(remotes, remote, "HEAD")) or "").partition(" ")
+        if kind == "ref:" and ref.startswith(f"refs/remotes/{remote}/"):
+            return without_surrogates(ref)
+    named = _initial_branch(tree.common)
+    packed = _packed_refs(tree.common).splitlines()
+    for branch in (*([named] if named else []), *DEFAULTS):
+        is_loose = os.path.isfile(os.path.join(tree.common, "refs", "heads", *branch.split("/")))
+        if is_loose or any([line.endswith(os.fsencode(f" refs/heads/{branch}")) for line in packed]):
+            return f"refs/heads/{branch}"
+    return None
+
+
+def _initial_branch(common: str) -> str | None:
+    """Return `init.defaultBranch` of the repository, else of the user, else of the system."""
+    home = os.path.expanduser("~")
+    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    mine = os.environ.get("GIT_CONFIG_GLOBAL")
+    users = [mine] if mine else [os.path.join(home, ".gitconfig"), os.path.join(folder, "git", "config")]
+    for path in (os.path.join(common, "config"), *users, "/etc/gitconfig"):
+        found = _read_setting(path, "init", "defaultbranch")
+        if found is not None:
+            return found
+    return None
+
+
+def _packed_refs(common: str) -> bytes:
+    try:
+        with open(os.path.join(common, "packed-refs"), "rb") as file:
+            return file.read(LIMIT)
+    except OSError:
+        return b""
 
 
 def common_directory(root: str) -> str | None:
@@ -475,25 +512,31 @@ def read_config(common: str, section: str, name: str) -> str | None:
 
     Without running git, which a hook would wait for: includes are not followed.
     """
+    found = _read_setting(os.path.join(common, "config"), section, name)
+    return None if found is None else found.lower()
+
+
+def _read_setting(path: str, section: str, name: str) -> str | None:
+    """Return the last value of a setting in a configuration file; section and name are in lower case."""
     try:
-        descriptor = os.open(os.path.join(common, "config"), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError:
         return None
     try:
-        text = os.read(descriptor, LIMIT).decode("utf-8", "replace").lower()
+        text = os.read(descriptor, LIMIT).decode("utf-8", "replace")
     except OSError:
         return None
     finally:
         os.close(descriptor)
     found, is_inside = None, False
-    for line in text.splitlines() if name in text else ():
+    for line in text.splitlines() if name in text.lower() else ():
         head, bracket, rest = line.partition("]")
         if bracket and head.lstrip().startswith("["):
-            is_inside = head.strip(" \t[") == section
+            is_inside = head.strip(" \t[").lower() == section
         else:
             rest = line
         key, _, value = rest.partition("=")
-        if is_inside and key.strip() == name:
+        if is_inside and key.strip().lower() == name:
             found = value.partition("#")[0].partition(";")[0].strip().strip('"') or "true"
     return found
 

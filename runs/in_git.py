@@ -14,7 +14,7 @@ from faber_ledger.ledger.file import MAX_VALUE_BYTES, UNREADABLE, check_schema, 
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.copies import runs_in_other_work_trees
-from faber_ledger.runs.git import DEFAULTS, GitQuery, branch_of, is_plain, time_limit, work_tree_of
+from faber_ledger.runs.git import GitQuery, branch_of, is_plain, time_limit, work_tree_of
 from faber_ledger.runs.run import LAYOUTS, find_run, run_at
 
 TYPE_CHECKING = False
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SECONDS = 2.0  # for all that git is asked about a work tree
 LARGEST = 64 * 1024 * 1024  # bytes of the ledgers that git prints at once
+DEFAULTS = ("HEAD", "main", "master")  # of a remote, `HEAD` is what a clone gets
 MOST_BRANCHES = 20  # the newest, where another branch than the one that is checked out may have the run
 CLEAN, UNTRACKED, UNMERGED = "", "?", "u"  # or git's two letters for another change
 INTERRUPTED = ("rebase-merge", "rebase-apply", "BISECT_LOG")  # in the work tree's own git directory

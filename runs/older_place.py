@@ -11,7 +11,6 @@ from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.union import remove_database, write_union
-from faber_ledger.runs.active_file import take_over_claim
 from faber_ledger.runs.clone import older_kept_folder, older_spool_path, spools_folder
 from faber_ledger.runs.private_files import make_kept_folder
 from faber_ledger.runs.run import LEDGER, kept_runs_folder
@@ -23,11 +22,10 @@ if TYPE_CHECKING:
 
 
 def take_over(run: Run) -> None:
-    """Move a run's mirror and what is beside it, its waiting deliveries, and this work tree's claim.
+    """Move a run's mirror and what is beside it, and its waiting deliveries.
 
     The caller holds the run's lock. What cannot be moved now is used where it is, and moved the next time.
     """
-    take_over_claim(run.root)
     try:
         _move_mirror(run)
         _move_spool(run)

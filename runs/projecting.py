@@ -12,14 +12,12 @@ from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, S
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections.fold import PROJECTOR, fold
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.active_file import read_claim
 from faber_ledger.runs.clone import read_state_copy
 from faber_ledger.runs.copies import mirror_with_events
-from faber_ledger.runs.git import GitQuery, is_tracked
+from faber_ledger.runs.git import GitQuery
 from faber_ledger.runs.ledger_notes import shape_of
-from faber_ledger.runs.left_state import bring_copy_up_to_date
 from faber_ledger.runs.old_copies import remove_old_copies
-from faber_ledger.runs.run import ACTIVE_FILES, LARGEST_STATE, find_run, is_run_id
+from faber_ledger.runs.run import LARGEST_STATE, find_run, is_run_id
 from faber_ledger.runs.run_log import open_log
 from faber_ledger.runs.state_merge import REQUIRED_KEYS, is_complete
 
@@ -158,8 +156,6 @@ def _restore_state(run: Run, *, is_away: bool) -> str | None:
     copy it is the newest by `updated_at`; of two that are as old, the backup, but the copy if the whole run `is_away`:
     what git ignores was left in its folder.
     """
-    if is_away:
-        bring_copy_up_to_date(run)
     kept = [*_read_copy(run), *_read_backups(run)] if is_away else [*_read_backups(run), *_read_copy(run)]
     kept.sort(key=lambda one: seconds_of(one[1].value.get("updated_at")) or 0.0, reverse=True)
     found = _best_of(chain(kept, _read_commits(run, "HEAD")))
@@ -341,26 +337,14 @@ def restore_run_from_mirror(root: str, named: str | None, warn: Callable[[str], 
     if is_committed(run):
         warn(
             f"another branch or a stash has {run.run_id} too; to go on there, first remove"
-            f" {' and '.join([run.shown(run.directory), *_own_active_files(root)])}, then run `git switch` or"
+            f" {run.shown(run.directory)}, then run `git switch` or"
             " `git stash pop`, since git refuses to put its files over these; this clone keeps what was recorded"
         )
 
 
-def _own_active_files(root: str) -> list[str]:
-    """Return the active files that a run which is made active is written to, and that git does not have here."""
-    first, *others = ACTIVE_FILES
-    paths = {name: os.path.join(root, *name.split("/")) for name in ACTIVE_FILES}
-    there = [first, *[name for name in others if os.path.exists(os.path.dirname(paths[name]))]]
-    return [name for name in there if is_tracked(paths[name]) is not True]
-
-
 def find_removed_run(root: str, active: ActiveRun) -> str | None:
-    """Return the id of the active run if git removed its folder and the mirror can restore it, else None.
-
-    `git clean -x` removes the active file as well: then the claim of this work tree says which run it was.
-    """
-    claim = read_claim(root)
-    run = find_restorable(root, active.run_id or (claim.run_id if claim is not None else None))
+    """Return the id of the active run if git removed its folder and the mirror can restore it, else None."""
+    run = find_restorable(root, active.run_id)
     return run.run_id if run else None
 
 

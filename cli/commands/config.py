@@ -61,9 +61,8 @@ def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
     data: dict[str, Any] = {
         "root": root,
         "active_run": active.run_id,
-        "active_run_is_shown": active.is_shown,
-        "active_run_why": active.why(),
-        "active_file": active.file or _active_file(root),
+        "active_run_why": active.why,
+        "active_file": _active_file(root),
         "run_layouts": [f"{runs}/{path}" for runs, path in LAYOUTS],
         "new_runs": settings.new_runs,
         "new_runs_from": settings.places["new_runs"],
@@ -85,8 +84,8 @@ def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
             *list_exposed(user),
         ],
     }
-    if active.reason_none:
-        data["problems"].append(f"no run is active: {active.reason_none}")
+    if active.problem:
+        data["problems"].append(active.problem)
     if run_id is not None or active.run_id is not None:
         try:
             run = match_run(root, run_id or active.run_id or "")
@@ -154,8 +153,7 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     yield f"Project id: {data['project'] or 'none: run `faber-ledger init`'}"
     yield f"Server: {data['server']} ({data['server_from']})" if data["server"] else "Server: none"
     active = data["active_run"]
-    why = f"{data['active_run_why']}{': shown, not used' if data['active_run_is_shown'] else ''}"
-    yield f"Active run: {one_line(active, 80)} ({why})" if active else "Active run: none"
+    yield f"Active run: {one_line(active, 80)} ({data['active_run_why']})" if active else "Active run: none"
     run = data["run"]
     if run:
         yield f"Run: {run['run_id']} ({run['state']})"

@@ -48,9 +48,9 @@ from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.client_settings import PROGRAM, settings_path
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
-from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.git import common_directory, is_tracked
 from faber_ledger.runs.git_command import top_of
-from faber_ledger.runs.run import ATTRIBUTES_FILE, find_root
+from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, find_root
 from faber_ledger.runs.settings import PATH, project_settings
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ OF_ALL_PROJECTS = (
     f'a project keeps them in each clone with `{{"summaries": false}}` in {PATH}'
 )
 PURPOSES = {
-    IGNORE_FILE: "backups, locks, journals and logs stay out of git",
+    IGNORE_FILE: "backups, locks, journals, logs and the active file stay out of git",
     ATTRIBUTES_FILE: "git merges and shows a run's files with faber-ledger",
     PATH: "the project's id, and whether summaries of compactions are committed",
 }
@@ -182,6 +182,12 @@ def init(
         if autostash is not False:
             notes += [f"{key} is switched off: {REFUSES}" for key in list_switched_off(root)]
         notes += _filter_notes(root, changes)
+        notes += [
+            f"git tracks {name}, which is each work tree's own: run `git rm --cached {name}`, and commit;"
+            " a colleague's pull then removes his file"
+            for name in ACTIVE_FILES
+            if is_tracked(os.path.join(root, *name.split("/"))) is True
+        ]
     if not dry_run:
         make_changes(changes)
         make_settings(root, config)

@@ -82,7 +82,7 @@ def log(
     if since is not None and until is not None and since > until:
         raise click.UsageError("--since is later than --until: no event is between them")
     root, (run,), _ = find_runs(url, project, [run], work_id)
-    chosen = run_with_ledger(run, work_id, "log", root=root)
+    chosen = run_with_ledger(run, work_id, root=root)
     wanted = EventQuery(
         session=find_session(chosen, session),
         types=kinds,

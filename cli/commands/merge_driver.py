@@ -12,15 +12,11 @@ from faber_ledger.cli.ui.output import say
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger.errors import LedgerError, UnionConflict
 from faber_ledger.ledger.union import write_union
-from faber_ledger.runs.active import theirs_is_claimed_here
-from faber_ledger.runs.run import ACTIVE_FILES, LEDGER, STATE, find_root, kind_of
+from faber_ledger.runs.run import LEDGER, STATE, kind_of
 from faber_ledger.runs.state_merge import find_newer, merge_states, names, overwrite
 
 if TYPE_CHECKING:
     from faber_ledger.runs.state_merge import Left, Newer
-
-
-ACTIVE_NAMES = {name.rpartition("/")[2] for name in ACTIVE_FILES}
 
 
 @click.command("merge-driver", short_help="Merge a run's file; git calls it.")
@@ -33,13 +29,11 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
 
     \b
     A ledger becomes the union of both; an event that no ledger writes is left out, and named. In a
-    state.json our two blocks never conflict, and every other key is merged as git merges lines. The
-    active file stays as it is in this work tree.
+    state.json our two blocks never conflict, and every other key is merged as git merges lines.
     Example: git config --local merge.faber-ledger.driver 'faber-ledger merge-driver %O %A %B -- %P'
     Exit codes: 0 merged; 1 a conflict is left, with our version in %A; 2 wrong usage.
     """
-    name = os.path.basename(path)
-    kind, _ = kind_of(name) or ("", "")
+    kind, _ = kind_of(os.path.basename(path)) or ("", "")
     try:
         if kind == LEDGER:
             for line in write_union([ours, theirs], ours, adopts=True).lines_left_out():
@@ -54,12 +48,8 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
                     f" the conflict stay, all other keys are merged; see `faber-ledger resolve`{taken}"
                 )
                 return 1
-        elif name not in ACTIVE_NAMES:
+        else:
             raise LedgerError("faber-ledger does not merge this file")
-        elif theirs_is_claimed_here(
-            find_root(os.path.dirname(os.path.abspath(path))), _read_id(ours), _read_id(theirs)
-        ):
-            overwrite(ours, read_file(theirs) or b"")
     except UnionConflict as error:
         for line in (f"{error.lines[0]}; our version and the conflict stay", *error.lines[1:], error.hint):
             say(f"faber-ledger: {path}: {line}")
@@ -81,9 +71,3 @@ def _merge_states(base: str, ours: str, theirs: str, path: str) -> tuple[bytes, 
     before, mine, other = (read_file(side) or b"" for side in (base, ours, theirs))
     blocks = fold_merged(os.getcwd(), path, mine, other)
     return *merge_states(before, mine, other, blocks, align=mask_alike), find_newer(mine, other)
-
-
-def _read_id(path: str) -> str:
-    """Return the run that an active file names; empty if it names none."""
-    lines = (read_file(path) or b"").decode(errors="replace").strip().splitlines()
-    return lines[0].strip() if lines else ""

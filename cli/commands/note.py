@@ -11,14 +11,13 @@ import click
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.which_run import choose_run, warn_if_kept
+from faber_ledger.cli.ui.which_run import choose_run, named_run, warn_if_kept, work_id_option
 from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
 from faber_ledger.projections.blocks import current_session, open_sessions
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.recording.sessions import client_of
-from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import snapshot
 from faber_ledger.runs.run import find_root
@@ -44,9 +43,15 @@ def note() -> None:
 )
 @click.option("--from-stdin", is_flag=True, help="Read the text from standard input.")
 @click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The run; the active one if omitted.")
+@work_id_option
 @json_option
 def add(
-    text: str | None, kind: Literal["note", "summary"], from_stdin: bool, run_id: str | None, as_json: bool
+    text: str | None,
+    kind: Literal["note", "summary"],
+    from_stdin: bool,
+    run_id: str | None,
+    work_id: str | None,
+    as_json: bool,
 ) -> None:
     """Record TEXT for later sessions.
 
@@ -63,8 +68,7 @@ def add(
     if not written:
         raise click.UsageError("The note is empty.")
     root = find_root(os.getcwd())
-    active = active_run(root)
-    run = choose_run(root, run_id, active, records=True)
+    run = choose_run(root, named_run(root, run_id, work_id), records=True)
     warn_if_kept(run)
     writer = writer_of(root)
     with Recording(run, at=now(), writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:

@@ -23,7 +23,7 @@ from faber_ledger.cli.ui.output import (
     warn,
     warn_lines,
 )
-from faber_ledger.cli.ui.which_run import match_run, named_run, run_to_load, warn_if_kept, work_id_option
+from faber_ledger.cli.ui.which_run import named_run, run_to_load, warn_if_kept, work_id_option
 from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.packet import COMMAND_BUDGET
 from faber_ledger.context.position import render_position
@@ -33,7 +33,7 @@ from faber_ledger.context.reconstitution.journal import Journal
 from faber_ledger.context.reconstitution.known import read_known
 from faber_ledger.context.reconstitution.steps import load_state, reconstitute_context, run_not_found
 from faber_ledger.context.reload import workflow_of
-from faber_ledger.files.text import escape, one_line
+from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import AmbiguousRun, ChoiceNeeded
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, WorkflowNotFound
@@ -42,9 +42,8 @@ from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.belonging import belongs_here
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.progress import current_phase, current_step
+from faber_ledger.runs.progress import FINISHED, current_phase, current_step
 from faber_ledger.runs.run import find_root, find_run
 from faber_ledger.runs.settings import read_user_config
 
@@ -69,6 +68,7 @@ RETRIES = {  # the options between the first and the last
 
 @click.command(short_help="Reconstitute the context of a run.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The same as RUN.")
 @work_id_option
 @click.option("--for", "reader", type=click.Choice(["build"]), help="Print only the build skill's input.")
 @click.option(
@@ -95,6 +95,7 @@ RETRIES = {  # the options between the first and the last
 @documents_codes
 def reconstitute(
     run: str | None,
+    run_id: str | None,
     work_id: str | None,
     reader: str | None,
     skip: tuple[str, ...],
@@ -117,9 +118,10 @@ def reconstitute(
         raise click.UsageError("--only chooses what the text has: give it without --json and --for.")
     root = find_root(os.getcwd())
     active = active_run(root)
-    run = named_run(root, run, work_id, "reconstitute")
-    meant = _run(root, run, active, (lambda line: None) if as_json or reader else tell)
-    is_shown = run is None and (active.is_shown or (active.run_id is None and not belongs_here(root, meant.run_id)))
+    if run_id is not None and run is not None:
+        raise click.UsageError("Give RUN or --run-id, not both.")
+    named = named_run(root, run_id if run is None else run, work_id)
+    meant = _run(root, named, active, (lambda line: None) if as_json or reader else tell)
     warn_if_kept(meant)
     report: list[str] = []
     journal = Journal(report.append, warn_lines, _Chooser(skip))
@@ -135,10 +137,10 @@ def reconstitute(
             show(None, report, as_json=False)
         if isinstance(error, LedgerError):
             error.data |= {"block": error.block, "findings": journal.findings}
-        if journal.findings and os.path.isfile(meant.ledger_path) and not is_shown:
+        if journal.findings and os.path.isfile(meant.ledger_path):
             _record_stop(meant, journal)
         raise
-    if not is_shown:
+    if context["resume_point"] is not None:  # a look at a finished run changes nothing
         _record(meant, _fact(context, context["resume_point"], journal.findings))
     if reader:
         data: Any = build_input(context["session_summary"], context["current_phase"], known["summaries"])
@@ -176,19 +178,13 @@ class _Chooser:
 
 
 def _run(root: str, named: str | None, active: ActiveRun, log: Callable[[str], None]) -> Run:
-    """Return the run that is named, the active one, or the one that a scan finds; raises LedgerError."""
-    if named is None and active.run_id is None:
-        return run_to_load(root, None, active, log, example="reconstitute", records=False)
-    if named is None and active.is_shown:
-        warn(f"note: {active.shown_line}")
-    meant = named or active.run_id or ""
+    """Return the run to reconstitute; raises LedgerError, with the documents' words."""
     try:
-        return match_run(root, meant)
+        return run_to_load(root, named, active, log, records=True, takes_up=False)
     except AmbiguousRun:
         raise
     except RunNotFound as error:
-        problem = active.find_problem() if named is None else None
-        raise run_not_found(find_run(root, meant), escape(problem.message) if problem else "") from error
+        raise run_not_found(find_run(root, named or "")) from error
 
 
 def _look_elsewhere(run: Run, state: dict[str, Any]) -> Elsewhere:
@@ -220,10 +216,11 @@ def _record_stop(run: Run, journal: Journal) -> None:
     """Record what was found before an ERROR ended the reconstitution, including the ERROR."""
     journal.finish()
     try:
-        fact = _fact(load_state(run), None, journal.findings)
+        state = load_state(run)
     except LedgerError:
         return  # the state cannot be read: the caller raises that error
-    _record(run, {**fact, "mode": "stopped"})
+    if state["status"] not in FINISHED:
+        _record(run, {**_fact(state, None, journal.findings), "mode": "stopped"})
 
 
 def _record(run: Run, event: ContextReconstituted) -> None:

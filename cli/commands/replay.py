@@ -96,7 +96,7 @@ def replay(
     if check and url is not None:
         raise click.UsageError("--check compares this clone's state.json with its own log: leave out --url")
     root, (run,), _ = find_runs(url, project, [run], work_id)
-    chosen = run_with_ledger(run, work_id, "replay", root=root)
+    chosen = run_with_ledger(run, work_id, root=root)
     if check:
         return _check(chosen, as_json)
     from faber_ledger.cli.reports.replay import (  # here: `--help` loads every command

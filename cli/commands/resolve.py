@@ -13,7 +13,6 @@ from faber_ledger.cli.setup.ignored import is_left_out
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import project_again
 from faber_ledger.cli.ui.words import events_shown
-from faber_ledger.files.change import read_file
 from faber_ledger.files.conflict_markers import has_markers
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger import whole_file
@@ -26,7 +25,6 @@ from faber_ledger.ledger.union import merge_rows, write_union
 from faber_ledger.recording.masked_state import mask_alike
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import state_write
-from faber_ledger.runs.active import theirs_is_claimed_here
 from faber_ledger.runs.clone import is_recovery_due
 from faber_ledger.runs.conflicts import (
     OURS,
@@ -44,7 +42,7 @@ from faber_ledger.runs.git_operation import Operation, stopped_operation
 from faber_ledger.runs.one_sided import find_left_out, leave_out
 from faber_ledger.runs.projecting import find_committed
 from faber_ledger.runs.recovery import recover
-from faber_ledger.runs.run import Run, find_root, find_run
+from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 from faber_ledger.runs.state_merge import (
     Newer,
@@ -103,11 +101,11 @@ def resolve(dry_run: bool, keep: bool | None, takes_newer: bool, as_json: bool) 
     """Resolve conflicts in the index or committed with their markers, as a clone without the merge driver leaves them.
 
     \b
-    Ledgers are united, our blocks of state.json are written again, the active file stays
-    ours, and all of them are staged. Where both sides changed the same key of another tool,
-    both values are shown and the conflict is left; --newer takes all such keys from the side
-    whose updated_at is later, and says which side that is. A side that cannot be read as a state
-    is replaced by the newest valid state in git.
+    Ledgers are united, our blocks of state.json are written again, and both are staged. Where
+    both sides changed the same key of another tool, both values are shown and the conflict is
+    left; --newer takes all such keys from the side whose updated_at is later, and says which
+    side that is. A side that cannot be read as a state is replaced by the newest valid state
+    in git.
     A run that this branch lacks is left out where a single change is brought to it (cherry-pick,
     revert, stash pop, checkout -m, a rebase onto it): its events stay in this clone. A merge
     keeps a run that one side has deleted.
@@ -125,13 +123,13 @@ def resolve(dry_run: bool, keep: bool | None, takes_newer: bool, as_json: bool) 
     operation = stopped_operation(root)
     left_out = find_left_out(found, operation, keep=keep)
     ends = {
-        run_id: _leave_out(run, [one for one in found if one.run and one.run.run_id == run_id], operation, dry_run)
+        run_id: _leave_out(run, [one for one in found if one.run.run_id == run_id], operation, dry_run)
         for run_id, run in left_out.items()
     }
-    rest = [conflict for conflict in found if conflict.run is None or conflict.run.run_id not in ends]
+    rest = [conflict for conflict in found if conflict.run.run_id not in ends]
     results = [
         {"path": conflict.path, **ends[conflict.run.run_id]}
-        if conflict.run is not None and conflict.run.run_id in ends
+        if conflict.run.run_id in ends
         else _resolve(root, conflict, operation, dry_run=dry_run, takes_newer=takes_newer)
         for conflict in found
     ]
@@ -171,13 +169,8 @@ def _resolve(root: str, conflict: Conflict, operation: Operation, *, dry_run: bo
     path = os.path.join(root, *conflict.path.split("/"))
     result: Result = {"path": conflict.path, "mended": True, "how": "", "keys": []}
     try:
-        if conflict.is_ledger and conflict.run is not None:
+        if conflict.is_ledger:
             result["how"] = _unite(conflict.run, conflict, dry_run)
-        elif conflict.run is None:
-            result["how"], content = _choose_active(root, conflict, path)
-            if not dry_run:
-                _put_active(root, conflict.path, path, content)
-            return result
         else:
             resolved = _choose(conflict.run, conflict, operation, takes_newer=takes_newer)
             if not dry_run:
@@ -254,31 +247,6 @@ def _list_readable(path: str) -> list[str]:
     except (LedgerError, OSError):
         return []
     return [path]
-
-
-def _choose_active(root: str, conflict: Conflict, path: str) -> tuple[str, bytes | None]:
-    """Return how an active file is resolved, and its bytes; None if our side has none."""
-    _, ours, theirs = conflict.sides()
-    here = read_here(root, conflict.path)
-    named = [(side or b"").decode(errors="replace").strip() for side in (ours, theirs)]
-    if theirs is not None and theirs_is_claimed_here(root, *named) and find_run(root, named[1]).is_recorded():
-        ours = theirs
-    elif ours is not None and here is not None and not has_markers(here):
-        ours = here
-    if ours is not None and has_markers(ours):
-        raise LedgerError("its markers are not around two runs: write the id of the run into it")
-    return "ours stays", ours
-
-
-def _put_active(root: str, name: str, path: str, content: bytes | None) -> None:
-    """Write and stage an active file, or remove it."""
-    if content is None:
-        whole_file.remove(path)
-        git("update-index", "--force-remove", "--", name, at=root)
-        return
-    if content != read_file(path):
-        _put(path, content)
-    git("add", "--", path)
 
 
 def _choose(run: Run, conflict: Conflict, operation: Operation, *, takes_newer: bool) -> Resolved:
@@ -370,7 +338,7 @@ def _describe(state: bytes, keys: list[Left], newer: Newer | None, *, takes_newe
 def _project(found: list[Conflict], results: list[Result]) -> None:
     """Write the blocks of the runs whose ledger or state was resolved, and stage their states."""
     left = {result["path"] for result in results if not result["mended"]}
-    runs = {conflict.run.run_id: conflict.run for conflict in found if conflict.run is not None}
+    runs = {conflict.run.run_id: conflict.run for conflict in found}
     for run in runs.values():
         if run.shown(run.state_path) in left or run.shown(run.ledger_path) in left:
             continue
@@ -418,7 +386,7 @@ def _short(text: str) -> str:
 
 def _put_resolved(conflict: Conflict, path: str, content: bytes) -> None:
     """Write a resolved file; raises StateNotWritten for a state.json that is not writable."""
-    if conflict.run is not None and os.path.lexists(path):
+    if os.path.lexists(path):
         state_write.check_writable(conflict.run, os.lstat(path))
     _put(path, content)
 

@@ -15,11 +15,11 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.git_words import hint_if_left_out
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.which_run import check_in_tree, project_again, runs_with_ledgers
+from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, project_again, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.command_errors import GitFailed
-from faber_ledger.ledger.errors import IntegrityError, InvalidRunId, LedgerError
+from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun
+from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import FORGED, UNEXPLAINED
@@ -28,25 +28,21 @@ from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.adoption import list_unknown
 from faber_ledger.recording.recording import record_before_projecting
-from faber_ledger.runs import progress, state_write
-from faber_ledger.runs.active import active_run
-from faber_ledger.runs.active_file import is_put_back
+from faber_ledger.runs import state_write
+from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.clone import is_recovery_due
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.copies import is_as_in_head
 from faber_ledger.runs.finished import is_finished_and_committed
 from faber_ledger.runs.git_command import git, limit_answers, top_of
-from faber_ledger.runs.put_back import names_run, put_back
 from faber_ledger.runs.recovery import recover
-from faber_ledger.runs.run import ACTIVE_FILES, Run, find_root, find_run, run_ids
+from faber_ledger.runs.run import Run, find_root, find_run, run_ids
 from faber_ledger.runs.run_log import open_log
 from faber_ledger.runs.state_file import look_at_state
 from faber_ledger.runs.united import read_file, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from faber_ledger.runs.active import ActiveRun
 
 
 GIT_SECONDS = 30.0  # for one answer: git waits for a pipe in place of a file of its own without end
@@ -60,36 +56,26 @@ GIT_SECONDS = 30.0  # for one answer: git waits for a pipe in place of a file of
     is_flag=True,
     help="Every run that has a ledger; list only those that changed.",
 )
-@click.option(
-    "--ready",
-    is_flag=True,
-    help="Put the active file back before a pull request, although the run is still at work.",
-)
 @json_option
 @limit_answers(GIT_SECONDS)
-def seal(run: str | None, every: bool, ready: bool, as_json: bool) -> None:
+def seal(run: str | None, every: bool, as_json: bool) -> None:
     """Make RUN (default: the active run) ready for a commit: recover, unite with the mirror, verify, stage.
 
     Deliveries that wait in the spool are recorded first. A run that is committed as
     finished gets the end of its last session only where RUN is given.
-    Staged are its ledger.db, state.json and metadata.json, and the active file if it
-    names the run: nothing else. If the run is finished, or with --ready, the active file
-    becomes what the branch started from, so that no pull request conflicts in it; this
-    work tree stays on the run. A pre-commit hook calls it (`faber-ledger init --pre-commit`).
+    Staged are its ledger.db, state.json and metadata.json: nothing else. A pre-commit
+    hook calls it (`faber-ledger init --pre-commit`).
     Example: faber-ledger seal && git commit -m 'Save the session'
     Exit codes: 0 done, or there is no active run, or no git; 1 git reports an error, or
     a file cannot be written; 2 wrong usage; 10 no such run or ledger; 11 locked;
     12 newer format; 20 the ledger is damaged.
     """
-    if ready and every:
-        raise click.UsageError("--ready is for one run: leave --all out")
     root = find_root(os.getcwd())
-    active = active_run(root)
     files_before = _read_files(root)
     top = top_of(root)
     if top is not None:
         _check_settled(root, top)
-    why = None if run or every else _nothing_to_seal(root, active)
+    chosen, why = ([], None) if run or every else _find_active(root)
     if why is None and top is None:
         why = "there is no git repository here, so there is nothing to stage"
     if why is not None or top is None:
@@ -98,9 +84,9 @@ def seal(run: str | None, every: bool, ready: bool, as_json: bool) -> None:
     index_before = _read_index(root)
     results: list[dict[str, Any]] = []
     failures: list[LedgerError] = []
-    for one in map(check_in_tree, runs_with_ledgers(run, every=every)):
+    for one in map(check_in_tree, chosen or runs_with_ledgers(run, every=every)):
         try:
-            results.append(_seal(one, is_named=run is not None, is_ready=ready))
+            results.append(_seal(one, is_named=run is not None))
         except LedgerError as error:
             if not every:
                 raise
@@ -117,19 +103,16 @@ def seal(run: str | None, every: bool, ready: bool, as_json: bool) -> None:
         raise failures[0]
 
 
-def _nothing_to_seal(root: str, active: ActiveRun) -> str | None:
-    """Return why there is nothing to seal; None if the active run has a ledger."""
-    if active.run_id is None:
-        return "no run is active here"
-    if active.is_shown:
-        return active.shown_line
+def _find_active(root: str) -> tuple[list[Run], str | None]:
+    """Return the run to seal where none is named, or why there is none; git's own hook seals the active run alone."""
     try:
-        run = find_run(root, active.run_id)
-    except InvalidRunId as error:
-        return error.message
-    if os.path.lexists(run.ledger_path):
-        return None
-    return hint_if_left_out(root, run) or f"the active run {active.run_id} has no ledger here"
+        run = choose_run(root, None, scans="GIT_INDEX_FILE" not in os.environ)
+    except NoActiveRun:
+        return [], hint_if_left_out(root) or "no run is active here"
+    place = find_run(root, run.run_id)
+    if os.path.lexists(place.ledger_path):
+        return [run], None
+    return [], hint_if_left_out(root, place) or f"the active run {run.run_id} has no ledger here"
 
 
 def _check_settled(root: str, top: str) -> None:
@@ -142,8 +125,9 @@ def _check_settled(root: str, top: str) -> None:
         )
 
 
-def _seal(run: Run, *, is_named: bool, is_ready: bool) -> dict[str, Any]:
+def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
     """Make one run ready; one that is finished and committed gets what its mirror has only where it `is_named`."""
+    note_use(run.root, run.run_id, is_taken_up=True)
     returned, refused = 0, False
     if not is_named and _is_finished_and_committed(run):
         _check(run)
@@ -160,8 +144,8 @@ def _seal(run: Run, *, is_named: bool, is_ready: bool) -> dict[str, Any]:
         if is_recovery_due(run):
             recover(run, warn)
         events = _count_events(run, refused=refused)
-        staged, back = _stage(run, is_ready=is_ready)
-    return {"run_id": run.run_id, "events": events, "returned": returned, "staged": staged, "put_back": back}
+        staged = _stage(run)
+    return {"run_id": run.run_id, "events": events, "returned": returned, "staged": staged}
 
 
 def _count_events(run: Run, *, refused: bool) -> int:
@@ -242,30 +226,20 @@ def _statuses(run: Run) -> Iterator[tuple[int, int, int]]:
             yield (status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def _stage(run: Run, *, is_ready: bool) -> tuple[list[str], list[str]]:
-    """Stage a run's files; return them, and the active files that were put back before a merge.
-
-    Nothing is staged in a commit of named paths, which must contain only those.
-    """
+def _stage(run: Run) -> list[str]:
+    """Stage a run's files, and return them; nothing in a commit of named paths, which must contain only those."""
     if os.path.basename(os.environ.get("GIT_INDEX_FILE", "")).startswith("next-index-"):
         warn(f"note: this commit has only the named paths: {run.run_id} is left for the next one")
-        return [], []
+        return []
     paths = [path for path in run.tracked_paths if os.path.isfile(path)]
-    back: list[str] = []
-    active = active_run(run.root)
-    if active.run_id == run.run_id:
-        if is_ready or is_put_back(run.root, run.run_id) or active.status in progress.FINISHED:
-            back = put_back(run, warn)
-        paths += [os.path.join(run.root, *file.split("/")) for file in ACTIVE_FILES if names_run(run, file)]
-    must_travel = {*files_that_travel(run), os.path.join(run.root, *ACTIVE_FILES[0].split("/"))}
-    paths = [path for path in paths if path in must_travel or not is_left_out(path, run.root)]
+    paths = [path for path in paths if path in files_that_travel(run) or not is_left_out(path, run.root)]
     stage(run.root, paths)
-    return [os.path.relpath(path, run.root).replace(os.sep, "/") for path in paths], back
+    return [os.path.relpath(path, run.root).replace(os.sep, "/") for path in paths]
 
 
 def _changed_lines(results: list[dict[str, Any]]) -> Iterator[str]:
     """Return a line for each run whose files were written or newly staged, and one for all others."""
-    changed = [result for result in results if result["changed"] or result["is_written"] or result["put_back"]]
+    changed = [result for result in results if result["changed"] or result["is_written"]]
     yield from [_line(result | {"staged": result["changed"]}) for result in changed]
     if len(changed) < len(results):
         yield f"{plural(len(results) - len(changed), 'run')} unchanged"
@@ -275,5 +249,4 @@ def _line(result: dict[str, Any]) -> str:
     returned = result["returned"]
     back = f", {returned} of them restored from this clone's mirror" if returned else ""
     staged = f"staged {', '.join(result['staged'])}" if result["staged"] else "nothing staged"
-    put = f"; put back {', '.join(result['put_back'])}" if result["put_back"] else ""
-    return f"{result['run_id']}: {events_shown(result['events'])}{back}; {staged}{put}"
+    return f"{result['run_id']}: {events_shown(result['events'])}{back}; {staged}"

@@ -12,7 +12,7 @@ from faber_ledger.cli.ui.pager import no_pager_option, show_long
 from faber_ledger.cli.ui.progress import progress_over
 from faber_ledger.cli.ui.server import names_server, server_address, url_option
 from faber_ledger.files.word_query import parse_query
-from faber_ledger.runs.left_state import refresh_runs_here
+from faber_ledger.runs.left_state import runs_here
 from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def search(text: str, url: str | None, is_local: bool, project: str | None, limi
 def _search_here(query: WordQuery, limit: int) -> tuple[list[Group], bool]:
     from faber_ledger.cli.reports.search import group_newest, search_runs
 
-    runs = refresh_runs_here(find_root(os.getcwd()))
+    runs = runs_here(find_root(os.getcwd()))
     with progress_over(runs, "searching") as advance:
         return group_newest(search_runs(runs, query, warn, advance), limit)
 

@@ -12,7 +12,7 @@ from faber_ledger.cli.reports import session_load as report
 from faber_ledger.cli.reports.bounded import BESIDE_CONTENTS, Bounded
 from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell, tell_lines, warn, warn_lines
-from faber_ledger.cli.ui.which_run import LOAD, named_run, run_to_load, warn_if_kept, work_id_option
+from faber_ledger.cli.ui.which_run import named_run, run_to_load, warn_if_kept, work_id_option
 from faber_ledger.context import messages, reload, selection
 from faber_ledger.context.artifact_source import build_surroundings
 from faber_ledger.context.elsewhere import Elsewhere
@@ -30,7 +30,7 @@ from faber_ledger.recording.leaving import follow_client
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.runs import state_file, state_write
-from faber_ledger.runs.active import active_run, claim_if_active
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clients import seen_client
 from faber_ledger.runs.clone import is_empty, writer_of
 from faber_ledger.runs.progress import FINISHED
@@ -136,7 +136,7 @@ def session_load(
     beside = Bounded(None if is_whole else BESIDE_CONTENTS)
     log: Callable[[str], None] = (lambda line: None) if as_json else (lambda line: tell(beside.count(line)))
     active = active_run(root)
-    run_id = named_run(root, run_id, work_id, LOAD)
+    run_id = named_run(root, run_id, work_id)
     is_look = not (dry_run or content) and sys.stdout.isatty()
     has_steps = content and sys.stdout.isatty()
     run = run_to_load(root, run_id, active, log, records=not (dry_run or is_look))
@@ -170,9 +170,6 @@ def session_load(
         beside.add(budget - units(packet))
         for warning in beside.first(report.warnings(result), WARNINGS, "warnings"):
             warn_lines(beside.count(warning))
-        if failure is None and not is_look:
-            # Again: what was recorded may make the run this work tree's own.
-            claim_if_active(root, active_run(root), run.run_id, lambda text: warn(f"⚠️  {text}"))
         failure = failure or _required_failure(result, beside)
 
         def report_lines(*, is_brief: bool) -> Iterator[str]:

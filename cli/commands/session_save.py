@@ -9,7 +9,7 @@ import click
 
 from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, warn
-from faber_ledger.cli.ui.which_run import match_run, named_run, warn_if_kept, work_id_option
+from faber_ledger.cli.ui.which_run import choose_run, named_run, warn_if_kept, work_id_option
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.command_errors import AmbiguousRun
 from faber_ledger.ledger.errors import LedgerError, NotWritable, RunNotFound, StateInvalid, StateMissing
@@ -20,8 +20,7 @@ from faber_ledger.recording.environment import EnvironmentQuery
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.subject import is_last_heard
 from faber_ledger.runs import state_file
-from faber_ledger.runs.active import active_run, check_not_claimed_elsewhere
-from faber_ledger.runs.active_file import remember_use
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clients import seen_client
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import FINISHED, phase_statuses
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from faber_ledger.recording.sessions import Caller, Reason
+    from faber_ledger.runs.active import ActiveRun
 
 
 @click.command("session-save", short_help="End the open session and record it.")
@@ -56,24 +56,14 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
     root, at = find_root(os.getcwd()), now()
     if run_id == "":
         raise click.UsageError("--run-id must not be empty.")
-    run_id = named_run(root, run_id, work_id, "session-save --run-id")
+    run_id = named_run(root, run_id, work_id)
     active = active_run(root)
-    named = run_id or active.run_id
-    if named is None:
-        if active.reason_none:
-            warn(f"⚠️  {active.reason_none}")
+    if run_id is None and active.run_id is None:
+        if active.problem:
+            warn(f"⚠️  {active.problem}")
         show({"saved": False, "run_id": None}, texts.NO_WORKFLOW_TO_SAVE.split("\n"), as_json=as_json)
         return
-    if run_id is None and active.is_shown:
-        show({"saved": False, "run_id": named}, [active.shown_line], as_json=as_json)
-        return
-    problem = active.find_problem() if run_id is None else None
-    if problem is not None:
-        warn(f"⚠️  {problem.message}")
-    run = _run(root, named)
-    if run_id is not None:
-        check_not_claimed_elsewhere(root, run.run_id, f"session-save --run-id {run.run_id}")
-        remember_use(root, run.run_id)
+    run = _run(root, run_id, active)
     warn_if_kept(run)
     writer, checkout, is_written = writer_of(root), checkout_at_end(run) if _has_session_to_end(run) else None, False
     try:
@@ -104,13 +94,13 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
     show({"saved": True, "run_id": run.run_id, "session": entry}, _report(entry, recording.state), as_json=as_json)
 
 
-def _run(root: str, named: str) -> Run:
+def _run(root: str, named: str | None, active: ActiveRun) -> Run:
     try:
-        return match_run(root, named)
+        return choose_run(root, named, active, records=True)
     except AmbiguousRun:
         raise
     except RunNotFound:
-        return find_run(root, named)
+        return find_run(root, named or "")
 
 
 def _has_session_to_end(run: Run) -> bool:

@@ -75,11 +75,10 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
     paths = [path for paths in paths_in_conflict(root).values() for path in paths]
     if paths:
         warn(f"note: a merge has stopped at {' and '.join(paths)}: run `faber-ledger resolve`")
-    run = named_run(root, run, work_id, "status")
+    run = named_run(root, run, work_id)
     meant = choose_run(root, run, active)
-    if run is None and not as_json:
-        for line in active.explain():
-            warn(line)
+    if run is None and active.named_too is not None:
+        warn(f"note: the active file names {active.named_too}, but {active.why}")
     state = _read_state(meant)
     log, blocks, agrees, more, refused, is_shared = None, blocks_of(state), True, 0, 0, False
     unchecked: set[str] = set()

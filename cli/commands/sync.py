@@ -20,7 +20,7 @@ from faber_ledger.cli.ui.words import events_shown, unaccepted_line
 from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, UnionConflict
 from faber_ledger.runs.kept import run_here
-from faber_ledger.runs.left_state import refresh_runs_here
+from faber_ledger.runs.left_state import runs_here
 from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import project_id
@@ -233,7 +233,7 @@ def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
             except (InvalidRunId, RunNotFound):
                 raise error from None
             return [run_here(root, picked)]
-    found = {run.run_id: run for run in refresh_runs_here(root)}
+    found = {run.run_id: run for run in runs_here(root)}
     if wanted.fetches:
         note = read_note(root, remote.key, "")
         anchor = note["anchor"]

@@ -22,7 +22,7 @@ from faber_ledger.ledger.journal import find_fault
 from faber_ledger.ledger.log import Log
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs import worktree_registry
-from faber_ledger.runs.active_file import claims
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import known_writer, mirror_path
 from faber_ledger.runs.git import other_roots
 from faber_ledger.runs.in_git import GitSurvey
@@ -50,7 +50,8 @@ def mirrors_have_their_runs(patient: Patient) -> Iterator[Finding]:
             continue  # a sparse checkout: it is in HEAD
         what = f"the run {run.run_id} is in no worktree any more, but this clone's mirror still has its events"
         hint = f"run `faber-ledger project {run.run_id}` to restore it"
-        if not any([claims(root, run.run_id) for root in (patient.root, *other_roots(patient.root))]):
+        roots = (patient.root, *other_roots(patient.root))
+        if not any([active_run(root, by_author=False).run_id == run.run_id for root in roots]):
             loss = what_forget_would_lose(run, path)
             forget = f"`faber-ledger run forget {run.run_id}"
             hint += f", or {forget}`" if loss is None else f"; {forget} --yes` removes it, but {loss}"

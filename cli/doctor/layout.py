@@ -15,11 +15,9 @@ from faber_ledger.cli.setup.tracking import is_not_checked_out
 from faber_ledger.cli.ui.git_words import hint_if_left_out
 from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.files.change import FileChange, read_file
-from faber_ledger.files.text import quote_word
 from faber_ledger.ledger import BACKUP_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.journal import find_refusal
-from faber_ledger.runs.active import claimed_in_worktree
 from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.kept import kept_run, not_in_tree, run_here
 from faber_ledger.runs.progress import FINISHED
@@ -32,7 +30,6 @@ from faber_ledger.runs.run import (
     UNFINISHED_ENDINGS,
     Run,
     find_run,
-    is_run_id,
     kind_of,
     may_be_run,
     places_of,
@@ -137,7 +134,7 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
     """Check that the active files are UTF-8 files that name runs of this project, and say which run is active."""
     named = []
     active = patient.active_run
-    is_active = f"{active.run_id} is active, {active.why()}"
+    is_active = f"{active.run_id} is active: {active.why}"
     for name in ACTIVE_FILES:
         path = os.path.join(patient.root, *name.split("/"))
         if not os.path.lexists(path):
@@ -150,7 +147,11 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
             yield Finding("error", f"{name} {problem}: {outcome}", hint, fix)
         else:
             named.append((name, run_id))
-    if active.run_id is not None and not active.is_shown and is_run_id(active.run_id):
+        if is_tracked(path) is True:
+            what = f"git tracks {name}, which is this work tree's own: it conflicts in pull requests"
+            hint = f"run `git rm --cached {name}`, and commit; a colleague's pull then removes his file"
+            yield Finding("warning", what, hint)
+    if active.run_id is not None:
         run = run_here(patient.root, active.run_id)
         if run.is_kept:
             hint = f"run `faber-ledger run resume {run.run_id}`, or check its branch out"
@@ -158,26 +159,10 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
             if is_not_checked_out(patient.root, place.shown(place.ledger_path)):
                 hint = "run `git sparse-checkout add .fractary`"
             yield Finding("note", not_in_tree(run), hint)
-    names = ", ".join([f"{name} names {run_id}" for name, run_id in named])
-    if active.is_shown:
-        yield Finding(
-            "note",
-            active.shown_line,
-            f"run `faber-ledger run resume {quote_word(active.run_id or 'RUN')}` to work on it",
-        )
-    elif active.is_put_back:
-        yield Finding("note", is_active, "commit that before a pull request; nothing else is to be done")
-    elif active.run_id is not None and any([run_id != active.run_id for _, run_id in named]):
-        yield Finding("note", f"{names}: {is_active}", "run `faber-ledger run resume RUN` to make another one active")
+    if active.named_too is not None:
+        what = f"the active file names {active.named_too}: {is_active}"
+        yield Finding("note", what, f"run `faber-ledger run resume {active.named_too}` to make that one active")
     unfinished = _list_unfinished(patient)
-    if named and patient.active is None:
-        run_id = named[0][1]
-        holder = claimed_in_worktree(patient.root, run_id)
-        if holder is not None:
-            what = f"no run is active here: the active file came with the commit, and {run_id} is active in {holder}"
-            yield Finding(
-                "note", what, f"run `faber-ledger run resume {run_id}` to work on it here, or `faber-ledger run start`"
-            )
     if (
         active.run_id is None
         and not named
@@ -190,7 +175,7 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
         yield Finding("note", what, f"run `faber-ledger run resume {unfinished[0]}` if hooks should record on it")
     for run in patient.runs:
         status = patient.state(run).get("status")
-        if run.run_id == patient.active and status in FINISHED and not active.is_shown:
+        if run.run_id == patient.active and status in FINISHED:
             what = f"the active run {run.run_id} is {status}: hooks record nothing on it"
             yield Finding("note", what, "run `faber-ledger run start` for the next, or `faber-ledger run resume RUN`")
 

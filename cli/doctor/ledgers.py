@@ -13,6 +13,7 @@ from faber_ledger.cli.doctor.layout import project_fix
 from faber_ledger.cli.doctor.patient import has_false_journal
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import waiting_redactions
+from faber_ledger.cli.worktrees.at_work import active_elsewhere
 from faber_ledger.ledger import file
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import ProjectionDiffers
@@ -22,7 +23,6 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import blocks_of, entry_of, newest_open
 from faber_ledger.recording.sessions import is_open_here
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.active import claimed_in_worktree
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.quarantine import is_quarantine_due
@@ -132,7 +132,7 @@ def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
         since = entry.get("started_at")
         what = f"{run.run_id}: {session_id} is open since {since or 'an unknown time'}, on {host}"
         status = patient.state(run).get("status")
-        holder = claimed_in_worktree(run.root, run.run_id)
+        holder = active_elsewhere(run.root, run.run_id) if run.run_id != patient.active else None
         if holder is not None:
             yield Finding("ok", f"{what}; the run is active in {holder}")
             continue

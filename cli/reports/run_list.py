@@ -21,7 +21,7 @@ from faber_ledger.projections.blocks import blocks_of, current_session, session_
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import mirror_path
-from faber_ledger.runs.left_state import refresh_runs_here
+from faber_ledger.runs.left_state import runs_here
 from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.old_copies import run_list_path
 from faber_ledger.runs.progress import current_phase
@@ -50,7 +50,7 @@ def list_runs(root: str) -> list[Row]:
 
     `in_work_tree` is false for a run that the work tree lacks.
     """
-    runs = refresh_runs_here(root)
+    runs = runs_here(root)
     active = active_run(root).run_id
     known = _load(root)
     entries: Entries = {}

@@ -28,7 +28,7 @@ from faber_ledger.ledger.verify import find_problems, name_of
 from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import fold
-from faber_ledger.recording.adoption import list_unknown, list_written
+from faber_ledger.recording.adoption import list_adoptable, list_unknown
 from faber_ledger.runs.copies import WORK_TREE, copies_of, mirror_with_events
 from faber_ledger.runs.kept import recorded_alone
 from faber_ledger.runs.lost import loss_of_events
@@ -305,7 +305,7 @@ def _hint_for_unknown(run: Run, found: Blocks) -> str | None:
                 return None
     except LedgerError:
         return None
-    left = unknown - {entry["session_id"] for entry in list_written(run, folded, found)}
+    left = unknown - {entry["session_id"] for entry in list_adoptable(folded, found)}
     if not left:
         what = plural(len(unknown), "session")
         return f"run `faber-ledger project {run.run_id}` to take over the {what} that another tool wrote into the block"

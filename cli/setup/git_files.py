@@ -32,6 +32,7 @@ IGNORED = block_lines(
     "/faber/logs/",
     "/faber/writer",
     "/faber/worktrees.json*",
+    *[name.removeprefix(".fractary") for name in ACTIVE_FILES],
 )
 
 
@@ -49,7 +50,6 @@ ATTRIBUTES = block_lines(
     *[f"{path} binary diff=faber-ledger {OURS}" for path in _patterns(LEDGER)],
     *[f"{path} {OURS}" for path in _patterns(STATE)],
     *[f"{path} linguist-generated" for path in _patterns(METADATA)[:2]],  # it has no suffix
-    *[f"{name.removeprefix('.fractary')} {OURS}" for name in ACTIVE_FILES],
 )
 FILES = {IGNORE_FILE: IGNORED, ATTRIBUTES_FILE: ATTRIBUTES}
 

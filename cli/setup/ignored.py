@@ -8,7 +8,7 @@ import shutil
 from faber_ledger.ledger.command_errors import GitFailed, GitIgnores
 from faber_ledger.runs.git import FOREIGN
 from faber_ledger.runs.git_command import limit_answers, run_git
-from faber_ledger.runs.run import ACTIVE_FILES, RUNS, Run
+from faber_ledger.runs.run import RUNS, Run
 from faber_ledger.runs.settings import project_settings
 
 EXAMPLE = "example-258-20260101-000000-abc123"
@@ -27,15 +27,14 @@ def files_that_travel(run: Run) -> tuple[str, ...]:
 
 
 def check_not_ignored(root: str) -> str | None:
-    """Raise GitIgnores if git ignores the active file, or a new run's ledger.db or state.json; return None if not.
+    """Raise GitIgnores if git ignores a new run's ledger.db or state.json; return None if not.
 
-    Returns a sentence if git cannot be asked. The error names each rule's file, line and pattern: the active file is
-    committed (SPEC-00027, Active Run ID Tracking Mechanism), and without its ledger a run cannot be resumed on another
-    machine.
+    Returns a sentence if git cannot be asked. The error names each rule's file, line and pattern: without its ledger a
+    run cannot be resumed on another machine.
     """
     runs = project_settings(root, os.environ).new_runs
     example = Run(root, EXAMPLE, os.path.join(root, *runs.split("/"), EXAMPLE))
-    names = (ACTIVE_FILES[0], *[example.shown(path) for path in files_that_travel(example)])
+    names = tuple([example.shown(path) for path in files_that_travel(example)])
     code, output, complaint = _ask_git(root, names)
     if code == NO_GIT:
         return "git is not installed: whether it would track the ledger was not checked"
@@ -52,8 +51,7 @@ def check_not_ignored(root: str) -> str | None:
     if rules:
         raise GitIgnores(
             "git ignores what must be committed: " + "; ".join(rules),
-            hint=f"change the rule so that git tracks {ACTIVE_FILES[0]} and {runs}/, "
-            "then run `faber-ledger init` again; nothing was written",
+            hint=f"change the rule so that git tracks {runs}/, then run `faber-ledger init` again; nothing was written",
         )
     return None
 

@@ -10,7 +10,7 @@ from faber_ledger.files.change import read_file
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.runs.git_command import complaint, run_git
-from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE
+from faber_ledger.runs.run import ATTRIBUTES_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ def list_unseen(root: str) -> Iterator[Obstacle]:
     """Return which files git does not look at: by a flag in its index, or by a sparse checkout's rules."""
     flagged = _read_flags(root)
     if run_git("config", "--type=bool", "--get", "core.sparseCheckout", at=root).stdout.strip() == b"true":
-        names = [ATTRIBUTES_FILE, IGNORE_FILE, *ACTIVE_FILES]
+        names = [ATTRIBUTES_FILE, IGNORE_FILE]
         paths = [path for path in [os.path.join(root, *name.split("/")) for name in names] if os.path.isfile(path)]
         absent = [name for name in flagged if not os.path.lexists(os.path.join(root, name))]
         if absent or _is_refused_as_sparse(_add(root, "--dry-run", "--", *paths)):

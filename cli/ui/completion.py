@@ -86,7 +86,7 @@ def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
 def _find_in_log(ctx: click.Context, incomplete: str, *sources: Source) -> list[tuple[str, str]]:
     """Return what the sources find in one run's log; nothing if it cannot be read: a completion prints no errors."""
     try:
-        run = choose_run(find_root(os.getcwd()), ctx.params.get("run"))
+        run = choose_run(find_root(os.getcwd()), ctx.params.get("run"), scans=False)
         with read_log(run) as log:
             return [pair for source in sources for pair in source(log, incomplete)]
     except (LedgerError, sqlite3.Error, OSError):

@@ -14,17 +14,16 @@ from faber_ledger.cli.ui.git_words import hint_if_left_out, hint_without_runs
 from faber_ledger.cli.ui.output import ask_number, tell, warn
 from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, RunShown, SeveralActiveRuns
+from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, SeveralActiveRuns
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWritable, RunNotFound, StateMissing
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.active import ActiveRun, active_run, claimed_in_worktree, shown_line
-from faber_ledger.runs.active_file import remember_use
-from faber_ledger.runs.belonging import belongs_here
+from faber_ledger.runs.active import ActiveRun, active_run, name_if_none_is
+from faber_ledger.runs.active_file import note_use, write_active_file
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.kept import not_in_tree, run_here
-from faber_ledger.runs.left_state import bring_copy_up_to_date, refresh_runs_here, run_ids_here, runs_here
+from faber_ledger.runs.left_state import run_ids_here, runs_here
 from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.run import Run, find_root, find_run, path_form, run_ids
@@ -40,14 +39,14 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def run_with_ledger(text: str | None, work_id: str | None = None, example: str = "", *, root: str | None = None) -> Run:
-    """Return the named run, or that of the work item, else the active one.
+def run_with_ledger(text: str | None, work_id: str | None = None, *, root: str | None = None) -> Run:
+    """Return the run that a command is about, as `choose_run` does.
 
     `root` is the project to look in, instead of the one that the current folder belongs to. Raises like `choose_run`
     and `named_run`, and RunNotFound if it has no ledger.
     """
     root = root or find_root(os.getcwd())
-    run = choose_run(root, named_run(root, text, work_id, example))
+    run = choose_run(root, named_run(root, text, work_id))
     if lacks_ledger(run):
         lost = loss_of(run)
         if lost is not None:
@@ -157,54 +156,28 @@ def runs_to_report(text: str | None, *, every: bool, root: str | None = None) ->
     return runs
 
 
-LOAD = "session-load --run-id"
-
-
 def run_to_load(
     root: str,
     run_id: str | None,
     active: ActiveRun,
     log: Callable[[str], None],
-    example: str = LOAD,
     *,
-    records: bool = True,
+    records: bool,
+    takes_up: bool = True,
 ) -> Run:
-    """Return the run to load; raises LedgerError if there is none, or several and no terminal to ask on.
-
-    A run that is shown, not used, is not taken by a command that `records`, unless it is named.
-    """
-    named = run_id or active.run_id
-    if named is not None:
-        try:
-            return choose_run(root, run_id, active, records=records)
-        except AmbiguousRun:
-            raise
-        except RunNotFound as error:
-            error.block = texts.run_not_found(find_run(root, named)) + ("" if run_id else f"\n{escape(error.message)}")
-            raise
-    runs = _unfinished_runs(root)
-    used = [(run, state) for run, state in runs if belongs_here(root, run.run_id)]
-    if records and not used and len(runs) == 1:
-        raise _shown(runs[0][0].run_id)
-    runs = used if records and used else runs
-    if not runs:
-        reason = active.reason_none
-        more = [text for text in (reason, hint_without_runs(root)) if text]
-        if example != LOAD:
-            more.append(f"name one: `faber-ledger {example} RUN`")
+    """Return the run to load as `choose_run` does; its errors have the documents' words."""
+    try:
+        return choose_run(root, run_id, active, log=log, records=records, takes_up=takes_up)
+    except NoActiveRun as error:
         no_workflow = texts.no_workflow_to_load(*_newest_run(root))
-        block = "\n".join([no_workflow, *[escape(f"{text[0].upper()}{text[1:]}") for text in more]])
-        hint = more[-1] if more else _hint_without_run(root)
-        raise NoActiveRun("No active workflow found" + (f": {reason}" if reason else ""), hint=hint, block=block)
-    if len(runs) == 1:
-        log(f"✓ Auto-detected active workflow: {runs[0][0].run_id}")
-        if not used:
-            warn(f"note: {shown_line(runs[0][0].run_id)}")
-        return runs[0][0]
-    chosen = _ask_for_run(runs, example)
-    if records:
-        remember_use(root, chosen.run_id)
-    return chosen
+        more = [text for text in (active.problem, error.hint) if text]
+        error.block = "\n".join([no_workflow, *[escape(f"{text[0].upper()}{text[1:]}") for text in more]])
+        raise
+    except AmbiguousRun:
+        raise
+    except RunNotFound as error:
+        error.block = texts.run_not_found(find_run(root, run_id or ""))
+        raise
 
 
 def _newest_run(root: str) -> list[str]:
@@ -213,23 +186,16 @@ def _newest_run(root: str) -> list[str]:
     return [max(runs)[1]] if runs else []
 
 
-def _shown(run_id: str) -> RunShown:
-    line = shown_line(run_id)
-    return RunShown(
-        line, hint=f"run `faber-ledger run resume {quote_word(run_id)}`, or name the run", block=escape(line)
-    )
-
-
 work_id_option = click.option(
-    "--work-id", metavar="ID", help="The run of this work item: the one at work, otherwise the newest."
+    "--work-id", metavar="ID", help="The run of this work item: the newest at work, otherwise the newest."
 )
 
 
-def named_run(root: str, text: str | None, work_id: str | None, example: str) -> str | None:
+def named_run(root: str, text: str | None, work_id: str | None) -> str | None:
     """Return the run that a command names, by its id or else by its work item; None if it names none.
 
-    Of a work item's runs it is the one at work, else the newest; of several at work, the user is asked. Raises
-    RunNotFound for a work item without a run, and SeveralActiveRuns without a terminal.
+    Of several runs of a work item it is the newest at work, else the newest; the others are named. Raises RunNotFound
+    for a work item without a run.
     """
     if work_id is None:
         return text
@@ -238,15 +204,19 @@ def named_run(root: str, text: str | None, work_id: str | None, example: str) ->
     if text is not None:
         warn(f"note: --work-id {work_id} is not used, since the run is named: {text}")
         return text
-    runs = [(run, state) for run, state in _with_states(refresh_runs_here(root)) if is_of_work(state, work_id)]
+    runs = [(run, state) for run, state in _with_states(runs_here(root)) if is_of_work(state, work_id)]
     if not runs:
         raise RunNotFound(f"no run here has the work item {work_id}", hint=_hint_to_list(root))
-    at_work = [(run, state) for run, state in runs if state.get("status") in progress.ACTIVE]
-    here = [(run, state) for run, state in at_work if claimed_in_worktree(root, run.run_id) is None] or at_work
-    if len(here) > 1:
-        return _ask_for_run(here, example).run_id
-    newest = max(runs, key=lambda one: (seconds_of(one[1].get("started_at")) or 0.0, one[0].run_id))
-    return (here[0] if here else newest)[0].run_id
+    chosen = max(runs, key=lambda one: (one[1].get("status") not in progress.FINISHED, *_age(*one)))[0].run_id
+    others = sorted([(_age(run, state), run.run_id) for run, state in runs if run.run_id != chosen], reverse=True)
+    if others:
+        names = ", ".join([name for _, name in others])
+        warn(f"note: {chosen} is meant; the work item {work_id} also has {names}")
+    return chosen
+
+
+def _age(run: Run, state: dict[str, Any]) -> tuple[float, str]:
+    return seconds_of(state.get("started_at")) or 0.0, run.run_id
 
 
 def is_of_work(state: dict[str, Any], work_id: str) -> bool:
@@ -256,12 +226,8 @@ def is_of_work(state: dict[str, Any], work_id: str) -> bool:
 
 
 def _unfinished_runs(root: str) -> list[tuple[Run, dict[str, Any]]]:
-    """List the unfinished runs with their states, without those claimed in other work trees."""
-    return [
-        (run, state)
-        for run, state in _with_states(runs_in_tree(root))
-        if state.get("status") in progress.ACTIVE and claimed_in_worktree(root, run.run_id) is None
-    ]
+    """List the unfinished runs of the work tree with their states."""
+    return [one for one in _with_states(runs_in_tree(root)) if one[1].get("status") in progress.ACTIVE]
 
 
 def runs_in_tree(root: str) -> Iterator[Run]:
@@ -278,34 +244,46 @@ def _with_states(runs: Iterable[Run]) -> Iterator[tuple[Run, dict[str, Any]]]:
             yield run, state_file.read_state(run).value
 
 
-def _ask_for_run(runs: list[tuple[Run, dict[str, Any]]], example: str) -> Run:
+def _ask_for_run(runs: list[tuple[Run, dict[str, Any]]]) -> Run:
     lines = ["Multiple active workflows found. Please select:"]
     for number, (run, state) in enumerate(runs, 1):
         phase, started = state.get("current_phase") or "unknown", state.get("started_at") or "unknown"
         lines.append(escape(f"{number}. {run.run_id} ({phase} phase, started {started})"))
     if not sys.stdin.isatty():
-        names = [run.run_id for run, _ in runs]
-        commands = [f"  faber-ledger {example} {quote_word(name)}" for name in names]
+        names, example = [run.run_id for run, _ in runs], _command()
+        commands = [f"  {example} {quote_word(name)}" for name in names]
         block = "\n".join([*lines, "", "Name one:", *commands])
-        hint = f"name one: `faber-ledger {example} RUN`"
+        hint = f"name one: `{example} RUN`"
         raise SeveralActiveRuns("Multiple active workflows found", hint=hint, block=block, data={"candidates": names})
     for line in lines:
         tell(line)
-    chosen = runs[ask_number(len(runs)) - 1][0]
-    tell(f"  (`faber-ledger run resume {chosen.run_id}` makes it the active run: then nothing is asked)")
-    return chosen
+    return runs[ask_number(len(runs)) - 1][0]
+
+
+def _command() -> str:
+    """Return the command that runs, as far as the place of a run's id."""
+    context = click.get_current_context()
+    has_option = any(["--run-id" in parameter.opts for parameter in context.command.params])
+    return f"faber-ledger {' '.join(context.command_path.split()[1:])}{' --run-id' if has_option else ''}"
 
 
 def match_run(root: str, text: str) -> Run:
     """Return the run whose id is `text` or begins with it; raises InvalidRunId, or RunNotFound for none or several."""
-    run = _run_here(root, text)
+    run = run_here(root, text)
     if run.is_recorded():
         return run
     known = run_ids_here(root)
     is_plan = any([path_form(run_id).startswith(f"{text}/") for run_id in known])
     if run.has_files() and not is_plan:
         return run
-    return _run_here(root, pick_run_id(text, known, hint_if_left_out(root) or _hint_to_list(root)))
+    try:
+        return run_here(root, pick_run_id(text, known, hint_if_left_out(root) or _hint_to_list(root)))
+    except AmbiguousRun:
+        raise
+    except RunNotFound as error:
+        if any([is_of_work(state, text) for _, state in _with_states(runs_here(root))]):
+            error.hint = f"{text} is a work item: give it as --work-id {text}"
+        raise
 
 
 def pick_run_id(text: str, known: Sequence[str], hint: str) -> str:
@@ -335,54 +313,52 @@ def _hint_to_list(root: str) -> str:
     )
 
 
-def _run_here(root: str, text: str) -> Run:
-    """Return the run as `run_here` does; a kept one's state is as the commit has it that a checkout left."""
-    run = run_here(root, text)
-    if run.is_kept:
-        bring_copy_up_to_date(find_run(root, text))
+def choose_run(
+    root: str,
+    text: str | None,
+    active: ActiveRun | None = None,
+    *,
+    records: bool = False,
+    takes_up: bool = True,
+    scans: bool = True,
+    log: Callable[[str], None] = warn,
+) -> Run:
+    """Return the run that a command is about: the named one, else the active one, else the one that a scan finds.
+
+    A command that `records` takes the run up if it `takes_up`; a run that only the scan found becomes the active one.
+    `log` gets a line on what the scan found. Raises like `match_run`, NoActiveRun, and SeveralActiveRuns without a
+    terminal.
+    """
+    if text is not None:
+        run, active = match_run(root, text), None
+    else:
+        active = active or active_run(root)
+        if active.problem and active.run_id is not None:
+            warn(f"note: {active.problem}")
+        run = run_here(root, active.run_id) if active.run_id is not None else _scan(root, active, log, scans=scans)
+    if records:
+        note_use(root, run.run_id, is_taken_up=takes_up)
+    if records and active is not None and active.run_id is None:
+        write_active_file(root, run.run_id)
+        log(f"✓ {run.run_id} is the active run of this work tree now")
+    elif records and active is not None:
+        name_if_none_is(root, active, run.run_id, warn)
     return run
 
 
-def choose_run(root: str, text: str | None, active: ActiveRun | None = None, *, records: bool = False) -> Run:
-    """Return the run that a command is about: the named one, else the active one.
-
-    A run that is shown, not used, is taken with a note; by a command that `records` only if it is named, and from then
-    on it is used. Raises like `match_run`, and NoActiveRun or RunShown.
-    """
-    if text is not None:
-        named = match_run(root, text)
-        if records:
-            remember_use(root, named.run_id)
-        return named
-    active = active or active_run(root)
-    if active.run_id is None:
-        message = "no run is active here" + (f": {active.reason_none}" if active.reason_none else "")
-        hint = _hint_to_restore(root, active) or hint_without_runs(root)
-        raise NoActiveRun(message, hint=hint or _hint_without_run(root))
-    if active.is_shown:
-        if records:
-            raise _shown(active.run_id)
-        warn(f"note: {active.shown_line}")
-    problem = active.find_problem()
-    if problem is not None:
-        problem.hint = _hint_to_restore(root, active) or _hint_to_name_another(root, problem)
-        raise problem
-    return _run_here(root, active.run_id)
-
-
-def _hint_to_name_another(root: str, problem: LedgerError) -> str:
-    """Return how to make another run the active one than the one that is missing, or whose name is not an id."""
-    newest = _newest_run(root)
-    another = f"make {newest[0]} active with `faber-ledger run resume {newest[0]}`" if newest else texts.START_ONE
-    return f"get it with `git pull`, or {another}" if isinstance(problem, RunNotFound) else another
+def _scan(root: str, active: ActiveRun, log: Callable[[str], None], *, scans: bool) -> Run:
+    """Return the unfinished run of the work tree, or the one of several that the user chooses."""
+    runs = _unfinished_runs(root) if scans else []
+    if not runs:
+        message = "no run is active here" + (f": {active.problem}" if active.problem else "")
+        raise NoActiveRun(message, hint=hint_without_runs(root) or _hint_without_run(root))
+    if active.problem:
+        warn(f"note: {active.problem}")
+    if len(runs) > 1:
+        return _ask_for_run(runs)
+    log(f"✓ Auto-detected active workflow: {runs[0][0].run_id}")
+    return runs[0][0]
 
 
 def _hint_without_run(root: str) -> str:
     return "name one; `faber-ledger run list` shows them" if run_ids_here(root) else f"no runs yet: {texts.START_ONE}"
-
-
-def _hint_to_restore(root: str, active: ActiveRun) -> str:
-    from faber_ledger.runs.projecting import find_removed_run  # only if the run's folder is missing
-
-    taken = find_removed_run(root, active)
-    return f"`faber-ledger run resume {taken}` restores the run that was active here" if taken else ""

@@ -56,7 +56,7 @@ def list_blockers(site: Site, records: list[Record], here: str, *, named: bool) 
         found.append("its record says `auto_cleanup: false`, so it is removed only by name")
     try:
         roots = find_projects(site.tree.path) if site.is_there else []
-        found += list_other_projects(site, roots, here)
+        found += list_other_projects(site, roots)
         if not site.is_there:
             return found + _commits_left(site, here, named)
         return [

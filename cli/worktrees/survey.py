@@ -117,8 +117,8 @@ def _site(tree: Tree, root: str, here: WorkTree | None, at: float, days: int, re
         site = blank._replace(run_id=last.get("workflow_run_id"), work_id=last.get("work_id"))
         site = site._replace(session=_remembered_session(here, os.path.relpath(root, tree.path), site.run_id))
         return site._replace(orphan="git_error", why=gone)
-    active = active_run(root)
-    if active.run_id is None or not active.is_worked_on:
+    active = active_run(root, by_author=False)
+    if active.run_id is None:
         before = with_run(blank, known[-1]["workflow_run_id"]) if known else blank
         site = blank._replace(session=before.session)
     else:

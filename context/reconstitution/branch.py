@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from faber_ledger.context.reconstitution.journal import text_or_na
-from faber_ledger.runs.git import GitQuery, default_branch
+from faber_ledger.runs.git import GitQuery, default_ref
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 # What git allows in a branch name, and never takes for an option, a range or another kind of revision.
 REFUSED = r"\x00-\x20\x7f~^:?*\[\\\ud800-\udfff"
 NAME = re.compile(rf"(?!.*(?:\.\.|@\{{|//))[^{REFUSED}/.-][^{REFUSED}]*")
-MAIN = ("refs/heads/main", "refs/heads/master")  # where no default branch of a remote is known
 LOG = ["log", "--oneline", "-10", "--no-decorate", "--no-color", "--no-show-signature"]
 DIFF = ["diff", "--stat", "--no-color", "--no-ext-diff", "--no-textconv"]
 
@@ -51,7 +50,7 @@ def inspect_branch(root: str, name: object, journal: Journal) -> Branch | None:
         )
         return None
     log = _ask_git(root, [*LOG, f"refs/heads/{name}", "--"])
-    main = default_branch(root) or next((ref for ref in MAIN if _exists(root, ref)), None)
+    main = default_ref(root)
     diff = _ask_git(root, [*DIFF, f"{main}...refs/heads/{name}", "--"]) if main else None
     commits = log.split("\n") if log else []
     journal.log(f"✓ Branch exists: {name}")

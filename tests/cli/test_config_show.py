@@ -48,7 +48,7 @@ def test_everything_is_shown_with_where_it_comes_from(project: Project, tmp_path
         "Runs: .fractary/runs or .fractary/faber/runs; new ones: .fractary/runs (default)\n"
         "Project id: none: run `faber-ledger init`\n"
         "Server: none\n"
-        f"Active run: {project.run_id} (named in .fractary/faber/.active-run-id, which was written here)\n"
+        f"Active run: {project.run_id} (.fractary/faber/.active-run-id names it)\n"
         f"Run: {project.run_id} (.fractary/runs/{project.run_id}/state.json)\n"
         "Workflow: mine (.fractary/faber/workflows/mine.json)\n"
         f"  extends faber@fractary-faber:core ({core})\n"
@@ -111,7 +111,7 @@ def test_without_a_run_the_rest_is_shown(project: Project) -> None:
     project.active_path.unlink()
     assert shown(project)["run"] is None
     project.active_path.write_text("gone\n")
-    assert shown(project)["problems"] == ["the active run: there is no run gone"]
+    assert shown(project)["problems"] == [".fractary/faber/.active-run-id names gone, which is not here"]
     assert project.faber("config", "show", "gone").returncode == 10
     assert shown(project, project.run_id)["run"]["run_id"] == project.run_id
     project.put_state("{")

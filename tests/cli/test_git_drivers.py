@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone, forge
+from support.clones import FOLDER, LEDGER, RUN, STATE, Clone, forge
 from support.command import COMMAND
 
 from faber_ledger.cli.setup.git_config import CACHE
@@ -136,15 +136,6 @@ def test_a_side_that_is_not_a_state_is_a_conflict_and_ours_stays(one: Clone, oth
     one.git("pull", "--no-rebase", "../other", "main", code=1)
     assert one.state_path.read_bytes() == before
     assert one.git("status", "--porcelain").splitlines() == [f"UU {STATE}"]
-
-
-def test_the_active_file_stays_ours(one: Clone, other: Clone) -> None:
-    (one.root / ACTIVE).write_text("here\n")
-    one.commit("here")
-    (other.root / ACTIVE).write_text("there\n")
-    other.commit("there")
-    one.git("pull", "-q", "--no-rebase", "../other", "main")
-    assert (one.root / ACTIVE).read_text() == "here\n"
 
 
 def test_two_machines_that_start_the_same_run_apart_are_united(tmp_path: Path) -> None:
@@ -423,10 +414,8 @@ def test_attributes_reach_runs_in_both_layouts_and_nothing_else(one: Clone) -> N
     for path, driver in (
         (LEDGER, "faber-ledger"),
         (STATE, "faber-ledger"),
-        (ACTIVE, "faber-ledger"),
         (".fractary/faber/runs/org/project/x/ledger.db", "faber-ledger"),
         (".fractary/faber/runs/org/project/x/state.json", "faber-ledger"),
-        (".fractary/faber/runs/.active-run-id", "faber-ledger"),
         (".fractary/plugins/state.json", "unspecified"),
         ("state.json", "unspecified"),
     ):

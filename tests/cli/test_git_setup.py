@@ -45,14 +45,14 @@ def use_lfs(clone: Clone) -> None:
 def test_the_filter_of_a_rule_above_does_not_reach_a_run(one: Clone) -> None:
     use_lfs(one)
     assert attributes(one, "other.db")["filter"] == "lfs"
-    for path in (LEDGER, STATE, ACTIVE):
+    for path in (LEDGER, STATE):
         found = attributes(one, path)
         assert (found["filter"], found["merge"]) == ("unset", "faber-ledger"), path
     one.advance("second")
     assert one.git("cat-file", "-s", f"HEAD:{LEDGER}") == f"{one.ledger.stat().st_size}\n"
 
 
-@pytest.mark.parametrize("path", [LEDGER, STATE, ACTIVE, f"{FOLDER}/metadata.json"])
+@pytest.mark.parametrize("path", [LEDGER, STATE, f"{FOLDER}/metadata.json"])
 def test_hosting_sites_may_fold_our_files(one: Clone, path: str) -> None:
     assert attributes(one, path)["linguist-generated"] == "set"
 

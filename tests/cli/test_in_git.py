@@ -524,7 +524,6 @@ def test_where_the_branch_itself_has_a_run_to_pull(clone: Clone, without_runs: C
 
 def test_where_the_clone_has_a_run_the_list_is_named(clone: Clone) -> None:
     (clone.root / ACTIVE).unlink()
-    (clone.root / ".git" / "faber-ledger-run").unlink()
     assert "hint: name one; `faber-ledger run list` shows them" in clone.faber("status", code=10).stderr
 
 

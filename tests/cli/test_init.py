@@ -589,9 +589,10 @@ def test_git_ignores_local_files_and_tracks_the_runs(project: Project) -> None:
         "runs/r/state.json.tmp",
         "faber/logs/hooks.log",
         "faber/writer",
+        "faber/.active-run-id",
+        "faber/runs/.active-run-id",
     ]
     travels = [
-        "faber/.active-run-id",
         "runs/r/state.json",
         "runs/r/ledger.db",
         "faber/runs/r/state.json",
@@ -612,11 +613,6 @@ def test_git_ignores_local_files_and_tracks_the_runs(project: Project) -> None:
     [
         (".gitignore", "# runs\n.fractary/\n", "rule `.fractary/`, line 2 of .gitignore"),
         (".gitignore", "*.db\n", "a run's ledger.db, in .fractary/runs/ (rule `*.db`, line 1 of .gitignore)"),
-        (
-            ".gitignore",
-            "a\nb\n.active-run-id\n",
-            ".fractary/faber/.active-run-id (rule `.active-run-id`, line 3 of .gitignore)",
-        ),
         (".fractary/.gitignore", "state.json\n", "rule `state.json`, line 1 of .fractary/.gitignore"),
         (".fractary/runs/.gitignore", "*\n", "rule `*`, line 1 of .fractary/runs/.gitignore"),
         (".git/info/exclude", "runs\n", "rule `runs`, line 1 of .git/info/exclude"),
@@ -643,10 +639,20 @@ def test_a_rule_of_the_users_global_ignore_file_counts(project: Project) -> None
 
 
 def test_a_tracked_file_that_is_ignored_counts_as_ignored(project: Project) -> None:
-    project.write("r\n", ".fractary/faber/.active-run-id")
+    project.write("r\n", ".fractary/runs/r/ledger.db")
     project.git("add", "-A")
-    project.write(".active-run-id\n", ".gitignore")
-    assert "rule `.active-run-id`" in project.run("init", code=1).stderr
+    project.write("*.db\n", ".gitignore")
+    assert "rule `*.db`" in project.run("init", code=1).stderr
+
+
+def test_init_says_how_git_stops_to_track_the_active_file(project: Project) -> None:
+    name = ".fractary/faber/.active-run-id"
+    project.write("r\n", name)
+    project.git("add", "-A")
+    said = f"note: git tracks {name}, which is each work tree's own: run `git rm --cached {name}`, and commit"
+    assert said in project.run("init").stderr
+    project.git("rm", "--quiet", "--cached", name)
+    assert "git rm --cached" not in project.run("init").stderr
 
 
 def test_a_rule_that_re_includes_a_file_is_accepted(project: Project) -> None:

@@ -116,16 +116,6 @@ def test_what_was_recorded_while_the_merge_stood_still_is_kept(one: Clone, other
     one.assert_sound()
 
 
-def test_the_active_file_stays_ours(one: Clone, other: Clone) -> None:
-    for clone, run in ((one, "here"), (other, "there")):
-        (clone.root / ACTIVE).write_text(f"{run}\n")
-        clone.commit(run)
-    assert stopped(one) == [f"UU {ACTIVE}"]
-    assert one.faber("resolve").stdout == f"resolved  {ACTIVE}: ours stays\n"
-    assert (one.root / ACTIVE).read_text() == "here\n"
-    assert one.git("diff", "--name-only", "--diff-filter=U") == ""
-
-
 @pytest.mark.parametrize("deleted_here", [True, False])
 def test_a_run_that_one_side_deleted_is_kept_with_its_events(one: Clone, other: Clone, deleted_here: bool) -> None:
     deleter, keeper = (one, other) if deleted_here else (other, one)

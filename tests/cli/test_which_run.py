@@ -58,7 +58,6 @@ def test_a_load_without_a_run_names_one_that_is_there(project: Project, command:
     state = json.loads(path.read_text())
     path.write_text(json.dumps({**state, "started_at": "2099-01-05T14:30:22Z"}))
     project.active_path.unlink()
-    (project.root / ".git/faber-ledger-run").unlink()
     done = project.faber(*command)
     assert f"--run-id {run_id} [faber-ledger session-load --run-id {run_id}]" in done.stderr
     assert "{" not in nothing.stderr + done.stderr
@@ -106,28 +105,3 @@ def test_the_runs_that_a_prefix_may_mean_are_data(project: Project) -> None:
     done = project.faber("session-save", "--run-id", "project-", "--json")
     error = json.loads(done.stderr)["error"]
     assert (error["code"], error["candidates"]) == ("ambiguous_run", runs)
-
-
-@pytest.mark.parametrize(("name", "pull"), [("ghost-run", "get it with `git pull`, or "), ("../x", "")])
-def test_an_active_file_that_names_no_run_is_answered_with_a_run_that_is_there(
-    project: Project, name: str, pull: str
-) -> None:
-    """(spec-and-session-end remark 8)"""
-    project.write(".fractary/faber/.active-run-id", name)
-    assert project.faber("status").stderr.endswith(f"\n\nhint: {pull}{START_ONE}\n")
-    run_id = start(project, "258")
-    (project.root / ".git/faber-ledger-run").unlink()
-    project.active_path.write_text(name)
-    resume = f"make {run_id} active with `faber-ledger run resume {run_id}`"
-    assert project.faber("status").stderr.endswith(f"\n\nhint: {pull}{resume}\n")
-
-
-@pytest.mark.parametrize("name", ["ghost-run", "../x"])
-def test_a_start_takes_the_place_of_a_run_that_is_not_here_without_a_question(project: Project, name: str) -> None:
-    """(spec-and-session-end remark 8)"""
-    project.write(".fractary/faber/.active-run-id", name)
-    done = project.faber("run", "start", "--work-id", "5")
-    run_id = project.active_path.read_text().strip()
-    assert done.returncode == 0
-    assert done.stdout.startswith(f"ℹ The active run was {name}, which is not here; {run_id} takes its place.\n✓ ")
-    assert "WARNING" not in done.stdout

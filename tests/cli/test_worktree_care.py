@@ -243,21 +243,6 @@ def test_a_finished_and_merged_worktree_whose_branch_is_gone_is_removed_by_name_
 # The run's end is where it is at work
 
 
-def test_a_session_on_a_run_that_is_claimed_in_another_worktree_is_ended_there(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    tree.deliver(START, client="c-259", pid="259")
-    finish_run(tree, "in_progress")
-    project.git("merge", "--quiet", "feature/259")
-    output = project.faber("doctor").stdout
-    assert f"the run is active in {tree.root}" in output
-    assert "session-save" not in output
-    for run_id in (tree.run_id, tree.run_id[:-1]):
-        done = project.faber("session-save", "--run-id", run_id)
-        assert (done.returncode, f"`cd {tree.root} && faber-ledger session-save" in done.stderr) == (1, True)
-    assert project.git("status", "--porcelain") == ""
-    assert tree.faber("session-save", "--run-id", tree.run_id).returncode == 0
-
-
 def test_finish_says_before_its_question_what_would_be_removed(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     complete_phases(tree)
@@ -270,17 +255,6 @@ def test_finish_says_before_its_question_what_would_be_removed(project: Project)
     assert "files that git ignores are removed with it: .env" in before
     assert "its run's last events are handed back" in before
     assert (code, tree.root.exists()) == (0, True)
-
-
-def test_finish_from_the_main_work_tree_names_the_worktree_of_the_run(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    complete_phases(tree)
-    finish_run(tree, "in_progress")
-    project.git("merge", "--quiet", "feature/259")
-    for run_id in (tree.run_id, tree.run_id[:-1]):
-        done = project.faber("run", "finish", run_id)
-        assert (done.returncode, f"is active in {tree.root}" in done.stderr) == (1, True)
-    assert project.git("status", "--porcelain") == ""
 
 
 # What a run gets after its branch was merged

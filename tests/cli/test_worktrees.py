@@ -190,31 +190,6 @@ def test_specs_recipe_does_not_end_in_specs_warning(project: Project, fresh: Pro
     assert active_run(str(project.root)).run_id == project.run_id
 
 
-def test_the_run_stays_active_where_it_is_claimed(project: Project, fresh: Project) -> None:
-    done = project.faber("run", "start", "--work-id", "260")
-    assert done.returncode == 1
-    assert "WARNING: Another workflow is active in this worktree" in done.stdout
-    assert fresh.active_path.read_text() == f"{project.run_id}\n"
-
-
-def test_a_hook_in_a_fresh_worktree_records_nothing_on_the_run_of_another(project: Project, fresh: Project) -> None:
-    before = project.ledger_path.read_bytes()
-    answer = fresh.deliver(START)
-    assert (answer.code, answer.packet) == (0, None)
-    assert f"{project.run_id} is active in {project.root}" in answer.errors
-    assert f"{project.run_id} is active in {project.root}" in (answer.message or "")
-    assert fresh.git("status", "--porcelain") == ""
-    assert project.ledger_path.read_bytes() == before
-
-
-def test_a_command_in_a_fresh_worktree_finds_no_run(project: Project, fresh: Project) -> None:
-    done = fresh.faber("status")
-    assert done.returncode == 10
-    assert f"{project.run_id} is active in {project.root}" in done.stderr
-    assert fresh.faber("session-load").returncode == 1
-    assert "No active workflow found" in fresh.faber("session-save").stdout
-
-
 def test_a_run_that_is_resumed_in_a_second_worktree_is_active_in_both(project: Project, fresh: Project) -> None:
     assert fresh.faber("run", "resume", project.run_id).returncode == 0
     assert fresh.deliver(START).packet is not None
@@ -255,7 +230,8 @@ def test_a_hook_whose_folder_was_removed_looks_above_it_and_never_where_its_proc
     tree = Project(project.root / ".worktrees" / "x")
     tree = Project(tree.root, start_run(tree, "259"))
     below = tree.root / "sub" / "gone"
-    assert project.deliver(START, env={"CLAUDE_PROJECT_DIR": str(below)}).packet is not None
+    cwd = {"cwd": str(tree.root)}
+    assert project.deliver(START, env={"CLAUDE_PROJECT_DIR": str(below)}, fields=cwd).packet is not None
     assert tree.current is not None
     assert project.current is None
     before = project.ledger_path.read_bytes()
@@ -271,7 +247,7 @@ def test_a_submodule_is_a_project_of_its_own(project: Project, tmp_path: Path) -
     other = begin_project(tmp_path / "library")
     project.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.root), "lib")
     inner = Project(project.root / "lib", other.run_id)
-    assert inner.faber("status").returncode == 0
+    assert inner.faber("run", "resume", other.run_id).returncode == 0
     assert list_worktrees(inner)["lib"]["run_id"] == other.run_id
 
 
@@ -757,7 +733,6 @@ def test_an_open_session_on_a_run_that_is_not_active_any_more_keeps_its_worktree
     tree = start_in_worktree(project, "259")
     tree.deliver(START, client="c-259")
     tree.active_path.write_text(f"{project.run_id}\n")
-    Path(tree.git("rev-parse", "--git-path", "faber-ledger-run")).unlink()  # else this work tree's own word counts
     finish_run(tree, "in_progress")
     row = clean_up(project, "project-issue-259")["project-issue-259"]
     assert (row["action"], row["orphaned_reason"]) == ("kept", "workflow_abandoned")
@@ -776,21 +751,6 @@ def test_a_branch_without_a_commit_is_not_a_deleted_one(project: Project) -> Non
 # What a merge brings into the active file
 
 
-def test_a_merged_finished_run_does_not_replace_the_active_one(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
-    assert project.active_path.read_text().strip() == tree.run_id
-    assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == project.run_id
-    assert project.deliver(START, client="c-258").packet is not None
-    assert project.current is not None
-    assert list_worktrees(project)["project"]["run_id"] == project.run_id
-    done = project.faber("run", "start", "--work-id", "260")
-    assert (done.returncode, f"Active: {project.run_id}\n" in done.stdout) == (1, True)
-    assert project.faber("run", "resume", project.run_id).returncode == 0
-    assert project.active_path.read_text().strip() == project.run_id
-
-
 def test_a_merged_run_that_continues_in_its_worktree_stays_there(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     tree.deliver(START, client="c-259", pid="259")
@@ -805,59 +765,10 @@ def test_a_merged_run_that_continues_in_its_worktree_stays_there(project: Projec
     assert tree.current == before
 
 
-def test_what_main_brings_into_a_worktree_does_not_stop_recording_on_its_run(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    tree.git("checkout", "--quiet", "main", "--", ".fractary/faber/.active-run-id")
-    assert tree.active_path.read_text().strip() == project.run_id
-    assert json.loads(tree.faber("status", "--json").stdout)["data"]["run_id"] == tree.run_id
-    assert tree.deliver(START).packet is not None
-    assert tree.current is not None
-
-
-def test_a_main_work_tree_without_a_run_does_not_take_over_the_merged_one(tmp_path: Path) -> None:
-    project = Project(tmp_path / "project")
-    project.root.mkdir()
-    project.git("init", "--quiet", "--initial-branch=main")
-    project.faber("init")
-    project.git("add", "-A")
-    project.git("commit", "--quiet", "-m", "Begin")
-    tree = start_in_worktree(project, "259")
-    tree.deliver(START, client="c-259", pid="259")
-    finish_run(tree, "in_progress")
-    project.git("merge", "--quiet", "feature/259")
-    answer = project.deliver(START, client="c-258", pid="258")
-    assert f"{tree.run_id} is active in {tree.root}" in answer.errors
-    assert project.git("status", "--porcelain") == ""
-    assert tree.faber("project").returncode == 0
-    assert tree.current is not None
-    done = project.faber("status")
-    assert (done.returncode, f"{tree.run_id} is active in {tree.root}" in done.stderr) == (10, True)
-    assert f"{tree.run_id} is active in {tree.root}" in project.faber("doctor").stdout
-    assert project.faber("run", "start", "--work-id", "260").returncode == 0
-
-
 def test_a_merged_run_that_is_unfinished_is_not_the_active_one_either(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     finish_run(tree, "in_progress")
     project.git("merge", "--quiet", "feature/259")
-    assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == project.run_id
-
-
-def test_a_run_that_was_finished_here_leaves_its_place_to_one_at_work(project: Project) -> None:
-    second = Project(project.root, start_run(project, "259", "--yes"))
-    project.faber("run", "resume", project.run_id, "--yes")
-    second.active_path.write_text(f"{second.run_id}\n")  # as another tool does
-    assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == second.run_id
-    second.change_state(status="completed")
-    assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == project.run_id
-
-
-def test_if_neither_run_is_at_work_the_claim_holds_over_what_git_brought(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
-    project.change_state(status="completed")
-    assert tree.active_path.read_text() == project.active_path.read_text()
     assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == project.run_id
 
 

@@ -219,7 +219,6 @@ def test_a_missing_state_is_one_line_in_the_hook_log_with_its_way_out(tmp_path: 
 def test_a_hook_prints_no_class_name(tmp_path: Path) -> None:
     project = begun(tmp_path)
     project.active_path.write_text("../x\n")
-    (project.root / ".git/faber-ledger-run").unlink()
     project.deliver(START)
     assert "InvalidRunId" not in project.log_lines[-1]
     assert "run `faber-ledger run list` to see the runs" in project.log_lines[-1]

@@ -196,23 +196,6 @@ def test_what_an_older_version_adopted_gets_the_ends_that_it_lacks(tmp_path: Pat
     assert len(project.events) == count + 1
 
 
-def test_nothing_is_adopted_while_git_does_not_answer(tmp_path: Path) -> None:
-    """It alone knows what came with a commit."""
-    project = Project.made(tmp_path / "project")
-    project.deliver(START, client=ME)
-    project.deliver(END, client=ME)
-    write_session(project, entry(A))
-    silent = tmp_path / "bin" / "git"
-    silent.parent.mkdir()
-    silent.write_text("#!/bin/sh\nexit 1\n")
-    silent.chmod(0o755)
-    path = {"PATH": f"{silent.parent}{os.pathsep}{os.environ['PATH']}"}
-    assert project.deliver(START, client=ME, env=path).packet
-    assert A not in [one["session_id"] for one in project.history]
-    assert "the ledger's values are written" in "".join(project.log_lines)
-    project.assert_projected()
-
-
 def test_a_session_that_began_while_one_of_this_machine_was_open_adds_nothing(tmp_path: Path) -> None:
     """FABER's Frame step calls its own prime-context, whose agent adds a session to the block."""
     project = Project.made(tmp_path / "project")
@@ -259,35 +242,6 @@ BRINGING: dict[str, list[list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("way", BRINGING)
-@pytest.mark.parametrize("how", ["hook", "seal", "project"])
-def test_a_session_that_git_brought_is_not_adopted(tmp_path: Path, way: str, how: str) -> None:
-    """Its ledger comes with git too, or the colleague has none."""
-    project = committed_project(tmp_path)
-    theirs = project.clone(tmp_path / "theirs", "desktop")
-    write_session(theirs, entry(A))
-    commit(theirs, "A colleague's state")
-    project.git("remote", "add", "theirs", str(theirs.root))
-    if way == "pull with a commit of its own":
-        project.write("code.txt", "mine\n")
-        commit(project, "Work")
-    for command in BRINGING[way]:
-        project.git(*command)
-    assert A in session_ids(project)
-    project.change_state(current_phase="evaluate")  # a tool of this work tree changes something else
-    commit(project, "and commits it")
-    if how == "hook":
-        assert project.deliver(START, client=ME).packet
-        lines = project.log_lines[-1]
-    else:
-        lines = project.faber(how, project.run_id).stderr
-    assert A not in session_ids(project)
-    assert len(project.of_type("run_adopted")) == 1
-    assert "session_history[1]" in lines
-    assert "the ledger's values are written" in lines
-    project.assert_projected()
-
-
 PROJECTING: dict[str, list[list[str]]] = {
     "seal": [["seal"]],
     "seal --all": [["seal", "--all"]],
@@ -325,18 +279,6 @@ def test_verify_names_the_command_that_adopts(tmp_path: Path, is_committed: bool
     verified = project.faber("verify")
     assert verified.returncode == 21
     assert f"`faber-ledger project {project.run_id}` to take over the 1 session" in verified.stdout
-
-
-def test_verify_names_no_command_that_writes_over_a_session(tmp_path: Path) -> None:
-    project = committed_project(tmp_path)
-    theirs = project.clone(tmp_path / "theirs", "desktop")
-    write_session(theirs, entry(A))
-    commit(theirs, "A colleague's state")
-    project.git("pull", "--quiet", str(theirs.root), "main")
-    verified = project.faber("verify")
-    assert verified.returncode == 21
-    assert A in verified.stdout
-    assert "`faber-ledger" not in verified.stdout
 
 
 @pytest.mark.parametrize("is_staged", [False, True])

@@ -125,6 +125,7 @@ def test_nothing_is_recorded_outside_git(project: Project) -> None:
 
 
 def test_it_is_shown_as_text_without_control_characters(project: Project) -> None:
+    project.deliver(STARTUP, client="another")
     project.write(".git/HEAD", "ref: refs/heads/a\u001b[31m\u202eb\n")
     project.deliver(STARTUP, **ME)
     shown = project.faber("log", "--type", "checkout_recorded").stdout

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import fcntl
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.project import Project, usual_state
 
-from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clients import SeenClient, seen_client
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ def test_what_is_locked_is_left_at_the_next_delivery(first: Project, delivery: s
     assert answer.hint or answer.packet
     assert f"the session on {first.run_id} was not ended" in answer.errors
     assert reasons(first) == []
-    second.deliver(END, **ME)
+    second.deliver("PreCompact.auto.print", **ME)
     assert reasons(first) == ["abandoned"]
     assert seen(first).run_id == "second"
     assert first.state["sessions"]["current_session_id"] is None
@@ -68,31 +66,3 @@ def test_a_load_that_goes_on_with_a_session_does_not_change_since_when_the_clien
     assert first.faber("session-load", env=IN_CLIENT).returncode in (0, 1)
     assert seen(first).session_at == since
     assert len(first.of_type("session_started")) == 1
-
-
-@pytest.mark.parametrize("delivery", [PRE, END])
-@pytest.mark.parametrize("how", ["--no-ff", "--squash", "--ff-only"])
-def test_a_run_whose_session_an_end_opens_stays_active_when_git_brings_it_elsewhere(
-    first: Project, delivery: str, how: str
-) -> None:
-    """FABER starts the second run on a branch in the middle of the session; then the branch is merged into main."""
-
-    def commit(message: str) -> None:
-        first.git("add", "-A")
-        first.git("commit", "--quiet", "-m", message)
-
-    first.write(".fractary/.gitignore", "logs/\n*.backup\n*.lock\n")
-    commit("first")
-    first.git("checkout", "--quiet", "-b", "feature")
-    second = faber_starts(first, "second", branch="feature")
-    commit("second")
-    second.deliver(delivery, **ME)
-    commit("its end")
-    first.git("checkout", "--quiet", "main")
-    first.git("merge", "--quiet", how, "feature")
-    if how == "--squash":
-        first.git("commit", "--quiet", "-m", "squashed")
-    active = active_run(str(first.root))
-    assert (active.run_id, active.is_shown) == ("second", False)
-    assert json.loads(first.faber("status", "--json").stdout)["data"]["run_id"] == "second"
-    assert "# FABER run second" in (second.deliver(START, client="later", pid="9").packet or "")

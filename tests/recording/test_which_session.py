@@ -302,15 +302,15 @@ def test_the_sessions_of_a_serial_batch_are_on_the_runs_that_they_worked_on(plai
     second.change_state(status="completed", completed_at=text_at(0))
     third = faber_starts(plain, "run-3")
     third.deliver(END, **me())
-    assert [reasons(run) for run in (first, second, third)] == [["abandoned"], ["compaction", "abandoned"], ["normal"]]
-    assert [run.current for run in (first, second, third)] == [None] * 3
-    assert [event["source"] for event in third.of_type("session_started")] == ["inferred"]
-    for run in (first, second, third):
+    assert [reasons(run) for run in (first, second)] == [["abandoned"], ["compaction", "normal"]]
+    assert [run.current for run in (first, second)] == [None] * 2
+    assert not third.ledger_path.exists()
+    for run in (first, second):
         run.assert_projected()
 
 
 def test_a_run_of_a_batch_during_which_no_hook_was_called_has_no_session(plain: Project) -> None:
-    """A delivery is about the run that is active when it comes, and nothing was seen of this one (DECISIONS 37)."""
+    """An end is about the run of the client's newest session (DECISIONS 37)."""
     first = faber_starts(plain, "run-1")
     first.deliver(STARTUP, **me())
     first.change_state(status="completed", completed_at=text_at(0))
@@ -319,14 +319,15 @@ def test_a_run_of_a_batch_during_which_no_hook_was_called_has_no_session(plain: 
     before = second.state_path.read_bytes()
     third = faber_starts(plain, "run-3")
     third.deliver(END, **me())
-    assert [reasons(run) for run in (first, third)] == [["abandoned"], ["normal"]]
+    assert reasons(first) == ["normal"]
+    assert not third.ledger_path.exists()
     assert not second.ledger_path.exists()
     assert second.state_path.read_bytes() == before
     assert second.faber("session-load", "--run-id", "run-2", env=IN_CLIENT).returncode in (0, 1)
     assert len(second.history) == 1
 
 
-def test_a_client_that_goes_back_to_an_earlier_run_leaves_the_other(plain: Project) -> None:
+def test_a_client_that_moved_to_another_run_ends_there_although_the_file_names_the_first(plain: Project) -> None:
     first = faber_starts(plain, "run-1")
     first.deliver(STARTUP, **me())
     second = faber_starts(plain, "run-2")
@@ -334,7 +335,7 @@ def test_a_client_that_goes_back_to_an_earlier_run_leaves_the_other(plain: Proje
     assert second.current is not None
     first.active_path.write_text("run-1\n")
     first.deliver(END, **me())
-    assert [reasons(run) for run in (first, second)] == [["normal"], ["abandoned"]]
+    assert [reasons(run) for run in (first, second)] == [["abandoned"], ["normal"]]
     assert second.current is None
 
 
@@ -350,7 +351,7 @@ def test_a_load_that_goes_on_with_a_session_leaves_the_other_run_too(plain: Proj
     assert reasons(first) == ["abandoned"]
 
 
-@pytest.mark.parametrize("last", [END, POST, "SessionStart.resume.interactive"])
+@pytest.mark.parametrize("last", [POST, "SessionStart.resume.interactive"])
 def test_a_run_is_left_by_a_delivery_too_that_changes_nothing_else(plain: Project, last: str) -> None:
     """The next run was over before its client was heard of, as far as its state says."""
     first = faber_starts(plain, "run-1")
@@ -373,8 +374,8 @@ def test_a_run_is_left_where_git_has_removed_its_ledger_alone(plain: Project) ->
     first.git("clean", "-qfd", str(first.run))
     assert not first.ledger_path.exists()
     second = faber_starts(plain, "run-2")
-    second.deliver(END, **me())
-    assert (reasons(first), reasons(second)) == (["abandoned"], ["normal"])
+    second.deliver(PRE, **me())
+    assert (reasons(first), reasons(second)) == (["abandoned"], ["compaction"])
     first.assert_projected()
 
 

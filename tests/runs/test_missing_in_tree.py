@@ -262,23 +262,6 @@ def finished(tmp_path: Path) -> Project:
     return project
 
 
-def test_a_run_that_was_finished_on_its_branch_is_finished_where_the_tree_lacks_it(finished: Project) -> None:
-    finished.git("checkout", "-qb", "next")
-    finished.deliver(END, client="one", pid="1")
-    assert "session_ended" in [one["event"]["type"] for one in kept_events(finished)]
-    answer = finished.deliver(START, client="two", pid="2")
-    assert (answer.packet, "is completed" in answer.errors) == (None, True)
-    assert "Status: completed" in finished.faber("status").stdout
-    done = finished.faber("run", "start", "--work-id", "259")
-    assert (done.returncode, "WARNING" in done.stdout) == (0, False), done.stdout
-
-
-def test_it_comes_back_as_it_was_finished(finished: Project) -> None:
-    assert finished.faber("run", "resume", RUN).returncode == 0
-    assert (finished.state["status"], finished.state["current_phase"]) == ("completed", "release")
-    finished.assert_projected()
-
-
 def test_a_state_that_was_recorded_and_never_committed_is_not_set_back_to_the_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,15 +287,6 @@ def test_what_was_recorded_after_the_checkout_is_not_set_back_to_the_commit(proj
     assert json.loads(copy.read_text()) == later
 
 
-def test_without_a_copy_as_0_1_0_left_it_the_state_is_the_branchs(project: Project) -> None:
-    (kept_folder(project) / "state.json").unlink()
-    assert project.deliver(PRE, client="one", pid="1").hint is not None
-    packet = project.deliver(COMPACTED, client="one", pid="1").packet
-    assert packet is not None
-    assert "❌" not in packet, packet
-    assert json.loads((kept_folder(project) / "state.json").read_text())["run_id"] == RUN
-
-
 @pytest.fixture
 def moved_on(project: Project, tmp_path: Path) -> Project:
     """The run, which another work tree has moved on and committed without a hook of ours, and then was removed."""
@@ -322,18 +296,6 @@ def moved_on(project: Project, tmp_path: Path) -> Project:
     linked.git("commit", "-qam", "evaluate")
     project.git("worktree", "remove", "--force", str(tmp_path / "linked"))
     return project
-
-
-def test_what_a_branch_has_got_since_is_what_packet_and_hint_tell(moved_on: Project) -> None:
-    assert "evaluate" in (moved_on.deliver(PRE, client="one", pid="1").hint or "")
-    assert "Phase: evaluate" in (moved_on.deliver(COMPACTED, client="one", pid="1").packet or "")
-
-
-@pytest.mark.parametrize("command", [["run", "resume", RUN], ["project", RUN]], ids=" ".join)
-def test_a_run_comes_back_as_the_branch_has_it_by_now(moved_on: Project, command: list[str]) -> None:
-    assert moved_on.faber(*command).returncode == 0
-    assert moved_on.state["current_phase"] == "evaluate"
-    moved_on.assert_projected()
 
 
 def test_a_branch_whose_state_was_updated_before_the_copy_does_not_replace_it(moved_on: Project) -> None:

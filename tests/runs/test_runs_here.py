@@ -66,15 +66,6 @@ def test_run_list_marks_the_runs_that_are_not_in_the_work_tree(project: Project)
     assert "~" not in printed(project, "run", "list")
 
 
-def test_run_list_has_the_status_with_which_the_run_was_committed(project: Project) -> None:
-    project.git("checkout", "-q", "feature")
-    state = project.root / ".fractary" / "runs" / OTHER / "state.json"
-    state.write_text(state.read_text().replace("in_progress", "completed", 1))
-    project.git("commit", "-qam", "finish the run")
-    project.git("checkout", "-q", "main")
-    assert listed(project)[OTHER]["status"] == "completed"
-
-
 def test_verify_all_verifies_the_logs_below_the_git_directory(project: Project) -> None:
     done = project.faber("verify", "--all")
     assert done.returncode == 0, done.stdout

@@ -244,19 +244,6 @@ def test_a_work_tree_in_which_the_other_project_is_at_work_is_kept(tmp_path: Pat
     assert "removed: " in cleaned(main)
 
 
-def test_a_session_is_open_where_git_took_its_project_away(tmp_path: Path) -> None:
-    first, _, main = links(tmp_path, "a", "b")
-    first.change_state(status="completed")
-    shutil.rmtree(first.root)
-    commit(tmp_path / "linked")
-    Project(top_of(main)).git("merge", "-q", "side")
-    output = cleaned(main)
-    assert "is open, on its run run-0\n" in output
-    assert (tmp_path / "linked").is_dir()
-    shutil.rmtree(tmp_path / "linked")
-    assert "is open, on its run run-0\n" in cleaned(main, "linked")
-
-
 def test_ignored_files_of_the_other_project_keep_the_work_tree(tmp_path: Path) -> None:
     first, _, main = links(tmp_path, "a", "b")
     first.deliver(END, client="c0", pid="0")

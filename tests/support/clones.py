@@ -15,6 +15,7 @@ from typing import Any
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import blocks_of, text_of
 from faber_ledger.projections.fold import fold
+from faber_ledger.runs.active_file import note_use
 from support.command import COMMAND, run_command
 from support.folders import make_folder
 from support.project import usual_state
@@ -61,10 +62,17 @@ class Clone:
         """Clone the repository, as on another machine."""
         self.git("clone", "-q", ".", f"../{name}")
         made = Clone(self.root.parent / name)
+        made.name_run()
         if driver:
             with (made.root / ".git/config").open("a") as file:
                 file.write(_drivers())
         return made
+
+    def name_run(self) -> None:
+        """Name the run in the active file, as `run resume` does, which git ignores."""
+        (self.root / ACTIVE).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / ACTIVE).write_text(f"{RUN}\n")
+        note_use(str(self.root), RUN, is_taken_up=True)
 
     def forget_driver(self) -> None:
         """Remove the merge driver from the clone's configuration, as in a clone that was never set up."""

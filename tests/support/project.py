@@ -22,6 +22,7 @@ from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.blocks import artifacts_in_context, blocks_of, text_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.call import HOOKS
+from faber_ledger.runs.active_file import note_use
 from faber_ledger.schemas.events import check_event
 from support.command import COMMAND, Command, run_command
 from support.folders import make_folder
@@ -141,9 +142,12 @@ class Project:
         return done.stdout.decode().strip()
 
     def clone(self, root: Path, hostname: str) -> Project:
-        """Clone the project, as on another machine."""
+        """Clone the project, as on another machine on which the run was resumed."""
         self.git("clone", "--quiet", str(self.root), str(root))
-        return Project(root, self.run_id, hostname)
+        clone = Project(root, self.run_id, hostname)
+        clone.write(".fractary/faber/.active-run-id", f"{self.run_id}\n")
+        note_use(str(root), self.run_id, is_taken_up=True)
+        return clone
 
     # Running commands and hooks
 
@@ -152,6 +156,7 @@ class Project:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "GIT_"))}
         home = str(self.root.parent / f"home-{self.hostname}")
         own = {"HOME": home, "XDG_CONFIG_HOME": f"{home}/.config", "FABER_LEDGER_HOSTNAME": self.hostname}
+        own |= {"GIT_AUTHOR_NAME": "dev@AUTHOR", "GIT_AUTHOR_EMAIL": "dev@AUTHOR"}
         merged: dict[str, str | None] = {**inherited, **own, **(more or {})}
         return {name: value for name, value in merged.items() if value is not None}
 

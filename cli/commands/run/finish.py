@@ -12,20 +12,15 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, tell, warn
 from faber_ledger.cli.ui.which_run import check_in_tree, choose_run
 from faber_ledger.cli.worktrees.cleanup import clean_up, cleanup_lines, list_costs
-from faber_ledger.cli.worktrees.git import find_base_containing
 from faber_ledger.cli.worktrees.removal import HERE, list_blockers
 from faber_ledger.cli.worktrees.survey import Site, survey_and_record
 from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import GitFailed, NotReleased, NoWorkTree
-from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.active import active_run, check_not_claimed_elsewhere
 from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.git_command import run_git
 from faber_ledger.runs.progress import phase_statuses
-from faber_ledger.runs.put_back import put_back
 from faber_ledger.runs.run import Run, find_root
 
 if TYPE_CHECKING:
@@ -38,23 +33,14 @@ if TYPE_CHECKING:
 def finish(run_id: str | None, as_json: bool) -> None:
     """Complete RUN (default: the active run), whose Release phase is completed, and offer to remove its worktree.
 
-    The active file becomes what the branch started from, so that no pull request conflicts
-    in it; commit it. This work tree stays on the run.
-
     \b
     Example: faber-ledger run finish
     Exit codes: 0 done; 1 Release is not completed, or the state cannot be read or
     written; 2 wrong usage; 10 no such run.
     """
     root, at = find_root(os.getcwd()), now()
-    if run_id is not None:
-        check_not_claimed_elsewhere(root, run_id, "run finish")
     run = check_in_tree(choose_run(root, run_id, records=True))
-    if run_id is not None:  # RUN may be the beginning of an id
-        check_not_claimed_elsewhere(root, run.run_id, "run finish")
-    is_active = active_run(root).run_id == run.run_id
     _complete(run, at)
-    back = _put_back(run) if is_active else []
     site: Site | None = None
     records: list[Record] = []
     reasons: list[str] = []
@@ -68,11 +54,8 @@ def finish(run_id: str | None, as_json: bool) -> None:
     except (NoWorkTree, GitFailed):
         pass  # without git there is no worktree to clean up
     lines = [f"✓ Workflow completed: {run.run_id}"]
-    if back:
-        lines.append(f"  Put back before the merge: {', '.join(back)}; commit it with the run: faber-ledger seal")
     data = {
         "run_id": run.run_id,
-        "put_back": back,
         "worktree": site.tree.path if site else None,
         "worktree_stays": reasons,
     }
@@ -110,26 +93,6 @@ def _complete(run: Run, at: float) -> None:
         moment = utc_text(at)
         members = {"status": "completed", "completed_at": moment, "updated_at": moment}
         state_write.write_members(run, members, warn=lambda text: warn(f"⚠️  {text}"))
-
-
-def _put_back(run: Run) -> list[str]:
-    """Put the active files back, and return them; none after the merge, when that would only change the work tree.
-
-    The run is completed also where git or a file refuses.
-    """
-    try:
-        return [] if _is_merged(run) else put_back(run, warn)
-    except LedgerError as error:
-        warn(f"⚠️  the active file is not put back: {error.message}; `faber-ledger seal {run.run_id}` tries again")
-        return []
-
-
-def _is_merged(run: Run) -> bool:
-    """Return whether a main branch contains HEAD, and with it the run."""
-    head = run_git("rev-parse", "--verify", "--quiet", "HEAD", at=run.root)
-    if head.returncode or run_git("cat-file", "-e", f"HEAD:./{run.shown(run.ledger_path)}", at=run.root).returncode:
-        return False
-    return find_base_containing(head.stdout.decode().strip(), run.root) is not None
 
 
 def _clean_up(site: Site, records: list[Record], at: float) -> None:

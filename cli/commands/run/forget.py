@@ -14,7 +14,7 @@ from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.ledger.union import remove_database
 from faber_ledger.recording import spool
-from faber_ledger.runs.active_file import claims
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git import clone_folder, other_roots
 from faber_ledger.runs.kept import kept_run
@@ -67,7 +67,9 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
             hint=f"`faber-ledger run resume {run_id}` restores the run; `faber-ledger run forget {run_id} --yes`"
             " removes both",
         )
-    holder = next((one for one in (root, *other_roots(root)) if claims(one, run_id)), None)
+    holder = next(
+        (one for one in (root, *other_roots(root)) if active_run(one, by_author=False).run_id == run_id), None
+    )
     if holder is not None and not yes:
         raise LedgerError(
             f"{holder} is working on the run {run_id}, of which only this mirror is left",

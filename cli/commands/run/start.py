@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -14,7 +14,7 @@ from faber_ledger.cli.setup.missing_hooks import describe_lacking
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.server import names_server, url_option
-from faber_ledger.cli.ui.which_run import is_of_work, match_run
+from faber_ledger.cli.ui.which_run import is_of_work, match_run, named_run, work_id_option
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees import for_run
 from faber_ledger.cli.worktrees.git import can_add, refuse_bare
@@ -30,7 +30,7 @@ from faber_ledger.ledger.lock import RunLock
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.recording.start import activate_run, lock_takeover, start_run
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.active import MISSING, other_active_run
+from faber_ledger.runs.active import active_run, has_branch
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_run_from_mirror, write_ignored_state
@@ -98,13 +98,16 @@ def start(as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> N
 
 
 @click.command(short_help="Make a run the active one; show where it continues.")
-@click.argument("run_id", metavar="RUN", shell_complete=completion.runs)
+@click.argument("run_id", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@work_id_option
 @click.option("--yes", is_flag=True, help="Take over from another active workflow without asking.")
 @url_option
 @click.option("--document", metavar="ID", help="Of several states, the one to take: its id on the server, or `here`.")
 @json_option
-def resume(run_id: str, yes: bool, url: str | None, document: str | None, as_json: bool) -> None:
-    """Make a run the active one of this worktree, and show where it continues.
+def resume(
+    run_id: str | None, work_id: str | None, yes: bool, url: str | None, document: str | None, as_json: bool
+) -> None:
+    """Make RUN, or the run of a work item, the active one of this worktree, and show where it continues.
 
     A run that this clone does not have is brought from the team's server, if one is named: its ledger, with every event
     checked, and its state.json. With --url, what is new there is fetched of any run. A state that has not changed here
@@ -116,7 +119,10 @@ def resume(run_id: str, yes: bool, url: str | None, document: str | None, as_jso
     cannot be read; 2 wrong usage; 3 several states, and none was chosen; 10 no such
     run, or no such state; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
-    resume_run(run_id, yes, as_json, url, document)
+    named = named_run(find_root(os.getcwd()), run_id, work_id)
+    if named is None:
+        raise click.UsageError("Give RUN or --work-id.")
+    resume_run(named, yes, as_json, url, document)
 
 
 @click.command("workflow-run", short_help="Alias of `run start`; --resume: of `run resume`.")
@@ -152,6 +158,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     """Start a run with the given options; raises LedgerError, and UsageError without --work-id and --target."""
     root, at = find_root(os.getcwd()), now()
     refuse_bare(root)
+    _warn_of_active_file(root)
     work_id, target = given["work_id"], given["target"]
     if not work_id and not target:
         raise click.UsageError("Say what the run is about with --work-id or --target.")
@@ -188,12 +195,12 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     warnings: list[str] = []
     started = None
     while started is None and not in_worktree:
-        other = other_active_run(root, run_id)
+        other = _other_active_run(root, run_id)
         warnings, in_worktree = _take_over(
             root, other, run_id, about, commands, yes, as_json, offers=can_add(root), work_id=work_id
         )
         with lock_takeover(root) or nullcontext():
-            if not in_worktree and other_active_run(root, run_id) == other:  # else another start was quicker
+            if not in_worktree and _other_active_run(root, run_id) == other:  # else another start was quicker
                 started = _start(root, run_id, plan, at, os.environ, runs, None)
     if started is not None:
         not_loaded = [NOT_LOADED] if client_of(os.environ) else []
@@ -251,6 +258,7 @@ def _start_lines(started: Run, plan: RunPlan) -> list[str]:
 def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None, document: str | None = None) -> None:
     """Make a run the active one; raises LedgerError."""
     root = find_root(os.getcwd())
+    _warn_of_active_file(root)
     text = _bring_run(root, text, url, document)
     try:
         wanted = find_restorable(root, text) or match_run(root, text)
@@ -264,7 +272,7 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None, docu
     agreed, warnings = None, list[str]()
     about = _work_to_resume(run_here(root, wanted.run_id))
     if about is not None:  # asked before anything is written
-        agreed = other_active_run(root, wanted.run_id)
+        agreed = _other_active_run(root, wanted.run_id)
         warnings, _ = _take_over(root, agreed, wanted.run_id, about, command, yes, as_json, offers=False)
     restore_run_from_mirror(root, text, say)
     resumed = match_run(root, text)
@@ -285,13 +293,13 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None, docu
     else:
         at, is_active, is_new = now(), False, False
         while not is_active:
-            other = other_active_run(root, resumed.run_id)
+            other = _other_active_run(root, resumed.run_id)
             if other != agreed:
                 named = about or _about(state)
                 warnings, _ = _take_over(root, other, resumed.run_id, named, command, yes, as_json, offers=False)
                 agreed = other
             with lock_takeover(root) or nullcontext():
-                if is_active := other_active_run(root, resumed.run_id) == other:  # else another command was quicker
+                if is_active := _other_active_run(root, resumed.run_id) == other:  # else another command was quicker
                     is_new = activate_run(resumed, at=at, environ=os.environ, source="run_resume", warn=say)
         for_run.record_resumed(resumed, at=at, warn=say)
         lines = [
@@ -364,9 +372,32 @@ def _about(state: dict[str, Any]) -> str:
     return name_part(str(state.get("work_id") or "resumed"))
 
 
+class OtherRun(NamedTuple):
+    """The run that a start would replace; `is_at_home`: its branch is the one that is checked out, or it has none."""
+
+    run_id: str
+    status: str | None
+    is_at_home: bool
+
+
+def _other_active_run(root: str, run_id: str) -> OtherRun | None:
+    """Return the active run if it is another than `run_id`."""
+    active = active_run(root)
+    if active.run_id is None or active.run_id == run_id:
+        return None
+    status = active.status if isinstance(active.status, str) else None
+    return OtherRun(active.run_id, status, has_branch(root, active.run_id))
+
+
+def _warn_of_active_file(root: str) -> None:
+    problem = active_run(root, by_author=False).problem
+    if problem:
+        warn(f"note: {problem}")
+
+
 def _take_over(
     root: str,
-    other: tuple[str, str | None] | None,
+    other: OtherRun | None,
     run_id: str,
     about: str,
     command: str,
@@ -378,18 +409,18 @@ def _take_over(
 ) -> tuple[list[str], bool]:
     """Warn where another workflow, `other`, is active in this worktree, and ask (SPEC, section 5 and Example 4).
 
-    Returns the warnings, which are not printed with `as_json`, and whether the user wants a worktree for the run, which
-    is asked only if `offers`. `work_id` is that of a new run: one that is active already is better resumed. Raises
-    Declined.
+    Where that run has another branch it is only named. Returns the warnings, which are not printed with `as_json`, and
+    whether the user wants a worktree for the run, which is asked only if `offers`. `work_id` is that of a new run: one
+    that is active already is better resumed. Raises Declined.
     """
     if other is None:
         return [], False
-    active, status = other
-    is_over = status in (MISSING, *progress.FINISHED)
+    active, status, is_at_home = other
+    is_over = status in progress.FINISHED or not is_at_home
     is_asked = not (is_over or yes or as_json) and sys.stdin.isatty()
     is_same = work_id is not None and not is_over and _is_about(root, active, work_id)
-    left = f"{active}, which is not here" if status == MISSING else f"{active} ({status})"
-    warnings = [f"ℹ The active run was {left}; {run_id} takes its place."]
+    where = "" if is_at_home else ", whose branch is another"
+    warnings = [f"ℹ The active run was {active} ({status}){where}; {run_id} takes its place."]
     if not is_over:
         own = for_run.plan_worktree(root, about)
         warnings = [

@@ -1,0 +1,187 @@
+"""Which run is active: the rule of DECISIONS 2, as a table of situations from a person's days.
+
+Each line has the situation; what the active file names ("ghost" is no run, "A tracked" is committed); the branch that
+is checked out; the runs A, B and C, each with its status and what else is known of it; the run that commands mean, and
+the one that a start is about ("-": none); and a part of the line that the user is told.
+
+Of a run: `on NAME` is the branch in its state, `named on NAME` the one on which `run resume` named it here, `first on
+NAME` the one that was recorded first. `mine` and `theirs` say who committed it last. `unused`: this clone has not
+recorded on it. `taken up`: a command has used it here. `ledger alone`: git ignores its state.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from support.project import Project, usual_state
+
+from faber_ledger.ledger.log import Log
+from faber_ledger.runs.active_file import note_use
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from faber_ledger.ledger.events import Draft
+
+TABLE = """
+situation                                              | file      | branch  | A                              | B                          | C                  | command | start | told
+-------------------------------------------------------|-----------|---------|--------------------------------|----------------------------|--------------------|---------|-------|-----
+one run, started on main                               | A         | main    | at work                        |                            |                    | A       | A     |
+the run's own branch                                   | A         | fa      | at work, on fa                 |                            |                    | A       | A     |
+another branch, which is nobody's                      | A         | fix     | at work, on fa                 |                            |                    | A       | A     |
+back on main for a moment                              | A         | main    | at work, on fa                 | at work, on fb             |                    | A       | A     |
+no branch is checked out                               | A         | (none)  | at work, on fa                 | at work, on fb             |                    | A       | A     |
+the branch of another run                              | A         | fb      | at work, on fa                 | at work, on fb             |                    | B       | B     |
+the branch of another run that is completed            | A         | fb      | at work, on fa                 | completed, on fb           |                    | A       | A     |
+the branch of another run that is cancelled            | A         | fb      | at work, on fa                 | cancelled, on fb           |                    | A       | A     |
+two runs of one branch: the file says which            | A         | fa      | at work, on fa                 | at work, on fa             |                    | A       | A     |
+resumed on the branch of another run                   | A         | fb      | at work, on fa, named on fb    | at work, on fb             |                    | A       | A     |
+a run without a branch, on the branch of another       | A         | fb      | at work                        | at work, on fb             |                    | B       | B     |
+a run that was first recorded there                    | A         | fb      | at work, first on fb           | at work, on fb             |                    | A       | A     |
+first recorded elsewhere, and the state says nothing   | A         | fb      | at work, first on fa           | at work, on fb             |                    | B       | B     |
+what the state says counts more than the first record  | A         | fb      | at work, on fa, first on fb    | at work, on fb             |                    | B       | B     |
+paused                                                 | A         | main    | paused                         |                            |                    | A       | A     |
+waiting for an answer                                  | A         | main    | awaiting_feedback              |                            |                    | A       | A     |
+failed, so that it is tried again                      | A         | main    | failed                         |                            |                    | A       | A     |
+finished: it can be ended and sealed, not recorded on  | A         | main    | completed                      |                            |                    | A       | -     |
+finished, and the next one's branch is checked out     | A         | fb      | completed, on fa               | at work, on fb             |                    | B       | B     |
+finished, on main, and the next one is my own          | A         | main    | completed                      | at work, mine              |                    | B       | B     |
+no file, and the branch of a run                       |           | fa      | at work, on fa                 | at work, on fb             |                    | A       | A     |
+no file, the newest of a branch                        |           | fa      | at work, on fa, since 1        | at work, on fa, since 2    |                    | B       | B     |
+a branch of which only a finished run is               |           | fa      | completed, on fa               |                            |                    | -       | -     |
+a second machine, git ignores states                   |           | fa      | ledger alone, first on fa, unused |                         |                    | A       | A     |
+a second machine, the branch is only in the record     |           | fa      | at work, first on fa, unused   | at work, on fb, unused     |                    | A       | A     |
+started on main, recorded on a branch since            |           | fa      | at work, first on main, first on fa |                       |                    | A       | A     |
+a new clone of mine, on main                           |           | main    | at work, mine, unused          | at work, theirs, unused    |                    | A       | A     |
+a new clone of mine, my finished run beside it         |           | main    | at work, mine, unused          | completed, mine, unused    |                    | A       | A     |
+a new clone of a colleague's, on main                  |           | main    | at work, theirs, unused        |                            |                    | -       | -     |
+two runs of mine on main                               |           | main    | at work, mine                  | at work, mine              |                    | -       | -     | 2 runs are at work
+the file is lost, nothing is committed                 |           | main    | at work                        |                            |                    | -       | -     | 1 run is at work
+nothing was ever started                               |           | main    |                                |                            |                    | -       | -     |
+the file names nothing that is here                    | ghost     | main    |                                |                            |                    | -       | -     | names ghost, which is not here
+the file names nothing, and a run's branch             | ghost     | fa      | at work, on fa                 |                            |                    | A       | A     | names ghost, which is not here
+the file names a path that leads out                   | ../x      | main    | at work                        |                            |                    | -       | -     | is not a run id
+an empty file is none                                  | (empty)   | fa      | at work, on fa                 |                            |                    | A       | A     |
+a file with a mark, CRLF and spaces                    | (windows) | main    | at work                        |                            |                    | A       | A     |
+FABER's own file was written later                     | B, then A | main    | at work                        | at work                    |                    | A       | A     |
+git brought a colleague's file                         | A tracked | main    | at work, theirs, unused        |                            |                    | -       | -     | git rm --cached
+git brought a colleague's file, and my run is here     | A tracked | main    | at work, theirs, unused        | at work, mine              |                    | B       | B     | git rm --cached
+git tracks the file of the run that I work on          | A tracked | main    | at work, theirs                |                            |                    | A       | A     |
+git tracks the file, and the run's branch is here      | A tracked | fa      | at work, on fa, theirs, unused |                            |                    | A       | A     |
+three runs, and the file decides on main               | C         | main    | at work, on fa                 | at work, on fb             | at work, on fc     | C       | C     |
+three runs, and the branch decides                     | C         | fa      | at work, on fa                 | at work, on fb             | at work, on fc     | A       | A     |
+"""
+COLUMNS, _, *ROWS = [[cell.strip() for cell in line.split("|")] for line in TABLE.strip().split("\n")]
+ACTIVE, FABERS = ".fractary/faber/.active-run-id", ".fractary/faber/runs/.active-run-id"
+START = "SessionStart.startup.interactive"
+NAMES = {"A": "run-a", "B": "run-b", "C": "run-c", "-": None}
+
+
+CASES = [dict(zip(COLUMNS, row, strict=True)) for row in ROWS]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[row[0].replace(" ", "-") for row in ROWS])
+def test_the_rule(case: dict[str, str], tmp_path: Path) -> None:
+    project = prepare(tmp_path / "project", case)
+    shown = json.loads(project.faber("config", "show", "--json").stdout)["data"]
+    assert shown["active_run"] == NAMES[case["command"]], shown["active_run_why"]
+    answer = project.deliver(START)
+    wanted = NAMES[case["start"]]
+    assert answer.code == 0
+    assert (f"# FABER run {wanted}" in (answer.packet or "")) == (wanted is not None), answer.packet
+    assert (answer.packet is None) == (wanted is None)
+    if case["told"]:
+        assert case["told"] in (answer.message or "")
+        assert (answer.message or "").count(case["told"]) == 1
+    else:
+        assert "active file" not in (answer.message or "")
+        assert "at work" not in (answer.message or "")
+
+
+def prepare(root: Path, case: dict[str, str]) -> Project:
+    """Make the project as a line of the table has it."""
+    root.mkdir()
+    project = Project(root)
+    project.git("init", "--quiet", "--initial-branch=main")
+    project.write(".gitignore", "ledger.db\n" if "ledger alone" not in str(case) else "state.json\n")
+    project.git("add", ".")
+    project.git("commit", "--quiet", "-m", "Begin")
+    for name in "ABC":
+        if case[name]:
+            make_run(project, NAMES[name] or "", case[name].split(", "))
+    if case["branch"] == "(none)":
+        project.git("checkout", "--quiet", "--detach")
+    elif case["branch"] != "main":
+        project.git("checkout", "--quiet", "-b", case["branch"])
+    write_file(project, case["file"])
+    return project
+
+
+def make_run(project: Project, run_id: str, words: list[str]) -> None:
+    folder = f".fractary/runs/{run_id}"
+    status = "in_progress" if words[0] in ("at work", "ledger alone") else words[0]
+    state = usual_state(run_id) | {"status": status}
+    first, named = [], None
+    for word in words[1:]:
+        what, _, value = word.rpartition(" ")
+        if what == "on":
+            state["artifacts"] = {"branch_name": value}
+        elif what == "first on":
+            first.append(value)
+        elif what == "named on":
+            named = value
+        elif what == "since":
+            state["started_at"] = f"2026-01-0{value}T10:00:00Z"
+    if "ledger alone" not in words:
+        project.write(f"{folder}/state.json", json.dumps(state))
+    if first:
+        record(project.root / folder / "ledger.db", run_id, first)
+    author = "mine" if "mine" in words else "theirs" if "theirs" in words else None
+    if author:
+        project.git("add", folder)
+        email = {"mine": "dev@AUTHOR", "theirs": "colleague@example.org"}[author]
+        project.git("commit", "--quiet", "-m", "Work", f"--author=Somebody <{email}>")
+    if "unused" not in words:
+        note_use(str(project.root), run_id, branch=named)
+
+
+def record(path: Path, run_id: str, branches: list[str]) -> None:
+    """Write a log in which a run's branches are recorded."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    started: Draft = {"event": {"type": "run_started", "run_id": run_id, "workflow_id": "w", "work_id": "1"}}
+    facts = [started, *[checked_out(branch) for branch in branches]]
+    with Log.open(str(path)) as log, log.writing():
+        log.append(facts, at=1_767_000_000.0, writer="0" * 32)
+        log.commit()
+
+
+def checked_out(branch: str) -> Draft:
+    return {
+        "event": {
+            "type": "checkout_recorded",
+            "is_end": False,
+            "has_run": True,
+            "branch": branch,
+            "uncommitted": None,
+        }
+    }
+
+
+def write_file(project: Project, named: str) -> None:
+    if not named:
+        return
+    first, is_tracked, _ = named.partition(" tracked")
+    if named == "(empty)":
+        project.write(ACTIVE, "\n")
+    elif named == "(windows)":
+        project.write(ACTIVE, b"\xef\xbb\xbf  run-a \r\n")
+    elif named == "B, then A":
+        project.write(ACTIVE, "run-b\n")
+        project.write(FABERS, "run-a\n")
+    else:
+        project.write(ACTIVE, f"{NAMES.get(first, first)}\n")
+    if is_tracked:
+        project.git("add", "--force", ACTIVE)
+        project.git("commit", "--quiet", "-m", "Their file", "--author=C <colleague@example.org>")
