@@ -102,7 +102,7 @@ def make_ready(desk: Desk, run: str, one: PullRequest | None, branch: str, clien
     """Finish the run, or make it ready before that; open the pull request, and have it merged."""
     team, chance = desk.team, desk.team.chance
     kind = kind_of(desk.machine, "one run")
-    how = chance.choice(("run finish", "run finish", "FABER", "FABER", "FABER, not sealed", "seal --ready", "later"))
+    how = chance.choice(("run finish", "run finish", "FABER", "FABER", "FABER, not sealed", "seal", "later"))
     if how == "later":  # a draft is opened first
         desk.push(branch)
         one = one or team.site.open(branch, kind, is_ready=False)
@@ -111,8 +111,8 @@ def make_ready(desk: Desk, run: str, one: PullRequest | None, branch: str, clien
     if how == "FABER, not sealed" and chance.random() < 0.7:
         how = "FABER"
     team.counts[f"ready by {how}"] += 1
-    if how == "seal --ready":
-        desk.faber("seal", "--ready")
+    if how == "seal":
+        desk.faber("seal")
     else:
         desk.finish(run, "command" if how == "run finish" else "FABER")
     if how == "FABER" and desk.machine.program.folder is not None:

@@ -20,10 +20,10 @@ DONE = {
     "runs started with `run start` / by FABER's tools": ["runs started by command", "runs started by FABER"],
     "pull requests merged: merge / squash / rebase": ["merged by merge", "merged by squash", "merged by rebase"],
     "- with one run / without a run": ["merged, one run", "merged, no run"],
-    "made ready by: `run finish` / FABER and `seal` / `seal --ready`": [
+    "made ready by: `run finish` / FABER and `seal` / `seal` of a run at work": [
         "ready by run finish",
         "ready by FABER",
-        "ready by seal --ready",
+        "ready by seal",
     ],
     "moves of a run between two machines": ["moves to the other machine"],
     "runs in linked worktrees": ["runs in linked worktrees"],
