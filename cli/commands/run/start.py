@@ -381,8 +381,8 @@ class OtherRun(NamedTuple):
 
 
 def _other_active_run(root: str, run_id: str) -> OtherRun | None:
-    """Return the active run if it is another than `run_id`."""
-    active = active_run(root)
+    """Return the active run if it is another than `run_id`; not one that only its author makes active."""
+    active = active_run(root, by_author=False)
     if active.run_id is None or active.run_id == run_id:
         return None
     status = active.status if isinstance(active.status, str) else None
