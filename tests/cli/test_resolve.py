@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone, forge
+from support.clones import FOLDER, LEDGER, RUN, STATE, Clone, forge
 from support.command import COMMAND
 
 
@@ -145,15 +145,12 @@ def test_a_ledger_that_cannot_be_read_is_left_and_ours_stays(one: Clone, other: 
 
 def test_a_forged_event_is_left_out_and_named_by_resolve(one: Clone, other: Clone) -> None:
     one.record("here")
-    (one.root / ACTIVE).write_text("here\n")
     one.commit("here")
     other.record("there")
-    (other.root / ACTIVE).write_text("there\n")
     forge(other.ledger, "CAST(x'ff' AS TEXT)")
     other.commit("forged")
     stopped(one)
     done = one.faber("resolve")
-    assert f"resolved  {ACTIVE}: ours stays\n" in done.stdout
     assert f"resolved  {LEDGER}: both sides, " in done.stdout
     assert "is left out: its id is not a ULID" in done.stderr
     assert {"here", "there"} <= one.clients()
@@ -161,15 +158,12 @@ def test_a_forged_event_is_left_out_and_named_by_resolve(one: Clone, other: Clon
 
 def test_an_unreadable_ledger_stops_neither_the_other_files_nor_the_command(one: Clone, other: Clone) -> None:
     one.record("here")
-    (one.root / ACTIVE).write_text("here\n")
     one.commit("here")
     other.record("there")
-    (other.root / ACTIVE).write_text("there\n")
     other.ledger.write_bytes(b"no ledger at all")
     other.commit("broken")
     stopped(one)
     output = one.faber("resolve", code=1).stdout
-    assert f"resolved  {ACTIVE}: ours stays\n" in output
     assert f"left      {LEDGER}: " in output
 
 

@@ -13,7 +13,7 @@ from faber_ledger.runs.active import active_run
 from faber_ledger.runs.run import ACTIVE_FILES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
 START = "SessionStart.startup.interactive"
 COMPACT = "SessionStart.compact.interactive"
@@ -66,13 +66,6 @@ def begin_colleagues_run(project: Project, folder: Path, **state: Any) -> Projec
     return theirs
 
 
-def pull_colleagues_run(project: Project, folder: Path, **state: Any) -> Project:
-    """Pull a colleague's unfinished run into main; return it as it is in this work tree."""
-    theirs = begin_colleagues_run(project, folder, **state)
-    project.git("pull", "--quiet", "--no-rebase", str(theirs.root), "bob")
-    return Project(project.root, "bob-300", project.hostname)
-
-
 # Two active files (H3 a)
 
 
@@ -85,41 +78,11 @@ def test_if_both_runs_are_at_work_the_newer_file_holds(project: Project) -> None
     assert RUN in (project.deliver(START).packet or "")
 
 
-def test_a_file_that_is_older_than_the_claim_does_not_hold(project: Project) -> None:
+def test_a_file_that_is_older_than_the_command_does_not_hold(project: Project) -> None:
     add_run(project, "old")
     name(project, "old", FABERS)
     assert project.faber("run", "resume", RUN, "--yes").returncode == 0
     assert active(project) == RUN
-
-
-# A run that FABER starts and commits (H3 b)
-
-
-HOW: dict[str, Callable[[Project, str], object]] = {
-    "merge": lambda project, other: project.git("merge", "--quiet", "--no-ff", "--no-edit", other),
-    "fast forward": lambda project, other: project.git("merge", "--quiet", "--ff-only", other),
-    "rebase": lambda project, other: project.git("rebase", "--quiet", other),
-    "reset": lambda project, other: project.git("reset", "--quiet", "--hard", other),
-    "cherry-pick": lambda project, other: project.git("cherry-pick", other),
-    "pull": lambda project, other: project.git("pull", "--quiet", "--ff-only", ".", other),
-    "checkout": lambda project, other: project.git("checkout", "--quiet", other),
-}
-
-
-# A colleague's run (git-in-a-team, defect 1)
-
-
-def test_a_colleagues_finished_run_is_not_even_shown(project: Project, tmp_path: Path) -> None:
-    project.active_path.unlink()
-    theirs = pull_colleagues_run(project, tmp_path, status="completed", artifacts={"branch_name": "bob"})
-    theirs.deliver(START)
-    answer = theirs.deliver(START)
-    assert (answer.packet, answer.message) == (None, None)
-    assert theirs.deliver(END).output == b""
-    assert theirs.git("status", "--porcelain") == ""
-
-
-ONCE_MORE = ["a look at main", "a compaction on main", "a detached head", "no client at all"]
 
 
 # A client stays with its run
@@ -171,7 +134,7 @@ def test_a_client_that_left_the_worktree_is_still_recorded_there(project: Projec
     tree = Project(project.root.parent / "tree", "wt-400")
     project.git("worktree", "add", "--quiet", "-b", "wt9", str(tree.root))
     variables = {"CLAUDE_CODE_SESSION_ID": "me", "CLAUDE_PID": "7"}
-    assert tree.faber("run", "start", "--work-id", "400", "--run-id", "wt-400", env=variables).returncode == 0
+    assert tree.faber("run", "start", "--work-id", "400", "--run-id", "wt-400", "--yes", env=variables).returncode == 0
     project.deliver(END, **ME)
     assert tree.current is None
     assert len(tree.of_type("session_ended")) == 1

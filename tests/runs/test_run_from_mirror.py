@@ -19,7 +19,7 @@ def project(tmp_path: Path) -> Project:
     project.git("add", ".")
     project.git("commit", "-qm", "run")
     project.faber("run", "start", "--work-id", "9", "--run-id", "gone", "--yes")
-    project.git("add", ".fractary/faber/.active-run-id")
+    project.git("add", "--force", ".fractary/faber/.active-run-id")
     gone = Project(project.root, "gone")
     gone.deliver(START, client="one")
     gone.faber("note", "add", "keep this")

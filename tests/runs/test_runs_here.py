@@ -19,7 +19,7 @@ def project(tmp_path: Path) -> Project:
     """A project whose main has no run; two runs are committed on a branch, and the second one is active."""
     project = Project.made(tmp_path / "project")
     project.faber("init", "--git-only")
-    active, state = project.active_path.read_text(), project.state_path.read_text()
+    state = project.state_path.read_text()
     project.active_path.unlink()
     project.state_path.unlink()
     project.run.rmdir()
@@ -29,8 +29,8 @@ def project(tmp_path: Path) -> Project:
     assert project.faber("run", "start", "--run-id", OTHER, "--work-id", "7").returncode == 0
     assert project.faber("note", "add", "the other run's note").returncode == 0
     project.run.mkdir(parents=True)
-    project.active_path.write_text(active)
     project.state_path.write_text(state)
+    assert project.faber("run", "resume", RUN, "--yes").returncode == 0
     project.deliver(START, client="one", pid="1")
     project.git("add", "-A")
     project.git("commit", "-qm", "runs")
@@ -139,18 +139,6 @@ def test_a_new_work_tree_lists_the_run_that_was_never_committed(tmp_path: Path) 
     assert "`faber-ledger run list` shows them" in there.faber("status").stderr
     assert "`faber-ledger run resume RUN` brings its files here" in printed(there, "run", "list")
     assert RUN in printed(there, "log", RUN[:-4], "--json") + printed(there, "status", RUN[:-4])
-
-
-def test_a_work_tree_on_a_new_branch_is_told_how_to_use_the_run_that_is_active_elsewhere(tmp_path: Path) -> None:
-    project = Project.noted(tmp_path / "project")
-    project.git("worktree", "add", "-q", "../there", "-b", "new")
-    there = Project(tmp_path / "there", RUN)
-    way_in = f"is active in {project.root}; `faber-ledger run resume {RUN}` makes it active here"
-    assert way_in in there.faber("status").stderr
-    assert way_in in (there.deliver(START, client="two", pid="2").message or "")
-    assert there.faber("run", "resume", RUN).returncode == 0
-    assert there.faber("status").returncode == 0
-    assert there.deliver(START, client="two", pid="2").packet
 
 
 def test_the_hint_for_a_run_without_a_ledger_names_the_run(project: Project) -> None:
