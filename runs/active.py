@@ -222,7 +222,7 @@ def _find_named(root: str, name: Name, here: Here) -> tuple[Run | None, str]:
         run = _run_of(root, name.run_id)
     except InvalidRunId as error:
         return None, f"{name.file}: {error.message}"
-    if not run.is_recorded():
+    if not run.is_recorded() and not run.has_files():
         return None, f"{name.file} names {run.run_id}, which is not here"
     if run.run_id in here.used.recorded:
         return run, ""

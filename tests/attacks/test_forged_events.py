@@ -359,6 +359,7 @@ def test_without_git_hooks_append_and_quarantine_cleans_the_file(team: Team, tmp
     shutil.copytree(team.alice.root, root)
     shutil.rmtree(root / ".git")
     one = Clone(root)
+    one.name_run()
     forge_event(one.ledger, type=f"note{SPOKEN}")
     one.record("client-1")
     for command in (("log",), ("replay",), ("show", FORGED_ID), ("status",)):

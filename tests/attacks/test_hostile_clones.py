@@ -60,7 +60,7 @@ CALLS: dict[str, list[list[str]]] = {
     "migrate": [[]],
     "init": [["--git-only"], ["--dry-run"]],
     "quarantine": [["--json"], ["--yes"]],
-    "seal": [[], ["--ready"]],
+    "seal": [[]],
     "resolve": [[], ["--newer"]],
     "search": [["note"], ["--json", "note"]],
     "sync": [["--all", *NO_SERVER]],

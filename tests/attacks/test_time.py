@@ -106,31 +106,6 @@ def test_an_artifact_whose_program_never_ends_costs_no_more_than_the_hooks_time(
     assert waiting(project) == []
 
 
-def test_a_start_whose_time_is_over_before_it_has_read_anything_gives_a_packet_that_says_so(project: Project) -> None:
-    """Nothing is gathered, and the delivery waits (W1, W2)."""
-    project.deliver(START, client="one")
-    before = project.types
-    change = """
-from faber_ledger.runs import state_file
-parse = state_file.parse_state
-def parse_state(run, content):
-    state_file.parse_state = parse
-    if not watch.signal.setitimer(watch.signal.ITIMER_REAL, 0.001)[0]:
-        os._exit(9)  # there was no alarm, which rings now instead of in ten seconds
-    while True:
-        pass
-state_file.parse_state = parse_state
-"""
-    answer = deliver_changed(project, START, change, client="two")
-    assert answer.packet is not None
-    assert f"# FABER run {project.run_id}" in answer.packet
-    assert "⚠️ WARNING: state.json, and what it names, was not read, since a hook has 10 seconds" in answer.packet
-    assert "⚠️ WARNING: notes and summaries were not read" in answer.packet
-    assert len(waiting(project)) == 1
-    assert project.faber("project").returncode == 0
-    assert project.types[len(before) :] == ADDED[START]
-
-
 def test_a_directory_of_very_many_files_is_left_when_the_hooks_time_is_over(project: Project) -> None:
     """What was counted so far is not shown as if it were all (W1)."""
     for number in range(5):
@@ -496,6 +471,5 @@ def test_large_states_of_other_runs_do_not_keep_a_hook_from_its_delivery(project
         project.write(f".fractary/runs/{name}/state.json", text)
         project.write(f".fractary/faber/{file}", f"{name}\n")
     answer = deliver_changed(project, END, NAMES_WHAT_IT_DECODES)
-    assert "decoded small" in answer.errors
     assert "decoded large" not in answer.errors
     assert project.types[-1] == "session_ended"

@@ -39,7 +39,7 @@ def test_an_alias_is_marked_as_one(tmp_path: Path, name: str) -> None:
         (["stauts"], "no such command 'stauts'. Did you mean 'status'?", "faber-ledger"),
         (["run", "strat"], "no such command 'strat'. Did you mean 'start'?", "faber-ledger run"),
         (["log", "--typ", "x"], "no such option '--typ'. Did you mean '--type'?", "faber-ledger log"),
-        (["run", "resume"], "missing argument 'RUN'", "faber-ledger run resume"),
+        (["run", "resume"], "give RUN or --work-id", "faber-ledger run resume"),
         (["nothing-like-it"], "no such command 'nothing-like-it'", "faber-ledger"),
     ],
 )

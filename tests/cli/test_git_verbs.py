@@ -410,7 +410,7 @@ def test_a_refused_pop_of_stash_u_has_put_the_untracked_files_back(branch: Clone
 
 
 def test_a_run_that_was_never_committed_goes_into_stash_u_and_comes_back_over_a_compaction(branch: Clone) -> None:
-    branch.git("rm", "-rq", "--cached", ".fractary/runs", ACTIVE)
+    branch.git("rm", "-rq", "--cached", ".fractary/runs")
     branch.git("commit", "-qm", "not tracked")
     before = branch.kept_ids()
     branch.git("stash", "-qu")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.clones import ACTIVE, LEDGER, RUN, STATE, Clone
+from support.clones import LEDGER, RUN, STATE, Clone
 from support.command import COMMAND
 
 AGO = re.compile(r"last fetch (just now|\d+ \w+ ago)")
@@ -378,22 +378,12 @@ def test_a_project_in_a_folder_of_its_repository(tmp_path: Path) -> None:
     assert f" of {len(clone.ids())} events committed" in (line_of(clone) or "")
 
 
-def test_a_run_that_git_brought_and_nobody_uses_here(clone: Clone) -> None:
-    clone.change(branch="feature")
-    clone.commit("its branch")
-    clone.git("push", "-q")
-    other = second(clone)
-    done = other.faber("status")
-    assert "was never used in this clone" in done.stderr
-    assert line_of(other) is None
-
-
 def test_a_run_that_only_the_mirror_has(clone: Clone) -> None:
     clone.git("checkout", "-qb", "feature")
     clone.advance("second")
     before = len(clone.ids())
     clone.git("checkout", "-q", "main")
-    clone.git("rm", "-rq", ".fractary/runs", ACTIVE)
+    clone.git("rm", "-rq", ".fractary/runs")
     clone.git("commit", "-qm", "no run on main")
     assert "all on branches that are not checked out" in (line_of(clone) or "")
     assert data_of(clone)["committed"] == before  # on feature
@@ -468,7 +458,7 @@ def test_resolve_says_that_the_next_merge_needs_the_driver(clone: Clone, command
 @pytest.fixture
 def without_runs(clone: Clone) -> Clone:
     """A second machine's clone of a repository whose main branch has no run."""
-    clone.git("rm", "-rq", ".fractary/runs", ACTIVE)
+    clone.git("rm", "-rq", ".fractary/runs")
     clone.git("commit", "-qm", "no run")
     clone.git("push", "-q")
     return second(clone)
@@ -522,11 +512,6 @@ def test_where_the_branch_itself_has_a_run_to_pull(clone: Clone, without_runs: C
     assert said in without_runs.faber("status", code=10).stderr
 
 
-def test_where_the_clone_has_a_run_the_list_is_named(clone: Clone) -> None:
-    (clone.root / ACTIVE).unlink()
-    assert "hint: name one; `faber-ledger run list` shows them" in clone.faber("status", code=10).stderr
-
-
 def doctor_of(clone: Clone) -> dict[str, str]:
     """Return what `doctor` says of runs that are not in git, with the hint of each."""
     done = clone.call(str(COMMAND), "doctor", "--json")
@@ -560,7 +545,7 @@ def test_doctor_names_the_branch_of_a_run_that_the_work_tree_lacks(clone: Clone)
     clone.git("checkout", "-qb", "feature")
     clone.advance("second")
     clone.git("checkout", "-q", "main")
-    clone.git("rm", "-rq", ".fractary/runs", ACTIVE)
+    clone.git("rm", "-rq", ".fractary/runs")
     clone.git("commit", "-qm", "no run on main")
     ((what, hint),) = doctor_of(clone).items()
     assert "all on branches that are not checked out" in what

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.clones import ACTIVE, LEDGER, RUN, STATE, Clone
+from support.clones import LEDGER, RUN, STATE, Clone
 from support.command import COMMAND
 from support.layouts import LAYOUTS, Layout, begin, every_layout, seen
 
@@ -18,7 +18,7 @@ def begin_on_feature(root: Path, layout: Layout = HERE) -> Clone:
     """Make a repository whose `main` lacks the run, and a branch `feature` with it, which is checked out."""
     one = begin(root, layout)
     one.git("checkout", "-q", "--orphan", "release")
-    one.git("rm", "-rqf", "--", str(Path(layout.state).parent), ACTIVE)
+    one.git("rm", "-rqf", "--", str(Path(layout.state).parent))
     (one.root / "code.py").write_text("x = 1\n")
     one.commit("no run yet")
     one.git("checkout", "-q", "main")
@@ -273,19 +273,6 @@ def test_a_ledger_that_the_mirror_cannot_take_is_not_removed(tmp_path: Path) -> 
     assert "left      " in done.stdout
     assert len(conflicts(one)) == 2
     assert "while it stood still" in one.clients()
-
-
-@pytest.mark.parametrize("named", [HERE.run_id, "another"])
-def test_an_active_file_that_the_branch_lacks_is_removed(tmp_path: Path, named: str) -> None:
-    one = begin_on_feature(tmp_path / "one")
-    for name in ("before", named):
-        (one.root / ACTIVE).write_text(f"{name}\n")
-        one.commit(name)
-    one.git("checkout", "-q", "release")
-    one.git("cherry-pick", "main", code=1)
-    assert conflicts(one) == [f"DU {ACTIVE}"]
-    assert one.faber("resolve").stdout == f"resolved  {ACTIVE}: ours stays\n"
-    assert one.git("status", "--porcelain") == ""
 
 
 @pytest.mark.parametrize("option", [[], ["--keep"], ["--drop"]], ids=["", "keep", "drop"])

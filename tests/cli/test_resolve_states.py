@@ -190,15 +190,6 @@ def test_a_side_with_committed_markers_is_merged(tmp_path: Path) -> None:
     assert_both(third, "issue-258")
 
 
-def test_committed_markers_in_the_active_file_are_resolved(tmp_path: Path) -> None:
-    one = Clone.first(tmp_path / "one")
-    (one.root / ACTIVE).write_text(f"<<<<<<< HEAD\nanother\n=======\n{RUN}\n>>>>>>> main\n")
-    one.commit("with markers")
-    assert one.faber("resolve").stdout == f"resolved  {ACTIVE}: ours stays\n"
-    assert (one.root / ACTIVE).read_text() == f"{RUN}\n"
-    assert one.git("status", "--porcelain").splitlines() == [f"M  {ACTIVE}"]
-
-
 def test_a_state_that_is_valid_and_in_conflict_in_the_index_is_not_projected(tmp_path: Path) -> None:
     one = Clone.first(tmp_path / "one")
     other = one.clone("other")

@@ -27,6 +27,7 @@ def project(tmp_path: Path) -> Project:
     write_run(root)
     made = Project(root, RUN)
     made.git("init", "--quiet", "--initial-branch=main")
+    made.write(".fractary/.gitignore", "faber/.active-run-id\n")
     made.git("add", "--all")
     made.git("commit", "--quiet", "-m", "Begin")
     return made

@@ -729,16 +729,6 @@ def test_a_worktree_whose_run_was_removed_is_removed_by_name(project: Project) -
     assert (row["action"], row["orphaned_reason"]) == ("removed", "workflow_abandoned"), row
 
 
-def test_an_open_session_on_a_run_that_is_not_active_any_more_keeps_its_worktree(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    tree.deliver(START, client="c-259")
-    tree.active_path.write_text(f"{project.run_id}\n")
-    finish_run(tree, "in_progress")
-    row = clean_up(project, "project-issue-259")["project-issue-259"]
-    assert (row["action"], row["orphaned_reason"]) == ("kept", "workflow_abandoned")
-    assert row["why"] == [f"its session {tree.current} is open"]
-
-
 def test_a_branch_without_a_commit_is_not_a_deleted_one(project: Project) -> None:
     project.git("worktree", "add", "--quiet", "--detach", "--no-checkout", "../unborn")
     tree = Project(project.root.parent / "unborn")
@@ -791,10 +781,10 @@ def test_finish_offers_its_own_cleanup(project: Project) -> None:
     tree.faber("run", "finish")
     finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
-    assert "can be removed: faber-ledger worktree cleanup" in tree.faber("run", "finish").stdout
-    shown, code = tree.on_terminal("run", "finish", answers=["n"])
+    assert "can be removed: faber-ledger worktree cleanup" in tree.faber("run", "finish", tree.run_id).stdout
+    shown, code = tree.on_terminal("run", "finish", tree.run_id, answers=["n"])
     assert (f"Remove its worktree {tree.root} now? [y/N]:" in shown, code, tree.root.exists()) == (True, 0, True)
-    shown, code = tree.on_terminal("run", "finish", answers=["y"])
+    shown, code = tree.on_terminal("run", "finish", tree.run_id, answers=["y"])
     assert (code, tree.root.exists()) == (0, False), shown
     assert records(project)[0]["status"] == "removed"
 

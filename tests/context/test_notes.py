@@ -146,6 +146,7 @@ def test_an_empty_note_is_wrong_usage(project: Project, arguments: list[str], co
 
 
 def test_a_note_needs_a_run(project: Project) -> None:
+    project.change_state(status="completed")
     project.active_path.unlink()
     assert project.faber("note", "add", "text").returncode == 10
     assert project.faber("note", "add", "text", "--run-id", "gone").returncode == 10

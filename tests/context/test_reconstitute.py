@@ -430,7 +430,8 @@ def test_each_status_has_its_resume_point(project: Project, state: dict[str, Any
     assert (done.returncode, done.stderr) == (0, "")
     assert f"\n{line}\n" in done.stdout
     assert f"\n  Status: {status}\n" in done.stdout
-    mode = project.of_type("context_reconstituted")[-1]["mode"]
+    is_at_work = state["status"] not in ("completed", "cancelled")
+    mode = project.of_type("context_reconstituted")[-1]["mode"] if is_at_work else None
     assert f"\n  Resume Mode:   {mode or 'N/A'}\n" in done.stdout
 
 
@@ -512,10 +513,10 @@ def test_without_an_active_file_a_scan_finds_the_run(project: Project) -> None:
 # CRITICAL: nothing else runs
 
 
-def critical(project: Project, error: str, action: str, first: str = "") -> None:
+def critical(project: Project, error: str, action: str, first: str = "", run: str = RUN) -> None:
     """Check that a reconstitution stops at once: nothing printed, no program run, nothing recorded."""
     map_fetch(project, f"open({str(project.root / 'ran')!r}, 'w')")
-    done = project.faber("reconstitute")
+    done = project.faber("reconstitute", run)
     assert done.returncode == 1
     assert done.stdout == ""
     lines = done.stderr.splitlines()
@@ -529,12 +530,12 @@ def critical(project: Project, error: str, action: str, first: str = "") -> None
 
 def test_row_1_a_missing_run_is_critical(project: Project) -> None:
     gone = "org/project/00000000-0000-0000-0000-000000000000"
-    project.active_path.write_text(gone)
     critical(
         project,
         f"Run directory not found: .fractary/runs/{gone}",
         "Verify run_id is correct or start a new run with /faber run <work_id>",
         f"❌ ERROR: Run not found: {gone}",
+        gone,
     )
 
 

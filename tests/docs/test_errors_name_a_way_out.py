@@ -221,7 +221,7 @@ def test_a_hook_prints_no_class_name(tmp_path: Path) -> None:
     project.active_path.write_text("../x\n")
     project.deliver(START)
     assert "InvalidRunId" not in project.log_lines[-1]
-    assert "run `faber-ledger run list` to see the runs" in project.log_lines[-1]
+    assert ".active-run-id: '../x' is not a run id" in project.log_lines[-1]
 
 
 def test_a_packet_without_a_workflow_says_how_to_recover(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_several_active_runs_are_named_in_json(tmp_path: Path) -> None:
     done = project.faber("session-load", "--json")
     error = json.loads(done.stderr)["error"]
     assert (done.returncode, error["code"], error["candidates"]) == (1, "several_active_runs", [RUN, "other"])
-    for command, name in (("session-load --run-id", "session-load"), ("reconstitute", "reconstitute")):
+    for command, name in (("session-load --run-id", "session-load"), ("reconstitute --run-id", "reconstitute")):
         said = project.faber(name)
         commands = [f"  faber-ledger {command} {run}" for run in (RUN, "other")]
         assert said.stderr.rstrip().endswith("\n".join(["Name one:", *commands]))
@@ -347,7 +347,7 @@ def test_only_the_beginning_of_a_huge_active_file_is_shown(tmp_path: Path) -> No
     project.active_path.write_bytes(b"x" * 3_000_000)
     for command in COMMANDS:
         done = project.faber(*command)
-        assert len(done.stdout + done.stderr) < 3_000, command
+        assert len(done.stdout + done.stderr) < 4_000, command
 
 
 @pytest.mark.parametrize("what", ["a directory", "a pipe", "5 GB"])

@@ -874,7 +874,6 @@ def test_the_question_is_repeated_until_the_answer_is_a_number_of_the_list(tmp_p
     shown = on_terminal(project, ["7", "x", "1"], "session-load", "--content")
     assert shown.code == 0
     assert "There is no number 7." in shown.out
-    assert f"(`faber-ledger run resume {SPEC_RUN}` makes it the active run: then nothing is asked)" in shown.out
     assert f"✓ Context reloaded for run: {SPEC_RUN}" in shown.out
 
 

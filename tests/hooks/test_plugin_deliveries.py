@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
 import signal
 import subprocess
@@ -123,21 +122,6 @@ def test_a_delivery_is_the_same_event_from_either_hook(project: Project) -> None
     assert len(project.history) == 1
     assert "CLAUDE_PLUGIN" not in project.faber("export", project.run_id).stdout
     assert project.current is None
-
-
-def test_a_run_that_is_shown_and_not_used_is_shown_once(project: Project, tmp_path: Path) -> None:
-    project.change_state(artifacts={"branch_name": "feature/258"})
-    project.deliver(START)
-    project.git("add", "-A", "-f")
-    project.git("commit", "--quiet", "-m", "Work")
-    clone = project.clone(tmp_path / "second", "second-machine")
-    assert clone.faber("init", "--plugin").returncode == 0
-    for client in ("one", "two"):
-        for pid in ("1", "2", ""):  # the third as an older client
-            assert_shown_once(deliver_to_both(clone, START, client=client, pid=pid), clone.run_id)
-    for path in clone.root.glob(".git/faber-ledger/**/clients/*"):
-        os.utime(path, (1, 1))
-    assert_shown_once(deliver_to_both(clone, START, client="two", pid="2"), clone.run_id)
 
 
 @pytest.mark.parametrize("has_run", [True, False])

@@ -30,6 +30,7 @@ def project(tmp_path: Path) -> Project:
 
 def without_run(project: Project) -> None:
     project.active_path.unlink()
+    project.git("rm", "-rqf", ".fractary/runs")
 
 
 def finished(project: Project) -> None:

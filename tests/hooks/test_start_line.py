@@ -68,18 +68,6 @@ def test_a_damaged_ledger_and_a_broken_state_are_named(project: Project) -> None
     assert said.endswith(DOCTOR)
 
 
-def test_a_run_that_is_shown_and_not_used_is_named_with_the_way_to_use_it(project: Project) -> None:
-    """(real-client D2)"""
-    project.change_state(branch="feature")
-    project.git("add", "-A")
-    project.git("commit", "-qm", "a run")
-    there = project.clone(project.root.parent / "clone", "another-machine")
-    said = there.deliver(STARTUP).message or ""
-    assert RUN in said
-    assert "never used in this clone" in said
-    assert f"`faber-ledger run resume {RUN}`" in said
-
-
 def test_a_value_of_the_state_stays_on_the_line_and_bounded(project: Project) -> None:
     project.change_state(current_phase="build\nforged: \x1b[2J" + "x" * 500)
     said = project.deliver(STARTUP).message or ""

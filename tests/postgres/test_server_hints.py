@@ -31,6 +31,7 @@ def test_a_sync_without_a_run_names_what_a_server_has(team: Team) -> None:
     assert done.returncode == 10
     assert "hint: `faber-ledger fleet` shows the runs of the server" in done.stderr
     first.active_path.unlink()
+    first.change_state(status="completed")
     done = team.sync(first)
     assert done.returncode == 10
     assert "`faber-ledger sync --all` exchanges all runs" in done.stderr

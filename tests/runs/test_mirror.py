@@ -123,7 +123,7 @@ def test_linked_worktrees_keep_different_runs_apart(project: Project, tree: Proj
     other = Project(tree.root, "another-258")
     other.run.mkdir()
     other.put_state(usual_state("another-258"))
-    other.active_path.write_text("another-258\n")
+    assert other.faber("run", "resume", "another-258", "--yes").returncode == 0
     before = ids(project.ledger_path)
     other.deliver(START, client="three", pid="3")
     project.faber("project")

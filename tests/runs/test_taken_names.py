@@ -39,7 +39,7 @@ OF_CLONE = {
     "writer",
 }
 OF_PROJECT_AND_USER = {
-    *("config.json", "default.json", "faber", "installed_plugins.json", "settings.json", "settings.local.json"),
+    *("config.json", "default.json", "faber", "git", "installed_plugins.json", "settings.json", "settings.local.json"),
     *("state", "workflows"),
 }
 OF_TEMPORARY_FOLDER = {"passing.db", "united.db"}

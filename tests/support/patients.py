@@ -246,9 +246,9 @@ def _written_over(patient: Patient) -> None:
 
 
 def _nothing_recorded(patient: Patient) -> None:
-    patient.active_path.unlink()
+    patient.change_state(status="completed")
     patient.deliver("SessionStart.startup.print")
-    patient.active_path.write_text(f"{RUN}\n")
+    patient.change_state(status="in_progress")
 
 
 def _a_warning(patient: Patient) -> None:
@@ -392,12 +392,10 @@ def _a_folder_for_the_active_file(patient: Patient) -> None:
 
 
 def _nothing_active(patient: Patient) -> None:
+    another_run(patient, "other-1")
+    patient.git("add", "--all")
+    patient.git("commit", "--quiet", "--message", "Two runs")
     patient.active_path.unlink()
-
-
-def _two_active_files(patient: Patient) -> None:
-    another_run(patient, "other-1", status="completed")
-    patient.write(".fractary/faber/runs/.active-run-id", "other-1\n")
 
 
 def _over(patient: Patient) -> None:
@@ -566,7 +564,6 @@ FAULTS = {
     "not a run id": ("runs.active", "error", _no_run_id),
     "a folder for the active file": ("runs.active", "error", _a_folder_for_the_active_file),
     "nothing active": ("runs.active", "note", _nothing_active),
-    "two active files": ("runs.active", "note", _two_active_files),
     "over": ("runs.active", "note", _over),
     "open in a run that is over": ("runs.sessions", "warning", _over),
     "long quiet": ("runs.sessions", "note", _long_quiet),

@@ -104,6 +104,7 @@ class _Scene:
             project.write(name, f"# {name}\n\n" + f"{PARAGRAPH}\n\n" * paragraphs)
         project.change_state(artifacts={"spec_path": SPECIFICATION})
         scene = cls(project)
+        project.write(".fractary/.gitignore", "faber/.active-run-id\n")
         scene.commit()
         return scene
 
