@@ -204,7 +204,7 @@ def test_a_run_that_a_sparse_checkout_takes_away_is_brought_back_by_the_command_
     add = "git sparse-checkout add .fractary"
     done = one.faber("seal")  # a pre-commit hook calls it, and must not stop a commit of code
     assert (done.stdout.startswith("nothing to seal"), f"run `{add}`" in done.stdout) == (True, True)
-    for command in (("seal", RUN), ("run", "finish")):
+    for command in (("seal", RUN), ("run", "finish", RUN)):
         error = one.faber(*command, code=10).stderr
         assert (f"run `{add}`" in error, "run resume" in error) == (True, False)
     text = doctor(one)

@@ -183,7 +183,10 @@ def test_a_clone_that_never_used_the_run_keeps_nothing_of_it(tmp_path: Path) -> 
     other.git("cherry-pick", picked, code=1)
     how = f"left out of this branch; commit {picked[:12]} has its events"
     assert other.faber("resolve").stdout == f"resolved  {HERE.ledger}: {how}\nresolved  {HERE.state}: {how}\n"
-    assert other.git("status", "--porcelain", "--ignored").splitlines() == ["M  code.py"]
+    assert other.git(
+        "status",
+        "--porcelain",
+    ).splitlines() == ["M  code.py"]
     assert not (other.root / ".git/faber-ledger/runs" / HERE.run_id).exists()
 
 
