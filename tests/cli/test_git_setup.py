@@ -198,7 +198,6 @@ def test_a_run_that_a_sparse_checkout_takes_away_is_brought_back_by_the_command_
     (one.root / "src").mkdir()
     (one.root / "src" / "a.py").write_text("")
     one.commit("code")
-    committed = len(one.ids())
     one.git("sparse-checkout", "set", "src")
     one.deliver("session-start", "second", hook_event_name="SessionStart", source="startup")
     add = "git sparse-checkout add .fractary"
@@ -210,13 +209,6 @@ def test_a_run_that_a_sparse_checkout_takes_away_is_brought_back_by_the_command_
     text = doctor(one)
     for other in ("there is no .fractary yet", "on branches that are not checked out"):
         assert other not in text
-    line = next(line for line in one.faber("status", RUN).stdout.splitlines() if line.startswith("In git: "))
-    assert line.startswith(f"In git: {committed} of {len(one.kept_ids())} events committed, the sparse checkout of")
-    assert line.endswith(f": `{add} && faber-ledger seal && git commit`")
-    one.git(*add.split()[1:])
-    one.faber("seal", RUN)
-    one.git("commit", "-qm", "sealed")
-    assert "In git" not in one.faber("status", RUN).stdout
 
 
 def test_a_run_whose_changed_files_a_sparse_checkout_leaves_stays_active(one: Clone) -> None:
