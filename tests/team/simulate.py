@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from team import crossings, stories
-from team.programs import OLD, install
+from team.programs import install
 from team.sync import settle_all
 from team.table import lines_of, write_page
 from team.team import Team
@@ -30,8 +30,8 @@ MINUTES = (5, 10, 20, 60, 90, 120)  # between two steps
 
 def simulate(folder: Path, seed: int, weeks: float, programs: dict[str, Program]) -> Team:
     """Let a team work for some weeks and to the end of what it has begun, then synchronize its clones."""
-    team = Team(folder, seed, programs, has_old=OLD in programs and seed % 2 == 0)
-    people = ["ann", "bob", "bob beside", "cem", "dee", "eve", *(["flo"] if "flo" in team.machines else [])]
+    team = Team(folder, seed, programs)
+    people = ["ann", "bob", "bob beside", "cem", "dee", "eve"]
     at_work: dict[str, Iterator[None]] = {}
     end = team.clock.now + int(weeks * WEEK)
     while team.clock.now < end or at_work:
@@ -61,7 +61,7 @@ def begin(team: Team, name: str) -> Iterator[None]:
     chance.shuffle(mine)
     if name == "ann" and chance.random() < 0.5:
         return crossings.move(team, *mine)
-    if name != "flo" and chance.random() < 0.4:
+    if chance.random() < 0.4:
         return chance.choice((crossings.backport, crossings.backport, crossings.two_branches))(team, mine[0])
     return chance.choice((stories.plain_work, *[stories.pull_request] * 7))(team, mine[0])
 
@@ -70,7 +70,6 @@ class Outcome(NamedTuple):
     """What is left of a team when its repositories are removed."""
 
     seed: int
-    has_old: bool
     counts: Counter[str]
     report: str
 
@@ -83,9 +82,8 @@ def simulate_seed(seed: int, weeks: float) -> Outcome:
         team = simulate(folder / "team", seed, weeks, programs)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    missing = "" if OLD in programs else f"; nobody has {OLD}: this clone's history lacks it"
-    say(f"seed {seed}: {len(team.differences)} differences, {time.monotonic() - begun:.0f} s{missing}")
-    return Outcome(seed, "flo" in team.machines, team.counts, report(team, weeks))
+    say(f"seed {seed}: {len(team.differences)} differences, {time.monotonic() - begun:.0f} s")
+    return Outcome(seed, team.counts, report(team, weeks))
 
 
 def main(words: list[str]) -> int:

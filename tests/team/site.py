@@ -18,8 +18,8 @@ WAYS = ("merge", "squash", "rebase")
 class PullRequest:
     """A branch that is proposed for main.
 
-    `kind`: "one run", "no run", "two branches", "unsealed" (a run that was finished by a tool and never sealed) or
-    "0.1.0". `is_ready`: its author has said so; before that it is a draft.
+    `kind`: "one run", "no run", "two branches", or "unsealed" (a run that was finished by a tool and never
+    sealed). `is_ready`: its author has said so; before that it is a draft.
     """
 
     number: int
@@ -111,7 +111,7 @@ class Site:
             made = self._git("commit-tree", tree, *parents, "-m", f"Merge pull request #{one.number} ({way})")
         self._git("update-ref", "refs/heads/main", made)
         one.is_open = False
-        if one.kind in ("0.1.0", "unsealed"):
+        if one.kind == "unsealed":
             self.spoils.append(made)
         return []
 

@@ -47,7 +47,7 @@ def pull_request(team: Team, machine: Machine, root: Path | None = None) -> Iter
         yield
         if part == 0 and chance.random() < 0.3:
             desk.push(branch)
-            one = team.site.open(branch, kind_of(machine, "one run"), is_ready=False)
+            one = team.site.open(branch, "one run", is_ready=False)
             team.say(f"pull request #{one.number} is opened as a draft")
             yield
         if chance.random() < 0.6:
@@ -101,7 +101,7 @@ def visit_main(desk: Desk, client: Client, branch: str) -> Iterator[None]:
 def make_ready(desk: Desk, run: str, one: PullRequest | None, branch: str, client: Client | None) -> Iterator[None]:
     """Finish the run, or make it ready before that; open the pull request, and have it merged."""
     team, chance = desk.team, desk.team.chance
-    kind = kind_of(desk.machine, "one run")
+    kind = "one run"
     how = chance.choice(("run finish", "run finish", "FABER", "FABER", "FABER, not sealed", "seal", "later"))
     if how == "later":  # a draft is opened first
         desk.push(branch)
@@ -170,8 +170,8 @@ def check_badges(team: Team) -> None:
 
 def note_conflict(team: Team, one: PullRequest, where: str, found: list[str]) -> None:
     kind = one.kind if one.is_ready else f"draft, {one.kind}"
-    if one.kind not in ("0.1.0", "unsealed") and team.site.is_spoiled(one.branch):
-        kind = f"{kind}, after an unsealed one or one of 0.1.0"
+    if one.kind != "unsealed" and team.site.is_spoiled(one.branch):
+        kind = f"{kind}, after an unsealed one"
     if not team.site.conflicts(one.branch) and team.site.is_united(one.branch):
         kind = f"only for a rebase: {kind}"
     team.counts[f"site: {where} in conflict: {kind}"] += 1
@@ -212,7 +212,3 @@ def plain_work(team: Team, machine: Machine) -> Iterator[None]:
     yield from get_merged(desk, one)
     yield
     desk.update_main()
-
-
-def kind_of(machine: Machine, kind: str) -> str:
-    return machine.program.version if machine.program.version == "0.1.0" else kind

@@ -28,13 +28,13 @@ DONE = {
     "moves of a run between two machines": ["moves to the other machine"],
     "runs in linked worktrees": ["runs in linked worktrees"],
     "commits of a colleague without the program on others' branches": ["commits of a colleague"],
-    "deliveries of this version / of 0.1.0": ["deliveries to this", "deliveries to 0.1.0"],
+    "deliveries": ["deliveries"],
 }
 FOUND = {
     "**pull requests with one run each: conflicts at the merge**": ["site: merge in conflict: one run"],
     "**open ones that showed a conflict, of all that were looked at**": ["site: badge in conflict: one run", "badges"],
     "drafts that showed a conflict": ["site: badge in conflict: draft, one run"],
-    "the same after one was merged that nobody had put back (0.1.0, or never sealed)": ["site: *, after *"],
+    "the same after one was merged that nobody had sealed": ["site: *, after *"],
     "branches on which a merge had united two clones' work on a run: merged, but not rebased": ["site: *: only for *"],
     "two branches of one run / in conflict on the site": [
         "two branches of one run",
@@ -70,7 +70,7 @@ FOUND = {
 
 def lines_of(outcomes: list[Outcome], weeks: float) -> list[str]:
     """Return the page's lines."""
-    heads = [f"seed {one.seed}{' (0.1.0 too)' if one.has_old else ''}" for one in outcomes]
+    heads = [f"seed {one.seed}" for one in outcomes]
     counts = [one.counts for one in outcomes]
     rows = [
         f"| {name} | {' | '.join(cell(each, wanted) for each in [*counts, summed(counts)])} |"

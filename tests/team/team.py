@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 from collections import Counter
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING
 from support.digests import keyed_digest
 
 from team.machine import BEGIN, Answer, Clock, Machine
-from team.programs import OLD
 from team.site import Site
 
 if TYPE_CHECKING:
@@ -55,7 +53,7 @@ class Difference:
 class Team:
     """Machines, a site and a clock. Each event that was ever seen is kept here, to be looked for at the end."""
 
-    def __init__(self, folder: Path, seed: int, programs: dict[str, Program], *, has_old: bool) -> None:
+    def __init__(self, folder: Path, seed: int, programs: dict[str, Program]) -> None:
         self.folder = folder
         self.seed = seed
         self.chance = random.Random(seed)
@@ -68,7 +66,7 @@ class Team:
         self.names = 0
         self.site = Site(folder / "site", self.clock)
         self.machines: dict[str, Machine] = {}
-        self._begin(programs, has_old=has_old)
+        self._begin(programs)
 
     # What happened
 
@@ -91,7 +89,7 @@ class Team:
 
     # The beginning
 
-    def _begin(self, programs: dict[str, Program], *, has_old: bool) -> None:
+    def _begin(self, programs: dict[str, Program]) -> None:
         this = programs["this"]
         first = self._add("laptop", this, seals_by="hook")
         root = first.main
@@ -112,14 +110,11 @@ class Team:
             ("cem", this, ["--filter=blob:none"], "nothing"),
             ("dee", this, ["--depth=1", "--no-single-branch"], "hook"),
             ("eve", programs["none"], [], "nothing"),
-            *([("flo", programs["0.1.0"], [], "seal")] if has_old else []),
         ):
             machine = self._add(name, program, seals_by=seals_by)
             self.git(machine, self.folder, "clone", "-q", *options, self.site.url, str(machine.main))
             if program.folder is not None:
                 self.faber(machine, machine.main, "init", "--git-only", *(["--pre-commit"] * (seals_by == "hook")))
-            if program.version == OLD:  # it replaces our block by its own, which lacks half of FABER's layouts
-                self.git(machine, machine.main, "checkout", "-q", "--", ".fractary")
 
     def _add(self, name: str, program: Program, *, seals_by: str) -> Machine:
         home = self.folder / f"home-{name}"
@@ -150,8 +145,6 @@ class Team:
         self.counts[what.split(maxsplit=1)[0]] += 1
         last = answer.said[-300:].replace("\n", " | ") if answer.code else ""
         self.say(f"{machine.name}/{root.name}: {what}{f' (exit {answer.code}: {last})' if last else ''}")
-        if not machine.program.is_this and machine.program.folder is not None:
-            return
         if "Traceback" in answer.errors or "bug in faber-ledger" in answer.errors:
             self.differ("traceback", f"{machine.name}: {what}: {answer.said[-1500:]}")
         elif answer.code and not may_fail:
@@ -171,9 +164,8 @@ class Team:
         }
         content = json.dumps(payload, separators=(",", ":")).encode() + b"\n"
         answer = machine.hook(client.root, hook, content, client.variables)
-        keyed = keyed_digest(machine.main / ".git", content)
-        digest = keyed if machine.program.is_this else hashlib.sha256(content).hexdigest()
-        self.counts[f"deliveries to {machine.program.version}"] += 1
+        digest = keyed_digest(machine.main / ".git", content)
+        self.counts["deliveries"] += 1
         runs = sorted(run for run, events in self._see(machine).items() if digest in events.values())
         what = f"{hook} {fields.get('source') or fields.get('reason') or fields.get('trigger') or ''}".strip()
         printed, text = packet_of(answer)
@@ -182,12 +174,9 @@ class Team:
             f"{f', {printed}' if printed else ''}"
         )
         self.counts["recorded"] += len(runs) > 0
-        if machine.program.is_this:
-            self.unseen -= {*runs}
-            self.counts["runs left unseen"] += client.run in self.unseen
-            self._judge(client, what, answer, runs, printed, text)
-        else:
-            self.counts["recorded by 0.1.0"] += len(runs) > 0
+        self.unseen -= {*runs}
+        self.counts["runs left unseen"] += client.run in self.unseen
+        self._judge(client, what, answer, runs, printed, text)
 
     def _judge(self, client: Client, what: str, answer: Answer, runs: list[str], printed: str, text: str) -> None:
         report = f"{client.machine.name}/{client.root.name}: {what} of {client.name}, who works on {client.run}"

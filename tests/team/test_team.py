@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import pytest
 from support.sizes import pick
 
-from team.programs import OLD, install
+from team.programs import install
 from team.simulate import report, simulate
 
 if TYPE_CHECKING:
@@ -16,12 +15,9 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("default:nobody in the team has")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_team_works_for_weeks(seed: int, tmp_path: Path) -> None:
     programs = install(tmp_path / "programs")
-    if OLD not in programs:
-        warnings.warn(f"nobody in the team has {OLD}: this clone's history lacks it", stacklevel=1)
     weeks = pick(1, 4) / 4
     team = simulate(tmp_path / "team", seed, weeks, programs)
     if team.differences:
