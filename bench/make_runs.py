@@ -46,7 +46,7 @@ def main() -> None:
     active.write_text(f"{run_id}\n")
     for _ in range(2):  # the first gives the runs their mirrors
         subprocess.run(["faber-ledger", "seal", "--all"], cwd=project, check=True, stdout=subprocess.DEVNULL)
-    subprocess.run([*GIT, "commit", "--quiet", "--message", "Seal"], cwd=project, check=True)
+    subprocess.run([*GIT, "commit", "--quiet", "--allow-empty", "--message", "Seal"], cwd=project, check=True)
 
 
 def write_run(project: Path, run_id: str, work_id: str, number: int, events: int, count: int) -> None:
