@@ -27,7 +27,7 @@ a new conversation                                    | file A                  
 no run is active                                      |                                          | startup  | -
 the client compacts                                   | start A                                  | compact  | A
 the client compacts, the file is gone                 | start A, file                            | compact  | A
-the client is told to compact, the file is gone       | start A, file                            | pre      | A
+the client compacts, the file is gone                 | start A, file                            | pre      | A
 another run was started meanwhile                     | start A, file B                          | pre      | A B
 a conversation is resumed                             | start A                                  | resume   | A
 a conversation is resumed, another run was started    | start A, file B                          | resume   | A B

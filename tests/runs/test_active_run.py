@@ -1,12 +1,12 @@
 """Which run is active: the rule of DECISIONS 2, as a table of situations from a person's days.
 
-Each line has the situation; what the active file names ("ghost" is no run, "A tracked" is committed); the branch that
-is checked out; the runs A, B and C, each with its status and what else is known of it; the run that commands mean, and
-the one that a start is about ("-": none); and a part of the line that the user is told.
+Each line has the situation; what the active file names ("ghost" does not exist, "A tracked" is committed); the branch
+that is checked out; the runs A, B and C, each with its status and what else is known of it; the run that commands mean,
+and the run of a start ("-": none); and a part of the line that the user sees.
 
 Of a run: `on NAME` is the branch in its state, `named on NAME` the one on which `run resume` named it here, `first on
 NAME` the one that was recorded first. `mine` and `theirs` say who committed it last. `unused`: this clone has not
-recorded on it. `taken up`: a command has used it here. `ledger alone`: git ignores its state.
+recorded on it. `taken up`: a command has recorded on it here. `ledger alone`: git ignores its state.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Draft
 
 TABLE = """
-situation                                              | file      | branch  | A                              | B                          | C                  | command | start | told
+situation                                              | file      | branch  | A                              | B                          | C                  | command | start | message
 -------------------------------------------------------|-----------|---------|--------------------------------|----------------------------|--------------------|---------|-------|-----
 one run, started on main                               | A         | main    | at work                        |                            |                    | A       | A     |
 the run's own branch                                   | A         | fa      | at work, on fa                 |                            |                    | A       | A     |
@@ -92,9 +92,9 @@ def test_the_rule(case: dict[str, str], tmp_path: Path) -> None:
     assert answer.code == 0
     assert (f"# FABER run {wanted}" in (answer.packet or "")) == (wanted is not None), answer.packet
     assert (answer.packet is None) == (wanted is None)
-    if case["told"]:
-        assert case["told"] in (answer.message or "")
-        assert (answer.message or "").count(case["told"]) == 1
+    if case["message"]:
+        assert case["message"] in (answer.message or "")
+        assert (answer.message or "").count(case["message"]) == 1
     else:
         assert "active file" not in (answer.message or "")
         assert "at work" not in (answer.message or "")
