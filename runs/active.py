@@ -181,7 +181,7 @@ class Here:
         if self._on_branch is None:
             is_nobodys = self.branch is None or self.branch == self.default
             runs = [] if is_nobodys else _runs_here(self._root)
-            found = [run for run in runs if self.owns_branch(run) and not self.is_finished(run)]
+            found = [run for run in runs if not self.is_finished(run) and self.owns_branch(run)]
             self._on_branch = sorted(found, key=lambda run: (_started_at(self.state_of(run)), run.run_id), reverse=True)
         return self._on_branch
 

@@ -1,9 +1,9 @@
 """What says which run is meant here, for the rule in `active.py`: two active files, and notes of the runs in use.
 
 The active files are this work tree's own, and git ignores them (DECISIONS 2). The notes are one private file of the
-clone, a line for each fact, the newest last. A line is a run's id: this clone has recorded on it. With a tab and a
-second field the run was taken up here, which says that this clone may publish it (DECISIONS 51); the field is the
-branch on which `run start` or `run resume` named the run, or empty.
+clone, a line for each fact, the newest last. A line begins with a run's id: this clone has recorded on that run. If a
+tab follows, a command has taken the run up here; after the tab is the branch on which `run start` or `run resume`
+named the run, or nothing.
 """
 
 from __future__ import annotations
