@@ -69,11 +69,7 @@ SECTIONS = {
         "project": ("faber_ledger.cli.commands.project:project", "Write state.json's two blocks from the log."),
         "redact": (
             "faber_ledger.cli.commands.redact:redact",
-            "Remove an event's payload, or some of its fields, from the log.",
-        ),
-        "quarantine": (
-            "faber_ledger.cli.commands.quarantine:quarantine",
-            "Take refused events out of a run's ledger.",
+            "Remove an event's payload from the log, or put it back.",
         ),
         "migrate": ("faber_ledger.cli.commands.migrate:migrate", "Upgrade a ledger to the newest format."),
     },

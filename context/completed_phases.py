@@ -11,7 +11,7 @@ from itertools import groupby
 
 from faber_ledger.context.reconstitution.faber_files import read_events
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.row import READ
+from faber_ledger.ledger.row import READ, decode_row
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.git import GitQuery
 from faber_ledger.runs.progress import PHASES, phase_state, phase_statuses, phases_completed
@@ -237,7 +237,7 @@ def _identity(around: Around) -> tuple[int, int, int, int]:
 def _snapshots(log: Log) -> Iterator[tuple[Recorded, list[str]]]:
     """Yield the log's events that tell which phases were completed; an inferred or redacted one does not."""
     for row in log.connection.execute(SNAPSHOTS):
-        recorded = log.decode(row)
+        recorded = decode_row(row)
         event: dict[str, Any] = {**recorded["event"]}
         names = event.get("phases_completed")
         if isinstance(names, list) and not event.get("inferred") and not recorded.get("redacted"):

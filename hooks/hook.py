@@ -7,7 +7,6 @@ import os
 from faber_ledger.ledger.deadline import OutOfTime, reserve_time
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import sqlite3
-from faber_ledger.ledger.lock import RunLock
 from faber_ledger.recording.call import Answer
 from faber_ledger.recording.incoming import IncomingCall
 from faber_ledger.recording.recording import Recording
@@ -15,7 +14,8 @@ from faber_ledger.recording.subject import is_first_answer
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.clients import note_session
-from faber_ledger.runs.clone import is_empty
+from faber_ledger.runs.clone import lock_run
+from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import current_phase, current_step
 from faber_ledger.runs.run import find_run
 
@@ -99,14 +99,14 @@ class Hook:
 
                 self._watch.keep = self._spool_first
             with self._watch:
-                if is_empty(self.run.ledger_path) and self._incoming.came_after_the_end():
+                if lacks_ledger(self.run) and self._incoming.came_after_the_end():
                     self._leave_run()
                     return None
                 self._incoming.summary()  # masking takes its time: before the lock
                 self._incoming.remember_end()
                 if self._is_on_network():
                     self._spool_first()
-                with self._recording(may_stay_in_mirror=True) as recording:
+                with self._recording() as recording:
                     state = recording.state
                     is_repeated = self._append(recording, [])
                 self._watch.keep = None
@@ -363,19 +363,11 @@ class Hook:
         self.run = self._incoming.run = found
         return True
 
-    def _recording(self, *, may_stay_in_mirror: bool = False) -> Recording:
+    def _recording(self) -> Recording:
         seconds = WAIT_SECONDS_AT_THE_END if self.call.hook == "SessionEnd" else WAIT_SECONDS
-        lock = RunLock(self.run.lock_path, seconds)
+        lock = lock_run(self.run, seconds)
         writer = self._incoming.writer
-        return Recording(
-            self.run,
-            at=self.at,
-            writer=writer,
-            warn=self.warn,
-            tolerant=True,
-            lock=lock,
-            may_stay_in_mirror=may_stay_in_mirror,
-        )
+        return Recording(self.run, at=self.at, writer=writer, warn=self.warn, tolerant=True, lock=lock)
 
     def _append(self, recording: Recording, loads: list[Draft]) -> bool:
         """Append what the call means, a start with its `loads`; return whether it repeats a recorded call."""

@@ -14,7 +14,7 @@ from json.encoder import encode_basestring as quoted
 from faber_ledger.ledger.canonical import HASH_DOMAIN
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.positions import Claimed, Positions
+from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.row import (
     BATCH,
     HASH,
@@ -25,8 +25,8 @@ from faber_ledger.ledger.row import (
     SALT_BYTES,
     check_typed,
     compute_hash,
+    decode_row,
     decode_rows,
-    is_place,
     parse_payloads,
     split_hashes,
 )
@@ -51,7 +51,7 @@ def read_verified(log: Log) -> Iterator[Recorded]:
 
     So it does for one that does not come right after its parents, or has a value of another type in its envelope.
     """
-    return chain.from_iterable(decode_batch(log, rows) for rows in verified_batches(log))
+    return chain.from_iterable(decode_batch(rows) for rows in verified_batches(log))
 
 
 def verified_batches(log: Log) -> Iterator[list[Row]]:
@@ -61,17 +61,16 @@ def verified_batches(log: Log) -> Iterator[list[Row]]:
         while rows := cursor.fetchmany(BATCH):
             if compute_hashes(rows) != [row[HASH] for row in rows]:
                 for row in rows:
-                    if not is_place(row):
-                        _check_hash(row)
+                    _check_hash(row)
             descent.check(rows)
             yield rows
 
 
-def decode_batch(log: Log, rows: list[Row]) -> Iterator[Recorded]:
-    """Decode a log's rows, redacted ones among them, each exactly as the log does; raises as `Log.decode`."""
+def decode_batch(rows: list[Row]) -> Iterator[Recorded]:
+    """Decode rows, redacted ones among them, each exactly as the log does; raises as `decode_row`."""
     payloads = parse_payloads([row[PAYLOAD] for row in rows])
     if payloads is None:
-        return map(log.decode, [(*row[:8], row[PAYLOAD]) for row in rows])
+        return map(decode_row, [(*row[:8], row[PAYLOAD]) for row in rows])
     return decode_rows(rows, payloads)
 
 
@@ -129,7 +128,6 @@ class Descent:
         self._connection = connection
         self._heads: dict[bytes, int] = {}
         self._all: Positions | None = None
-        self._claimed: Claimed | None = None
 
     def check(self, rows: list[Row]) -> None:
         """Check the next rows in `(seq, id)` order; raises IntegrityError for the first that lacks a parent."""
@@ -138,7 +136,7 @@ class Descent:
             before = heads.pop(row[PARENTS], None)
             if before is None:
                 before = max([self._take_parent(row, parent) for parent in split_hashes(row[PARENTS])], default=0)
-            if row[0] != before + 1 and row[0] != 1 + self._find_claimed(row):
+            if row[0] != before + 1:
                 raise _place_error(row, f"has seq {row[0]}, and after its parents it must be {before + 1}")
             heads[row[HASH]] = row[0]
 
@@ -146,13 +144,6 @@ class Descent:
         """Release what was looked up."""
         if self._all is not None:
             self._all.close()
-
-    def _find_claimed(self, row: Row) -> int:
-        """Return the largest seq of a row's parents where places claim others for some of them."""
-        if self._claimed is None:
-            self._claimed = Claimed(self._connection)
-        known = [(parent, self._claimed.seq_below(row[0], parent)) for parent in split_hashes(row[PARENTS])]
-        return max([self._take_parent(row, parent) if seq is None else seq for parent, seq in known], default=0)
 
     def _take_parent(self, row: Row, parent: bytes) -> int:
         """Return the seq of a parent and remove it from the heads; another clone's event may have done so before."""

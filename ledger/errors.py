@@ -70,20 +70,10 @@ class NotALedger(IntegrityError):
     code = "not_a_ledger"
 
 
-class IndexesLie(IntegrityError):
-    """The file can be read, but its indexes or its order do not fit its events, or its pages are damaged."""
-
-
 class EventConflict(IntegrityError):
     """One event id has two different contents."""
 
     code = "event_conflict"
-
-
-class JournalRefused(IntegrityError):
-    """SQLite must not play the journal beside a ledger."""
-
-    code = "journal_refused"
 
 
 class UnionConflict(LedgerError):
@@ -92,22 +82,10 @@ class UnionConflict(LedgerError):
     code, exit_code = "union_conflict", 22
 
 
-class LedgerLost(LedgerError):
-    """A run would be adopted again although git has its log."""
-
-    code = "ledger_lost"
-
-
 class NotWritable(LedgerError):
     """The run's folder, or a file in it, cannot be written."""
 
     code = "not_writable"
-
-
-class Replaced(NotWritable):
-    """Another file took the ledger's place while it was open, as git does."""
-
-    code = "replaced"
 
 
 # The run's state

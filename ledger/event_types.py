@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 REDACTED = "[redacted]"
-NOT_CHECKABLE = "(redacted, not checkable)"  # of an event whose payload is gone: only a redaction says what remains
+NOT_CHECKABLE = "(redacted)"  # of an event whose payload is gone
 ENVIRONMENT = ("hostname", "platform", "cwd", "git_commit")
 DELIVERY = ("hook", "digest", "pid")
 # What an event of several types may have besides, and the type of each as in `redacted`.
@@ -112,7 +112,8 @@ EVENT_TYPES = {
         {"kind": "note", "text": REDACTED, "phase": None, "step": None}, required=("kind", "text")
     ),
     "context_reconstituted": EventType({"status": REDACTED, "phase": None, "step": None, "mode": None, "findings": []}),
-    "event_redacted": EventType({}),  # a redaction is never redacted itself
+    "event_redacted": EventType({"event_id": REDACTED, "reason": None}),
+    "redaction_undone": EventType({"event_id": REDACTED, "reason": None}),
 }
 FOLDABLE = {
     kind: (known.version, itemgetter("type", *known.required), [str, *known.required.values()])

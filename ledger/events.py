@@ -207,16 +207,18 @@ class ContextReconstituted(TypedDict):
 
 
 class EventRedacted(TypedDict):
-    """An event's payload was removed, or `fields` of it (empty: all of it); `remains` is shown in its place.
-
-    `supersedes` are the earlier redactions of the same event, whose own payloads were removed with it.
-    """
+    """The payload of an event was removed; its envelope stays."""
 
     type: Literal["event_redacted"]
     event_id: str
-    fields: list[str]
-    remains: dict[str, object]
-    supersedes: list[str]
+    reason: str | None
+
+
+class RedactionUndone(TypedDict):
+    """A redaction of an event was undone."""
+
+    type: Literal["redaction_undone"]
+    event_id: str
     reason: str | None
 
 
@@ -235,6 +237,7 @@ Event = (
     | NoteRecorded
     | ContextReconstituted
     | EventRedacted
+    | RedactionUndone
 )
 
 
@@ -256,7 +259,7 @@ class Draft(TypedDict):
 class Recorded(TypedDict):
     """An event with its envelope; events are ordered by `(seq, id)`, and `at` is only shown.
 
-    `redacted` is there, and true, if its payload was removed: the event then has only what may remain of it.
+    `redacted` is there, and true, if its payload is gone: only the envelope is known then.
     """
 
     seq: int

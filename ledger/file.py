@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 
-from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.deadline import time_left
 from faber_ledger.ledger.errors import (
     IntegrityError,
@@ -14,7 +13,6 @@ from faber_ledger.ledger.errors import (
     NewerFormat,
     NotALedger,
     NotWritable,
-    Replaced,
 )
 
 TYPE_CHECKING = False
@@ -116,12 +114,7 @@ DURABLE = "EXTRA"
 STEPS_AT_ONCE = 10_000
 STEPS_TO_OPEN, STEPS_PER_BYTE_TO_OPEN = 50_000, 2
 STEPS_TO_USE, STEPS_PER_BYTE_TO_USE = 1_000_000_000, 200
-# For any file that is not the ledger it should be, be it a mirror or from elsewhere: nothing is projected from it. A
-# run's own log is restored only where no file is in its place.
-HINT_RESTORE = (
-    "move it aside and restore it from git, or from another machine; a run's own log, once it is moved aside, comes"
-    " back by `faber-ledger project` if this clone's mirror has it"
-)
+HINT_RESTORE = "get the file again from where it is intact"
 ENDLESS = "takes more steps to read than any ledger of its size"
 # SQLite quotes a broken schema's own bytes in its message, and they need not be text.
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
@@ -210,15 +203,12 @@ class Writing:
         """Do nothing."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Raise Locked, Replaced or NotWritable instead of SQLite's own error."""
+        """Raise Locked or NotWritable instead of SQLite's own error."""
         if not isinstance(error, sqlite3.OperationalError):
             return
         if is_busy(error):
             raise locked_error(self.path) from error
-        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_DBMOVED:
-            message = f"{self.path} was replaced while it was open, as git does"
-            raise Replaced(message, hint="run the command again; nothing is lost") from error
-        hint = "check permissions and space of the run's folder"
+        hint = "check permissions and space of the folder"
         raise NotWritable(f"cannot write {self.path}: {error}", hint=hint) from error
 
 
@@ -329,26 +319,6 @@ def surplus_bytes(connection: sqlite3.Connection, path: str) -> int:
     """Return how many bytes a file has after its last page; the caller's transaction keeps writers away."""
     (pages,), (size,) = [connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size")]
     return max(os.stat(path).st_size - int(pages) * int(size), 0)
-
-
-def check_companions(path: str) -> bool:
-    """Return whether a journal is beside a ledger; `journal.find_refusal` says whether SQLite may play it.
-
-    Raises NotALedger for a file that SQLite must not open: it would wait forever for a pipe.
-    """
-    has_journal = False
-    for suffix, what in (
-        (JOURNAL_ENDING, "is not a regular file, and no ledger made it"),
-        ("-wal", "does not belong to a ledger"),
-    ):
-        try:
-            is_regular = stat.S_ISREG(os.lstat(path + suffix).st_mode)
-        except FileNotFoundError:
-            continue
-        if suffix == "-wal" or not is_regular:
-            raise NotALedger(f"{path}{suffix} {what}", hint="remove it, then run the command again")
-        has_journal = True
-    return has_journal
 
 
 def _header(path: str) -> bytes:

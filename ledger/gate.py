@@ -1,18 +1,14 @@
 """The gate: the one check that every event passes before it enters a log, whichever way it comes.
 
-An event passes if its envelope has the form that every ledger writes, its hash holds, each of its parents passes or has
-a place, and its seq is the one that they imply. The verdict depends on the event and its ancestors alone, so that
-everybody ends with the same events. A refused event stops nobody: it is left out and named. If only its form or its
-hash is wrong, it has a place, on which later events may stand. A place is a claim, which anybody can make of any hash:
-that it has this seq and these parents. So a hash may have several places, and each counts, beside the event whose hash
-it is: more events, whatever they claim, take no other away. A payload never refuses its event: one that readers could
-not use is dropped.
+An event passes if its envelope has the form that every ledger writes, its hash holds, each of its parents is there and
+has passed, and its seq is the one that they imply. So everybody ends with the same events, in whatever order they come.
+An event that only lacks a parent waits outside; any other one is refused, and named. A payload never refuses its event:
+one that readers could not use is dropped.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, insort
 from itertools import product
 
 from faber_ledger.ledger.canonical import payload_hash
@@ -36,16 +32,14 @@ from faber_ledger.ledger.row import (
     WRITER,
     event_of,
     hash_with,
-    is_place,
     is_too_long,
-    make_place,
     parse_payload,
     split_hashes,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator
     from typing import Any
 
     from faber_ledger.ledger.positions import Positions
@@ -66,10 +60,7 @@ HIDDEN = re.compile(
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
     "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-HINT_QUARANTINE = (
-    "both are sound, so put the other ledger in the place of the run's ledger.db, and run `faber-ledger quarantine`:"
-    " what this clone's mirror has stays, and what contradicts it is kept aside"
-)
+HINT_CONFLICT = "both are sound: ask who wrote the other one, and keep the ledger that has the right one"
 NO_ID, NO_TIME = "its id is not a ULID", "its time is not a time"
 HIGHEST_VERSION = 999_999_999
 LONGEST_TEXT = 4096  # characters of a session, client or writer id
@@ -77,146 +68,69 @@ WHOLE = frozenset(product(*COLUMNS.values()))  # the types of a row, column by c
 
 
 class Refused:
-    """An event that did not pass, why, and whether later events may stand on it; `row` is as it was read."""
+    """An event that did not pass, and why; `row` is as it was read. One that only lacks a parent `is_waiting`."""
 
-    def __init__(self, row: Row, why: str, *, has_place: bool = False) -> None:
+    def __init__(self, row: Row, why: str, *, is_waiting: bool = False) -> None:
         self.id, self.hash, self.seq = row[ID], row[HASH], row[SEQ]
         self.why = why
-        self.has_place = has_place
+        self.is_waiting = is_waiting
         self.row = row
-
-    @property
-    def is_new(self) -> bool:
-        """Return whether more of the event was there than the place that a union has kept of it."""
-        return not is_place(self.row)
 
 
 class Gate:
-    """The check of a log's events, in `(seq, id)` order, after those whose positions are in `seqs`, and their `places`.
+    """The check of a log's events, in `(seq, id)` order, after those whose positions are in `seqs`.
 
     `refused` are the events that did not pass. `dropped` names each event that passed without its payload, which no
     copy had in a usable form, and why.
     """
 
-    def __init__(self, seqs: Positions, places: Iterable[tuple[int, bytes, bytes]] = ()) -> None:
+    def __init__(self, seqs: Positions) -> None:
         self.seqs = seqs
         self.refused: list[Refused] = []
         self.dropped: list[tuple[str, str]] = []
-        self._places: dict[bytes, list[int]] = {}  # the seqs that places give to a hash, in order
-        self._parents: dict[tuple[bytes, int], set[bytes]] = {}  # of each such position, as claimed
-        self._needed: set[tuple[bytes, int]] = set()
-        for place in places:
-            self._place(*place)
 
     def pick(self, copies: Collection[Row]) -> Row | None:
         """Return the copy of one event that enters the log, None if it is refused; raises UnionConflict.
 
         An intact copy is picked, of several one with a usable payload. It may have lost its own.
         """
-        found = [examine(copy) for copy in (dict.fromkeys(copies) if len(copies) > 1 else copies)]
-        return self.admit(found)
+        return self.admit([examine(copy) for copy in (dict.fromkeys(copies) if len(copies) > 1 else copies)])
 
     def admit(self, found: list[Examined]) -> Row | None:
         """Pick among the copies of one event, which were examined; as `pick`."""
-        placed = [one for one in found if one.fault is None and self._find_misplacement(one.row) is None]
-        if len(placed) > 1 and len({one.row[HASH] for one in placed}) > 1:
-            raise conflict_of([one.copy for one in placed])
-        if len(placed) < len(found):
-            self._refuse([one for one in found if not placed or one.row[HASH] != placed[0].row[HASH]])
-        if not placed:
+        passing: list[Examined] = []
+        for one in found:
+            refused = self._find_refusal(one)
+            if refused is None:
+                passing.append(one)
+            elif not any([other.hash == refused.hash and other.why == refused.why for other in self.refused[-4:]]):
+                self.refused.append(refused)
+        if not passing:
             return None
-        best = next((one for one in placed if one.row[PAYLOAD] is not None), placed[0])
+        if len({one.row[HASH] for one in passing}) > 1:
+            raise conflict_of([one.copy for one in passing])
+        best = next((one for one in passing if one.row[PAYLOAD] is not None), passing[0])
         row = best.row
         if row[PAYLOAD] is None:
-            self.dropped += [(row[ID], one.dropped) for one in placed if one.dropped is not None][:1]
+            self.dropped += [(row[ID], one.dropped) for one in passing if one.dropped is not None][:1]
         self.seqs[row[HASH]] = row[SEQ]
-        if self._places:
-            self._needed.update(self._places_below(row[SEQ], row[PARENTS]))
         return row
 
-    def admit_sound(self, row: Row) -> Row | None:
-        """Return a row that was examined and found sound if it enters the log, None if it is refused; as `admit`."""
-        parent, seq = row[PARENTS], row[SEQ]
-        if len(parent) != 32 or self.seqs.get(parent) != seq - 1 or seq > HIGHEST_SEQ:
-            return self.admit([Examined(row, row, None)])
-        self.seqs[row[HASH]] = seq  # nearly every event's case, whatever places its parent's hash has besides
-        return row
-
-    def admit_chain(self, rows: Sequence[Row]) -> bool:
-        """Let rows, which were examined and found sound, enter the log if each stands on the one before it alone.
-
-        Return whether they do; else each has to be admitted alone.
-        """
-        parent, seq = rows[0][PARENTS], rows[0][SEQ]
-        digests, seqs = [row[HASH] for row in rows], range(seq, seq + len(rows))
-        if len(parent) != 32 or self.seqs.get(parent) != seq - 1 or seqs[-1] > HIGHEST_SEQ:
-            return False
-        if [row[PARENTS] for row in rows[1:]] != digests[:-1] or [row[SEQ] for row in rows] != [*seqs]:
-            return False
-        self.seqs.update(zip(digests, seqs, strict=True))
-        return True
-
-    def needed_places(self) -> list[Row]:
-        """Return the places that the events which passed stand on, in `(seq, id)` order; places stand on places."""
-        waiting = list(self._needed)
-        while waiting:
-            digest, seq = waiting.pop()
-            below = {one for parents in self._parents[digest, seq] for one in self._places_below(seq, parents)}
-            waiting += below - self._needed
-            self._needed |= below
-        found = [(seq, parents, digest) for digest, seq in self._needed for parents in self._parents[digest, seq]]
-        return sorted([make_place(*place) for place in found])
-
-    def _refuse(self, found: list[Examined]) -> None:
-        """Refuse copies of an event; one that is at a right position gives its hash a place there."""
-        misplaced = set()
-        for one in sorted(found, key=lambda one: repr(one.row[HASH])):
-            why = self._find_misplacement(one.row) if is_typed_whole(one.row) else one.fault
-            refused = Refused(one.row, one.fault or why or "", has_place=why is None)
-            if not refused.is_new and one.row[HASH] in self.seqs and self.seqs[one.row[HASH]] == one.row[SEQ]:
-                continue  # the event itself has arrived
-            if why is None:
-                self._place(one.row[SEQ], one.row[PARENTS], one.row[HASH])
-            elif one.fault is None:
-                if one.row[HASH] in misplaced:
-                    continue  # a copy, with another payload
-                misplaced.add(one.row[HASH])
-            self.refused.append(refused)
-
-    def _place(self, seq: int, parents: bytes, digest: bytes) -> None:
-        if (digest, seq) not in self._parents:
-            insort(self._places.setdefault(digest, []), seq)
-        self._parents.setdefault((digest, seq), set()).add(parents)
-
-    def _find_misplacement(self, row: Row) -> str | None:
+    def _find_refusal(self, one: Examined) -> Refused | None:
+        row = one.row
+        if one.fault is not None:
+            return Refused(row, one.fault)
         parents = split_hashes(row[PARENTS])
         if len(parents) > 1 and parents != sorted(set(parents)):
-            return "its parents are not in order, or one is there twice"
-        missing = [parent for parent in parents if parent not in self.seqs and parent not in self._places]
-        if missing:
-            return f"its parent {missing[0].hex():.12} is not here"
-        due = 1 + max(
-            [self._seq_below(row[SEQ], parent) if parent in self._places else self.seqs[parent] for parent in parents],
-            default=0,
-        )
+            return Refused(row, "its parents are not in order, or one is there twice")
+        seqs = [self.seqs.get(parent) for parent in parents]
+        if None in seqs:
+            missing = parents[seqs.index(None)]
+            return Refused(row, f"its parent {missing.hex():.12} is not here", is_waiting=True)
+        due = 1 + max([seq for seq in seqs if seq is not None], default=0)
         if row[SEQ] != due:
-            return f"its seq is {row[SEQ]}, and after its parents it must be {due}"
-        return "its seq is higher than any ledger reaches" if due > HIGHEST_SEQ else None
-
-    def _seq_below(self, seq: int, digest: bytes) -> int:
-        """Return a hash's largest position below `seq`, which is the parent's if any is; if there is none, another."""
-        claimed = self._places[digest]
-        found = [claimed[max(bisect_left(claimed, seq) - 1, 0)], *([self.seqs[digest]] if digest in self.seqs else [])]
-        return max([one for one in found if one < seq], default=found[-1])
-
-    def _places_below(self, seq: int, parents: bytes) -> list[tuple[bytes, int]]:
-        """Return the places that an event stands on; none if the events that have its parents' hashes are enough."""
-        hashes = split_hashes(parents)
-        own = [self.seqs[digest] for digest in hashes if digest in self.seqs]
-        if len(own) == len(hashes) and 1 + max(own, default=0) == seq:
-            return []
-        below = [(digest, self._seq_below(seq, digest)) for digest in hashes if digest in self._places]
-        return [one for one in below if one[0] not in self.seqs or self.seqs[one[0]] != one[1]]
+            return Refused(row, f"its seq is {row[SEQ]}, and after its parents it must be {due}")
+        return Refused(row, "its seq is higher than any ledger reaches") if due > HIGHEST_SEQ else None
 
 
 class Examined:
@@ -236,8 +150,6 @@ def examine(row: Row) -> Examined:
     """Find what is wrong with one event in itself: the form of its envelope, its hash, its payload."""
     if not is_typed_whole(row):
         return Examined(row, row, "a value has another type than any ledger writes")
-    if is_place(row):
-        return Examined(row, row, "it was refused before, and only its place was kept")
     fault = find_form_fault(row)
     settled, dropped = _settle_payload(row)
     if settled is None:
@@ -322,10 +234,9 @@ def shown_id(name: object) -> str:
 
 
 def lines_left_out(refused: Iterable[Refused], dropped: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Name each event that is left out, or stands without its payload, and why; a place was named when it was made."""
+    """Name each event that is left out, or stays without its payload, and why."""
     for one in refused:
-        if one.is_new:
-            yield f"event {shown_id(one.id)} is left out: {one.why}"
+        yield f"event {shown_id(one.id)} is left out: {one.why}"
     for name, why in dropped:
         yield f"event {shown_id(name)} stays without its payload: {why}"
 
@@ -338,6 +249,6 @@ def conflict_of(rows: Collection[Row]) -> UnionConflict:
     name = next(iter(rows))[ID]
     return UnionConflict(
         f"event {name} is in these logs with {len(rows)} contents:",
-        hint=HINT_QUARANTINE,
+        hint=HINT_CONFLICT,
         lines=contents,
     )

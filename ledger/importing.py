@@ -17,7 +17,7 @@ from faber_ledger.ledger.file import HIGHEST_SEQ, MAX_PAYLOAD_BYTES
 from faber_ledger.ledger.gate import Examined, Gate, examine, find_form_fault, is_typed_whole
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
-from faber_ledger.ledger.redaction import redaction_of
+from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.roots import ADOPTED, check_one_start, roots_in
 from faber_ledger.ledger.row import (
     BATCH,
@@ -32,9 +32,8 @@ from faber_ledger.ledger.row import (
     decode_rows,
     parse_payload,
     parse_payloads,
-    place_of,
 )
-from faber_ledger.ledger.union import NAMING, hash_in, places_in, position_in, positions_in
+from faber_ledger.ledger.union import NAMING, hash_in, known_in, positions_in
 
 Row = tuple[Any, ...]
 
@@ -128,9 +127,6 @@ class Staged:
         row = one.row
         if row[TYPE] in NAMING and row[PAYLOAD] is not None:
             self._name(parse_payload(row[PAYLOAD]) or {})
-        elif row[TYPE] == "event_redacted" and row[PAYLOAD] is not None:
-            redaction = redaction_of(row[ID], row[PAYLOAD])
-            self._name(redaction.remains if redaction else {})
         values = (*_storable(row), number, one.fault, one.dropped)
         try:
             self._connection.execute(STAGE, values)
@@ -171,24 +167,20 @@ class Staged:
             return []
         conflicts = []
         with closing(positions_in(log) if log is not None else Positions()) as seqs:
-            gate = Gate(seqs, places_in(log) if log is not None else ())
+            gate = Gate(seqs)
             for *values, line, fault, dropped in self._connection.execute(STAGED):
                 row = tuple(values)
-                known = None if log is None else position_in(log, row[ID])
-                if known is None or (fault is not None and known != (row[SEQ], row[HASH])):
+                known = None if log is None else known_in(log, row[ID])
+                is_same = known is not None and known[:2] == (row[SEQ], row[HASH])
+                if known is None or (fault is not None and not is_same):
                     gate.admit([Examined(row, row, fault, dropped)])
-                elif known != (row[SEQ], row[HASH]) and fault is None:
+                elif not is_same and fault is None:
                     conflicts.append(LineProblem(line, f"event {row[ID]} has another content in the log", True))
-            places = {row[ID]: row for row in gate.needed_places()}
         lines = [self._line_of(one.id) for one in gate.refused]
         for one in gate.refused:
             self._connection.execute("DELETE FROM staged WHERE seq = ? AND id = ?", (one.seq, one.id))
         for line, one in zip(lines, gate.refused, strict=True):
-            place = places.pop(place_of(one.row)[ID], None) if one.has_place else None
-            if place is not None:
-                self._connection.execute(STAGE, (*place, line, one.why, None))
-            if one.is_new:
-                self._leave_out(line, one.why)
+            self._leave_out(line, one.why)
         for name, why in gate.dropped:
             self.left_out.append(LineProblem(self._line_of(name), f"its event stays without its payload: {why}"))
         self.left_out.sort()
@@ -219,6 +211,14 @@ class Staged:
         if log is None or not log.heads():
             return rows
         return (row for row in rows if hash_in(log, row[ID]) is None)
+
+    def payloads_for(self, log: Log) -> list[Row]:
+        """Return the events that a log has without their payload, and that are here with one."""
+        bare = log.connection.execute("SELECT id, hash FROM event WHERE payload IS NULL").fetchall()
+        question = f"SELECT {', '.join(COLUMNS)} FROM staged WHERE id = ? AND hash = ? AND payload IS NOT NULL"
+        gone = effective_redactions(log.connection)
+        found = [self._connection.execute(question, one).fetchone() for one in bare if one[0] not in gone]
+        return [row for row in found if row is not None]
 
     def count_missing_in(self, log: Log | None) -> int:
         """Count the events that a log (None: no log yet) lacks, after `judge`; a refused one's place does not count."""

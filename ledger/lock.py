@@ -1,10 +1,7 @@
-"""One writer per run at a time: a blocking lock on a file beside the ledger, with a deadline.
+"""One writer per run at a time: a blocking lock on a private file beside the run's log, with a deadline.
 
 SQLite's own busy handler polls, and with 32 writers its slowest took 1 to 3 s; a blocking flock took 0.12 to 0.45 s.
-
-Whoever may open the file may hold the lock, so only its owner may; a file that 0.1 made gets these permissions. The
-file stays beside the ledger, where it may come with a commit, because 0.1 locks it there. Where a link is in its
-place, or a folder that git tracks, which 0.1 refuses, this version locks a private file.
+Whoever may open the file may hold the lock, so only its owner may.
 """
 
 from __future__ import annotations
@@ -12,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 
-from faber_ledger import ledger
 from faber_ledger.ledger.deadline import time_left
 from faber_ledger.ledger.errors import Locked, NotWritable
 from faber_ledger.ledger.whole_file import make_private
@@ -61,32 +57,11 @@ class RunLock:
         """Open the file and return its descriptor; raises OSError."""
         flags = os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         try:
-            descriptor = os.open(self.path, flags)
-            is_private = os.fstat(descriptor).st_mode & 0o177 == 0
+            return os.open(self.path, flags)
         except FileNotFoundError:
-            descriptor, is_private = os.open(self.path, flags | os.O_CREAT, 0o600), False
-        except OSError:
-            is_brought = os.path.isdir(self.path) and ledger.tracking_query(self.path) is True
-            if not (is_brought or os.path.islink(self.path)):
-                raise
-            return self._open_private(flags)
-        if not is_private:
+            descriptor = os.open(self.path, flags | os.O_CREAT, 0o600)
             make_private(descriptor, self.path)
-        return descriptor
-
-    def _open_private(self, flags: int) -> int:
-        """Open a private file instead, where a commit has put a link or a folder in the lock's place."""
-        stem = ledger.private_stem(self.path)
-        folder = os.path.dirname(stem or self.path)
-        if stem is None or os.path.islink(folder) or os.path.islink(os.path.dirname(folder)):
-            from errno import ELOOP  # only an attack needs it
-
-            raise OSError(ELOOP, os.strerror(ELOOP))
-        for one in (os.path.dirname(os.path.dirname(folder)), os.path.dirname(folder), folder):
-            os.makedirs(one, 0o700, exist_ok=True)  # the mode is the last folder's alone
-        descriptor = os.open(stem, flags | os.O_CREAT, 0o600)
-        make_private(descriptor, self.path)
-        return descriptor
+            return descriptor
 
     def _wait(self) -> None:
         if fcntl is None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 from itertools import islice
 
-from faber_ledger import ledger
-from faber_ledger.ledger import JOURNAL_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.canonical import clean
-from faber_ledger.ledger.errors import EventConflict, LedgerError
+from faber_ledger.ledger.errors import EventConflict
 from faber_ledger.ledger.file import (
     APPLICATION_ID,
     BUSY_SECONDS,
@@ -16,10 +14,8 @@ from faber_ledger.ledger.file import (
     FORMAT,
     FORMAT_1,
     REVISION,
-    UNREADABLE,
     Writing,
     bound_steps,
-    check_companions,
     check_file,
     check_heads_end,
     check_schema,
@@ -32,13 +28,11 @@ from faber_ledger.ledger.file import (
 from faber_ledger.ledger.row import (
     BATCH,
     HASH,
-    ID,
     INSERT,
     PARENTS,
     PAYLOAD,
     READ,
     READ_START,
-    ROW,
     SEQ,
     decode_row,
     decode_rows,
@@ -54,9 +48,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.ledger.events import Draft, Recorded
-    from faber_ledger.ledger.redaction import Redaction
 
     Head = tuple[int, bytes]
+    Checkpoint = tuple[int, str, str]  # projector, heads and digest of the blocks, in hex
     Row = tuple[Any, ...]
 
 
@@ -73,22 +67,17 @@ class Log:
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self.connection = connection
         self.path = path
-        self.has_own_checkpoint = True  # else another program wrote it, and it proves nothing
-        self._redactions: dict[str, list[Redaction]] | None = None
+        self.checkpoint: Checkpoint | None = None  # of the work tree that it was opened for
         self._is_large = False
 
     @classmethod
     def open(cls, path: str, synchronous: str = DURABLE, busy_seconds: float = BUSY_SECONDS) -> Log:
         """Open a log for appending and begin its transaction; create the file if there is none.
 
-        Raises what `check_file` and `check_journal` raise, and Locked if another process writes for longer than
-        `busy_seconds`.
+        SQLite rolls back what a killed writer left in a journal beside it, so the file must be one that nobody else can
+        write. Raises what `check_file` raises, and Locked if another process writes for longer than `busy_seconds`.
         """
         new = not check_file(path)
-        if check_companions(path):
-            from faber_ledger.ledger.journal import check_journal  # a writer is at work, or was killed
-
-            check_journal(path)
         log = cls(connect(path, "rwc", synchronous, busy_seconds), path)
         try:
             with log.writing():
@@ -114,25 +103,12 @@ class Log:
         """
         if not check_file(path):
             raise no_ledger_error(path)
-        has_fault = False
-        if check_companions(path):
-            # Asked before SQLite opens the journal: run by root, it would give another user's to the ledger's owner.
-            from faber_ledger.ledger.journal import find_fault
-
-            has_fault = find_fault(path) is not None
-        file = path if allow_incomplete else _file_to_read(path)
-        log = cls(connect(file, "ro"), path)
+        log = cls(connect(path, "ro"), path)
         try:
-            in_memory = has_fault or log._has_hot_journal()
-            if in_memory:
-                from faber_ledger.ledger.journal import open_with_journal  # only a killed writer's readers pay for it
-
-                log.close()
-                log.connection = open_with_journal(path)
             log.connection.execute("BEGIN")  # no process writes while the file is compared with its header and heads
             check_schema(log.connection, path)
             if not allow_incomplete:
-                check_whole(log.connection, None if in_memory else file)
+                check_whole(log.connection, path)
             log.connection.execute("COMMIT")
             if allow_incomplete:
                 check_heads_end(log.connection, path)
@@ -155,16 +131,6 @@ class Log:
     def writing(self) -> Writing:
         """Return a context in which SQLite's refusal to write becomes Locked or NotWritable."""
         return Writing(self.path)
-
-    def _has_hot_journal(self) -> bool:
-        """Return whether a killed writer left a journal; SQLite sees the lock of a writer that is still at work."""
-        try:
-            self.connection.execute("SELECT 1 FROM sqlite_master")
-        except sqlite3.OperationalError as error:
-            return error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK
-        except UNREADABLE:
-            pass  # the next read reports it
-        return False
 
     def _create(self) -> None:
         for statement in statements(FORMAT_1):
@@ -212,16 +178,6 @@ class Log:
             )
         return known
 
-    def copy_newer(self, other: Log) -> None:
-        """Insert the newest events of another log, which has all events of this one, in the open transaction."""
-        rows = []
-        for row in other.connection.execute(f"{ROW} ORDER BY seq DESC, id DESC"):
-            if self.connection.execute("SELECT 1 FROM event WHERE id = ?", (row[ID],)).fetchone():
-                break
-            rows.append(row)
-        self.connection.executemany(INSERT, reversed(rows))
-        self.set_heads(other.heads())
-
     def commit(self) -> None:
         """Make what was appended durable: after this the events are there, whatever happens."""
         self.connection.execute("COMMIT")
@@ -234,40 +190,22 @@ class Log:
         """Return the events that no other names as a parent, as (seq, hash), in order."""
         return self.connection.execute("SELECT seq, hash FROM head ORDER BY seq, hash").fetchall()
 
-    def decode(self, row: tuple[Any, ...]) -> Recorded:
-        """Make a row of `READ`'s columns an event; a redacted one with what may remain. Raises as `decode_row`."""
-        one = decode_row(row)
-        if row[8] is None:
-            from faber_ledger.ledger.effective import effective_redactions  # few logs have such an event
-            from faber_ledger.ledger.redaction import remains
-
-            if self._redactions is None:
-                self._redactions = effective_redactions(self.connection).by_event
-            event: Any = one["event"]
-            event.update(remains(event["type"], self._redactions.get(one["id"], [])) | event)
-            one["redacted"] = True
-        return one
-
-    def forget_redactions(self) -> None:
-        """Look up redactions again when they are needed next, because rows were inserted."""
-        self._redactions = None
-
     def stream(self) -> Iterator[Recorded]:
         """Yield every event in `(seq, id)` order."""
         cursor = self.connection.execute(f"{READ} ORDER BY seq, id")
         while rows := cursor.fetchmany(BATCH):
             payloads = parse_payloads([row[8] for row in rows]) if all(map(is_typed, rows)) else None
-            yield from map(self.decode, rows) if payloads is None else decode_rows(rows, payloads)
+            yield from map(decode_row, rows) if payloads is None else decode_rows(rows, payloads)
 
     def newest_by(self, client: str | None, count: int) -> Iterator[Recorded]:
         """Yield those of the newest `count` events that a client caused, newest first; no other payload is read."""
         question = READ.replace("payload", "CASE WHEN client IS ? THEN payload END")
         rows = self.connection.execute(f"{question} ORDER BY seq DESC, id DESC LIMIT ?", (client, count))
-        return (self.decode(row) for row in rows if row[7] == client)
+        return (decode_row(row) for row in rows if row[7] == client)
 
     def newest(self, count: int = -1) -> Iterator[Recorded]:
         """Yield the newest `count` events, or all, newest first."""
-        return map(self.decode, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC LIMIT ?", (count,)))
+        return map(decode_row, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC LIMIT ?", (count,)))
 
     def event_of(self, name: str) -> Recorded | None:
         """Return the event with an id, or None."""
@@ -279,21 +217,21 @@ class Log:
         row = self.connection.execute(
             f"{READ} WHERE type = 'session_started' AND session_id = ? ORDER BY seq, id", (session_id,)
         ).fetchone()
-        return self.decode(row) if row else None
+        return decode_row(row) if row else None
 
     def starts_of(self, client: str) -> list[Recorded]:
         """Return the session starts of one client session id, newest first."""
         rows = self.connection.execute(
             f"{READ} WHERE type = 'session_started' AND client = ? ORDER BY seq DESC, id DESC", (client,)
         )
-        return [self.decode(row) for row in rows]
+        return [decode_row(row) for row in rows]
 
     def first_start_of(self, client: str) -> Recorded | None:
         """Return the first session start of one client session id, or None."""
         row = self.connection.execute(
             f"{READ} WHERE type = 'session_started' AND client = ? ORDER BY seq, id LIMIT 1", (client,)
         ).fetchone()
-        return self.decode(row) if row else None
+        return decode_row(row) if row else None
 
     def last_start(self, *, before: Recorded | None) -> Recorded | None:
         """Return the newest session start before an event (None: before now), or None."""
@@ -302,7 +240,7 @@ class Log:
             f"{READ} WHERE type = 'session_started' AND (seq, id) < (?, ?) ORDER BY seq DESC, id DESC LIMIT 1",
             (seq, name),
         ).fetchone()
-        return self.decode(row) if row else None
+        return decode_row(row) if row else None
 
     def end_after(self, start: Recorded, *, before: Recorded | None) -> Recorded | None:
         """Return the newest end of a session, of this start, before an event (None: before now); None without one."""
@@ -318,7 +256,7 @@ class Log:
         """Yield the events of one type that a session has after its start, newest first."""
         named = dict(start["event"]).get("session_id")
         question = f"{READ} WHERE type = ? AND session_id = ? AND seq > ? ORDER BY seq DESC, id DESC"
-        return map(self.decode, self.connection.execute(question, (kind, named, start["seq"])))
+        return map(decode_row, self.connection.execute(question, (kind, named, start["seq"])))
 
     def compactions(self, *, not_by: str, before: Recorded | None) -> Iterator[Recorded]:
         """Yield the compactions that other clients recorded before an event (None: before now), newest first.
@@ -356,7 +294,7 @@ class Log:
     def newest_loads(self, session_id: str) -> Iterator[Recorded]:
         """Yield the loads of a session, newest first."""
         question = f"{READ} WHERE type = 'artifact_loaded' AND session_id = ? ORDER BY seq DESC, id DESC"
-        return map(self.decode, self.connection.execute(question, (session_id,)))
+        return map(decode_row, self.connection.execute(question, (session_id,)))
 
     def has_writer(self, writer: str) -> bool:
         """Return whether a clone, named by its id, has written an event of the log."""
@@ -370,7 +308,7 @@ class Log:
     def branches(self) -> Iterator[str]:
         """Yield the branches that were checked out where the run was used, in the order of the log."""
         rows = self.connection.execute(f"{READ} WHERE type = 'checkout_recorded' ORDER BY seq, id")
-        for recorded in map(self.decode, rows):
+        for recorded in map(decode_row, rows):
             event: dict[str, object] = dict(recorded["event"])
             branch = event.get("branch")
             if event.get("has_run") is True and isinstance(branch, str):
@@ -379,45 +317,12 @@ class Log:
     def newest_notes(self, count: int) -> Iterator[Recorded]:
         """Yield the newest notes, newest first; of a very long payload only the start is read, and few of these."""
         notes = self._starts_of_type("note_recorded")
-        return map(self.decode, starts_of_payloads(islice(notes, count), MOST_CUT))
+        return map(decode_row, starts_of_payloads(islice(notes, count), MOST_CUT))
 
     def is_checkpoint(self, projector: int, digest: bytes) -> bool:
         """Return whether this version of the projector folded the log, as it is now, to blocks of this digest."""
-        return self.has_own_checkpoint and self._has_checkpoint(projector, digest)
+        return self.checkpoint == (projector, self.heads_text(), digest.hex())
 
-    def confirm_checkpoint(self, projector: int, digest: bytes) -> bool:
-        """Return whether the log has the checkpoint of blocks that were folded from it, which counts as ours then."""
-        found = self._has_checkpoint(projector, digest)
-        self.has_own_checkpoint |= found
-        return found
-
-    def _has_checkpoint(self, projector: int, digest: bytes) -> bool:
-        question = "SELECT heads, digest FROM projection WHERE projector = ?"
-        found: tuple[bytes, bytes] | None = self.connection.execute(question, (projector,)).fetchone()
-        return found == (self._heads_text(), digest)
-
-    def set_checkpoint(self, projector: int, digest: bytes) -> None:
-        """Record which blocks the log projects to; the blocks themselves are in state.json."""
-        if not self.has_own_checkpoint and self.confirm_checkpoint(projector, digest):
-            return  # the file keeps its bytes
-        self.has_own_checkpoint = True
-        self.connection.execute("DELETE FROM projection")
-        self.connection.execute("INSERT INTO projection VALUES (?, ?, ?)", (projector, self._heads_text(), digest))
-
-    def _heads_text(self) -> bytes:
-        """Join the hashes of the heads into one value that is equal exactly if the heads are."""
-        return b"".join([digest for _, digest in self.heads()])
-
-
-def _file_to_read(path: str) -> str:
-    """Return the file to read: the log, or during an unfinished recovery its result, since the log may be torn."""
-    stem = ledger.private_stem(path)
-    done = f"{stem}{RECOVERED_ENDING}"
-    if stem is None or not os.path.isfile(done):
-        return path
-    if any([os.path.lexists(one + JOURNAL_ENDING) for one in (path, done)]) or os.path.lexists(done + "-wal"):
-        return path  # killed while it was written
-    try:
-        return done if check_file(done) else path
-    except LedgerError:
-        return path  # no recovery made it, and the next one overwrites it
+    def heads_text(self) -> str:
+        """Return the hashes of the heads as one text, which is equal exactly if the heads are."""
+        return "".join([digest.hex() for _, digest in self.heads()])

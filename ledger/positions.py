@@ -8,7 +8,6 @@ which others are added are read when one of them is looked up, which most fetche
 from __future__ import annotations
 
 import sqlite3
-from bisect import bisect_left
 from itertools import islice
 
 TYPE_CHECKING = False
@@ -16,10 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 AT_HAND = 5_000
-CLAIMED = """
-SELECT hash, seq FROM event WHERE hash IN (SELECT hash FROM event WHERE version = 0 AND type = 'refused')
-AND typeof(seq) = 'integer' ORDER BY seq
-"""
 
 
 class Positions:
@@ -94,17 +89,3 @@ class Positions:
             self._is_indexed = True
         row = self._older.execute("SELECT seq FROM position WHERE hash = ? ORDER BY rowid DESC", (digest,)).fetchone()
         return row[0] if row else None
-
-
-class Claimed:
-    """The seqs of each hash of which a log keeps a place: there may be several, and one of an event besides."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._seqs: dict[bytes, list[int]] = {}
-        for digest, seq in connection.execute(CLAIMED):
-            self._seqs.setdefault(digest, []).append(seq)
-
-    def seq_below(self, seq: int, digest: bytes) -> int | None:
-        """Return a hash's last seq below `seq`, which is the parent's if any is; None if it has no place."""
-        seqs = self._seqs.get(digest)
-        return seqs[max(bisect_left(seqs, seq) - 1, 0)] if seqs else None

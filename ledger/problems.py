@@ -16,29 +16,29 @@ if TYPE_CHECKING:
 
 
 HINT_NEWEST = (
-    "run `git log --oneline -- ledger.db` in the run's folder, keep this file aside,"
-    " and restore the newest version that verifies, or another machine's"
+    "run `faber-ledger project --rebuild`, which sets the log aside and makes it again from what passes of it and of"
+    " the published files"
 )
-REFUSED_PLACE = "refused"
+FORGED = "odd_redaction"
+UNEXPLAINED = "payload_gone"
 NOTES = (
-    REFUSED_PLACE,
+    FORGED,
+    UNEXPLAINED,
     "unknown_shape",
     "odd_payload",
-    "redaction_gone",
     "torn_version",
     "redacted_version",
     "state_ignored",
     "in_conflict",
     "unredacted_version",
     "not_pulled",
-    "in_another_worktree",
-    "not_in_file",
+    "not_published",
     "not_in_tree",
-    "mirror_journal",
+    "waiting",
+    "set_aside",
+    "foreign_run",
     "empty",
 )
-FORGED = "forged_redaction"
-UNEXPLAINED = "unexplained_redaction"
 UNFIT = "shape"
 HINT_UPGRADE = "nothing is lost; upgrade faber-ledger on this machine to have it checked and shown"
 HINT_ODD = "you need not run anything; `faber-ledger show EVENT` shows who wrote it"
@@ -63,11 +63,8 @@ class LogProblem(NamedTuple):
 
     @property
     def is_damage(self) -> bool:
-        """Return whether the log itself is damaged.
-
-        A forged redaction removes nothing, and readers can use every event that passes the gate.
-        """
-        return self.kind not in (FORGED, UNFIT) and not self.is_note
+        """Return whether the log itself is damaged; readers can use every event that passes the gate."""
+        return self.kind != UNFIT and not self.is_note
 
 
 def find_damage(log: Log, doubles: set[Any]) -> Iterator[LogProblem]:
@@ -132,10 +129,9 @@ def _payload_problems(event: dict[str, Any], check_event: Callable[[Any], list[s
         what = f"its shape ({event['type']}, version {event['version']}) is not known to this program"
         yield "unknown_shape", what, HINT_UPGRADE
         return
-    # A redaction that no program writes removes nothing, or is judged as any other: it stops nobody. What the gate
-    # lets pass, readers can use, and nobody can change.
+    # A redaction in another form has no effect. What the gate lets pass, readers can use, and nobody can change.
     is_usable = has_required(event["type"], event["version"], event_of(event["type"], event["session_id"], value))
-    kind = FORGED if event["type"] == "event_redacted" else "odd_payload" if is_usable else UNFIT
+    kind = FORGED if event["type"] in ("event_redacted", "redaction_undone") else "odd_payload" if is_usable else UNFIT
     for problem in check_event(event_of(event["type"], event["session_id"], value)):
         what = f"it is not a {event['type']} as this program writes it: {problem}"
         yield kind, what, HINT_NEWEST if kind == UNFIT else HINT_ODD

@@ -15,6 +15,7 @@ from ulid import ULID
 
 from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import decode_row
 from faber_ledger.ledger.tables import EVENT
 
 READ = select(*list(EVENT.c)[:8], EVENT.c.payload)  # the columns that `decode_row` takes
@@ -54,14 +55,13 @@ def find_events(
     a pager, does not stop hooks from writing.
     """
     with connection_to(open_log) as connection:
-        decode = Log(connection.connection.driver_connection, "").decode  # type: ignore[arg-type]  # SQLite's own
         question = READ.where(*_conditions(wanted))
         if wanted.phase is not None:
-            yield from map(decode, _in_phase(connection, question, wanted.phase, limit, newest_first))
+            yield from map(decode_row, _in_phase(connection, question, wanted.phase, limit, newest_first))
         elif newest_first:
-            yield from map(decode, islice(_rows(connection, question, newest_first=True), limit))
+            yield from map(decode_row, islice(_rows(connection, question, newest_first=True), limit))
         else:
-            yield from map(decode, _rows(connection, question, first=_newest_key(connection, question, limit)))
+            yield from map(decode_row, _rows(connection, question, first=_newest_key(connection, question, limit)))
 
 
 def _rows(

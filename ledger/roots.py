@@ -7,7 +7,7 @@ two runs, whatever else their logs share: a stranger can copy a first event, and
 from __future__ import annotations
 
 from faber_ledger.ledger.errors import UnionConflict
-from faber_ledger.ledger.gate import HINT_QUARANTINE, examine
+from faber_ledger.ledger.gate import HINT_CONFLICT, examine
 from faber_ledger.ledger.row import AT, HASH, ID, PAYLOAD, ROW, TYPE, WRITER, decode_any, parse_payload
 
 TYPE_CHECKING = False
@@ -42,7 +42,8 @@ def find_foreign_roots(own: Log, log: Log) -> set[bytes]:
     """Return the hashes of the first events that make a log, or a part of it, another run's than `own`."""
     ours, theirs = roots_in(own.connection), roots_in(log.connection)
     if ours and theirs and not ours.keys() & theirs.keys():
-        return {*theirs}
+        is_adopted = ADOPTED in {row[TYPE] for row in [*ours.values(), *theirs.values()]}
+        return set() if is_adopted else {*theirs}
     known, started = [{digest for digest, row in one.items() if row[TYPE] == STARTED} for one in (ours, theirs)]
     return started - known if known or (ours and len(started) > 1) else set()
 
@@ -83,7 +84,7 @@ def check_one_start(logs: Iterable[tuple[str, sqlite3.Connection]]) -> None:
         f"these are the logs of two runs: {several}"
         if len(named) > 1
         else f"two runs were started under one id, {named[0]:.80}, and are in these logs:",
-        hint=HINT_QUARANTINE,
+        hint=HINT_CONFLICT,
         lines=[
             f"  {row[HASH].hex():.12}: started at {row[AT]} by {row[WRITER]}, in {name}" for name, row in found.values()
         ][:5],

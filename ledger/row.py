@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash, sha256
+from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
 from faber_ledger.ledger.clock import event_id, utc_text
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
-from faber_ledger.ledger.event_types import EVENT_TYPES
+from faber_ledger.ledger.event_types import EVENT_TYPES, redacted_form
 from faber_ledger.ledger.file import HIGHEST_SEQ, MAX_PAYLOAD_BYTES
 from faber_ledger.ledger.plain_json import loads
 
@@ -44,31 +44,7 @@ READ = "SELECT seq, id, type, version, at, writer, session_id, client, payload F
 LONGEST_START = 65_536  # characters of a payload: no note and no summary that this program records has more
 READ_START = READ.replace("payload", f"substr(payload, 1, {LONGEST_START + 1})")
 INSERT = "INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
-# A refused event that later ones stand on: no more is kept than seq, id, parents and hash. No event has version 0.
-PLACE = "refused"
 SALT_BYTES = 16  # with any other length, a letter could move between salt and payload under the same hash
-
-
-def is_place(row: Row) -> bool:
-    """Return whether a row only keeps the place of a refused event, and has nothing else."""
-    return (
-        (row[TYPE], row[VERSION]) == (PLACE, 0)
-        and is_typed(row)
-        and type(row[PARENTS]) is type(row[HASH]) is bytes
-        and row == place_of(row)
-    )
-
-
-def place_of(row: Row) -> Row:
-    """Return the row that keeps a refused event's place in a log: nothing of it but seq, parents and hash."""
-    return make_place(row[SEQ], row[PARENTS], row[HASH])
-
-
-def make_place(seq: int, parents: bytes, digest: bytes) -> Row:
-    """Make the row that says no more than that a hash has this seq and these parents."""
-    # With an id of its own, which no event can have and which comes after theirs, it is in no event's way.
-    name = f"{PLACE}-{sha256(b'%d ' % seq + parents + digest).hexdigest()}"
-    return (seq, name, PLACE, 0, "", "", None, None, parents, None, None, None, digest)
 
 
 def decode_any(raw: bytes) -> str:
@@ -164,17 +140,23 @@ HINT_VERIFY = "run `faber-ledger verify`"
 
 
 def decode_row(row: Row) -> Recorded:
-    """Make a row of `READ`'s columns an event; raises IntegrityError for a value of another type."""
+    """Make a row of `READ`'s columns an event; raises IntegrityError for a value of another type.
+
+    Of one whose payload is gone only the envelope is known; its other fields say nothing.
+    """
     check_typed(row)
     try:
-        payload: Any = loads(row[8]) if row[8] is not None else {}
+        payload: Any = loads(row[8]) if row[8] is not None else {**redacted_form(row[2])}
         if not isinstance(payload, dict):
             raise TypeError("it is another value")
     except (ValueError, TypeError, RecursionError) as error:
         raise IntegrityError(
             f"the payload of event {row[1]} is not a JSON object: {error}", hint=HINT_VERIFY
         ) from error
-    return next(decode_rows([row], [payload]))
+    one = next(decode_rows([row], [payload]))
+    if row[8] is None:
+        one["redacted"] = True
+    return one
 
 
 def starts_of_payloads(rows: Iterable[Row], most_cut: int) -> Iterator[Row]:

@@ -6,7 +6,6 @@ length is read in one pass, in memory that does not grow with it.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
@@ -14,29 +13,20 @@ from functools import cached_property
 from shlex import quote
 from typing import Any
 
-from faber_ledger.ledger import JOURNAL_ENDING
-from faber_ledger.ledger.effective import Effective, effective_redactions
-from faber_ledger.ledger.errors import IntegrityError, LedgerError
-from faber_ledger.ledger.event_types import EVENT_TYPES
+from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.file import (
     MAX_PAYLOAD_BYTES,
-    bound_steps,
-    check_file,
-    check_schema,
-    connect,
     is_busy,
     locked_error,
 )
-from faber_ledger.ledger.journal import find_refusal
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.positions import Claimed, Positions
+from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.problems import (
     DOUBLES,
     FORGED,
     HINT_NEWEST,
     HINT_REWRITE,
     LONG,
-    REFUSED_PLACE,
     UNEXPLAINED,
     UNFIT,
     LogProblem,
@@ -44,24 +34,13 @@ from faber_ledger.ledger.problems import (
     find_damage,
     find_event_problems,
 )
-from faber_ledger.ledger.redaction import command_for, is_consistent, remains
-from faber_ledger.ledger.row import COLUMNS, event_of, is_place, split_hashes
-from faber_ledger.ledger.union import find_removed
+from faber_ledger.ledger.redaction import KINDS, effective_redactions, redaction_of, rows_to_strip
+from faber_ledger.ledger.row import COLUMNS, split_hashes
 
-HINT_FIND_COPY = (
-    "run `faber-ledger verify --git` to see which copy has it, then unite the two: `faber-ledger union`;"
-    " git's versions of the file are in `git log --oneline -- ledger.db`"
-)
-HINT_LOST = (
-    "if another clone, or a version in git, has it, unite the two: `faber-ledger union`; if the gate dropped it, or"
-    " nobody has it"
-)
-HINT_GONE = "you need not run anything"
-HINT_PROJECT = "run `faber-ledger project`, which recovers what can be read and moves the journal aside"
-HINT_PLACE = "you need not run anything; `faber-ledger quarantine` shows what this clone took out"
-SAID = (FORGED, UNFIT, "odd_payload", "unknown_shape")  # what is odd in an event's payload, whatever its place is
+HINT_FIND_COPY = "run `faber-ledger verify --git` to see which copy has it, then unite the two: `faber-ledger union`"
+HINT_GONE = "you need not run anything: its envelope is checked, and what it said is not known here"
+SAID = (FORGED, UNFIT, "odd_payload", "unknown_shape")  # what is odd in an event's payload
 TIED = "2nd reference to page"  # SQLite's words: to walk such a file may never end
-JOURNAL = "there is a journal beside the file: a killed writer left it, or git has since replaced the file"
 WALK = f"SELECT {', '.join(COLUMNS)} FROM event ORDER BY seq, id".replace(
     " payload,", f" CASE WHEN length(CAST(payload AS BLOB)) > {MAX_PAYLOAD_BYTES} THEN {LONG} ELSE payload END,"
 )
@@ -80,46 +59,16 @@ def find_problems(
     `check_event` returns what is wrong with one event's shape; `advance` is called with the number of events done.
     Raises NewerFormat, Locked, and LedgerError if the file cannot be read; a file that is not a ledger is reported.
     """
-    if not os.path.isfile(path + JOURNAL_ENDING) or os.path.islink(path + JOURNAL_ENDING):
-        yield from _findings(path, _open_unchecked, check_event, advance)
-        return
-    why = find_refusal(path)
-    if why is not None:
-        yield LogProblem("journal", None, f"the journal beside the file is never played: it {why}", HINT_PROJECT)
-        yield from _findings(path, _open_without_journal, check_event, advance)
-        return
-    # The ledger's own journal is rolled back by the next writer, and the events that it hides were never committed. A
-    # foreign journal, which a reader plays unseen, can only be reported: it has to go.
-    played = list(_findings(path, _open_unchecked, check_event, advance))
-    if not any(finding.is_damage for finding in played):
-        yield from played
-        return
-    yield LogProblem("journal", None, JOURNAL, HINT_PROJECT)
-    alone = list(_findings(path, _open_without_journal, check_event, lambda count: None))
-    yield from alone if not any(finding.is_damage for finding in alone) else played
-
-
-def _open_unchecked(path: str) -> Log:
-    return Log.read(path, allow_incomplete=True)
-
-
-def _open_without_journal(path: str) -> Log:
-    """Open the file without the journal beside it."""
-    check_file(path)
-    log = Log(connect(path, "ro&immutable=1"), path)
-    check_schema(log.connection, path)
-    bound_steps(log.connection, path)
-    return log
+    yield from _findings(path, check_event, advance)
 
 
 def _findings(
     path: str,
-    opened: Callable[[str], Log],
     check_event: Callable[[Any], list[str]],
     advance: Callable[[int], object],
 ) -> Iterator[LogProblem]:
     try:
-        log = opened(path)
+        log = Log.read(path, allow_incomplete=True)
     except IntegrityError as error:
         yield LogProblem(error.code, None, error.message, error.hint or HINT_NEWEST)
         return
@@ -133,13 +82,9 @@ def _findings(
                 return
             doubles = {name for (name,) in log.connection.execute(DOUBLES)}
             yield from find_damage(log, doubles)
-            is_damaged = False
             with closing(Positions()) as seqs:
-                for finding in _Walk(log.connection, doubles, check_event, advance, seqs).findings():
-                    is_damaged = is_damaged or finding.is_damage
-                    yield finding
-            found = _find_removed(log) if is_damaged else effective_redactions(log.connection)
-            yield from _redaction_findings(log.connection, found, check_event)
+                yield from _Walk(log.connection, doubles, check_event, advance, seqs).findings()
+            yield from _redaction_findings(log.connection)
         except sqlite3.DatabaseError as error:
             if is_busy(error):
                 raise locked_error(path) from error
@@ -194,10 +139,7 @@ class _Walk:
         yield from self._head_findings()
 
     def _problems(self, event: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-        is_kept = is_place(tuple(event.values()))
-        if is_kept:
-            yield REFUSED_PLACE, "it was refused; only its place is kept, since later events stand on it", HINT_PLACE
-        alone = [] if is_kept else list(find_event_problems(event, self.check_event))
+        alone = list(find_event_problems(event, self.check_event))
         kinds = {kind for kind, _, _ in alone}
         parents = split_hashes(event["parents"]) if isinstance(event["parents"], bytes) else []
         if "hash" in kinds:
@@ -220,13 +162,11 @@ class _Walk:
 
     def _find_misplacement(self, event: dict[str, Any]) -> str | None:
         due = self._due(split_hashes(event["parents"]))
-        is_right = event["seq"] == due or event["seq"] == self._due(split_hashes(event["parents"]), event["seq"])
-        return None if is_right else f"its seq is {event['seq']}, and after its parents it must be {due}"
+        return None if event["seq"] == due else f"its seq is {event['seq']}, and after its parents it must be {due}"
 
-    def _due(self, parents: list[bytes], below: int | None = None) -> int:
-        """Return the seq after these parents; with `below`, of several that places claim for one, the last below it."""
-        claimed = [self._claimed.seq_below(below, parent) if below else None for parent in parents]
-        known = [self._seq_of(parent) if seq is None else seq for parent, seq in zip(parents, claimed, strict=True)]
+    def _due(self, parents: list[bytes]) -> int:
+        """Return the seq after these parents."""
+        known = [self._seq_of(parent) for parent in parents]
         return 1 + max([seq for seq in known if seq is not None], default=0)
 
     def _seq_of(self, digest: bytes) -> int | None:
@@ -235,10 +175,6 @@ class _Walk:
             return self.seqs[digest]
         seq: int | None = self._all.get(digest)
         return seq
-
-    @cached_property
-    def _claimed(self) -> Claimed:
-        return Claimed(self.connection)
 
     @cached_property
     def _all(self) -> dict[bytes, int]:
@@ -291,67 +227,21 @@ class _Walk:
             yield LogProblem("heads", None, what, HINT_REWRITE)
 
 
-def _find_removed(log: Log) -> Effective:
-    """Decide what the redactions of a damaged log remove; what is refused redacts nothing, as far as that is known."""
-    try:
-        return find_removed([log])
-    except (LedgerError, OSError, sqlite3.Error):
-        return effective_redactions(log.connection)
-
-
-def _redaction_findings(
-    connection: sqlite3.Connection, found: Effective, check_event: Callable[[Any], list[str]]
-) -> Iterator[LogProblem]:
-    """Compare each missing payload with the redactions, and each redaction with the payloads that are still there."""
-    explained, forged = found.explained, [found.by_id[name] for name in found.forged]
-    by_forged = {name for one in forged for name in one.names}
+def _redaction_findings(connection: sqlite3.Connection) -> Iterator[LogProblem]:
+    """Name each payload that is gone without a redaction, that is still there despite one, and odd redactions."""
+    redacted = effective_redactions(connection)
+    for name, kind, payload in connection.execute(f"SELECT id, type, payload FROM event WHERE type IN {KINDS}"):
+        if payload is not None and redaction_of(str(name), str(kind), "", "", payload) is None:
+            yield LogProblem(FORGED, name_of(name), "it has another form, and no effect", HINT_GONE)
     gone = "payload IS NULL AND salt IS NULL AND payload_hash IS NOT NULL"  # other rows are reported already
-    for name, kind in connection.execute(f"SELECT id, type FROM event WHERE {gone} ORDER BY seq, id"):
-        if name in by_forged - explained:
-            yield LogProblem(
-                FORGED, str(name), "its payload is gone, and a forged event_redacted alone says so", HINT_FIND_COPY
-            )
-        elif name not in explained:
-            what = "its payload is gone, and no event_redacted says so"
-            if kind == "event_redacted":  # what it redacted is named
-                yield LogProblem("redaction_gone", str(name), f"{what}: it redacts nothing", HINT_GONE)
-                continue
-            hint = f"{HINT_LOST}, `faber-ledger redact {quote(str(name))} --yes` says so in every clone"
-            yield LogProblem(UNEXPLAINED, str(name), what, hint)
-    for one in forged:
-        what = f"it is forged, and removes nothing: {found.forged[one.id]}"
-        yield LogProblem(FORGED, one.id, what, f"run `faber-ledger show {quote(one.id)}` to see who wrote it, and when")
-    for name, missing in found.missing.items():
-        for other in missing:
-            verb = "redacts" if other == found.by_id[name].target else "says that it replaces"
-            hint = (
-                f"run `faber-ledger show {quote(name)}` to see who wrote it;"
-                " it removes nothing until that event arrives"
-            )
-            yield LogProblem("redaction", name, f"it {verb} {other}, which is not in the log", hint)
-    for name, one in found.gone.items():
-        what = f"event {one.id} redacts it, and its payload is still here"
-        hint = f"run `{command_for(one.target, found.by_event.get(one.target, [one]))}`, which finishes the redaction"
-        yield LogProblem("not_redacted", name, what, hint)
-    for name, several in found.by_event.items():
-        row = connection.execute("SELECT type, session_id FROM event WHERE id = ?", (name,)).fetchone()
-        if len(several) > 1 and row is not None and not is_consistent(row[0], several):
-            what = f"its redactions contradict each other, and one is forged: {', '.join([one.id for one in several])}"
-            hint = (
-                f"run `faber-ledger show {quote(several[0].id)}`, and so on, to see who wrote them, then"
-                f" `{command_for(name, several)}`, which replaces them by one; what they disagree about is not shown"
-            )
-            yield LogProblem(FORGED, name, what, hint)
-        elif len(several) > 1 and any([one.fields for one in several]):
-            what = f"{len(several)} clones redacted it apart, and one redaction may hold what another removed"
-            yield LogProblem(
-                "redacted_apart", name, what, f"run `{command_for(name, several)}`, which replaces them by one"
-            )
-        if row is not None and row[0] in EVENT_TYPES:
-            for problem in check_event(event_of(row[0], row[1], remains(row[0], several))):
-                what = f"what it leaves does not fit a {row[0]}: {problem}"
-                is_its_own = not check_event(event_of(row[0], row[1], remains(row[0], [])))  # else the envelope's
-                yield LogProblem(UNFIT if is_its_own else "odd_payload", several[0].id, what, HINT_NEWEST)
+    for (name,) in connection.execute(f"SELECT id FROM event WHERE {gone} ORDER BY seq, id"):
+        if name not in redacted:
+            yield LogProblem(UNEXPLAINED, name_of(name), "its payload is gone, and no redaction says so", HINT_GONE)
+    for row in rows_to_strip(connection):
+        hint = f"run `faber-ledger redact {quote(str(row[1]))} --yes`, which finishes the redaction"
+        yield LogProblem(
+            "not_redacted", row[1], f"event {redacted[row[1]].id} redacts it, and its payload is here", hint
+        )
 
 
 def _short(hashes: Iterable[bytes]) -> str:

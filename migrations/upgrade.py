@@ -15,10 +15,9 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from faber_ledger.ledger import JOURNAL_ENDING, file
+from faber_ledger.ledger import file
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, RunNotFound
 from faber_ledger.ledger.file import connect
-from faber_ledger.ledger.journal import play_journal
 from faber_ledger.ledger.lock import LOCK_SECONDS, RunLock
 from faber_ledger.ledger.union import remove_database
 from faber_ledger.ledger.whole_file import move_into_place
@@ -51,7 +50,7 @@ FORMATS: Mapping[int, Format] = {file.FORMAT: Format(file.REVISION, file.FORMAT_
 
 
 def migrate_file(
-    path: str, *, dry_run: bool = False, known: Mapping[int, Format] = FORMATS, scripts: str = SCRIPTS
+    path: str, lock_path: str, *, dry_run: bool = False, known: Mapping[int, Format] = FORMATS, scripts: str = SCRIPTS
 ) -> Outcome:
     """Upgrade the ledger at `path` to the newest known format, under its run's lock.
 
@@ -63,7 +62,7 @@ def migrate_file(
         with closing(connect(path, "ro")) as current:
             file.check_schema(current, path, known[newest].schema)
         return Outcome(newest, newest)
-    with RunLock(f"{os.path.splitext(path)[0]}.lock", LOCK_SECONDS):
+    with RunLock(lock_path, LOCK_SECONDS):
         before = _format(path)  # again: another process may have upgraded it
         if before == newest:
             return Outcome(newest, newest)
@@ -71,9 +70,7 @@ def migrate_file(
             raise IntegrityError(
                 f"{path} has format {before}, which does not exist", hint="restore the ledger from git"
             )
-        if os.path.exists(path + JOURNAL_ENDING):
-            play_journal(path)
-        with closing(connect(path, "ro")) as old, _temporary(path) as copy:
+        with closing(connect(path, "rw")) as old, _temporary(path) as copy:
             file.check_schema(old, path, known[before].schema)
             _copy(old, copy, mode=stat.S_IMODE(os.stat(path).st_mode))
             run_revisions(copy, revision=known[newest].revision, scripts=scripts)

@@ -7,10 +7,9 @@ from contextlib import closing
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.redaction import strip_in_place
+from faber_ledger.ledger.redaction import effective_redactions, strip_in_place
 from faber_ledger.ledger.roots import find_start, take_out_others
 from faber_ledger.ledger.row import ID, INSERT, PARENTS, PAYLOAD, SEQ
 from faber_ledger.ledger.union import insert_rows, missing_rows, rows_named
@@ -192,9 +191,7 @@ def write_log(
                 log.commit()
                 return fetched.new_count
             insert_rows(log, [start])
-            insert_rows(log, passing := missing_rows(log, fetched.log, keeps=True))
-            strip_in_place(log.connection, effective_redactions(log.connection).gone)
+            insert_rows(log, passing := missing_rows(log, fetched.log))
+            strip_in_place(log.connection, effective_redactions(log.connection))
             log.commit()
-            return len(
-                {row[ID] for row in others} | {one.row[ID] for one in passing.refused if one.is_new} | fetched.doubled
-            )
+            return len({row[ID] for row in others} | {one.row[ID] for one in passing.refused} | fetched.doubled)

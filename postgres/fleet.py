@@ -6,7 +6,6 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.redaction import redaction_of, remains
 from faber_ledger.ledger.row import decode_row
 from faber_ledger.postgres.ask import EVENT_COLUMNS, NONE, ask
 from faber_ledger.projections.blocks import open_sessions, session_history
@@ -111,19 +110,13 @@ def _read_page(server: Server, page: Sequence[_Newest]) -> Iterator[FleetRun]:
 
 
 def _decode(rows: Sequence[tuple[Any, ...]]) -> list[Recorded]:
-    """Decode the rows of a run; of a payload that was redacted what remains. What no ledger writes is left out."""
-    redactions = [redaction_of(row[1], row[8]) for row in rows if row[2] == "event_redacted"]
+    """Decode the rows of a run; what no ledger writes is left out."""
     events = []
     for row in rows:
         try:
-            recorded = decode_row(row)
+            events.append(decode_row(row))
         except IntegrityError:
             continue
-        if row[8] is None:
-            of_event = [one for one in redactions if one is not None and one.target == row[1]]
-            event: Any = recorded["event"]
-            event.update(remains(row[2], of_event) | event)
-        events.append(recorded)
     return events
 
 

@@ -32,6 +32,7 @@ MILESTONES = frozenset(
         "note_recorded",
         "context_reconstituted",
         "event_redacted",
+        "redaction_undone",
     ]
 )
 

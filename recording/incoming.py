@@ -13,7 +13,7 @@ from faber_ledger.recording.call import LONGEST_VALUE, Call
 from faber_ledger.recording.checkout import checkout_after, checkout_at_end, checkout_at_start
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.clients import seen_client
-from faber_ledger.runs.clone import is_recovery_due, spool_path, writer_of
+from faber_ledger.runs.clone import spool_path, writer_of
 from faber_ledger.runs.private_files import keyed_digest
 
 TYPE_CHECKING = False
@@ -219,24 +219,16 @@ class IncomingCall:
     def came_after_the_end(self) -> bool:
         """Return whether the run was finished before it had a log, and this call ends no session of it.
 
-        Then nothing is recorded, so the run needs neither a lock nor a mirror. Raises LedgerLost.
+        Then nothing is recorded, so the run needs no log.
         """
-        from faber_ledger.runs.copies import mirror_with_events  # only until the run has a log
-
-        if is_recovery_due(self.run) or mirror_with_events(self.run) or os.path.isdir(spool_path(self.run)):
+        if os.path.isdir(spool_path(self.run)):
             return False
         try:
             state = state_file.look_at_state(self.run).value
         except (StateInvalid, StateMissing):
             return False
         known = blocks.blocks_of(state)
-        if not self.changes_nothing(state, known):
-            return False
-        if blocks.session_history(known):
-            from faber_ledger.runs.lost import check_not_lost
-
-            check_not_lost(self.run)
-        return True
+        return self.changes_nothing(state, known)
 
     def _facts(self, view: View, caller: Caller, state: dict[str, Any], loads: list[Draft]) -> list[Draft]:
         delivery = self.delivery()

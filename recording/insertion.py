@@ -9,16 +9,15 @@ from typing import NamedTuple
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateMissing
 from faber_ledger.ledger.gate import Refused
-from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.roots import find_start, take_out_others
-from faber_ledger.ledger.row import ID, is_place
+from faber_ledger.ledger.row import ID
+from faber_ledger.ledger.summary import count_events
 from faber_ledger.ledger.union import OTHER_CONTENT, hash_in, merge_rows, missing_rows
 from faber_ledger.recording.recording import record_before_projecting
-from faber_ledger.runs.copies import mirror_with_events
-from faber_ledger.runs.lost import lacks_ledger
+from faber_ledger.runs.clone import lock_run
+from faber_ledger.runs.log import lacks_ledger, open_run_log
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.run import path_form
-from faber_ledger.runs.run_log import open_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,9 +25,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.ledger.log import Log
-    from faber_ledger.ledger.union import Passing
+    from faber_ledger.runs.log import RunLog
     from faber_ledger.runs.run import Run
-    from faber_ledger.runs.run_log import RunLog
 
     Row = tuple[Any, ...]
 
@@ -57,7 +55,7 @@ class Inserted(NamedTuple):
 
 @contextmanager
 def open_to_insert(run: Run, warn: Callable[[str], None]) -> Iterator[RunLog]:
-    """Open a run's log under its lock, with its folder made; raises LedgerError, and as `RunLock` and `open_log`.
+    """Open a run's log under its lock, with its folder made; raises LedgerError, and as `lock_run` and `open_run_log`.
 
     What was inserted counts once the caller commits it.
     """
@@ -67,7 +65,7 @@ def open_to_insert(run: Run, warn: Callable[[str], None]) -> Iterator[RunLog]:
         raise LedgerError(
             f"cannot create {run.directory}: {error.strerror}", hint="check the permissions of the .fractary folder"
         ) from error
-    with RunLock(run.lock_path), open_log(run, warn) as opened, opened.log.writing():
+    with lock_run(run), open_run_log(run, warn) as opened, opened.log.writing():
         yield opened
 
 
@@ -80,7 +78,7 @@ def insert_passing(run: Run, offered: Log, first_ids: Sequence[str], warn: Calla
     """
     others = [Refused(row, OTHER_START) for row in take_out_others(offered, _is_named(run))]
     start = None
-    if lacks_ledger(run) and mirror_with_events(run) is None:
+    if lacks_ledger(run):
         start = find_start(offered, first_ids)
         if start is None:
             return Inserted(0, [*others, *_refuse_all(offered)], [], redacted=False)
@@ -88,34 +86,15 @@ def insert_passing(run: Run, offered: Log, first_ids: Sequence[str], warn: Calla
         opened.log.connection.execute(f"PRAGMA cache_size = -{CACHE_SIZE}")
         first = [start] if start is not None and not opened.log.heads() else []
         if first:
-            opened.insert_rows(lambda log: [row for row in first if hash_in(log, row[ID]) is None], offered.connection)
-        offer = _Offer(offered)
-        opened.insert_rows(offer.missing_in, offered.connection)
+            opened.insert_rows([row for row in first if hash_in(opened.log, row[ID]) is None])
+        before = count_events(opened.log)
+        passing = missing_rows(opened.log, offered)
+        opened.insert_rows(passing)
+        added = count_events(opened.log) - before + len(first)
+        opened.insert_rows([], passing.payloads)
         opened.commit()
         new = [one for one in others if hash_in(opened.log, one.id) != one.hash]
-        judged = offer.passing[0]
-        refused, added = [*new, *judged.refused], offer.added + len(first)
-        return Inserted(added, refused, judged.dropped, redacted=opened.redacted)
-
-
-class _Offer:
-    """The events that are offered to a log, and to its mirror after it if that has other events.
-
-    `passing` is what was asked for, the log's first; `added` is the number of events that the log got.
-    """
-
-    def __init__(self, offered: Log) -> None:
-        self._offered = offered
-        self.passing: list[Passing] = []
-        self.added = 0
-
-    def missing_in(self, log: Log) -> Iterator[Row]:
-        """Yield the events that a log lacks and that pass."""
-        passing = missing_rows(log, self._offered, keeps=True)
-        self.passing.append(passing)
-        for row in passing:
-            self.added += passing is self.passing[0] and not is_place(row)
-            yield row
+        return Inserted(added, [*new, *passing.refused], passing.dropped, redacted=opened.redacted)
 
 
 def _is_named(run: Run) -> Callable[[str], bool]:

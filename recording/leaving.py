@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from faber_ledger.ledger.errors import LedgerError, Locked
 from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
-from faber_ledger.ledger.lock import RunLock
 from faber_ledger.recording import sessions
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.subject import open_sessions_of
 from faber_ledger.runs.clients import note_session
-from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.copies import has_events, mirror_with_events
+from faber_ledger.runs.clone import lock_run, writer_of
 from faber_ledger.runs.kept import run_here
+from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import snapshot
 
 TYPE_CHECKING = False
@@ -59,13 +58,11 @@ def leave_run(
     there, run_id = seen.root or root, seen.run_id or ""
     try:
         run = run_here(there, run_id)
-        if not (has_events(run.ledger_path) or mirror_with_events(run)):  # git may have removed the ledger alone
+        if lacks_ledger(run):
             return True
         checkout = checkout_at_end(run)
-        writer, lock = writer_of(there), RunLock(run.lock_path, seconds)
-        with Recording(
-            run, at=at, writer=writer, warn=warn, tolerant=True, lock=lock, may_stay_in_mirror=True
-        ) as recording:
+        writer, lock = writer_of(there), lock_run(run, seconds)
+        with Recording(run, at=at, writer=writer, warn=warn, tolerant=True, lock=lock) as recording:
             caller: Caller = {
                 "client": seen.client,
                 "pid": pid,

@@ -12,8 +12,8 @@ from faber_ledger.recording import spool
 from faber_ledger.runs.clone import state_copy_path
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.old_copies import doctor_copies
-from faber_ledger.runs.quarantine import aside_path
 from faber_ledger.runs.run import HOOK_LOG
+from faber_ledger.runs.set_aside import list_set_aside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _own_files(runs: list[Run]) -> Iterator[str]:
     yield from [path for path in copies if os.path.basename(path).startswith(os.path.basename(HOOK_LOG))]
     yield from spool.moved_aside(runs[0])  # all work trees share it
     yield from summary_paths(runs[0]).values()
-    yield aside_path(runs[0])
+    yield from [path for path in list_set_aside(runs[0].root) if not path.endswith(".db")]
 
 
 def _scrub_file(path: str, needles: list[bytes]) -> bool:

@@ -9,7 +9,6 @@ from faber_ledger.ledger.errors import (
     ForeignState,
     IntegrityError,
     LedgerError,
-    Replaced,
     StateInvalid,
     StateMissing,
     StateNotWritten,
@@ -20,8 +19,9 @@ from faber_ledger.projections import blocks
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.sessions import View
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.clone import spool_path, writer_of
-from faber_ledger.runs.run_log import open_log, take_over_older_place
+from faber_ledger.runs.clone import lock_run, set_aside_folder, spool_path, writer_of
+from faber_ledger.runs.log import has_log, open_run_log, read_log
+from faber_ledger.runs.publish import publish, why_not_published
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ class Recording:
 
     A run without a log gets one with the first append: it begins with `first`, or else the run is adopted, with its
     blocks in the first event. With `tolerant`, a missing or broken state does not stop a run that has a log: `problem`
-    is the error then, and `state` the newest backup's. With `may_stay_in_mirror`, a finished run whose ledger is
-    committed is left as it is: `run` is the kept one then. Deliveries that wait in the spool are recorded first.
+    is the error then, and `state` the newest backup's. Deliveries that wait in the spool are recorded first.
     """
 
     def __init__(
@@ -57,7 +56,6 @@ class Recording:
         first: Draft | None = None,
         tolerant: bool = False,
         lock: RunLock | None = None,
-        may_stay_in_mirror: bool = False,
     ) -> None:
         self.run = run
         self.at = at
@@ -68,26 +66,26 @@ class Recording:
         self.state: dict[str, Any] = {}
         self.problem: LedgerError | None = None
         self.view: View
-        self._may_stay_in_mirror = may_stay_in_mirror
         self._known: state_write.KnownState | None = None
         self._touched: set[object] = set()  # sessions whose facts were folded onto its blocks
         self._shows_log = True
         self._overwritten: str | None = None  # what another tool wrote, which the next projection replaces
-        self._is_open = False
-        self._lock = lock or RunLock(run.lock_path)
+        self._lock = lock
 
     def __enter__(self) -> Recording:
         """Take the lock and read state and log; raises what `read_state`, `RunLock` and `Log.open` raise."""
-        if not os.path.isfile(self.run.ledger_path):
+        if not has_log(self.run) and not os.path.isfile(self.run.ledger_path):
             state_file.look_at_state(self.run)  # a run that is missing or not readable gets neither lock nor ledger
+        self._lock = self._lock or lock_run(self.run)
         self._lock.__enter__()
         try:
             self._read_state()
-            if self._may_stay_in_mirror and self.state.get("status") in progress.FINISHED and self.problem is None:
-                take_over_older_place(self.run)
-                self._move_to_kept_run()
             self._open_log()
             try:
+                if os.path.isdir(set_aside_folder(self.run.root)):
+                    from faber_ledger.runs.set_aside import drop_old  # only where something was
+
+                    drop_old(self.run.root, self.at)
                 if os.path.isdir(spool_path(self.run)):
                     self._drain()
             except BaseException:
@@ -96,7 +94,6 @@ class Recording:
         except BaseException:
             self._lock.__exit__(None, None, None)
             raise
-        self._is_open = True
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -105,7 +102,8 @@ class Recording:
             if self._known is not None and self.problem is None:  # nothing was written
                 state_write.refresh_copy(self.run, self._known.document, self.warn)
         finally:
-            self._lock.__exit__(None, None, None)
+            if self._lock is not None:
+                self._lock.__exit__(None, None, None)
 
     def append(self, drafts: list[Draft]) -> list[Recorded]:
         """Append facts, make them durable, and write the blocks that follow into state.json.
@@ -139,19 +137,8 @@ class Recording:
 
     def add(self, drafts: list[Draft], *, at: float, writer: str) -> list[Recorded]:
         """Add facts to the open transaction and fold them onto the blocks; `commit` makes them durable."""
-        try:
-            recorded = self._insert(drafts, at=at, writer=writer)
-        except Replaced:  # raised before a transaction's first write, so nothing else was in it
-            if not self._is_open:
-                raise
-            self._open.close()
-            self._open_log()
-            recorded = self._insert(drafts, at=at, writer=writer)
+        recorded = self._insert(drafts, at=at, writer=writer)
         self.view.blocks = fold(recorded, self.blocks)
-        if self.run.is_kept or self._open.is_alone:
-            from faber_ledger.runs.kept import note_alone
-
-            note_alone(self.run, [one["id"] for one in recorded])
         self._touched.update([one["event"].get("session_id") for one in recorded])
         return recorded
 
@@ -160,23 +147,23 @@ class Recording:
             return self._log.append(drafts, at=at, writer=writer)
 
     def _open_log(self) -> None:
-        """Open the log and read its blocks; a view that was handed out stays valid."""
-        self._open = open_log(self.run, self.warn, min(self._lock.seconds, BUSY_SECONDS))
+        """Open the log and read its blocks."""
+        seconds = BUSY_SECONDS if self._lock is None else min(self._lock.seconds, BUSY_SECONDS)
+        self._open = open_run_log(self.run, self.warn, seconds)
         self._log = self._open.log
         try:
-            view = View(self._log, self._known_blocks())
+            self.view = View(self._log, self._known_blocks())
         except BaseException:
             self._open.close()
             raise
-        if self._is_open:
-            self.view.log, self.view.blocks = view.log, view.blocks
-        else:
-            self.view = view
 
     def commit(self) -> None:
         """Make what was added durable and write the blocks into state.json; raises what `append` raises."""
         if self.problem is not None:
-            state_write.commit_with_checkpoint(self._open, state_write.texts_of(self.blocks))
+            self._open.commit()
+            if why_not_published(self.run, None, self._open.note.barred) is None:
+                publish(self.run, self._open, self.warn)
+                self._open.note.save()
             return  # there is no state to write into: the next projection shows the facts
         try:
             known, self._known = self._known, None  # writing makes it outdated
@@ -274,29 +261,6 @@ class Recording:
                 raise
             log.connection.execute("RELEASE delivery")
 
-    def _move_to_kept_run(self) -> None:
-        """Record on the kept run if the run's ledger is as git's last commit has it, so that it stays so."""
-        from faber_ledger.runs.finished import bring_up_to_date, run_to_record_on
-
-        known = self._known
-        kept = run_to_record_on(self.run, known.document if known else None)
-        if kept is self.run or known is None:
-            return
-        lock = RunLock(kept.lock_path, self._lock.seconds)
-        lock.__enter__()
-        try:
-            bring_up_to_date(kept, self.run, known.document, self.warn)
-        except (LedgerError, sqlite3.Error) as error:
-            lock.__exit__(None, None, None)
-            self.warn(f"the mirror of this run cannot be used alone: {error}")
-            return
-        except BaseException:
-            lock.__exit__(None, None, None)
-            raise
-        self._lock.__exit__(None, None, None)
-        self._lock, self.run = lock, kept
-        self._read_state()
-
     def _read_state(self) -> None:
         try:
             self._known = state_write.read_known(self.run)
@@ -338,10 +302,6 @@ class Recording:
         from faber_ledger.recording.adoption import adopt_run  # once in a run's life
 
         known = blocks.blocks_of(self.state)
-        if blocks.session_history(known):
-            from faber_ledger.runs.lost import check_not_lost  # asks git, before a run is adopted
-
-            check_not_lost(self.run)
         return adopt_run(self.run, known, self.at)
 
     def _fold_beside(self, found: Blocks) -> Blocks:
@@ -374,13 +334,10 @@ def record_before_projecting(
 
     Every command that is about to project a run calls it, since the projection writes the two blocks again from the
     log. `warn` gets what else another tool wrote into them. Returns the fold that this took, for `reproject`; None if
-    it took none, or the log was not folded as its file is. A caller that `has_inserted` events just before has judged
-    them: of a file that is as this work tree has judged it, no hash is computed again.
+    it took none. A caller that `has_inserted` events just before has checked them: no hash is computed again.
     """
     from faber_ledger.recording import adoption  # no hook projects without recording
-    from faber_ledger.runs.ledger_notes import NOTHING, find_judged, shape_of
     from faber_ledger.runs.projecting import Folded
-    from faber_ledger.runs.united import open_united
 
     drain_waiting(run, at, warn=warn)
     try:
@@ -388,14 +345,11 @@ def record_before_projecting(
         found = blocks.blocks_of(state.value)
         if blocks.is_too_deep(found):
             return None
-        shape = shape_of(run.ledger_path)
-        is_judged = has_inserted and find_judged(run.ledger_path) != NOTHING
-        log, is_united = open_united(run)
-        with log:
+        with read_log(run, warn) as log:
             heads = log.heads()
             if not heads or state.shows(log):
                 return None
-            folded, is_checked = _fold_readable(log, is_judged=is_judged and not is_united)
+            folded, is_checked = _fold_readable(log, is_checked=has_inserted)
             has_unknown = bool(adoption.list_unknown(folded, found))
             line = None if has_unknown else adoption.describe_overwritten(run, log.stream(), folded, found)
     except (LedgerError, OSError, sqlite3.Error):  # the projection itself says what is wrong
@@ -406,14 +360,14 @@ def record_before_projecting(
         return None
     if line is not None:
         warn(line)
-    return Folded(folded, heads, shape) if is_checked and not is_united else None
+    return Folded(folded, heads) if is_checked else None
 
 
-def _fold_readable(log: Log, *, is_judged: bool) -> tuple[Blocks, bool]:
+def _fold_readable(log: Log, *, is_checked: bool) -> tuple[Blocks, bool]:
     """Fold a log, and return whether all its hashes hold; the projection refuses one in which they do not."""
     from faber_ledger.runs.projecting import fold_checked
 
-    if is_judged:
+    if is_checked:
         return fold(log.stream()), True
     try:
         return fold_checked(log), True

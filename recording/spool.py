@@ -10,8 +10,7 @@ from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.plain_json import encoder, loads
 from faber_ledger.recording.call import MAX_BESIDES_TEXTS, besides_texts
 from faber_ledger.recording.spooled import is_spooled
-from faber_ledger.runs.clone import spool_path
-from faber_ledger.runs.private_files import make_kept_folder
+from faber_ledger.runs.clone import make_kept_folder, spool_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

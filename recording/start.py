@@ -21,7 +21,7 @@ from faber_ledger.runs import state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.active_file import check_active_folder, note_use, write_active_file
 from faber_ledger.runs.clients import SeenClient, seen_client
-from faber_ledger.runs.clone import kept_folder, takeover_lock_path, writer_of
+from faber_ledger.runs.clone import takeover_lock_path, writer_of
 from faber_ledger.runs.git import branch_of, common_directory
 from faber_ledger.runs.private_files import make_below
 from faber_ledger.runs.progress import PHASES
@@ -73,7 +73,7 @@ def start_run(
         left = _name_run(run)
     except BaseException:
         # They did not exist before, and half a run, or one that was not reported, is useless.
-        for folder in filter(None, (run.directory, kept_folder(root, run.run_id))):
+        for folder in (run.directory, run.private_folder):
             shutil.rmtree(folder, ignore_errors=True)
         raise
     _open_session(run, left, at=at, environ=environ, source="run_start", warn=warn)

@@ -13,11 +13,11 @@ from faber_ledger.files.json_text import JsonText, on_lines
 from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import StateMissing
-from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections.blocks import NAMES, empty
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.masked_state import mask_value
 from faber_ledger.runs import state_write
+from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.state_file import parse_state, read_state
 
 TYPE_CHECKING = False
@@ -82,7 +82,7 @@ def take_content(run: Run, content: str, log: Log) -> str | None:
     state = parse_state(run, content.encode("utf-8", "backslashreplace"))
     text = state.with_members(dict(fold(log.stream())))
     os.makedirs(run.directory, exist_ok=True)
-    with RunLock(run.lock_path):
+    with lock_run(run):
         if os.path.lexists(run.state_path):
             return None
         state_write.write_new(run, text)
@@ -97,7 +97,7 @@ def replace_content(run: Run, content: str, log: Log, digest: str, warn: Callabl
     `read_state`.
     """
     state = parse_state(run, content.encode("utf-8", "backslashreplace"))
-    with RunLock(run.lock_path):
+    with lock_run(run):
         here = read_state(run)
         if digest_of(content_of(here)) != digest:
             return None

@@ -202,11 +202,10 @@ def _first_recorded(run: Run, default: str | None) -> list[str]:
     """Return the first branch that was recorded with a run and is not the default one, if there is one."""
     from faber_ledger.ledger.file import sqlite3  # only where nothing else says the branch
     from faber_ledger.ledger.log import Log
-    from faber_ledger.runs.clone import mirror_path
 
-    for path in (run.ledger_path, mirror_path(run)):
+    for path in (run.log_path, run.ledger_path):
         try:
-            with Log.read(path or "") as log:
+            with Log.read(path) as log:
                 return next(([branch] for branch in log.branches() if branch != default), [])
         except (LedgerError, OSError, UnicodeDecodeError, sqlite3.Error):
             continue

@@ -1,20 +1,15 @@
 """What this clone keeps of its runs below the common git directory, where no checkout, clean or commit reaches.
 
-In `.git/faber-ledger/`: `runs/` has each run's mirror, what redactions from elsewhere have removed of it
-(`unaccepted.py`), a copy of its `state.json` and its kept summaries, `spool/` the
-deliveries that wait, `clients/` what was seen of each client, `doctor/` the copies that `doctor --fix` makes, `writer`
-the id of this clone, `key` its key, `run-list.json` what `run list` printed, `set-up-checked` is there once a hook has
-looked whether `init` was run in this clone, `sync/` what was exchanged with a team's server last; and there are the
-locks of what a clone does once.
+In `.git/faber-ledger/`: `runs/` has a private folder for each run, with its log (`log.py`), its lock, the copy of its
+`state.json`, the notes on work trees (`tree_note.py`), events that wait for a parent, and its kept summaries; `spool/`
+the deliveries that wait, `clients/` what was seen of each client, `set-aside/` what was refused or removed, `doctor/`
+the copies that `doctor --fix` makes, `writer` the id of this clone, `key` its key, `run-list.json` what `run list`
+printed, `set-up-checked` is there once a hook has looked whether `init` was run in this clone, `sync/` what was
+exchanged with a team's server last; and there are the locks of what a clone does once.
 
 Of a project in a folder below the repository's top, `runs/`, `spool/`, `clients/` and the lists are in a folder of its
-own, `projects/<key>/` (`project_key`). Earlier versions kept them together with those of the repository's other
-projects: what is there of a run counts as this project's while the work tree has the run, and the project at the top
-does not (`is_of_project`). `older_place.py` moves it when the run is next written.
-
-Without git there are `spool/`, `ledgers/` and `doctor/` in `$XDG_STATE_HOME/faber-ledger/<key>/`, where the
-key is the SHA-256 of the project's real path. `ledgers/` has notes of writers at work and of ledgers that were judged,
-and unfinished recoveries; with git it is in the work tree's own git directory.
+own, `projects/<key>/` (`project_key`). Without git the same is in `$XDG_STATE_HOME/faber-ledger/<key>/`, where the key
+is the SHA-256 of the project's real path.
 """
 
 from __future__ import annotations
@@ -22,28 +17,12 @@ from __future__ import annotations
 import os
 
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
-from faber_ledger.ledger import RECOVERED_ENDING, whole_file
-from faber_ledger.ledger.errors import InvalidRunId
-from faber_ledger.runs.git import (
-    clone_folder,
-    common_directory,
-    older_folder,
-    project_folder,
-    work_tree_of,
-)
-from faber_ledger.runs.ledger_notes import ledger_stem
-from faber_ledger.runs.private_files import is_behind_link, make_below, state_folder
-from faber_ledger.runs.run import (
-    ATTRIBUTES_FILE,
-    LARGEST_STATE,
-    LEDGER,
-    LOGS,
-    PLACE,
-    RUNS,
-    STATE,
-    find_run,
-    kept_runs_folder,
-)
+from faber_ledger.ledger import whole_file
+from faber_ledger.ledger.errors import NotWritable
+from faber_ledger.ledger.lock import LOCK_SECONDS, RunLock
+from faber_ledger.runs.git import clone_folder, common_directory, project_folder
+from faber_ledger.runs.private_files import is_behind_link, make_below, missing_error, state_folder
+from faber_ledger.runs.run import ATTRIBUTES_FILE, LARGEST_STATE, LONGEST_PATH, PLACE, STATE, quoted_form
 
 SET_UP_CHECKED = "set-up-checked"
 
@@ -57,79 +36,56 @@ def private_folder(root: str) -> str:
     return project_folder(root) or state_folder(root)
 
 
-def kept_folder(root: str, run_id: str) -> str | None:
-    """Return the folder that has a run's mirror, the copy of its state and its kept summaries; None without git."""
-    folder = kept_runs_folder(root)
-    if folder is None:
-        return None
-    kept, older = os.path.join(folder, *run_id.split("/")), older_kept_folder(root, run_id)
-    return older if older is not None and not os.path.isfile(os.path.join(kept, LEDGER)) else kept
+def make_kept_folder(run: Run, folder: str) -> None:
+    """Make a private folder of a run; raises OSError.
 
-
-def older_kept_folder(root: str, run_id: str) -> str | None:
-    """Return the folder in which an earlier version kept a run's mirror, if it has one of this project's run."""
-    return _older_place(root, "runs", run_id, LEDGER)
-
-
-def is_of_project(root: str, run_id: str) -> bool:
-    """Return whether a run that an earlier version kept for the whole clone is of the project below the top at `root`.
-
-    A run whose files no project has belongs to the one at the top.
+    Nothing is made for a project that was renamed under a running hook. No link is followed, since it may lead
+    anywhere.
     """
-    tree = work_tree_of(root)
+    if not os.path.isdir(run.root):
+        raise missing_error(run.root)
+    make_below(common_directory(run.root) or run.directory, folder)
+
+
+def lock_run(run: Run, seconds: float = LOCK_SECONDS) -> RunLock:
+    """Return the lock under which a run is recorded on; its folder is made. Raises NotWritable."""
     try:
-        if tree is None or not find_run(root, run_id).is_recorded():
-            return False
-        return not os.path.isdir(os.path.join(tree.top, ".fractary")) or not find_run(tree.top, run_id).is_recorded()
-    except InvalidRunId:
-        return False
-
-
-def _older_place(root: str, name: str, run_id: str, needed: str) -> str | None:
-    """Return a run's folder in the `older_folder` if it has the file or folder `needed` and is this project's."""
-    older = older_folder(root)
-    folder = os.path.join(older, name, *run_id.split("/")) if older else ""
-    return folder if older and os.path.exists(os.path.join(folder, needed)) and is_of_project(root, run_id) else None
-
-
-def mirror_path(run: Run) -> str | None:
-    """Return the path of a run's mirror; None without git, and for a kept run, whose log is the mirror itself."""
-    folder = None if run.is_kept else kept_folder(run.root, run.run_id)
-    return os.path.join(folder, LEDGER) if folder else None
+        make_kept_folder(run, run.private_folder)
+    except OSError as error:
+        raise NotWritable(
+            f"cannot write {run.private_folder}: {error.strerror or error}",
+            hint="check the permissions of the git directory",
+        ) from error
+    return RunLock(run.lock_path, seconds)
 
 
 def state_copy_path(run: Run) -> str | None:
-    """Return the path of the copy of a run's `state.json`; None where there is no mirror."""
-    mirror = mirror_path(run)
-    return os.path.join(os.path.dirname(mirror), STATE) if mirror else None
+    """Return the path of the copy of a run's `state.json`; None for a kept run, whose state is the copy itself."""
+    return None if run.is_kept else os.path.join(run.private_folder, STATE)
 
 
 def keep_state(run: Run, content: bytes) -> None:
-    """Write the copy of a run's `state.json` beside its mirror, if there is one; raises OSError.
+    """Write the copy of a run's `state.json` beside its log, if there is one; raises OSError.
 
     Only its owner can read it. It is written whole, but need not survive a power cut. A link in its place is replaced.
     """
     path = state_copy_path(run)
     base = common_directory(run.root) or run.directory
-    if path is None or not os.path.isfile(mirror_path(run) or "") or is_behind_link(os.path.dirname(path), base):
+    if path is None or not os.path.isfile(run.log_path) or is_behind_link(os.path.dirname(path), base):
         return
-    _keep_place(run, os.path.dirname(path))
+    keep_place(run)
     try:
         whole_file.put(path, content, mode=0o600, durable=False)
     except FileNotFoundError:
         pass  # another work tree has just written its own, under the same temporary name
 
 
-def _keep_place(run: Run, folder: str) -> None:
-    """Write where the run is in the project, if its id does not tell: it stays there, and is brought back there."""
-    shown, path = run.shown(run.state_path), os.path.join(folder, PLACE)
-    content = f"{shown}\n".encode("utf-8", "surrogateescape")
-    if shown.startswith(f"{RUNS[0]}/"):
-        if os.path.lexists(path):
-            whole_file.remove(path)  # the run was moved
-        return
+def keep_place(run: Run) -> None:
+    """Note where the run is in the project, and its id: it is brought back there. Raises OSError."""
+    path = os.path.join(run.private_folder, PLACE)
+    content = f"{run.shown(run.state_path)}\n{run.run_id}\n".encode("utf-8", "surrogateescape")
     try:
-        if read_regular(path, LARGEST_STATE) == content:
+        if read_regular(path, LONGEST_PATH) == content:
             return
     except (FileRefused, OSError):
         pass  # not written yet
@@ -145,28 +101,19 @@ def read_state_copy(run: Run) -> bytes | None:
         return None
 
 
+def set_aside_folder(root: str) -> str:
+    """Return the folder of what a project of this clone has set aside, which may not exist."""
+    return os.path.join(private_folder(root), "set-aside")
+
+
 def spools_folder(root: str) -> str:
-    """Return the folder that has the waiting deliveries of the run `a/b` in `a/b/`."""
+    """Return the folder that has a folder of waiting deliveries for each run."""
     return os.path.join(private_folder(root), "spool")
 
 
 def spool_path(run: Run) -> str:
     """Return the folder of a run's waiting deliveries."""
-    path, older = os.path.join(spools_folder(run.root), *run.run_id.split("/")), older_spool_path(run)
-    return older if older is not None and not os.path.isdir(path) else path
-
-
-def older_spool_path(run: Run) -> str | None:
-    """Return the folder in which an earlier version kept a run's waiting deliveries, if it is there."""
-    return _older_place(run.root, "spool", run.run_id, "")
-
-
-def spool_left_in_run(run: Run) -> str | None:
-    """Return the folder in which 0.1 kept a run's waiting deliveries without git, if it is there; None with git."""
-    if project_folder(run.root) is not None:
-        return None
-    path = os.path.join(run.directory, run.spool_name)
-    return path if os.path.isdir(path) and not os.path.islink(path) else None
+    return os.path.join(spools_folder(run.root), quoted_form(run.run_id))
 
 
 def clients_folder(root: str) -> str | None:
@@ -175,13 +122,9 @@ def clients_folder(root: str) -> str | None:
     return os.path.join(folder, "clients") if folder else None
 
 
-def doctor_folders(root: str) -> list[str]:
-    """Return the folders in which `doctor --fix` keeps copies of what it changes, the one to use first.
-
-    The last is where 0.1 kept those of a project without git.
-    """
-    folder = clone_folder(root) or state_folder(root)
-    return [os.path.join(folder, "doctor"), os.path.join(root, *LOGS.split("/"), "doctor")]
+def doctor_folder(root: str) -> str:
+    """Return the folder in which `doctor --fix` keeps copies of what it changes."""
+    return os.path.join(clone_folder(root) or state_folder(root), "doctor")
 
 
 def cleanup_lock_path(root: str) -> str | None:
@@ -281,33 +224,6 @@ def _read_writer(path: str) -> str | None:
     except (FileRefused, OSError, ValueError):
         return None
     return text if len(text) == 32 and not text.strip("0123456789abcdef") else None
-
-
-# What stands beside a log
-
-
-def is_recovery_due(run: Run) -> bool:
-    """Return whether a journal is beside a run's log, or a recovery of it was killed before its last step."""
-    return os.path.lexists(run.journal_path) or os.path.isfile(recovered_path(run) or "") or is_older_recovery(run)
-
-
-def recovered_path(run: Run) -> str | None:
-    """Return the path of an unfinished recovery of a run's log; None for a kept run, which is never recovered."""
-    stem = ledger_stem(run.ledger_path)
-    return stem + RECOVERED_ENDING if stem is not None else None
-
-
-def is_older_recovery(run: Run) -> bool:
-    """Return whether 0.1 left the result of an unfinished recovery beside a run's log; `recover` looks at its worth.
-
-    What git tracks came with a commit.
-    """
-    path = run.recovered_path
-    if not os.path.isfile(path) or os.path.islink(path):
-        return False
-    from faber_ledger.runs.git import is_tracked  # only after a kill, or with such a file in a commit
-
-    return is_tracked(path) is False
 
 
 def is_empty(path: str) -> bool:

@@ -11,8 +11,7 @@ import os
 from faber_ledger.ledger.canonical import without_surrogates
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import MAX_VALUE_BYTES, UNREADABLE, check_schema, sqlite3
-from faber_ledger.ledger.log import Log
-from faber_ledger.runs.clone import mirror_path
+from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.git import GitQuery, branch_of, is_plain, time_limit, work_tree_of
 from faber_ledger.runs.run import LAYOUTS, find_run, run_at
@@ -232,18 +231,18 @@ class GitSurvey:
         pulled = {self._blob(one.commit, ledger) for one in self._pulled} - {None}
         return own is None or ((not self.remotes or own in there) and pulled <= {own})
 
-    def facts_of(self, run: Run, *, with_mirror: bool = True) -> InGit | None:
+    def facts_of(self, run: Run, *, with_log: bool = True) -> InGit | None:
         """Return what of a run is in git; None if git ignores the run, or the run has no log that can be read.
 
-        With the mirror, its events count too, but not those that another work tree has in its file, to commit there.
+        With the log, its events count too, but not those that another work tree has in its file, to commit there.
         """
         place = self._places[run.run_id]
         ledger, state = place.shown(place.ledger_path), place.shown(place.state_path)
-        in_file = events_of_file(run.ledger_path)
+        in_file = _events_of_log(run) if run.is_kept else events_of_file(run.ledger_path)
         head, change = self._blob(self.commit, ledger), self._changes.get(ledger, CLEAN)
         if in_file is None or (not run.is_kept and head is None and change == CLEAN):
             return None
-        alone = (in_file if run.is_kept else _events_of_mirror(run) - in_file) if with_mirror else set()
+        alone = (in_file if run.is_kept else _events_of_log(run) - in_file) if with_log else set()
         if alone:
             files = [one.ledger_path for one in runs_in_other_work_trees(place)]
             alone = alone.difference(*[events_of_file(path) or set() for path in files])
@@ -280,7 +279,7 @@ class GitSurvey:
         if all([one.commit == self.commit for one in self._pulled]):
             return None
         place = self._places[run.run_id]
-        own = (events_of_file(run.ledger_path) or set()) | _events_of_mirror(run)
+        own = (events_of_file(run.ledger_path) or set()) | _events_of_log(run)
         newer = self._find_newer(own, place.shown(place.ledger_path))
         return newer[0] if newer is not None else None
 
@@ -366,15 +365,14 @@ def _time_of_fetch(folder: str) -> float | None:
 def events_of_file(path: str) -> set[str] | None:
     """Return the ids of a log's events; None if it cannot be read."""
     try:
-        with Log.read(path) as log:
+        with open_untrusted(path, check_values=False) as log:
             return _ids(log.connection)
     except (LedgerError, OSError, *UNREADABLE):
         return None
 
 
-def _events_of_mirror(run: Run) -> set[str]:
-    path = mirror_path(run)
-    return (events_of_file(path) if path is not None and os.path.isfile(path) else None) or set()
+def _events_of_log(run: Run) -> set[str]:
+    return (events_of_file(run.log_path) if os.path.isfile(run.log_path) else None) or set()
 
 
 def _events_of_content(content: bytes) -> set[str] | None:

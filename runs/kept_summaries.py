@@ -9,8 +9,8 @@ import os
 
 from faber_ledger.files.untrusted import FileRefused, read_text
 from faber_ledger.ledger import whole_file
-from faber_ledger.runs.clone import kept_folder
-from faber_ledger.runs.private_files import make_kept_folder
+from faber_ledger.runs.clone import make_kept_folder
+from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.run import SUMMARY
 
 TYPE_CHECKING = False
@@ -28,8 +28,8 @@ def keep_summary(run: Run, event_id: str, text: str) -> None:
 
     Without git nothing is written: a later `git add` would add it.
     """
-    folder = kept_folder(run.root, run.run_id)
-    if folder is None:
+    folder = run.private_folder
+    if work_tree_of(run.root) is None:
         return
     make_kept_folder(run, folder)
     whole_file.put(os.path.join(folder, SUMMARY + event_id), text.encode(), mode=whole_file.OWN)
@@ -39,11 +39,8 @@ def keep_summary(run: Run, event_id: str, text: str) -> None:
 
 def summary_paths(run: Run) -> dict[str, str]:
     """Return the path of each kept summary by its event's id, oldest first."""
-    folder = kept_folder(run.root, run.run_id)
-    if folder is None:
-        return {}
+    folder = run.private_folder
     try:
-        # A later part of another run's id may begin so, and be a folder here.
         names = sorted([entry.name for entry in os.scandir(folder) if not entry.is_dir(follow_symlinks=False)])
     except OSError:
         return {}
@@ -61,14 +58,9 @@ def read_summary(path: str) -> str | None:
 def remove_redacted_summaries(run: Run, log: Log) -> list[str]:
     """Remove the summaries of events that the log has redacted, and all others of the same text; return their paths.
 
-    Those that a redaction from elsewhere names stay until it is accepted, and nobody is given them. Raises as
-    `Log.read`.
     A compaction that waited in the spool may have been delivered twice: then one of the two files has no event.
     """
-    from faber_ledger.runs.unaccepted import kept_ids  # only after a redaction
-
-    waiting = kept_ids(run)
-    kept = {name: path for name, path in summary_paths(run).items() if name not in waiting}
+    kept = summary_paths(run)
     question = "SELECT 1 FROM event WHERE id = ? AND payload IS NULL"
     # A killed process may have left `ID.tmp`, or that with its process id, of which it had written a part.
     gone = {

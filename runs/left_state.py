@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.runs.clone import is_empty
 from faber_ledger.runs.kept import run_here
-from faber_ledger.runs.run import LEDGER, find_run, is_run_id, kept_runs_folder, run_ids
+from faber_ledger.runs.run import find_run, private_run_id, private_runs_folder, run_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,14 +34,11 @@ def runs_here(root: str) -> list[Run]:
 
 
 def kept_run_ids(root: str) -> Iterator[str]:
-    """Yield the ids of the runs that have a mirror in this clone which is not an empty file, sorted; none without git.
-
-    No link is followed.
-    """
-    kept = kept_runs_folder(root)
-    for folder, folders, files in os.walk(kept or ""):
-        folders.sort()
-        run_id = os.path.relpath(folder, kept).replace(os.sep, "/")
-        path = os.path.join(folder, LEDGER)
-        if LEDGER in files and is_run_id(run_id) and os.path.isfile(path) and not is_empty(path):
-            yield run_id
+    """Yield the ids of the runs that have a log in this clone, sorted. No link is followed."""
+    folder = private_runs_folder(root)
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    found = [private_run_id(os.path.join(folder, name)) for name in names if not os.path.islink(f"{folder}/{name}")]
+    yield from sorted([run_id for run_id in found if run_id is not None])

@@ -14,19 +14,18 @@ from faber_ledger.runs.clients import SESSION_ENDING
 from faber_ledger.runs.clone import (
     SET_UP_CHECKED,
     clients_folder,
-    doctor_folders,
-    mirror_path,
+    doctor_folder,
     read_state_copy,
-    recovered_path,
     state_copy_path,
 )
-from faber_ledger.runs.git import clone_folder, common_directory, older_folder, project_folder
+from faber_ledger.runs.git import clone_folder, common_directory, project_folder
 from faber_ledger.runs.kept_summaries import remove_redacted_summaries
 from faber_ledger.runs.private_files import is_behind_link
 from faber_ledger.runs.run import (
     COPY_ENDINGS,
     LARGEST_STATE,
     STATE_BACKUP,
+    STRIPPED,
     UNFINISHED_ENDINGS,
     Run,
     find_run,
@@ -52,19 +51,14 @@ RUN_LIST = "run-list.json"
 
 
 def old_copies(run: Run) -> list[str]:
-    """Return the old copies of a run's files: in its folder, beside its mirror, and where `doctor` keeps its own."""
-    mirror = mirror_path(run)
-    beside = [Run(run.root, run.run_id, os.path.dirname(mirror))] if mirror else []
-    if run.is_kept:
-        beside = [find_run(run.root, run.run_id)]  # git leaves what it ignores
-    found = [path for one in (run, *beside) for path in _copies_of(one)]
-    recovered = recovered_path(run)
-    found += [recovered] if recovered is not None and os.path.lexists(recovered) else []
+    """Return the old copies of a run's files: in its folders, and where `doctor` keeps its own."""
+    tree = find_run(run.root, run.run_id) if run.is_kept else run  # git leaves what it ignores
+    found = [path for one in (Run(run.root, run.run_id, run.private_folder), tree) for path in _copies_of(one)]
     return found + _outdated_state(run) + [path for path in doctor_copies(run.root) if _is_of(path, run)]
 
 
 def _outdated_state(run: Run) -> list[str]:
-    """Return the copy of the run's state.json beside the mirror if it is not the same, or there is no state.json."""
+    """Return the copy of the run's state.json beside the log if it is not the same, or there is no state.json."""
     path, kept = state_copy_path(run), read_state_copy(run)
     if path is None or kept is None:
         return []
@@ -76,11 +70,8 @@ def _outdated_state(run: Run) -> list[str]:
 
 def doctor_copies(root: str) -> list[str]:
     """Return the copies that `doctor --fix` made of files before it changed them, in a run or elsewhere."""
-    found = []
-    for top in doctor_folders(root):
-        for folder, _, names in sorted(os.walk(top)):
-            found += [os.path.join(folder, name) for name in sorted(names)]
-    return found
+    walked = sorted(os.walk(doctor_folder(root)))
+    return [os.path.join(folder, name) for folder, _, names in walked for name in sorted(names)]
 
 
 def _is_of(path: str, run: Run) -> bool:
@@ -100,6 +91,7 @@ def remove_old_copies(run: Run, log: Log, warn: Callable[[str], None]) -> list[s
     for path in old_copies(run):
         os.unlink(path)
         removed.append(path)
+    whole_file.remove(os.path.join(run.private_folder, STRIPPED))
     listed = remove_run_list(run.root, warn)
     return [*removed, listed] if listed else removed
 
@@ -113,11 +105,9 @@ def run_list_path(root: str) -> str | None:
 def remove_run_list(root: str, warn: Callable[[str], None]) -> str | None:
     """Remove the list of all runs, which has words of events' payloads; return its path, None if there was none.
 
-    That of an earlier version goes too. A folder with its name is somebody else's: it is left, and `warn` is called.
+    A folder with its name is somebody else's: it is left, and `warn` is called.
     """
-    older = older_folder(root)
-    removed = [_remove_list(path, warn) for path in (run_list_path(root), older and os.path.join(older, RUN_LIST))]
-    return next(filter(None, removed), None)
+    return _remove_list(run_list_path(root), warn)
 
 
 def notes_without_runs(root: str) -> list[str]:

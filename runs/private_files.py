@@ -19,10 +19,6 @@ SHARED = {
 }
 KEY_BYTES = 32
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from faber_ledger.runs.run import Run
-
 
 def state_folder(root: str) -> str:
     """Return the folder of what this program keeps of a project without git, which may not exist."""
@@ -59,17 +55,6 @@ def _shared_mode(common: str) -> int:
     return mode if len(word) > 2 and mode & whole_file.OWN == whole_file.OWN else whole_file.OWN
 
 
-def make_kept_folder(run: Run, folder: str) -> None:
-    """Make a private folder of a run; raises OSError.
-
-    Nothing is made for a project that was renamed under a running hook. No link is followed, since it may lead
-    anywhere.
-    """
-    if not os.path.isdir(run.root):
-        raise _missing(run.root)
-    make_below(common_directory(run.root) or run.directory, folder)
-
-
 def make_below(base: str, folder: str, *, durable: bool = True) -> None:
     """Make a folder and those between it and `base`, which is not made; raises OSError, as where one is a link.
 
@@ -84,7 +69,7 @@ def make_below(base: str, folder: str, *, durable: bool = True) -> None:
     missing = []
     while not os.path.isdir(folder):
         if not folder.startswith(os.path.join(base, "")):
-            raise _missing(base)
+            raise missing_error(base)
         missing.append(folder)
         folder = os.path.dirname(folder)
     for folder in reversed(missing):
@@ -98,7 +83,8 @@ def make_below(base: str, folder: str, *, durable: bool = True) -> None:
             whole_file.sync_directory(os.path.dirname(folder))
 
 
-def _missing(folder: str) -> FileNotFoundError:
+def missing_error(folder: str) -> FileNotFoundError:
+    """Return the error for a folder that does not exist."""
     from errno import ENOENT  # rarely needed
 
     return FileNotFoundError(ENOENT, os.strerror(ENOENT), folder)

@@ -8,17 +8,18 @@ from itertools import chain
 
 from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, StateMissing
-from faber_ledger.ledger.lock import RunLock
-from faber_ledger.projections.fold import PROJECTOR, fold
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, RunNotFound, StateInvalid, StateMissing
+from faber_ledger.ledger.file import sqlite3
+from faber_ledger.ledger.log import Log
+from faber_ledger.projections.blocks import blocks_of
+from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.clone import read_state_copy
-from faber_ledger.runs.copies import mirror_with_events
+from faber_ledger.runs.clone import lock_run, read_state_copy
 from faber_ledger.runs.git import GitQuery
-from faber_ledger.runs.ledger_notes import shape_of
+from faber_ledger.runs.log import has_log, lacks_ledger, open_run_log
 from faber_ledger.runs.old_copies import remove_old_copies
+from faber_ledger.runs.publish import publish
 from faber_ledger.runs.run import LARGEST_STATE, find_run, is_run_id
-from faber_ledger.runs.run_log import open_log
 from faber_ledger.runs.state_merge import REQUIRED_KEYS, is_complete
 
 TYPE_CHECKING = False
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
 
     from faber_ledger.files.json_text import JsonText
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.ledger.log import Head, Log
+    from faber_ledger.ledger.log import Head
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.runs.active import ActiveRun
+    from faber_ledger.runs.log import RunLog
     from faber_ledger.runs.run import Run
-    from faber_ledger.runs.run_log import RunLog
 
     # The name of what has the state, the state, and the file whose permissions it has.
     OldState = tuple[str, JsonText, str | None]
@@ -56,18 +57,15 @@ class Reprojection:
 
 
 class Folded:
-    """The blocks that `fold_checked` made of a run's file, with its heads then, and its shape before it was opened."""
+    """The blocks that `fold_checked` made of a run's log, with its heads then."""
 
-    def __init__(self, blocks: Blocks, heads: list[Head], shape: tuple[int, bytes]) -> None:
+    def __init__(self, blocks: Blocks, heads: list[Head]) -> None:
         self.blocks = blocks
         self._heads = heads
-        self._shape = shape
 
-    def fits(self, run: Run, opened: RunLog) -> bool:
-        """Return whether a run's log, open for appending, is as it was folded; raises OSError."""
-        if opened.returned or opened.restored or opened.redacted or opened.is_alone:
-            return False
-        return opened.log.heads() == self._heads and shape_of(run.ledger_path) == self._shape
+    def fits(self, opened: RunLog) -> bool:
+        """Return whether a run's log, open for appending, is as it was folded."""
+        return not (opened.restored or opened.redacted) and opened.log.heads() == self._heads
 
 
 def reproject(
@@ -78,20 +76,33 @@ def reproject(
     redacted: bool = False,
     defaults: dict[str, str] | None = None,
     folded: Folded | None = None,
+    on_purpose: bool = False,
 ) -> Reprojection:
     """Write a run's blocks from its log, which is not folded again if it is as it was `folded` just before.
 
     A missing state.json is restored from a backup or a commit. If there is none, the file is written from the log and
     from `defaults`, and lacks the keys that neither knows; without `defaults` StateMissing is raised. With `redacted` a
-    payload was removed from the log just before: once state.json lacks it too, older copies are removed. Raises as
+    payload was removed from the log just before: once state.json lacks it too, older copies are removed. The run is
+    published `on_purpose` wherever its folder is. Raises as
     `read_state`, `project_blocks`, `RunLock` and `open_log`, and RunNotFound for a log without an event.
     """
     is_away = not run.is_recorded()
-    with RunLock(run.lock_path), open_log(run, warn, compare=True) as opened:
+    if rebuild:
+        _make_damaged_log_again(run, warn)
+    with lock_run(run), open_run_log(run, warn) as opened:
         _check_has_events(opened.log, run)
         try:
-            known = folded.blocks if folded is not None and folded.fits(run, opened) else None
-            result = _project(run, opened, known, rebuild=rebuild, warn=warn, defaults=defaults, is_away=is_away)
+            known = folded.blocks if folded is not None and folded.fits(opened) else None
+            result = _project(
+                run,
+                opened,
+                known,
+                rebuild=rebuild,
+                warn=warn,
+                defaults=defaults,
+                is_away=is_away,
+                on_purpose=on_purpose,
+            )
         except StateMissing:
             if redacted or opened.redacted:
                 remove_old_copies(run, opened.log, warn)
@@ -99,6 +110,22 @@ def reproject(
         if redacted or opened.redacted:
             remove_old_copies(run, opened.log, warn)
         return result
+
+
+def _make_damaged_log_again(run: Run, warn: Callable[[str], None]) -> None:
+    """Set a log aside in which a hash does not hold, and make it again from what passes."""
+    from faber_ledger.ledger.checked import verified_batches
+    from faber_ledger.runs.absorb import make_log_again
+
+    if not has_log(run):
+        return
+    with lock_run(run):
+        try:
+            with Log.read(run.log_path) as log:
+                for _ in verified_batches(log):
+                    pass
+        except (IntegrityError, sqlite3.DatabaseError) as error:
+            make_log_again(run, error, warn).close()
 
 
 def _project(
@@ -110,6 +137,7 @@ def _project(
     warn: Callable[[str], None],
     defaults: dict[str, str] | None,
     is_away: bool,
+    on_purpose: bool,
 ) -> Reprojection:
     source = None
     try:
@@ -123,32 +151,29 @@ def _project(
             known = {**known_members(opened.log, run), **(defaults or {})}
             opened.commit()
             state_write.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
+            publish(run, opened, warn)
+            state_write.note_shown(opened, state_write.texts_of(blocks))
             names = ("workflow_id", "work_id", "current_phase", *NEVER_KNOWN)
             return Reprojection(None, is_changed=True, unknown=[name for name in names if name not in known])
         state = state_write.read_known(run)
-    if not rebuild and state.shows(opened.log):
-        opened.commit()  # what came back, which state.json has shown all along, and what the mirror lacked
+    if not rebuild and state.shows(opened.log) and source is None:
+        changed = state_write.project_blocks(
+            run, opened, blocks_of(state.value), warn=warn, known=state, on_purpose=on_purpose
+        )
         state_write.refresh_copy(run, state.document, warn)
-        return Reprojection(source, is_changed=source is not None)
+        return Reprojection(None, is_changed=changed)
     blocks = fold_checked(opened.log) if folded is None else folded
-    texts = state_write.texts_of(blocks)
-    is_noted = opened.log.confirm_checkpoint(PROJECTOR, state_write.digest_of(texts))
-    if not (rebuild or source or opened.returned) and state.texts == texts:
-        opened.commit()  # as after a change of the projector: without an event to add, the ledger keeps its bytes
-        state_write.refresh_copy(run, state.document, warn)
-        return Reprojection(None, is_changed=False)
-    if not rebuild and is_noted:
-        opened.commit()  # a state that is older than the log, as one that was restored
-        changed = state_write.write_blocks(run, blocks, texts, warn=warn, known=None)
-    else:
-        changed = state_write.project_blocks(run, opened, blocks, warn=warn)
+    known_state = None if rebuild or source else state
+    changed = state_write.project_blocks(
+        run, opened, blocks, warn=warn, known=known_state, on_purpose=on_purpose or rebuild
+    )
     if state.value.get("status") in progress.FINISHED:
         state_write.remove_backup(run)
     return Reprojection(source, is_changed=changed or source is not None)
 
 
 def _restore_state(run: Run, *, is_away: bool) -> str | None:
-    """Restore a missing state.json from a backup, the mirror's copy or a commit; return the name of it, or None.
+    """Restore a missing state.json from a backup, this clone's copy or a commit; return the name of it, or None.
 
     One that was written from the log alone, as 0.1.0 did, lacks the keys of all other tools: any complete one is
     better, however old, and one with neither `status` nor `phases` is not used. HEAD counts before any other branch.
@@ -192,7 +217,7 @@ def _read_backups(run: Run) -> Iterator[OldState]:
 
 
 def _read_copy(run: Run) -> Iterator[OldState]:
-    """Read the copy that this clone keeps beside the mirror."""
+    """Read the copy that this clone keeps beside the log."""
     content = read_state_copy(run)
     try:
         if content is not None:
@@ -221,10 +246,10 @@ def restore_backup(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]
     A log without an event, as a killed first hook leaves it, is none: its first event adopts the restored blocks.
     Raises LedgerError if state.json is readable or no backup is, and as `open_log`.
     """
-    with RunLock(run.lock_path):
-        if not (os.path.lexists(run.ledger_path) or mirror_with_events(run)):
+    with lock_run(run):
+        if lacks_ledger(run):
             return _replace_by_backup(run), False
-        with open_log(run, warn) as opened:
+        with open_run_log(run, warn) as opened:
             return _replace_by_backup(run), bool(opened.log.heads())
 
 
@@ -251,11 +276,6 @@ def _replace_by_backup(run: Run) -> str:
 def _check_has_events(log: Log, run: Run) -> None:
     """Raise RunNotFound for an empty log, as a killed first hook leaves it: state.json is not adopted yet."""
     if not log.heads():
-        from faber_ledger.runs.lost import loss_of_events  # asks git
-
-        lost = loss_of_events(run)
-        if lost is not None:
-            raise RunNotFound(lost[0], hint=lost[1])
         raise RunNotFound(
             f"the ledger of the run {run.run_id} holds no event yet",
             hint="its first event takes over what state.json says: run `faber-ledger session-load`",
@@ -314,8 +334,8 @@ def write_ignored_state(run: Run, warn: Callable[[str], None]) -> None:
         warn(f"add workflow_id to {path}, or copy the file from the machine that has it: a load needs the workflow")
 
 
-def restore_run_from_mirror(root: str, named: str | None, warn: Callable[[str], None]) -> None:
-    """Restore the named run from the mirror if the work tree lacks it; raises as `reproject`.
+def restore_run_from_log(root: str, named: str | None, warn: Callable[[str], None]) -> None:
+    """Restore the named run from the log if the work tree lacks it; raises as `reproject`.
 
     `warn` is called if a branch has it too: git does not check it out over these files.
     """
@@ -331,7 +351,7 @@ def restore_run_from_mirror(root: str, named: str | None, warn: Callable[[str], 
         raise
     state = f"made of the log, which does not know: {', '.join(result.unknown)}; its status is set to in_progress"
     warn(
-        f"the run {run.run_id} was gone and is brought back from this clone's mirror;"
+        f"the run {run.run_id} was gone and is brought back from this clone's log;"
         f" state.json is {f'taken from {result.source}' if result.source else state}"
     )
     if is_committed(run):
@@ -343,17 +363,17 @@ def restore_run_from_mirror(root: str, named: str | None, warn: Callable[[str], 
 
 
 def find_removed_run(root: str, active: ActiveRun) -> str | None:
-    """Return the id of the active run if git removed its folder and the mirror can restore it, else None."""
+    """Return the id of the active run if git removed its folder and the log can restore it, else None."""
     run = find_restorable(root, active.run_id)
     return run.run_id if run else None
 
 
 def find_restorable(root: str, named: str | None) -> Run | None:
-    """Return the named run if the work tree lacks it and the mirror can restore it, else None."""
+    """Return the named run if the work tree lacks it and the log can restore it, else None."""
     if named is None or not is_run_id(named):
         return None
     run = find_run(root, named)
-    if run.is_recorded() or os.path.islink(run.directory) or mirror_with_events(run) is None:
+    if run.is_recorded() or os.path.islink(run.directory) or not has_log(run):
         return None
     return run
 
@@ -366,9 +386,8 @@ def is_committed(run: Run) -> bool:
 
 def _remove_empty(run: Run) -> None:
     try:
-        for name in (run.lock_path, run.ledger_path):
-            if os.path.lexists(name):
-                os.unlink(name)
+        if os.path.lexists(run.ledger_path):
+            os.unlink(run.ledger_path)
         os.rmdir(run.directory)
     except OSError:
         pass

@@ -1,7 +1,7 @@
 """A run, its files, and the layouts: where a project keeps its runs.
 
 `LAYOUTS` is the only table of them. The lists of file names below are the only ones, too: which files a run has, which
-of them travel in git, and which copies this program makes. What may stand beside any ledger is in `ledger/__init__.py`.
+of them travel in git, and which copies this program makes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.files.untrusted import FileRefused, read_regular
-from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING, RECOVERED_ENDING
+from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.ledger.errors import InvalidRunId
 from faber_ledger.ledger.whole_file import is_own_name
 from faber_ledger.runs.git import stranger_at
@@ -37,27 +37,21 @@ HOOK_LOG = f"{LOGS}/hooks.log"
 
 STATE = "state.json"
 LEDGER = "ledger.db"
-LOCK = "ledger.lock"
-LEDGER_JOURNAL = LEDGER + JOURNAL_ENDING
 METADATA = "metadata.json"
 
 # One of these makes a folder a run, and a run without both cannot be resumed on another machine.
 RUN_FILES = (STATE, LEDGER)
 SETTINGS = "ledger.json"
 STATE_BACKUP = "state.backup.json"  # FABER's name for it (AGENT, RELOAD)
-UNFINISHED_ENDINGS = (".tmp", RECOVERED_ENDING, ".migrating")  # a killed writer leaves such files
+UNFINISHED_ENDINGS = (".tmp", ".migrating")  # a killed writer leaves such files
 COPY_ENDINGS = (BACKUP_ENDING, *UNFINISHED_ENDINGS)
 
-ALONE = "recorded-alone"  # beside a run's mirror: the ids of the events that were recorded on it alone
-PLACE = "place"  # beside a run's mirror: the path of its state in the project, where it is not in `RUNS[0]`
-UNACCEPTED = "unaccepted.db"  # beside a run's mirror: what redactions from elsewhere have removed
-ACCEPTED = "accepted-redactions"  # beside a run's mirror: the ids of those that were accepted here
-QUARANTINE = "quarantine.jsonl"  # beside a run's mirror: the events that were taken out of the run
-SUMMARY = "summary-"  # beside a run's mirror: a kept summary, with the id of its event
-ID_LENGTH = 26  # of an event
-# What is beside a run's ledger or its mirror: names, and the beginnings of names.
-BESIDE = ("spool", ALONE, PLACE, ACCEPTED)
-BEGINNINGS = (LEDGER, LOCK, SETTINGS, STATE, STATE_BACKUP, METADATA, UNACCEPTED, QUARANTINE)
+# What this clone keeps of a run in its private folder, where no checkout reaches.
+LOG = "log.db"
+LOCK = "lock"
+PLACE = "place"  # two lines: the path of the run's state in the project, and the run's id
+STRIPPED = "stripped"  # there while older copies may have a payload that was removed from the log
+SUMMARY = "summary-"  # a kept summary, with the id of its event
 # What FABER's own tools make in a run's folder: files, and folders.
 EVENTS, CONSOLIDATED, SUMMARIES = "events", "events.jsonl", "session-summaries"
 FABERS_FILES = (CONSOLIDATED, "plan.json")
@@ -77,7 +71,7 @@ class Run:
     file has the suffix.
     """
 
-    is_kept = False  # whether the folder is the one below the git directory: `kept.py`
+    is_kept = False  # whether the folder is the private one, because the work tree lacks the run: `kept.py`
 
     def __init__(self, root: str, run_id: str, directory: str, suffix: str = "") -> None:
         self.root = root
@@ -87,13 +81,25 @@ class Run:
         self.state_path = self._path(STATE)
         self.backup_path = self.state_path + BACKUP_ENDING
         self.ledger_path = self._path(LEDGER)
-        self.journal_path = self.ledger_path + JOURNAL_ENDING
-        self.recovered_path = self.ledger_path + RECOVERED_ENDING
-        self.lock_path = self._path(LOCK)
 
     def _path(self, name: str) -> str:
         """Return the path of a file whose name in a folder of its own is `name`: with `a`, `state-a.json`."""
         return os.path.join(self.directory, with_suffix(name, self.suffix))
+
+    @property
+    def private_folder(self) -> str:
+        """The folder of what this clone keeps of the run, which may not exist."""
+        return self.directory if self.is_kept else private_folder_of(self.root, self.run_id)
+
+    @property
+    def log_path(self) -> str:
+        """The path of the clone's log of the run."""
+        return os.path.join(self.private_folder, LOG)
+
+    @property
+    def lock_path(self) -> str:
+        """The path of the file that is locked while something is recorded on the run."""
+        return os.path.join(self.private_folder, LOCK)
 
     @property
     def backup_paths(self) -> tuple[str, str]:
@@ -127,11 +133,6 @@ class Run:
             return self.directory
         return os.path.join(self.root, *RUNS[1].split("/"), *self.run_id.split("/"))
 
-    @property
-    def spool_name(self) -> str:
-        """The name of the folder for deliveries that wait, where there is no git."""
-        return with_suffix("spool", self.suffix)
-
     def has_files(self) -> bool:
         """Return whether the run is there: its own folder, or its state or ledger in a folder of several runs."""
         if not self.suffix:
@@ -147,10 +148,10 @@ class Run:
 
     def owns(self, name: str) -> bool:
         """Return whether a file in the run's folder is the run's, or a copy: another run of the plan has its own."""
-        for own in [with_suffix(one, self.suffix) for one in (STATE, LEDGER, LOCK, SETTINGS, STATE_BACKUP)]:
-            # The suffix of another run may begin with this one: then there is a second `.json`, `.db` or `.lock`.
+        for own in [with_suffix(one, self.suffix) for one in (STATE, LEDGER, SETTINGS, STATE_BACKUP)]:
+            # The suffix of another run may begin with this one: then there is a second `.json` or `.db`.
             rest = name.removeprefix(own)
-            is_copy = name.startswith(own) and not any([ending in rest for ending in (".json", ".db", ".lock")])
+            is_copy = name.startswith(own) and not any([ending in rest for ending in (".json", ".db")])
             if is_copy or is_own_name(name, own):
                 return True
         return False
@@ -201,28 +202,9 @@ def is_name(text: str) -> bool:
 
 
 def is_run_id(text: str) -> bool:
-    """Return whether a text is a run id: one to three names joined by `/`, at most 255 characters.
-
-    No name but the first is that of a file that this program has beside another run's ledger or mirror, in upper or
-    lower case: `a/ledger.db` is no run's.
-    """
+    """Return whether a text is a run id: one to three names joined by `/`, at most 255 characters."""
     names = text.split("/")
-    return (
-        len(text) <= LONGEST_ID
-        and len(names) <= 3
-        and all([is_name(name) for name in names])
-        and not any([_is_beside_ledger(name.lower()) for name in names[1:]])
-    )
-
-
-def _is_beside_ledger(name: str) -> bool:
-    """Return whether a file beside a run's ledger or mirror may have a name, which is in lower case."""
-    stem, _, ending = name.partition(".")
-    return (
-        name.startswith(BEGINNINGS)
-        or (stem in BESIDE and (not ending or ending.endswith("tmp")))
-        or (stem.startswith(SUMMARY) and len(stem) == len(SUMMARY) + ID_LENGTH)
-    )
+    return len(text) <= LONGEST_ID and len(names) <= 3 and all([is_name(name) for name in names])
 
 
 def is_taken(run_id: str) -> bool:
@@ -283,11 +265,11 @@ def find_run(root: str, name: str) -> Run:
     if not is_run_id(name):
         raise InvalidRunId(
             f"{name!r:.80} is not a run id: one to three parts joined by `/`, each of letters, digits and `._-` and"
-            " starting with a letter or digit, 255 characters in all, and none but the first named as a file of a run",
+            " starting with a letter or digit, 255 characters in all",
             hint="run `faber-ledger run list` to see the runs",
         )
     run = _find_recorded(root, name)
-    if run is None and is_taken(name) and _recorded_place(root, name) is None:
+    if run is None and is_taken(name) and _read_place(root, name) is None:
         raise InvalidRunId(
             f"{name!r:.80} is not the id of a new run: FABER's tools have files of such a name in a run's folder",
             hint="run `faber-ledger run list` to see the runs",
@@ -379,29 +361,35 @@ def _place_in_use(root: str, name: str, places: list[Run]) -> Run:
     """
     from faber_ledger.runs.git import is_tracked  # only where a run has several places
 
-    recorded_on = _recorded_place(root, name)
+    recorded_on = _read_place(root, name)
     for run in places:
-        if run.shown(run.state_path) == recorded_on:
+        if recorded_on is not None and run.shown(run.state_path) == recorded_on[0]:
             return run
     written = [run for run in places if os.path.lexists(run.state_path) and is_tracked(run.state_path) is False]
     return (written or places)[0]
 
 
-def _recorded_place(root: str, name: str) -> str | None:
-    """Return the path of the state that this clone recorded a run's newest event with; None if it recorded none."""
-    for kept in kept_runs_folders(root):
-        for run_id in (name, _other_form(name)):
-            folder = os.path.join(kept, *run_id.split("/"))
-            if os.path.isfile(os.path.join(folder, LEDGER)):
-                return _read_place(folder) or f"{RUNS[0]}/{run_id}/{STATE}"
-    return None
-
-
-def _read_place(folder: str) -> str | None:
+def private_run_id(folder: str) -> str | None:
+    """Return the id of the run whose log is in a private folder; None if there is none."""
+    place = _read_place_in(folder)
     try:
-        return read_regular(os.path.join(folder, PLACE), LONGEST_PATH).decode().strip()
+        has_log = os.path.getsize(os.path.join(folder, LOG)) > 0
+    except OSError:
+        return None
+    return place[1] if has_log and place is not None and is_run_id(place[1]) else None
+
+
+def _read_place(root: str, name: str) -> tuple[str, str] | None:
+    """Return the path of the state that this clone recorded a run with, and the run's id; None if it recorded none."""
+    return _read_place_in(private_folder_of(root, name))
+
+
+def _read_place_in(folder: str) -> tuple[str, str] | None:
+    try:
+        state, run_id = read_regular(os.path.join(folder, PLACE), LONGEST_PATH).decode().splitlines()
     except (FileRefused, OSError, ValueError):
         return None
+    return state, run_id
 
 
 def _other_form(name: str) -> str:
@@ -464,32 +452,34 @@ def _is_first_at(run: Run, name: str) -> bool:
     return found is None or found.state_path == run.state_path
 
 
-def kept_runs_folder(root: str) -> str | None:
-    """Return the folder that has the mirror of the run `a/b` in `a/b/ledger.db`; None without git."""
+def private_runs_folder(root: str) -> str:
+    """Return the folder that has a private folder for each run that this clone has recorded."""
     from faber_ledger.runs.git import project_folder  # not needed to find a run that is there
+    from faber_ledger.runs.private_files import state_folder
 
-    folder = project_folder(root)
-    return os.path.join(folder, "runs") if folder else None
+    return os.path.join(project_folder(root) or state_folder(root), "runs")
 
 
-def kept_runs_folders(root: str) -> list[str]:
-    """Return the folders that may have the mirror of a run that the work tree has, the project's own first."""
-    from faber_ledger.runs.git import older_folder
+def private_folder_of(root: str, run_id: str) -> str:
+    """Return the private folder of a run; its name is the run's path form, in which no id has a `+`."""
+    return os.path.join(private_runs_folder(root), quoted_form(run_id))
 
-    folder, older = kept_runs_folder(root), older_folder(root)
-    return [*([folder] if folder else []), *([os.path.join(older, "runs")] if older else [])]
+
+def quoted_form(run_id: str) -> str:
+    """Return a run's path form as the name of one folder."""
+    return path_form(run_id).replace("/", "+")
 
 
 def _find_remembered(root: str, name: str) -> Run | None:
-    """Return a run that is not in the work tree at the place that it had here, as its mirror's folder tells."""
-    kept = kept_runs_folder(root)
-    for run_id in dict.fromkeys((name, _other_form(name))) if kept else ():
-        path = _read_place(os.path.join(kept or "", *run_id.split("/")))
-        run = _run_of_path(root, path) if path else None
-        if run is not None and any([run.state_path == place.state_path for place in places_of(root, run_id)]):
-            run.run_id = run_id
-            return run
-    return None
+    """Return a run that is not in the work tree at the place that it had here."""
+    place = _read_place(root, name)
+    run = _run_of_path(root, place[0]) if place is not None else None
+    if place is None or run is None or not is_run_id(place[1]):
+        return None
+    if not any([run.state_path == one.state_path for one in places_of(root, place[1])]):
+        return None
+    run.run_id = place[1] if path_form(place[1]) == path_form(name) else name
+    return run
 
 
 def _named_in_state(run: Run, ids: list[str]) -> str | None:
@@ -502,9 +492,8 @@ def _named_elsewhere(run: Run, ids: list[str]) -> str | None:
     """Return which of some ids the run's log names, else the one that this clone keeps; its state does not tell."""
     from faber_ledger.runs.naming import named_in_log  # only if a state is missing or broken
 
-    kept = kept_runs_folders(run.root)
-    kept_ids = [one for one in ids if any([os.path.isdir(os.path.join(folder, *one.split("/"))) for folder in kept])]
-    return named_in_log(run.ledger_path, ids) or (kept_ids[0] if kept_ids else None)
+    place = _read_place(run.root, run.run_id)
+    return named_in_log(run.ledger_path, ids) or (place[1] if place is not None and place[1] in ids else None)
 
 
 def _check_inside(run: Run) -> None:

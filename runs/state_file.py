@@ -203,9 +203,7 @@ def way_back_from_broken(run: Run) -> str:
 
 def _or_write_one(run: Run, how: str) -> str:
     """Return the end of a hint: a state can be written from a log, if there is one."""
-    from faber_ledger.runs.copies import mirror_with_events  # only where a state is missing or broken
-
-    has_log = os.path.lexists(run.ledger_path) or mirror_with_events(run) is not None
+    has_log = any(map(os.path.lexists, (run.ledger_path, run.log_path)))
     return f", or {how} one from the ledger with `faber-ledger project {run.run_id}`" if has_log else ""
 
 

@@ -1,7 +1,7 @@
 """Write `state.json`, which belongs to other tools: only our two blocks are replaced, both or none.
 
-The file is replaced by a rename, with a backup beside it and a copy below the git directory. A log's checkpoint is the
-digest of the blocks' texts.
+The file is replaced by a rename, with a backup beside it and a copy below the git directory. A work tree's checkpoint
+is the digest of the blocks' texts, with the heads of the log that they were folded from.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from faber_ledger.ledger.errors import StateNotWritten
 from faber_ledger.projections.blocks import blocks_of, is_named, text_of
 from faber_ledger.projections.fold import PROJECTOR
 from faber_ledger.runs.clone import keep_state, read_state_copy
+from faber_ledger.runs.publish import publish, why_not_published
 from faber_ledger.runs.state_file import parse_state, read_bytes, read_state, take_looked_at
 
 TYPE_CHECKING = False
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.runs.log import RunLog
     from faber_ledger.runs.run import Run
-    from faber_ledger.runs.run_log import RunLog
 
 
 TRIES = 20
@@ -122,19 +123,40 @@ def project_blocks(
     warn: Callable[[str], None],
     known: KnownState | None = None,
     touched: Collection[object] = (),
+    on_purpose: bool = False,
 ) -> bool:
-    """Commit an open log with the blocks that were folded from it, and write them; return whether state.json changed.
+    """Commit an open log, and publish it: the work tree's file and the blocks; return whether state.json changed.
 
     The caller holds the run's lock; `known` is the state if it was read under it, and not written since. The facts that
-    were folded onto its blocks since belong to the sessions `touched`. Raises as `RunLog.commit` and `write_members`.
+    were folded onto its blocks since belong to the sessions `touched`. What is not published here stays in the log;
+    `on_purpose` it is, wherever the run's folder is. Raises as `RunLog.commit` and `write_members`.
     """
     texts = known.texts_after(blocks, touched) if known else texts_of(blocks)
-    commit_with_checkpoint(opened, texts)
-    return write_blocks(run, blocks, texts, warn=warn, known=known)
+    opened.commit()
+    if not run.is_kept:
+        state = known.value if known is not None else None
+        why = None if on_purpose else why_not_published(run, state, opened.note.barred)
+        if why is not None:
+            return False
+        publish(run, opened, warn)
+    try:
+        changed = write_blocks(run, blocks, texts, warn=warn, known=known)
+    except BaseException:
+        opened.note.save()
+        raise
+    note_shown(opened, texts)
+    return changed
+
+
+def note_shown(opened: RunLog, texts: dict[str, str]) -> None:
+    """Note that state.json shows the log as it is; `texts` are the blocks as `texts_of` returns them."""
+    opened.note.checkpoint = (PROJECTOR, opened.log.heads_text(), digest_of(texts).hex())
+    opened.log.checkpoint = opened.note.checkpoint
+    opened.note.save()
 
 
 def copy_state(run: Run, content: bytes, warn: Callable[[str], None]) -> None:
-    """Write the copy of state.json that this clone keeps beside the mirror, for work trees that lack the run."""
+    """Write the copy of state.json that this clone keeps beside the log, for work trees that lack the run."""
     try:
         keep_state(run, content)
     except OSError as error:
@@ -146,16 +168,6 @@ def refresh_copy(run: Run, state: JsonText, warn: Callable[[str], None]) -> None
     content = state.text.encode()
     if read_state_copy(run) != content:
         copy_state(run, content, warn)
-
-
-def commit_with_checkpoint(opened: RunLog, texts: dict[str, str]) -> None:
-    """Commit an open log, and note in it the digest of the blocks that state.json is about to get; write no file.
-
-    `texts` are the blocks as `texts_of` returns them. Raises as `RunLog.commit`.
-    """
-    with opened.log.writing():
-        opened.log.set_checkpoint(PROJECTOR, digest_of(texts))
-    opened.commit()
 
 
 def write_blocks(

@@ -29,10 +29,10 @@ def read_strictly(log: Log) -> Iterator[Recorded]:
     So it does for one that does not match its hash. An event of an unknown type or version has no model, and a redacted
     event has nothing left to check: both are yielded unchecked.
     """
-    return chain.from_iterable(_check_batch(log, rows) for rows in verified_batches(log))
+    return chain.from_iterable(_check_batch(rows) for rows in verified_batches(log))
 
 
-def _check_batch(log: Log, rows: list[Row]) -> Iterator[Recorded]:
+def _check_batch(rows: list[Row]) -> Iterator[Recorded]:
     # If a payload held two values, two others would have to form one value together to keep the count; the `type` of
     # the first of those would then be inside its object, where no model has one.
     try:
@@ -41,7 +41,7 @@ def _check_batch(log: Log, rows: list[Row]) -> Iterator[Recorded]:
             return decode_rows(rows, events)
     except (*MALFORMED, ValidationError):
         pass
-    found = list(decode_batch(log, rows))
+    found = list(decode_batch(rows))
     for one in found:
         problems = problems_in(one)
         if problems:

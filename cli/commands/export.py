@@ -17,7 +17,7 @@ from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_report
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.foreign import check_types
-from faber_ledger.runs.united import read_log
+from faber_ledger.runs.log import read_log
 
 OURS = re.compile(rb'\s*(\{\s*"(seq"\s*:\s*[0-9]+,\s*"id"|specversion"\s*:\s*"1.0",.*?"/faber-ledger/runs/)|\Z)')
 LOOKED_AT = 4096  # bytes of a file that would be overwritten

@@ -13,21 +13,14 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.cli.ui.words import events_shown
-from faber_ledger.ledger.effective import effective_redactions, lost_rows
-from faber_ledger.ledger.errors import JournalRefused, LedgerError
-from faber_ledger.ledger.journal import play_journal
-from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.redaction import still_holds_payload
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.insertion import open_to_insert, write_blocks
-from faber_ledger.runs.clone import is_recovery_due, mirror_path
-from faber_ledger.runs.lost import lacks_ledger
-from faber_ledger.runs.recovery import put_refused_journal_aside
+from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import find_root, find_run
-from faber_ledger.runs.run_log import open_log
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.importing import Staged
+    from faber_ledger.ledger.log import Log
     from faber_ledger.runs.run import Run
 
 
@@ -58,26 +51,21 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
         if not staged.lines:
             raise LedgerError(f"{file} has no events", hint="name a file that `faber-ledger export` wrote")
         run = _target(staged, run_id)
-        if not dry_run and is_recovery_due(run):
-            _recover(run)
         new = lacks_ledger(run)
-        log = None if new else stack.enter_context(Log.read(run.ledger_path))
+        log = None if new else stack.enter_context(read_log(run, warn))
         _check_against(staged, log, run, file)
         count = staged.count_missing_in(log)
         heads = None if log is None else log.heads()
-        removes = restores = False
+        payloads = [] if log is None else staged.payloads_for(log)
         if log is not None:
-            gone = effective_redactions(log.connection, staged.connection).gone
-            removes = still_holds_payload(log.connection, gone)
-            restores = bool(lost_rows(log.connection, [staged.connection], gone))
             log.close()
         code = 0
-        if not dry_run and (count or removes or restores):
+        if not dry_run and (count or payloads):
             with open_to_insert(run, warn) as opened:
                 if opened.log.heads() != (heads or []):  # another writer was faster
                     _check_against(staged, opened.log, run, file)
                 count = staged.count_missing_in(opened.log)
-                opened.insert_rows(staged.missing_in, staged.connection)
+                opened.insert_rows(staged.missing_in(opened.log), payloads)
                 opened.commit()
                 redacted = opened.redacted
             code = write_blocks(run, redacted=redacted, warn=warn, defaults={})
@@ -86,34 +74,19 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
     line = f"{run.run_id}: {events_shown(count)} {imported}, {known} of {staged.lines} known already"
     if staged.refused:
         line += f", {staged.refused} left out"
-    if removes:
-        line += "; payloads that FILE has redacted " + ("would be removed" if dry_run else "are removed")
-    if restores:
+    if payloads:
         line += "; payloads that the log had lost " + ("would be restored" if dry_run else "are restored")
     data = {
         "run_id": run.run_id,
         "new": count,
         "read": staged.lines,
         "left_out": staged.refused,
-        "redacts": removes,
         "dry_run": dry_run,
     }
     for number, what in [(one.line, one.what) for one in staged.left_out]:
         warn(f"line {number}: {what}")
     show(data, [line], as_json=as_json)
     return code
-
-
-def _recover(run: Run) -> None:
-    """Roll back what a killed writer began, for example an import that created the log."""
-    with RunLock(run.lock_path):
-        if mirror_path(run) is None:
-            try:
-                play_journal(run.ledger_path)
-            except JournalRefused as error:
-                put_refused_journal_aside(run.ledger_path, error, warn)
-        else:
-            open_log(run, warn).close()
 
 
 def _target(staged: Staged, run_id: str | None) -> Run:

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.event_words import line_of, refused_shown
+from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.output import json_text, say
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
 from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_event import Time, check_machine, check_phase, find_session
 from faber_ledger.cli.ui.which_run import run_with_ledger, work_id_option
-from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.event_types import EVENT_TYPES
-from faber_ledger.runs.united import find_fault, list_refused, read_log
+from faber_ledger.runs.log import read_log
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Iterator
 
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.runs.run import Run
 
 
 @click.command(short_help="List the events of a run.")
@@ -95,30 +92,10 @@ def log(
     def find() -> Iterator[Recorded]:
         return find_events(partial(read_log, chosen), wanted, limit=count, newest_first=reverse)
 
-    refused = [refused_shown(name) for name in list_refused(chosen)]
-    fault = find_fault(chosen)
-    if fault is not None:
-        say(f"note: {fault}: this is what this clone's mirror has; run `faber-ledger quarantine {chosen.run_id}`")
     if next(find(), None) is None:
         say("no events")
     elif as_json:
         for recorded in find():
             click.echo(json_text(recorded, indent=None))
-        for line in refused:
-            say(line)
     else:
-        show_long(lambda: chain(_lines(chosen, find()), [f"    -  {line}" for line in refused]))
-
-
-def _lines(run: Run, found: Iterable[Recorded]) -> Iterator[str]:
-    """Write events as lines, and mark the forged redactions; the log is asked for them at the first redaction."""
-    forged: Collection[str] | None = None
-    for recorded in found:
-        line = line_of(recorded)
-        if recorded["event"]["type"] == "event_redacted":
-            if forged is None:
-                with read_log(run) as opened:
-                    forged = effective_redactions(opened.connection).forged
-            if recorded["id"] in forged:
-                line += " (forged: it removes nothing)"
-        yield line
+        show_long(lambda: map(line_of, find()))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sqlite3
 from typing import TYPE_CHECKING
 
 import click
@@ -11,11 +9,11 @@ import click
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import check_in_tree, runs_with_ledgers
-from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs.log import read_log
 
 if TYPE_CHECKING:
     from faber_ledger.migrations.upgrade import Outcome
-    from faber_ledger.runs.run import Run
 
 
 @click.command(short_help="Upgrade a ledger to the newest format.")
@@ -39,9 +37,9 @@ def migrate(run: str | None, every: bool, dry_run: bool, as_json: bool) -> None:
     failures: list[LedgerError] = []
     for one in runs:
         try:
-            outcomes[one.run_id] = migrate_file(one.ledger_path, dry_run=dry_run)
-        except LedgerError as found:
-            error = _with_journal(one, found)
+            read_log(one, warn).close()  # which absorbs the work tree's file
+            outcomes[one.run_id] = migrate_file(one.log_path, one.lock_path, dry_run=dry_run)
+        except LedgerError as error:
             failures.append(error)
             if len(runs) > 1:
                 warn(f"{one.run_id}: {error.message}")
@@ -49,19 +47,6 @@ def migrate(run: str | None, every: bool, dry_run: bool, as_json: bool) -> None:
     show({"runs": data}, [_line(run_id, outcome, dry_run) for run_id, outcome in outcomes.items()], as_json=as_json)
     if failures:
         raise failures[0]
-
-
-def _with_journal(run: Run, error: LedgerError) -> LedgerError:
-    """Return what to run where SQLite cannot read a ledger because a journal is beside it; else the error itself."""
-    is_refused = isinstance(error, JournalRefused)
-    is_unread = isinstance(error.__cause__, sqlite3.Error) and os.path.lexists(run.journal_path)
-    if not (is_refused or is_unread):
-        return error
-    journal = run.shown(run.journal_path)
-    return IntegrityError(
-        error.message if is_refused else f"the journal {journal} is beside the ledger: a killed writer left it there",
-        hint=f"run `faber-ledger project {run.run_id}`, which recovers what can be read, then run the command again",
-    )
 
 
 def _line(run_id: str, outcome: Outcome, dry_run: bool) -> str:

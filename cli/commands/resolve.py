@@ -20,12 +20,11 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.foreign import open_untrusted
-from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.union import merge_rows, write_union
 from faber_ledger.recording.masked_state import mask_alike
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import state_write
-from faber_ledger.runs.clone import is_recovery_due
+from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.conflicts import (
     OURS,
     THEIRS,
@@ -39,9 +38,8 @@ from faber_ledger.runs.conflicts import (
 )
 from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.git_operation import Operation, stopped_operation
-from faber_ledger.runs.one_sided import find_left_out, leave_out
+from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.projecting import find_committed
-from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 from faber_ledger.runs.state_merge import (
@@ -86,18 +84,13 @@ class Resolved(NamedTuple):
 @click.command(short_help="Resolve the conflicts that a merge left in runs' files.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done and write nothing.")
 @click.option(
-    "--keep/--drop",
-    default=None,
-    help="Keep a run that one side lacks or has deleted in this branch, or leave it out.",
-)
-@click.option(
     "--newer",
     "takes_newer",
     is_flag=True,
     help="Where both sides changed the same key of state.json, take the values of the side updated later.",
 )
 @json_option
-def resolve(dry_run: bool, keep: bool | None, takes_newer: bool, as_json: bool) -> int:
+def resolve(dry_run: bool, takes_newer: bool, as_json: bool) -> int:
     """Resolve conflicts in the index or committed with their markers, as a clone without the merge driver leaves them.
 
     \b
@@ -106,9 +99,7 @@ def resolve(dry_run: bool, keep: bool | None, takes_newer: bool, as_json: bool) 
     left; --newer takes all such keys from the side whose updated_at is later, and says which
     side that is. A side that cannot be read as a state is replaced by the newest valid state
     in git.
-    A run that this branch lacks is left out where a single change is brought to it (cherry-pick,
-    revert, stash pop, checkout -m, a rebase onto it): its events stay in this clone. A merge
-    keeps a run that one side has deleted.
+    Of a run that one side lacks or has deleted, the side that has it holds.
     Example: faber-ledger resolve --dry-run
     Exit codes: 0 all resolved, or nothing to resolve; 1 a conflict is left; 2 wrong usage; 11 locked.
     """
@@ -121,21 +112,15 @@ def resolve(dry_run: bool, keep: bool | None, takes_newer: bool, as_json: bool) 
     found += [conflict for conflict in find_marked(root) if conflict.path not in known]
     links, found = [one for one in found if one.links], [one for one in found if not one.links]
     operation = stopped_operation(root)
-    left_out = find_left_out(found, operation, keep=keep)
-    ends = {
-        run_id: _leave_out(run, [one for one in found if one.run.run_id == run_id], operation, dry_run)
-        for run_id, run in left_out.items()
-    }
-    rest = [conflict for conflict in found if conflict.run.run_id not in ends]
     results = [
-        {"path": conflict.path, **ends[conflict.run.run_id]}
-        if conflict.run.run_id in ends
+        _remove(root, conflict, dry_run=dry_run)
+        if conflict.is_gone
         else _resolve(root, conflict, operation, dry_run=dry_run, takes_newer=takes_newer)
         for conflict in found
     ]
     results += [_describe_link(root, conflict, operation) for conflict in links]
     if not dry_run:
-        _project(rest, results)
+        _project([one for one in found if not one.is_gone], results)
     others = find_other_projects_in_conflict(root, top)
     data = {"dry_run": dry_run, "files": results, "other_projects": others}
     show(data, _lines(results, others, dry_run), as_json=as_json)
@@ -144,25 +129,12 @@ def resolve(dry_run: bool, keep: bool | None, takes_newer: bool, as_json: bool) 
     return 1 if others or any(not result["mended"] for result in results) else 0
 
 
-def _leave_out(run: Run, conflicts: list[Conflict], operation: Operation, dry_run: bool) -> Result:
-    """Leave a run out of the branch; its files in conflict have one result."""
-    result: Result = {"mended": True, "how": "left out of this branch", "keys": []}
-    if dry_run:
-        return result
-    try:
-        done = leave_out(run, conflicts, operation, warn)
-    except (LedgerError, OSError, sqlite3.Error) as error:
-        return result | {"mended": False, "how": str(error)}
-    if done.commit is not None:
-        result["how"] += f"; commit {done.commit[:12]} has its events"
-    elif done.events:
-        result["how"] += f"; this clone keeps its {events_shown(done.events)} and goes on recording"
-    if done.state_blob is not None:
-        warn(
-            f"note: {run.run_id}: state.json had changes that no commit has;"
-            f" `git cat-file blob {done.state_blob[:12]}` prints it"
-        )
-    return result
+def _remove(root: str, conflict: Conflict, *, dry_run: bool) -> Result:
+    """Remove a file that both sides have deleted."""
+    if not dry_run:
+        whole_file.remove(os.path.join(root, *conflict.path.split("/")))
+        git("update-index", "--force-remove", "--", conflict.path, at=root)
+    return {"path": conflict.path, "mended": True, "how": "both sides have deleted it", "keys": []}
 
 
 def _resolve(root: str, conflict: Conflict, operation: Operation, *, dry_run: bool, takes_newer: bool) -> Result:
@@ -184,8 +156,7 @@ def _resolve(root: str, conflict: Conflict, operation: Operation, *, dry_run: bo
             git("add", "--", path)
     except UnionConflict as error:
         name = quote_word(conflict.path)
-        out = f"`git checkout --theirs -- {name}`, then `faber-ledger quarantine`, then `git add {name}`"
-        how = f"{error.lines[0].rstrip(':')}; {out} keeps all that this clone has, and what else passes"
+        how = f"{error.lines[0].rstrip(':')}; `git checkout --ours -- {name}`, then `git add {name}`, keeps ours"
         result |= {"mended": False, "how": how}
     except (LedgerError, sqlite3.Error) as error:
         result |= {"mended": False, "how": str(error)}
@@ -220,9 +191,7 @@ def _unite(run: Run, conflict: Conflict, dry_run: bool) -> str:
             united = write_union(sides, os.path.join(folder, "united.db"), adopts=True)
         else:
             os.makedirs(run.directory, exist_ok=True)
-            with RunLock(run.lock_path):
-                if is_recovery_due(run):
-                    recover(run, warn)
+            with lock_run(run):
                 united = write_union([*sides, *_list_readable(run.ledger_path)], run.ledger_path, adopts=True)
     for line in united.lines_left_out():
         warn(line)
@@ -343,7 +312,7 @@ def _project(found: list[Conflict], results: list[Result]) -> None:
         if run.shown(run.state_path) in left or run.shown(run.ledger_path) in left:
             continue
         try:
-            if os.path.lexists(run.ledger_path):
+            if not lacks_ledger(run):
                 record_before_projecting(run, now(), warn=warn)
                 project_again(run, rebuild=True)
                 git("add", "--", run.ledger_path)

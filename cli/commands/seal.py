@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,26 +18,15 @@ from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
-from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.problems import FORGED, UNEXPLAINED
+from faber_ledger.ledger.summary import count_events
 from faber_ledger.ledger.verify import find_problems
-from faber_ledger.projections.blocks import blocks_of
-from faber_ledger.projections.fold import fold
-from faber_ledger.recording.adoption import list_unknown
 from faber_ledger.recording.recording import record_before_projecting
-from faber_ledger.runs import state_write
 from faber_ledger.runs.active_file import note_use
-from faber_ledger.runs.clone import is_recovery_due
+from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.conflicts import find_conflicts
-from faber_ledger.runs.copies import is_as_in_head
-from faber_ledger.runs.finished import is_finished_and_committed
 from faber_ledger.runs.git_command import git, limit_answers, top_of
-from faber_ledger.runs.recovery import recover
+from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
 from faber_ledger.runs.run import Run, find_root, find_run, run_ids
-from faber_ledger.runs.run_log import open_log
-from faber_ledger.runs.state_file import look_at_state
-from faber_ledger.runs.united import read_file, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,7 +97,7 @@ def _find_active(root: str) -> tuple[list[Run], str | None]:
     except NoActiveRun:
         return [], hint_if_left_out(root) or "no run is active here"
     place = find_run(root, run.run_id)
-    if os.path.lexists(place.ledger_path):
+    if not lacks_ledger(place):
         return [run], None
     return [], hint_if_left_out(root, place) or f"the active run {run.run_id} has no ledger here"
 
@@ -126,81 +113,32 @@ def _check_settled(root: str, top: str) -> None:
 
 
 def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
-    """Make one run ready; one that is finished and committed gets what its mirror has only where it `is_named`."""
+    """Make one run ready: absorbed, verified, projected, published and staged.
+
+    One that is finished and committed is published again only where it `is_named`.
+    """
     note_use(run.root, run.run_id, is_taken_up=True)
-    returned, refused = 0, False
-    if not is_named and _is_finished_and_committed(run):
-        _check(run)
-        _project_committed(run)
-    else:
-        with RunLock(run.lock_path), open_log(run, warn) as opened:
-            opened.commit()
-            returned, redacted, refused = opened.returned, opened.redacted, opened.is_alone
-        record_before_projecting(run, now(), warn=warn)  # what is not in the log yet belongs to this commit
-        if not (refused and is_as_in_head(run)):  # what git brought is staged already
-            _check(run)
-        project_again(run, rebuild=False, redacted=redacted)
-    with RunLock(run.lock_path):  # git takes no lock, and would read a half-written file
-        if is_recovery_due(run):
-            recover(run, warn)
-        events = _count_events(run, refused=refused)
+    with lock_run(run), open_run_log(run, warn) as opened:
+        opened.commit()
+        returned, redacted = opened.absorbed, opened.redacted
+    record_before_projecting(run, now(), warn=warn)  # what is not in the log yet belongs to this commit
+    _check(run)
+    project_again(run, rebuild=False, redacted=redacted, on_purpose=is_named)
+    with lock_run(run):  # git takes no lock
+        with read_log(run) as log:
+            events = count_events(log)
         staged = _stage(run)
     return {"run_id": run.run_id, "events": events, "returned": returned, "staged": staged}
-
-
-def _count_events(run: Run, *, refused: bool) -> int:
-    """Count the events in a run's file; where it is left as it is, say how many others this clone has."""
-    names: set[str] = set()
-    with suppress(LedgerError, sqlite3.Error), Log.read(run.ledger_path, allow_incomplete=True) as log:
-        names = _read_ids(log)
-    if refused:
-        with read_log(run) as log:
-            lacking = _read_ids(log) - names
-        warn(f"{run.shown(run.ledger_path)} is staged without {events_shown(len(lacking))} that this clone has")
-    return len(names)
-
-
-def _read_ids(log: Log) -> set[str]:
-    return {name for (name,) in log.connection.execute("SELECT id FROM event")}
-
-
-def _is_finished_and_committed(run: Run) -> bool:
-    """Return whether a run is finished and committed; False where its state is not readable."""
-    try:
-        state = look_at_state(run)
-    except LedgerError:
-        return False
-    return is_finished_and_committed(run, state)
-
-
-def _project_committed(run: Run) -> None:
-    """Write the blocks that the ledger file of a finished, committed run has; the ledger stays as it is.
-
-    A merge may have brought others. No hook writes this run again. Sessions that the ledger does not know stay.
-    """
-    with RunLock(run.lock_path):
-        known = state_write.read_known(run)
-        with read_file(run) as log:
-            blocks = None if known.shows(log) else fold(log.stream())
-        if blocks is None or list_unknown(blocks, blocks_of(known.value)):
-            state_write.refresh_copy(run, known.document, warn)
-        elif state_write.write_blocks(run, blocks, state_write.texts_of(blocks), warn=warn, known=known):
-            state_write.remove_backup(run)
 
 
 def _check(run: Run) -> None:
     from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
 
-    found = list(find_problems(run.ledger_path, check_event=check_event))
-    wrong = [item for item in found if item.is_damage and item.kind != UNEXPLAINED]
-    forged = [item for item in found if item.kind in (FORGED, UNEXPLAINED)]
-    if forged:  # a target keeps its payload, which is committed; what was taken out elsewhere cannot be mended here
-        more = f" ({len(forged)} events in all)" if len(forged) > 1 else ""
-        warn(f"event {forged[0].event}: {forged[0].what}{more}; run `faber-ledger verify {run.run_id}`")
+    wrong = [item for item in find_problems(run.log_path, check_event=check_event) if item.is_damage]
     if wrong:
         about = f"event {wrong[0].event}: " if wrong[0].event else ""
         raise IntegrityError(
-            f"{run.shown(run.ledger_path)} is damaged, and is not staged: {about}{wrong[0].what}",
+            f"the log of {run.run_id} is damaged, and is not staged: {about}{wrong[0].what}",
             hint=f"run `faber-ledger verify {run.run_id}` to see all that is wrong",
         )
 
@@ -247,6 +185,6 @@ def _changed_lines(results: list[dict[str, Any]]) -> Iterator[str]:
 
 def _line(result: dict[str, Any]) -> str:
     returned = result["returned"]
-    back = f", {returned} of them restored from this clone's mirror" if returned else ""
+    back = f", {returned} of them taken from the work tree's file" if returned else ""
     staged = f"staged {', '.join(result['staged'])}" if result["staged"] else "nothing staged"
     return f"{result['run_id']}: {events_shown(result['events'])}{back}; {staged}"

@@ -33,10 +33,10 @@ from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clients import seen_client
 from faber_ledger.runs.clone import is_empty, writer_of
+from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import Settings, read_user_config
-from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,14 +15,14 @@ from faber_ledger.cli.ui.git_words import in_git_data, not_in_git
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import choose_run, named_run, work_id_option
-from faber_ledger.cli.ui.words import events_shown, unaccepted_line
+from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.context.completed_phases import compare_completion
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import StateMissing
 from faber_ledger.ledger.event_types import NOT_CHECKABLE
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import READ
-from faber_ledger.ledger.summary import count_events, summarize
+from faber_ledger.ledger.row import READ, decode_row
+from faber_ledger.ledger.summary import summarize
 from faber_ledger.projections.blocks import (
     artifacts_in_context,
     blocks_of,
@@ -39,15 +39,15 @@ from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.conflicts import paths_in_conflict
-from faber_ledger.runs.in_git import GitSurvey
+from faber_ledger.runs.in_git import GitSurvey, events_of_file
 from faber_ledger.runs.kept import not_in_tree
-from faber_ledger.runs.lost import lacks_ledger, loss_of
+from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.progress import FINISHED, current_phase, resume_point
 from faber_ledger.runs.projecting import known_members
+from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
-from faber_ledger.runs.unaccepted import count_waiting
-from faber_ledger.runs.united import find_fault, list_refused, open_united, read_log
+from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,29 +80,22 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
     if run is None and active.named_too is not None:
         warn(f"note: the active file names {active.named_too}, but {active.why}")
     state = _read_state(meant)
-    log, blocks, agrees, more, refused, is_shared = None, blocks_of(state), True, 0, 0, False
+    log, blocks, agrees, more, is_shared = None, blocks_of(state), True, 0, False
     unchecked: set[str] = set()
-    fault: str | None = None
-    unaccepted = 0
+    why: str | None = None
     completion: Comparison | None = None
     if not lacks_ledger(meant):
-        opened, is_united = open_united(meant)
-        with opened:
+        with read_log(meant, warn) as opened:
             log = summarize(opened)
             is_shared = opened.has_other_writer(known_writer(root) or "")
-            blocks = in_file = fold(opened.stream())
+            blocks = fold(opened.stream())
             unchecked = _find_unchecked(opened)
-            unaccepted = count_waiting(meant, opened)
             completion = compare_completion(meant, state, opened)
-        if is_united:  # state.json shows the file's own events; the reports also have what the mirror alone has
-            refused, fault = len(list_refused(meant)), find_fault(meant)
-            if fault is not None:
-                more = log.events
-            else:
-                with Log.read(meant.ledger_path) as own:
-                    more = log.events - count_events(own) + refused
-                    in_file = blocks if refused else fold(own.stream())  # then state.json shows what hooks append to
-        agrees = not differing_blocks(in_file, state)
+            names = {name for (name,) in opened.connection.execute("SELECT id FROM event")}
+        if not meant.is_kept:
+            more = len(names - (events_of_file(meant.ledger_path) or set()))
+            why = why_not_published(meant, state, TreeNote(meant).barred)
+        agrees = why is not None or not differing_blocks(blocks, state)
     completion = completion or compare_completion(meant, state, None)
     data = {
         "run_id": meant.run_id,
@@ -116,18 +109,16 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
         "context_metadata": blocks.get("context_metadata"),
         "events": log.events if log else 0,
         "not_in_file": more,
-        "refused": refused,
         "last_event_at": log.last_at if log else None,
         "state_agrees": agrees,
         "waiting": len(waiting(meant)),
         "in_git": None,
         "is_set_up": not lacks_driver(root),
-        "unaccepted": unaccepted,
         "completion": comparison_data(completion),
     }
     lines = [
         *_status_lines(meant, state, blocks, log, agrees, unchecked, completion),
-        *_not_in_file_lines(meant, more, refused, fault),
+        *_not_in_file_lines(meant, more, why),
     ]
     survey = GitSurvey(root, [meant])
     found = _find_in_git(survey, meant, state)
@@ -138,13 +129,12 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
         lines += [f"In git: {missing.line}"] if missing is not None else []
     if not data["is_set_up"]:
         lines.append(f"This clone: git has no driver that merges the run's files: `{SET_UP}` sets it up")
-    lines += _unaccepted_lines(meant, unaccepted)
     show(data, [*lines, *_waiting_lines(meant)], as_json=as_json)
 
 
 def _find_in_git(survey: GitSurvey, run: Run, state: dict[str, Any]) -> InGit | None:
-    """Return what of a run is in git; the end of a finished run that stays in the mirror is meant to."""
-    return survey.facts_of(run, with_mirror=state.get("status") not in FINISHED) if survey.is_known else None
+    """Return what of a run is in git; the end of a finished run that is not published is meant to stay."""
+    return survey.facts_of(run, with_log=state.get("status") not in FINISHED) if survey.is_known else None
 
 
 def _read_state(run: Run) -> dict[str, Any]:
@@ -170,7 +160,7 @@ def _find_unchecked(log: Log) -> set[str]:
     rows = log.connection.execute(
         f"{READ} WHERE payload IS NULL AND type IN ('session_started', 'artifact_loaded') ORDER BY seq, id"
     )
-    events: list[Any] = [log.decode(row)["event"] for row in rows]
+    events: list[Any] = [decode_row(row)["event"] for row in rows]
     return {str(event.get("artifact_id", event.get("session_id"))) for event in events}
 
 
@@ -194,8 +184,7 @@ def _status_lines(
     yield f"In context: {names or 'nothing'}" + (f" (last reload {reload})" if reload else "")
     yield from comparison_lines(completion)
     if log is None:
-        lost = loss_of(run)
-        yield f"Ledger: none; {lost[0]}: {lost[1]}" if lost else "Ledger: none yet; the first event creates it"
+        yield "Ledger: none yet; the first event creates it"
         return
     last = f", the last {log.last_type} at {log.last_at}" if log.events else ""
     yield f"Ledger: {events_shown(log.events)}{last}"
@@ -203,28 +192,19 @@ def _status_lines(
         yield f"state.json differs from the ledger: run `faber-ledger project {run.run_id}`"
 
 
-def _not_in_file_lines(run: Run, count: int, refused: int, fault: str | None) -> Iterator[str]:
-    if fault is not None:
-        yield f"Ledger's file: {fault}"
-    if refused:
-        yield f"Refused: {events_shown(refused)} of the file; `faber-ledger quarantine {run.run_id}` takes them out"
+def _not_in_file_lines(run: Run, count: int, why: str | None) -> Iterator[str]:
     if count:
-        command = f"faber-ledger {'quarantine' if refused or fault is not None else 'seal'} {run.run_id}"
-        yield f"Not in the file yet: {events_shown(count)}; `{command}` adds them"
+        because = f", since {why}" if why is not None else ""
+        yield f"Not published yet: {events_shown(count)}{because}; `faber-ledger seal {run.run_id}` publishes them"
     if run.is_kept:
         yield not_in_tree(run)
-
-
-def _unaccepted_lines(run: Run, count: int) -> Iterator[str]:
-    if count:
-        yield f"Redactions: {unaccepted_line(run.run_id, count)}"
 
 
 def _waiting_lines(run: Run) -> Iterator[str]:
     count = len(waiting(run))
     if count:
         waits = f"{plural(count, 'delivery', 'deliveries')} {'waits' if count == 1 else 'wait'}"
-        command = f", and so does `faber-ledger project {run.run_id}`" if os.path.lexists(run.ledger_path) else ""
+        command = f", and so does `faber-ledger project {run.run_id}`" if not lacks_ledger(run) else ""
         yield f"{waits} to be recorded: the next hook records it{command}"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -16,17 +15,15 @@ from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import choose_run
-from faber_ledger.cli.ui.words import events_shown, unaccepted_line
+from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, UnionConflict
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.left_state import runs_here
-from faber_ledger.runs.lost import lacks_ledger
+from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.synced import note_project, read_note, write_note
-from faber_ledger.runs.unaccepted import count_waiting
-from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -159,14 +156,11 @@ def _sync(
                 code = code or found
                 continue
             is_shown = rounds is None or _is_news(found, rounds)
-            unaccepted = _count_unaccepted(run_here(wanted.root, found.run_id)) if is_shown else 0
-            done.append({**_data(found), "unaccepted": unaccepted})
+            done.append(_data(found))
             _warn_about(found)
             code = UnionConflict.exit_code if found.conflicts else code or found.code
             if is_shown and not as_json:
                 print_line(_line(found))
-                if unaccepted:
-                    print_line(f"{found.run_id}: {unaccepted_line(found.run_id, unaccepted)}")
         if wanted.pushes and server.is_read_only:
             raise translate_read_only(server.address)
     if as_json:
@@ -246,15 +240,6 @@ def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
             except InvalidRunId as error:
                 warn(f"a run of the server is left out: {error.message}")
     return [found[name] for name in sorted(found)]
-
-
-def _count_unaccepted(run: Run) -> int:
-    """Return how many events of a run wait for `redact --accept`; 0 where its log cannot be read."""
-    if lacks_ledger(run):
-        return 0
-    with suppress(LedgerError, sqlite3.DatabaseError, OSError), read_log(run) as log:
-        return count_waiting(run, log)
-    return 0
 
 
 def _is_unchanged(found: Exchanged) -> bool:

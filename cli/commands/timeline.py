@@ -22,7 +22,7 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import NoPage
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.timeline import build_timeline
-from faber_ledger.runs.united import read_log
+from faber_ledger.runs.log import read_log
 
 if TYPE_CHECKING:
     from faber_ledger.projections.timeline_shapes import Timeline

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -135,12 +136,9 @@ def _local_files(root: str) -> list[str]:
     untracked = {os.path.join(root, os.fsdecode(name)) for name in listed}
     found = [os.path.join(root, f"{HOOK_LOG}{older}") for older in ("", ".1")]
     for run in runs_in_tree(root):
-        try:
+        with suppress(LedgerError):
             state_file.read_state(run)
-        except LedgerError:
-            found += [run.lock_path]
-        else:
-            found += [run.lock_path, run.backup_path]
+            found.append(run.backup_path)
     return [path for path in found if path in untracked]
 
 

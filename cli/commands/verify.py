@@ -18,7 +18,7 @@ from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.left_state import runs_here
-from faber_ledger.runs.lost import lacks_ledger, loss_of
+from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.run import Run
 
 HINT_LEFT_OUT = "run `faber-ledger sync RUN` in a clone that does not have the run: it names the events, and why"
@@ -51,7 +51,7 @@ def verify(run: str | None, every: bool, with_git: bool, url: str | None, projec
     found = {}
     with progress_over(runs, "verifying") as advance:
         for one in runs:
-            found[one.run_id] = _lost(one) if lacks_ledger(one) else run_findings(one, is_one_of_many=len(runs) > 1)
+            found[one.run_id] = _empty(one) if lacks_ledger(one) else run_findings(one, is_one_of_many=len(runs) > 1)
             advance(1)
     for run_id, lacking in left_out.items():
         found.setdefault(run_id, []).append(LogProblem("left_out", None, lacking, HINT_LEFT_OUT))
@@ -84,15 +84,12 @@ def verify(run: str | None, every: bool, with_git: bool, url: str | None, projec
 
 
 def _every_run(root: str) -> list[Run]:
-    """Return the runs that this clone has with a ledger, even an empty file, or that have lost it."""
-    return [run for run in runs_here(root) if os.path.lexists(run.ledger_path) or loss_of(run)]
+    """Return the runs that this clone has with a ledger, even an empty file."""
+    return [run for run in runs_here(root) if not lacks_ledger(run) or os.path.lexists(run.ledger_path)]
 
 
-def _lost(run: Run) -> list[LogProblem]:
-    """Return the finding for a run whose ledger is gone or empty."""
-    lost = loss_of(run)
-    if lost is not None:
-        return [LogProblem("rolled_back", None, *lost)]
+def _empty(run: Run) -> list[LogProblem]:
+    """Return the finding for a run whose ledger is empty."""
     what = f"{run.shown(run.ledger_path)} is empty: no event was ever recorded in it"
     return [LogProblem("empty", None, what, "you need not run anything: the first event creates the ledger")]
 

@@ -17,38 +17,35 @@ from faber_ledger.cli.worktrees.places import gone_runs, what_forget_would_lose
 from faber_ledger.cli.worktrees.survey import why_gone
 from faber_ledger.hooks.client_plugins import list_plugins, list_unanswered
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.foreign import open_untrusted
-from faber_ledger.ledger.journal import find_fault
-from faber_ledger.ledger.log import Log
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs import worktree_registry
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.clone import known_writer, mirror_path
+from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.git import other_roots
 from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.kept import not_in_tree, run_here
+from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import FINISHED
-from faber_ledger.runs.run import ACCEPTED, ALONE, PLACE, QUARANTINE, STATE, UNACCEPTED, is_run_id
+from faber_ledger.runs.run import is_run_id
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
     from faber_ledger.runs.run import Run
 
 
-MOVE = "move it aside; the next recorded event creates it again"
 MOST_COUNTED = 5  # runs beside the active one, whose events are counted
 SECONDS = 5.0  # for all that git is asked about them
 SETTINGS = ".claude/settings.json"
 
 
-def mirrors_have_their_runs(patient: Patient) -> Iterator[Finding]:
-    """Look for runs that only this clone's mirror still has."""
+def logs_have_their_runs(patient: Patient) -> Iterator[Finding]:
+    """Look for runs that only this clone's log still has."""
     if not patient.has_git:
         return
     for run, path in gone_runs(patient.root):
         if is_not_checked_out(patient.root, run.shown(run.ledger_path)):
             continue  # a sparse checkout: it is in HEAD
-        what = f"the run {run.run_id} is in no worktree any more, but this clone's mirror still has its events"
+        what = f"the run {run.run_id} is in no worktree any more, but this clone's log still has its events"
         hint = f"run `faber-ledger project {run.run_id}` to restore it"
         roots = (patient.root, *other_roots(patient.root))
         if not any([active_run(root, by_author=False).run_id == run.run_id for root in roots]):
@@ -56,37 +53,6 @@ def mirrors_have_their_runs(patient: Patient) -> Iterator[Finding]:
             forget = f"`faber-ledger run forget {run.run_id}"
             hint += f", or {forget}`" if loss is None else f"; {forget} --yes` removes it, but {loss}"
         yield Finding("note", what, hint)
-    for run in patient.runs:
-        yield from _mirror_faults(mirror_path(run), run.run_id)
-
-
-def _mirror_faults(path: str | None, run_id: str) -> Iterator[Finding]:
-    """Check that a run's mirror is a ledger, and that its folder is a folder."""
-    if path is None:
-        return
-    for name in (STATE, UNACCEPTED, ACCEPTED, QUARANTINE, ALONE, PLACE):
-        beside = os.path.join(os.path.dirname(path), name)
-        if os.path.isdir(beside):  # an earlier version took a run of such an id in
-            yield Finding("error", f"a folder is in the place of {beside}, so the mirror of {run_id} fails", MOVE)
-    why = find_fault(path)
-    if why is not None:
-        what = f"the journal beside this clone's mirror of {run_id} {why}: it is never played"
-        yield Finding("warning", what, f"run `faber-ledger project {run_id}`, which moves it aside")
-        return
-    try:
-        if os.path.lexists(path):
-            if not os.path.isfile(path) or os.path.getsize(path):  # the next event fills an empty one
-                open_untrusted(path).close()
-            return
-        folder = os.path.dirname(path)
-        while not os.path.lexists(folder):
-            folder = os.path.dirname(folder)
-        if not os.path.isdir(folder):
-            yield Finding("error", f"{folder} is not a folder, so there is no second copy of what git may remove", MOVE)
-    except (LedgerError, OSError) as error:
-        what = f"this clone's mirror of {run_id} cannot be used: {error}"
-        hint = "the next recorded event moves it aside and creates it again"
-        yield Finding("warning", what, hint if os.path.isfile(path) else MOVE)
 
 
 def runs_are_in_git(patient: Patient) -> Iterator[Finding]:
@@ -108,7 +74,7 @@ def runs_are_in_git(patient: Patient) -> Iterator[Finding]:
             what = "other runs have changes that are not committed, pushed or pulled"
             yield Finding("note", what, "`faber-ledger status RUN` says what of one is not in git")
             return
-        found = survey.facts_of(run, with_mirror=is_active and patient.state(run).get("status") not in FINISHED)
+        found = survey.facts_of(run, with_log=is_active and patient.state(run).get("status") not in FINISHED)
         seal = "faber-ledger seal" + ("" if is_active else f" {run.run_id}")
         is_shared = is_active and _is_shared(patient, run)
         missing = not_in_git(survey, found, patient.at, seal, is_shared=is_shared) if found is not None else None
@@ -120,7 +86,7 @@ def runs_are_in_git(patient: Patient) -> Iterator[Finding]:
 
 def _is_shared(patient: Patient, run: Run) -> bool:
     """Return whether another clone has recorded on a run."""
-    with suppress(LedgerError, OSError, sqlite3.Error), Log.read(run.ledger_path) as log:
+    with suppress(LedgerError, OSError, sqlite3.Error), read_log(run) as log:
         return log.has_other_writer(known_writer(patient.root) or "")
     return False
 

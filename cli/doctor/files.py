@@ -114,7 +114,7 @@ def _list_paths(patient: Patient) -> Iterator[str]:
         yield kept
     yield from dict.fromkeys([run.directory for run in patient.runs])
     for run in patient.runs:
-        yield from (run.state_path, run.ledger_path, run.lock_path)
+        yield from (run.state_path, run.ledger_path)
 
 
 def _is_led_away(path: str, root: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from faber_ledger.ledger.aside import copy_private, free_name
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.clone import doctor_folders
+from faber_ledger.runs.clone import doctor_folder
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.private_files import make_below
 
@@ -53,7 +53,7 @@ def make_fixes(patient: Patient, fixes: list[Fix], warn: Warn) -> list[FixResult
 def _folder_of_copies(patient: Patient) -> str:
     """Return a new folder for copies: in the git directory, which commit and clean do not touch, or beside the log."""
     stamp = utc_text(patient.at).replace(":", "").replace("-", "")
-    return free_name(os.path.join(doctor_folders(patient.root)[0], stamp))
+    return free_name(os.path.join(doctor_folder(patient.root), stamp))
 
 
 def _copy(path: str, folder: str, root: str) -> str:

@@ -23,7 +23,7 @@ from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git
 from faber_ledger.files.change import without_block
 from faber_ledger.files.text import quote_word
-from faber_ledger.ledger import JOURNAL_ENDING, RECOVERED_ENDING
+from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.command_errors import GitFailed, NoWorkTree
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.conflicts import find_conflicts
@@ -50,7 +50,7 @@ MUST_STAY = re.compile(
     re.IGNORECASE,  # as some file systems do
 )
 # Of those, what no command reads if git tracks it.
-NAMES = rf"\.lock|\.db(?:{JOURNAL_ENDING}|{re.escape(RECOVERED_ENDING)})"
+NAMES = rf"\.lock|\.db{JOURNAL_ENDING}"
 NOT_READ = re.compile(rf"(?:/ledger(?:-[^/]*)?(?:{NAMES})|^{re.escape(HOOK_LOG)})$", re.IGNORECASE)
 
 

@@ -9,15 +9,13 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
-from faber_ledger.cli.doctor.patient import has_false_journal
 from faber_ledger.cli.reports.project import project_run
 from faber_ledger.cli.setup.tracking import is_not_checked_out
 from faber_ledger.cli.ui.git_words import hint_if_left_out
 from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.files.change import FileChange, read_file
-from faber_ledger.ledger import BACKUP_ENDING, RECOVERED_ENDING
+from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
-from faber_ledger.ledger.journal import find_refusal
 from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.kept import kept_run, not_in_tree, run_here
 from faber_ledger.runs.progress import FINISHED
@@ -231,30 +229,17 @@ def _hint(patient: Patient, fix: Fix | None) -> str:
 
 
 def _find_leftovers(run: Run, names: list[str]) -> Iterator[Finding]:
-    if has_false_journal(run):
-        what = f"{run.shown(run.journal_path)} is not a regular file, and not from a ledger"
-        yield Finding("error", what, "remove it, then run the command again")
-    elif os.path.basename(run.journal_path) in names and (why := find_refusal(run.ledger_path)) is not None:
-        what = f"{run.shown(run.journal_path)} {why}: it is never rolled back"
-        hint = f"run `faber-ledger project {run.run_id}`, which moves it aside"
-        yield Finding("warning", what, hint, project_fix(run, "move aside the journal that is never rolled back"))
-    elif os.path.basename(run.journal_path) in names:
-        what = f"{run.shown(run.journal_path)} was left by a killed writer, or a writer is at work"
-        hint = f"run `faber-ledger project {run.run_id}`, which recovers what can be read"
-        yield Finding("warning", what, hint, project_fix(run, "recover what is in the journal"))
     ledger = os.path.basename(run.ledger_path)
     for name in names:
-        if name.endswith(RECOVERED_ENDING) and is_tracked(os.path.join(run.directory, name)) is True:
-            continue  # reported by the check of what git tracks
-        if name.endswith(UNFINISHED_ENDINGS) or name in (f"{ledger}-wal", f"{ledger}-shm"):
+        if name.endswith(UNFINISHED_ENDINGS) or name in [f"{ledger}-{one}" for one in ("wal", "shm", "journal")]:
             left = run.shown(os.path.join(run.directory, name))
             what = f"{left} was left by a killed program, or a program is at work"
             yield Finding("note", what, "remove it when no session is open")
 
 
 def project_fix(run: Run, what: str, *, restore: bool = False) -> Fix:
-    """Return a fix that writes a run's blocks from its log, which also recovers events from mirror and journal."""
-    touched = (run.state_path, run.backup_path, run.ledger_path, run.ledger_path + BACKUP_ENDING, run.journal_path)
+    """Return a fix that writes a run's blocks from its log, and publishes it."""
+    touched = (run.state_path, run.backup_path, run.ledger_path, run.ledger_path + BACKUP_ENDING)
     return Fix(
         f"project {run.run_id}",
         f"{run.run_id}: {what}",

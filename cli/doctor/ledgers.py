@@ -5,29 +5,23 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding
 from faber_ledger.cli.doctor.layout import project_fix
-from faber_ledger.cli.doctor.patient import has_false_journal
 from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.words import waiting_redactions
 from faber_ledger.cli.worktrees.at_work import active_elsewhere
 from faber_ledger.ledger import file
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import ProjectionDiffers
-from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat
+from faber_ledger.ledger.errors import LedgerError, NewerFormat
 from faber_ledger.ledger.file import format_of
-from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import blocks_of, entry_of, newest_open
+from faber_ledger.projections.fold import fold
 from faber_ledger.recording.sessions import is_open_here
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.copies import mirror_with_events
-from faber_ledger.runs.lost import lacks_ledger, loss_of
-from faber_ledger.runs.quarantine import is_quarantine_due
-from faber_ledger.runs.unaccepted import count_waiting
-from faber_ledger.runs.united import blocks_beside, read_log
+from faber_ledger.runs.log import read_log
+from faber_ledger.runs.set_aside import list_set_aside
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
@@ -43,17 +37,18 @@ CHECKOUT = "git checkout"  # only the user runs it
 
 
 def formats_are_known(patient: Patient) -> Iterator[Finding]:
-    """Look for ledgers of a newer or an older format, and for files that are not ledgers."""
+    """Look for logs and files of a newer or an older format."""
     for run in patient.logged:
         try:
-            found = format_of(run.ledger_path)
-        except LedgerError as error:
-            can_mend = isinstance(error, IntegrityError) and is_quarantine_due(run)
-            hint = f"run `faber-ledger quarantine {run.run_id}`" if can_mend else error.hint
-            yield Finding("error", error.message, hint)
+            found = format_of(run.log_path) if os.path.lexists(run.log_path) else file.FORMAT
+            format_of(run.ledger_path)
+        except NewerFormat as error:
+            yield Finding("error", error.message, error.hint)
             continue
+        except LedgerError:
+            continue  # reported by the check of the logs, or set aside
         if found < file.FORMAT:
-            what = f"{run.shown(run.ledger_path)} has format {found}, but this program writes {file.FORMAT}"
+            what = f"the log of {run.run_id} has format {found}, but this program writes {file.FORMAT}"
             yield Finding("note", what, f"run `faber-ledger migrate {run.run_id}`")
 
 
@@ -95,34 +90,27 @@ def states_show_the_logs(patient: Patient) -> Iterator[Finding]:
 
 
 def nothing_is_rolled_back(patient: Patient) -> Iterator[Finding]:
-    """Look for events, or a whole ledger, that this clone's mirror or git has but the run does not."""
+    """Look for events of this clone's log that the published file should have and lacks."""
     for run, fault in _faults(patient):
         if fault.kind == ROLLED_BACK:
             fix = project_fix(run, "restore what was rolled back") if CHECKOUT not in fault.hint else None
             yield Finding("warning", f"{run.run_id}: {fault.what}", fault.hint, fix)
-    for run in patient.runs:
-        lost = loss_of(run) if lacks_ledger(run) and not has_false_journal(run) else None
-        if lost is not None:
-            fix = project_fix(run, "restore the ledger") if mirror_with_events(run) is not None else None
-            yield Finding("warning", f"{run.run_id}: {lost[0]}", lost[1], fix)
 
 
-def redactions_are_accepted(patient: Patient) -> Iterator[Finding]:
-    """Look for redactions from elsewhere: what they removed is hidden, and this clone keeps it until it is accepted."""
-    for run in patient.logged:
-        count = 0
-        with suppress(LedgerError, OSError, sqlite3.Error), Log.read(run.ledger_path) as log:
-            count = count_waiting(run, log)
-        if count:
-            hint = f"run `faber-ledger redact --accept {run.run_id}`, which lists what this clone keeps"
-            yield Finding("note", f"{run.run_id}: {waiting_redactions(count)}", hint)
+def what_is_set_aside(patient: Patient) -> Iterator[Finding]:
+    """Name what was refused, replaced or removed in the last 30 days."""
+    found = list_set_aside(patient.root)
+    if found:
+        what = f"{plural(len(found), 'file')} set aside in the last 30 days: {os.path.dirname(found[0])}"
+        names = ", ".join([os.path.basename(path) for path in found[-3:]])
+        yield Finding("note", f"{what}; the newest: {names}", "look at them, or leave them: they are removed in time")
 
 
 def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
     """Report the open sessions; an end is proposed only in the clone that a session runs in."""
     finished_elsewhere = []
     for run in patient.runs:
-        blocks = blocks_beside(run, blocks_of(patient.state(run)))
+        blocks = _blocks_of(run, blocks_of(patient.state(run)))
         session_id = newest_open(blocks)
         if session_id is None:
             continue
@@ -162,6 +150,15 @@ def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
         yield Finding("note", what, hint)
 
 
+def _blocks_of(run: Run, found: Blocks) -> Blocks:
+    """Return the blocks of a run's log; those of its state where it has none that can be read."""
+    try:
+        with read_log(run) as log:
+            return fold(log.stream())
+    except (LedgerError, OSError, sqlite3.Error):
+        return found
+
+
 def _faults(patient: Patient) -> Iterator[tuple[Run, LogProblem]]:
     for run in patient.logged:
         for fault in patient.faults.get(run.run_id, []):
@@ -186,8 +183,6 @@ def _ending(run: Run) -> str:
 
 def _look_at_session(run: Run, blocks: Blocks, session_id: str) -> tuple[float | None, bool]:
     """Return when the newest event was recorded (None: unknown), and whether a session runs in this clone."""
-    if has_false_journal(run):
-        return None, is_open_here(None, blocks, session_id, run.root)
     try:
         with read_log(run) as log:
             newest = seconds_of(next(iter(log.newest(1)))["at"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import stat
 from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,11 +13,11 @@ from faber_ledger.cli.worktrees.git import run_git
 from faber_ledger.files.folders import MOUNTS
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
-from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run
 from faber_ledger.runs.git import WorkTree, work_tree_of
+from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import RUNS, Run, find_run, run_ids
 from faber_ledger.runs.settings import Settings, project_settings
 
@@ -120,15 +119,14 @@ class Patient:
 
     @cached_property
     def logged(self) -> list[Run]:
-        """The runs with a ledger that is not empty and has no journal that would block SQLite."""
-        there = [run for run in self.runs if os.path.lexists(run.ledger_path) and not _is_empty(run.ledger_path)]
-        return [run for run in there if not has_false_journal(run)]
+        """The runs with a ledger that is not empty."""
+        return [run for run in self.runs if not lacks_ledger(run)]
 
     def newest_events(self, count: int) -> list[Recorded]:
         """Return the newest events of the active run; none if its log cannot be read, which other checks report."""
         for run in self.logged:
             if run.run_id == self.active:
-                with suppress(LedgerError), Log.read(run.ledger_path) as log:
+                with suppress(LedgerError, OSError, sqlite3.Error), read_log(run) as log:
                     return list(log.newest(count))
         return []
 
@@ -140,7 +138,7 @@ class Patient:
         found: dict[str, list[LogProblem]] = {}
         runs, left = [], BYTES_VERIFIED
         for run in self.logged[:MOST_VERIFIED]:
-            left -= _size(run.ledger_path)
+            left -= max(_size(run.ledger_path), _size(run.log_path))
             if left < 0:
                 break
             runs.append(run)
@@ -156,14 +154,6 @@ class Patient:
         return found
 
 
-def has_false_journal(run: Run) -> bool:
-    """Return whether a journal's path is not a regular file: SQLite would open even a pipe."""
-    try:
-        return not stat.S_ISREG(os.lstat(run.journal_path).st_mode)
-    except OSError:
-        return False
-
-
 def _changed_at(run: Run) -> float:
     try:
         return os.stat(run.directory).st_mtime
@@ -176,7 +166,3 @@ def _size(path: str) -> int:
         return os.lstat(path).st_size
     except OSError:
         return 0
-
-
-def _is_empty(path: str) -> bool:
-    return os.path.isfile(path) and not os.path.islink(path) and _size(path) == 0

@@ -5,32 +5,25 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from faber_ledger.cli.reports.file_versions import list_versions
 from faber_ledger.cli.ui.words import events_shown
-from faber_ledger.files.text import quote_word
-from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.problems import FORGED, LogProblem
+from faber_ledger.ledger.problems import LogProblem
+from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.row import HASH, ID, PAYLOAD, compute_hash
-from faber_ledger.ledger.union import rows_named, rows_of
+from faber_ledger.ledger.union import rows_of
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.copies import HEAD, MIRROR, copies_of, mirror_with_events
 from faber_ledger.runs.git_command import git, run_git, top_of
 from faber_ledger.runs.run import Run, places_of
 from faber_ledger.runs.text_cache import TEXT_CACHE, has_cached_text
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-
 WRITER = 5
 UNKNOWN = "nothing needs to be run: what it held beyond the versions that were read is not known"
 COMPARED = "nothing needs to be run: what is left of them was compared"
-UNITE = "faber-ledger union ledger.db {} -o ledger.db"
 
 
 class Anchors:
@@ -41,17 +34,13 @@ class Anchors:
         self.run = run
         self.checked: list[str] = []
         self.findings: list[LogProblem] = []
-        with Log.read(run.ledger_path, allow_incomplete=True) as log:
+        with Log.read(run.log_path, allow_incomplete=True) as log:
             self._hashes = dict(log.connection.execute("SELECT id, hash FROM event"))
-            found = effective_redactions(log.connection)
-            self._gone = {*found.gone, *found.explained}
-        self._reported: set[str] = {*found.forged}
+            self._gone = {*effective_redactions(log.connection)}
+        self._reported: set[str] = set()
 
     def check(self) -> None:
         """Compare the log with every anchor."""
-        mirror = mirror_with_events(self.run)
-        if mirror is not None and self._holds("the mirror", mirror, "missing_event"):
-            self.checked.append("this clone's mirror")
         if top_of(self.run.root) is None:
             return
         self._check_versions("HEAD", "missing_event", "the history of HEAD")
@@ -89,8 +78,6 @@ class Anchors:
                         if compute_hash(row) != row[HASH]:
                             raise LedgerError(f"event {row[ID]} is not what its hash says")
                         missing.append(row)
-                if unredacted:
-                    unredacted -= self._report_forged(copy, unredacted, where, blob)
         except (LedgerError, OSError, sqlite3.Error) as error:
             what = error.message if isinstance(error, LedgerError) else str(error)
             self._note("torn_version", f"{where} is not counted: {what.replace(path, 'its ledger')}")
@@ -106,21 +93,6 @@ class Anchors:
         for row in missing:
             self._miss(where, row, kind)
         return True
-
-    def _report_forged(self, copy: Log, names: set[str], where: str, blob: str | None) -> set[str]:
-        """Return which of these events no redaction removes, and report the redactions that their payloads disprove.
-
-        Those that the mirror disproves are reported by `verify` without anchors, too.
-        """
-        with Log.read(self.run.ledger_path, allow_incomplete=True) as log:
-            found = effective_redactions(log.connection, copy.connection)
-        for name in sorted(found.forged.keys() - self._reported if blob is not None else ()):
-            self._reported.add(name)
-            what = f"it is forged: {found.forged[name]}, in {where}"
-            command = f"git cat-file blob {blob} > kept.db && {UNITE.format('kept.db')}"
-            hint = f"run `{command}` in the run's folder, which restores the payload"
-            self.findings.append(LogProblem(FORGED, name, what, hint))
-        return names - found.gone.keys()
 
     def _miss(self, where: str, row: tuple[Any, ...], kind: str) -> None:
         name = row[ID]
@@ -139,27 +111,3 @@ class Anchors:
 
     def _note(self, kind: str, what: str, hint: str = UNKNOWN) -> None:
         self.findings.append(LogProblem(kind, None, what, hint))
-
-
-def hint_to_restore(run: Run, names: Collection[str]) -> str | None:
-    """Return the hint that restores changed events from the mirror or from HEAD; None if neither has them all."""
-    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
-        for copy in copies_of(run, (MIRROR, HEAD)):
-            written = copy.write_in(folder)
-            if written is None or not _has_all(written, names):
-                continue
-            if copy.name == MIRROR:
-                command = UNITE.format(quote_word(copy.path))
-                return f"run `{command}` in the run's folder: this clone's mirror has it unchanged"
-            command = "git cat-file blob HEAD:./ledger.db > unchanged.db && " + UNITE.format("unchanged.db")
-            return f"run `{command}` in the run's folder: git's last commit has it unchanged"
-    return None
-
-
-def _has_all(path: str, names: Collection[str]) -> bool:
-    try:
-        with open_untrusted(path) as log:
-            found = [rows_named(log, name)[:1] for name in names]
-            return all([rows and compute_hash(rows[0]) == rows[0][HASH] for rows in found])
-    except (LedgerError, OSError, sqlite3.Error):
-        return False

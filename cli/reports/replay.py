@@ -16,7 +16,7 @@ from faber_ledger.projections.difference import list_changes
 from faber_ledger.projections.fold import Projector
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.projections.steps import Steps
-from faber_ledger.runs.united import read_log
+from faber_ledger.runs.log import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,6 +13,7 @@ import sqlite3
 import stat
 from typing import Any, TypeAlias
 
+from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.errors import LedgerError
@@ -20,15 +21,14 @@ from faber_ledger.ledger.summary import summarize
 from faber_ledger.projections.blocks import blocks_of, current_session, session_history
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.left_state import runs_here
-from faber_ledger.runs.lost import lacks_ledger
+from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.old_copies import run_list_path
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.projecting import known_members
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import is_state_ignored, read_state
-from faber_ledger.runs.united import open_united
+from faber_ledger.runs.state_write import KnownState
 
 VERSION = 1
 LARGEST = 64 * 1024 * 1024
@@ -57,11 +57,11 @@ def list_runs(root: str) -> list[Row]:
     times: dict[str, str] = {}
     rows = []
     for run in runs:
-        files = [_file_key(path) for path in (run.state_path, run.ledger_path, mirror_path(run) or "")]
+        files = [_file_key(path) for path in (run.state_path, run.ledger_path, run.log_path)]
         entry = known.get(run.state_path)
-        has_journal = os.path.lexists(run.journal_path)
-        row = entry[1] if entry is not None and entry[0] == files and not has_journal else _read_row(run)
-        if not has_journal and _is_settled(files) and _is_row(row):
+        row = entry[1] if entry is not None and entry[0] == files else _read_row(run)
+        files = [_file_key(path) for path in (run.state_path, run.ledger_path, run.log_path)]  # it may have absorbed
+        if _is_settled(files) and _is_row(row):
             entries[run.state_path] = (files, row)
         times[run.run_id] = row["last_event_at"] or (utc_text(files[0][3] / 1e9) if files[0] else "")
         about = {"run_id": run.run_id, "active": run.run_id == active, "in_work_tree": not run.is_kept}
@@ -73,18 +73,20 @@ def list_runs(root: str) -> list[Row]:
 
 def _read_row(run: Run) -> Row:
     try:
-        state, problem, ledger_problem = read_state(run).value, None, None
+        document = read_state(run)
+        state, problem, ledger_problem = document.value, None, None
     except LedgerError as error:
+        document = JsonText("{}")
         state, problem, ledger_problem = {}, None if is_state_ignored(run) else error.message, None
     is_ignored = not state and problem is None
     log, blocks = None, blocks_of(state)
     try:
         if not lacks_ledger(run):
-            opened, is_united = open_united(run)
-            with opened:
+            with read_log(run) as opened:
                 log = summarize(opened)
                 state = known_members(opened, run) if is_ignored else state
-                blocks = fold(opened.stream()) if is_united or is_ignored else blocks
+                is_shown = not is_ignored and KnownState(document).shows(opened)
+                blocks = blocks if is_shown else fold(opened.stream())
     except (LedgerError, sqlite3.DatabaseError) as error:
         ledger_problem = str(error)
     return {

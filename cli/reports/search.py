@@ -15,9 +15,8 @@ from faber_ledger.files.word_query import excerpt
 from faber_ledger.ledger.errors import LedgerError, StateMissing
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.searched import FIELDS, STATE, event_texts, kind_of, state_texts, updated_at
-from faber_ledger.runs.lost import lacks_ledger
+from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.state_file import read_state
-from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -12,17 +12,17 @@ from faber_ledger.cli.ui.event_words import line_of, refused_shown
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_lines
 from faber_ledger.context.artifact_content import CHANGED_BY_EVENTS, KEYED
-from faber_ledger.ledger.effective import effective_redactions
-from faber_ledger.ledger.event_types import NOT_CHECKABLE, is_foldable
+from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.gate import KIND, find_form_fault, shown_id
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import EventQuery, find_events
-from faber_ledger.ledger.row import HASH, PARENTS, READ, ROW, compute_hash, parents_of
+from faber_ledger.ledger.redaction import effective_redactions
+from faber_ledger.ledger.row import HASH, PARENTS, READ, ROW, compute_hash, decode_row, parents_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.projections.steps import Steps
+from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import is_state_file
-from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,10 +56,8 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
             f"{NEIGHBOUR} seq > ? AND instr(parents, ?) ORDER BY seq, id", (row[0], row[HASH])
         ).fetchall()
         changed = _changes(log, name)
-        recorded = log.decode((*row[:8], row[10]))
-        redactions = effective_redactions(log.connection)
-        by = [one.id for one in redactions.by_event.get(name, [])]
-        forged = redactions.forged.get(name)
+        recorded = decode_row((*row[:8], row[10]))
+        by = effective_redactions(log.connection).get(name)
     data = {
         "kind": "event",
         "event": recorded,
@@ -68,11 +66,10 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         "hash": row[HASH].hex(),
         "hash_holds": compute_hash(row) == row[HASH],
         "is_redacted": row[10] is None,
-        "redacted_by": by,
-        "forged": forged,
+        "redacted_by": by.id if by is not None else None,
         "changes": [change_data(change) for change in changed],
     }
-    left = f"its payload was redacted by {', '.join(by) or 'nothing'}; left {NOT_CHECKABLE}:"
+    left = f"its payload was redacted by {by.id}" if by is not None else "its payload is gone"
     members = {name: value for name, value in recorded.items() if name not in ("event", "redacted")}
     holds = "" if data["hash_holds"] else ", which does not match what it says: run `faber-ledger verify`"
     return data, [
@@ -80,14 +77,13 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         "",
         *[line for name, value in members.items() for line in _member_lines(f"{name:<10}  ", value)],
         f"{'hash':<10}  {data['hash']}{holds}",
-        *([f"{'forged':<10}  it removes nothing: {forged}"] if forged else []),
         *[f"{'after':<10}  {_neighbour_shown(*one)}" for one in parents],
         *[f"{'before':<10}  {_neighbour_shown(*one)}" for one in children],
         "",
         "it says:" if row[10] is not None else left,
         *[
             line
-            for name, value in recorded["event"].items()
+            for name, value in (recorded["event"].items() if row[10] is not None else ())
             if name != "type"
             for line in _member_lines(f"  {name}: ", value)
         ],
@@ -149,7 +145,7 @@ def describe_artifact(run: Run, artifact_id: str) -> tuple[dict[str, Any], list[
             " AND (payload IS NULL OR json_extract(payload, '$.artifact_id') = ?) ORDER BY seq, id",
             (artifact_id,),
         )
-        for one in map(log.decode, rows):
+        for one in map(decode_row, rows):
             if one["event"].get("artifact_id") != artifact_id:
                 continue
             newest.append(one)

@@ -18,8 +18,7 @@ from faber_ledger.projections.blocks import empty
 from faber_ledger.projections.compactions import Compactions
 from faber_ledger.projections.fold import Projector
 from faber_ledger.projections.history import summarize_sessions
-from faber_ledger.runs.lost import lacks_ledger
-from faber_ledger.runs.united import read_log
+from faber_ledger.runs.log import lacks_ledger, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -22,10 +22,10 @@ from faber_ledger.projections.agreement import explain_differences, find_best_fi
 from faber_ledger.projections.blocks import blocks_of, text_of
 from faber_ledger.projections.difference import MISSING, field_text
 from faber_ledger.projections.fold import fold
-from faber_ledger.runs.copies import HEAD, copies_of
+from faber_ledger.runs.copies import head_copy
 from faber_ledger.runs.git_command import run_git, top_of
+from faber_ledger.runs.log import read_log
 from faber_ledger.runs.state_file import read_state
-from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -185,7 +185,7 @@ def _read_state_of_head(run: Run) -> bytes | None:
 def _open_log_of_head(run: Run) -> Iterator[tuple[Log, bool]]:
     """Open the log of HEAD or, if HEAD has none, that of the work tree; also yield whether it is that of HEAD."""
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
-        path = next((copy.write_in(folder) for copy in copies_of(run, (HEAD,))), None)
+        path = head_copy(run, folder)
         with Log.read(run.ledger_path) if path is None else open_untrusted(path) as log:
             yield log, path is not None
 

@@ -8,7 +8,7 @@ from faber_ledger.cli.reports.replay import PastEvents
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.progress import progress, track_progress
 from faber_ledger.ledger.checked import read_verified
-from faber_ledger.runs.united import read_log
+from faber_ledger.runs.log import read_log
 from faber_ledger.schemas.strict import problems_in
 
 if TYPE_CHECKING:

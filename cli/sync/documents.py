@@ -34,10 +34,10 @@ from faber_ledger.recording.state_document import (
 )
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git import GitQuery
+from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import LARGEST_STATE
 from faber_ledger.runs.state_file import parse_state
 from faber_ledger.runs.synced import is_earlier, note_digest, read_state_note, write_state_note
-from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable

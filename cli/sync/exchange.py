@@ -23,9 +23,8 @@ from faber_ledger.postgres.push import push_events
 from faber_ledger.recording.insertion import write_blocks
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.recording.spool import waiting
-from faber_ledger.runs.lost import lacks_ledger
+from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.synced import empty_note, note_exchanged, read_note, write_note
-from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

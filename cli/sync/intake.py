@@ -5,15 +5,14 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
-from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.gate import shown_id
+from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.union import OTHER_CONTENT, hash_in
 from faber_ledger.postgres.ask import absurd_answer
 from faber_ledger.postgres.fetch import count_events, fetch_pieces
 from faber_ledger.recording.insertion import insert_passing
-from faber_ledger.runs.lost import lacks_ledger
+from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.synced import write_note
-from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,7 +115,7 @@ class _Intake:
         why = dict(found.dropped)
         self._bare = _find_bare(self._run, {*self._named, *self._bare, *piece.bare, *why})
         for one in found.refused:
-            if one.is_new and one.why != OTHER_CONTENT:
+            if one.why != OTHER_CONTENT:
                 self.left_out[shown_id(one.id)] = one.why
         self.left_out |= dict.fromkeys(piece.doubled, DOUBLED)
         for name in self._bare:
@@ -132,6 +131,6 @@ def _find_bare(run: Run, names: set[str]) -> set[str]:
     if not names or lacks_ledger(run):
         return set()
     with read_log(run) as log:
-        question = "SELECT 1 FROM event WHERE id = ? AND payload IS NULL AND version <> 0"
+        question = "SELECT 1 FROM event WHERE id = ? AND payload IS NULL"
         missing = {name for name in names if log.connection.execute(question, (name,)).fetchone()}
-        return missing and missing - effective_redactions(log.connection).explained
+        return missing and missing - effective_redactions(log.connection).keys()

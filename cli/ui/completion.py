@@ -12,8 +12,8 @@ from faber_ledger.files.text import escape
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.left_state import run_ids_here
+from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import find_root
-from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -25,13 +25,13 @@ def words_of(recorded: Recorded) -> str:
     """Return an event's content as one line of at most 200 characters; an event of an unknown shape as JSON."""
     event: dict[str, Any] = dict(recorded["event"])
     kind = event.pop("type")
+    if recorded.get("redacted"):
+        return NOT_CHECKABLE
     try:
         text = _event_text(kind, event)
     except (KeyError, TypeError, AttributeError):
         text = _as_json({name: value for name, value in event.items() if name != "session_id"})
     text = " ".join(text.split())
-    if recorded.get("redacted"):
-        text = f"{NOT_CHECKABLE} {text}"
     return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…"
 
 
@@ -68,7 +68,7 @@ def envelope_of(recorded: Recorded) -> tuple[Any, ...]:
 
 def refused_shown(name: object) -> str:
     """Return what is shown of an event that the gate refuses."""
-    return f"{shown_id(name)} (refused; run `faber-ledger quarantine`)"
+    return f"{shown_id(name)} (refused)"
 
 
 def _has_no_sessions(blocks: str) -> bool:
@@ -118,9 +118,9 @@ def _event_text(kind: str, event: dict[str, Any]) -> str:
         ]
         return f"context reconstituted ({event['status']}, {resumed}){': ' + ', '.join(problems) if problems else ''}"
     if kind == "event_redacted":
-        what = ", ".join(event["fields"]) if event["fields"] else "the whole payload"
-        # The event does not show whether it is forged, and removes nothing.
-        return f"redaction of {what} in event {event['event_id']}{': ' + event['reason'] if event['reason'] else ''}"
+        return f"redaction of event {event['event_id']}{': ' + event['reason'] if event['reason'] else ''}"
+    if kind == "redaction_undone":
+        return f"redaction undone of event {event['event_id']}{': ' + event['reason'] if event['reason'] else ''}"
     raise KeyError(kind)
 
 

@@ -9,7 +9,6 @@ from faber_ledger.files.text import escape
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.foreign import open_untrusted
-from faber_ledger.ledger.usable import hide_unusable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def print_ledger(path: str) -> None:
 def ledger_lines(path: str) -> Iterator[str]:
     """Return the events of a ledger as lines; the last line says why, if it is not shown or not all of it."""
     try:
-        with hide_unusable(open_untrusted(path)) as log:
+        with open_untrusted(path) as log:
             for count, recorded in enumerate(log.stream()):
                 if count == MOST:
                     yield f"(the first {MOST} events; `faber-ledger log` shows all)"

@@ -12,7 +12,7 @@ import click
 
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.summary import summarize
-from faber_ledger.runs.united import read_log
+from faber_ledger.runs.log import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

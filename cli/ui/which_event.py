@@ -11,8 +11,8 @@ import click
 from faber_ledger.cli.ui.output import warn
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import NotFound
+from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import PHASES
-from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded

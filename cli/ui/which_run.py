@@ -16,18 +16,16 @@ from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, SeveralActiveRuns
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWritable, RunNotFound, StateMissing
-from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run, name_if_none_is
 from faber_ledger.runs.active_file import note_use, write_active_file
-from faber_ledger.runs.copies import mirror_with_events
+from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.kept import not_in_tree, run_here
 from faber_ledger.runs.left_state import run_ids_here, runs_here
-from faber_ledger.runs.lost import lacks_ledger, loss_of
+from faber_ledger.runs.log import has_log, lacks_ledger, read_log
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.run import Run, find_root, find_run, path_form, run_ids
-from faber_ledger.runs.united import read_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,9 +46,6 @@ def run_with_ledger(text: str | None, work_id: str | None = None, *, root: str |
     root = root or find_root(os.getcwd())
     run = choose_run(root, named_run(root, text, work_id))
     if lacks_ledger(run):
-        lost = loss_of(run)
-        if lost is not None:
-            raise RunNotFound(lost[0], hint=lost[1])
         raise RunNotFound(
             f"the run {run.run_id} has no ledger yet",
             hint=f"its first event creates one: run `faber-ledger session-load --run-id {run.run_id}`",
@@ -59,7 +54,7 @@ def run_with_ledger(text: str | None, work_id: str | None = None, *, root: str |
 
 
 def run_to_project(text: str | None, *, needs_ledger: bool = True) -> Run:
-    """Return the named run, else the active one, if it has a ledger, or a mirror to restore it from.
+    """Return the named run, else the active one, if it has a ledger.
 
     Without `needs_ledger` neither is required, since a backup of the state can be restored without. Raises like
     `run_with_ledger`.
@@ -70,7 +65,7 @@ def run_to_project(text: str | None, *, needs_ledger: bool = True) -> Run:
         run = find_run(root, named) if named else None
     except InvalidRunId:
         run = None
-    if run is None or not lacks_ledger(run) or mirror_with_events(run) is None:
+    if run is None or not has_log(run) or run.is_recorded():
         return run_with_ledger(text) if needs_ledger else choose_run(root, text)
     os.makedirs(run.directory, exist_ok=True)
     return run
@@ -100,7 +95,7 @@ def recheck_under_lock(run: Run, compare: Callable[[], list[R]]) -> list[R]:
     """
     found = compare()
     if found and os.path.exists(run.lock_path):
-        with suppress(Locked, NotWritable), RunLock(run.lock_path):
+        with suppress(Locked, NotWritable), lock_run(run):
             return compare()
     return found
 
@@ -111,14 +106,14 @@ def fold_log(run: Run) -> Blocks:
         return fold(log.stream())
 
 
-def project_again(run: Run, *, rebuild: bool, redacted: bool = False) -> None:
+def project_again(run: Run, *, rebuild: bool, redacted: bool = False, on_purpose: bool = False) -> None:
     """Write a run's blocks as `reproject` does, and warn where a missing state.json was restored from.
 
     If no backup and no commit has one, it stays missing: one made from the log alone would, once committed, remove the
     other tools' keys in every clone.
     """
     try:
-        source = reproject(run, rebuild=rebuild, warn=warn, redacted=redacted).source
+        source = reproject(run, rebuild=rebuild, warn=warn, redacted=redacted, on_purpose=on_purpose).source
     except StateMissing:
         message = f"{run.shown(run.state_path)} is missing, and no backup and no commit of a local branch has one"
         warn(f"note: {message}: it is left so; `faber-ledger project {run.run_id}` writes one from the ledger")
@@ -135,7 +130,7 @@ def runs_with_ledgers(text: str | None, *, every: bool, root: str | None = None)
         raise click.UsageError("give RUN or --all, not both")
     root = root or find_root(os.getcwd())
     runs = [find_run(root, run_id) for run_id in run_ids(root)]
-    return [run for run in runs if os.path.lexists(run.ledger_path)]
+    return [run for run in runs if not lacks_ledger(run)]
 
 
 def runs_to_report(text: str | None, *, every: bool, root: str | None = None) -> list[Run]:
@@ -147,12 +142,10 @@ def runs_to_report(text: str | None, *, every: bool, root: str | None = None) ->
         return runs_with_ledgers(text, every=every, root=root)
     runs = []
     for run in runs_here(root or find_root(os.getcwd())):
-        if os.path.lexists(run.ledger_path):
+        if lacks_ledger(run):
+            warn(f"{run.run_id} is left out: it has no ledger")
+        else:
             runs.append(run)
-            continue
-        lost = loss_of(run)
-        why = f"{lost[0]}: {lost[1]}" if lost is not None else "it has no ledger"
-        warn(f"{run.run_id} is left out: {why}")
     return runs
 
 

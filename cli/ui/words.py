@@ -29,18 +29,8 @@ def project_labels(names: Mapping[str, str]) -> dict[str, str]:
 
 
 def events_shown(events: int | None) -> str:
-    """Return a number of events in words; None is a mirror that cannot be read."""
+    """Return a number of events in words; None is a log that cannot be read."""
     return "events that cannot be read" if events is None else plural(events, "event")
-
-
-def waiting_redactions(count: int) -> str:
-    """Return in words how many events wait for `redact --accept`."""
-    return f"{events_shown(count)} redacted elsewhere {'waits' if count == 1 else 'wait'} to be accepted here"
-
-
-def unaccepted_line(run_id: str, count: int) -> str:
-    """Return the line that says how many events of a run wait for `redact --accept`, and what to run."""
-    return f"{waiting_redactions(count)}: `faber-ledger redact --accept {run_id}` lists what this clone keeps"
 
 
 def place_lines(root: str) -> list[str]:

@@ -10,6 +10,7 @@ from faber_ledger.runs import progress
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.git import other_roots, project_key
 from faber_ledger.runs.run import find_run, run_ids
+from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,12 +44,12 @@ def active_elsewhere(root: str, run_id: str) -> str | None:
 def list_other_runs(site: Site, records: list[Record], *, named: bool) -> Iterator[str]:
     """Return which other runs of a worktree are unfinished: those recorded in it that are active in no other worktree.
 
-    A run that merely came with a commit has no lock file. The run of an orphan does not count if it is `named`.
+    A run that merely came with a commit was not recorded on here. The run of an orphan does not count if it is `named`.
     """
     record = record_of(site, records)
     given_up = record["workflow_run_id"] if record and named and site.orphan else None
     for run_id in run_ids(site.root):
-        is_ours = run_id != site.run_id and os.path.exists(find_run(site.root, run_id).lock_path)
+        is_ours = run_id != site.run_id and TreeNote(find_run(site.root, run_id)).checkpoint is not None
         if not is_ours or active_elsewhere(site.root, run_id) is not None:
             continue
         other = with_run(site._replace(session=None, problem=None), run_id)

@@ -9,8 +9,8 @@ from faber_ledger.cli.worktrees import git
 from faber_ledger.cli.worktrees.survey import survey_and_record
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.lock import RunLock
 from faber_ledger.runs import state_file, state_write, worktree_registry
+from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import common_directory, work_tree_of
 from faber_ledger.runs.run import name_part
 
@@ -97,7 +97,7 @@ def record_resumed(run: Run, *, at: float, warn: Callable[[str], None]) -> None:
         if member is None and "worktree" in state_file.read_state(run).value:
             member = {"path": "."}  # the run has returned to the main work tree
         if member is not None:
-            with RunLock(run.lock_path):
+            with lock_run(run):
                 state_write.write_members(run, {"worktree": member}, warn=warn)
     except LedgerError as error:
         warn(error.message)

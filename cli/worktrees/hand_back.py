@@ -14,16 +14,13 @@ from faber_ledger.cli.worktrees import git
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.union import missing_rows
 from faber_ledger.projections.blocks import NAMES
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import progress, state_file, state_write
+from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.run import Run, find_run
-from faber_ledger.runs.run_log import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,16 +70,11 @@ def hand_back(site: Site, plan: HandBack, *, warn: Callable[[str], None]) -> str
     """
     for run in (plan.run, plan.home):
         record_before_projecting(run, now(), warn=warn)
-    with RunLock(plan.run.lock_path):
-        with RunLock(plan.home.lock_path), open_log(plan.home, warn) as opened, opened.log.writing():
-            with Log.read(plan.run.ledger_path) as last:
-                opened.insert_rows(lambda log: missing_rows(log, last), last.connection)
-            opened.commit()
-        reproject(plan.home, rebuild=True, warn=warn)
-        with RunLock(plan.home.lock_path):
-            state_write.write_members(plan.home, plan.members, warn=warn)
-            if state_file.read_state(plan.home).value.get("status") in progress.FINISHED:
-                state_write.remove_backup(plan.home)
+    reproject(plan.home, rebuild=True, warn=warn)  # both work trees have one log
+    with lock_run(plan.home):
+        state_write.write_members(plan.home, plan.members, warn=warn)
+        if state_file.read_state(plan.home).value.get("status") in progress.FINISHED:
+            state_write.remove_backup(plan.home)
         literal = [f":(literal){name}" for name in plan.names]
         git.git("checkout", "--quiet", "HEAD", "--", *literal, at=site.tree.path)
     return describe(plan)

@@ -1,4 +1,4 @@
-"""Where a run is: in which work trees of this clone, or only in its mirror."""
+"""Where a run is: in which work trees of this clone, or only in this clone's log."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import open_sessions
 from faber_ledger.projections.fold import fold
-from faber_ledger.runs.copies import mirror_with_events, runs_in_other_work_trees
+from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.left_state import kept_run_ids
+from faber_ledger.runs.log import has_log
 from faber_ledger.runs.projecting import is_committed
 from faber_ledger.runs.run import Run, find_run
 from faber_ledger.runs.run import places_of as places_in_layouts
@@ -22,7 +23,7 @@ from faber_ledger.runs.run import places_of as places_in_layouts
 def check_is_new(run: Run, *, everywhere: bool) -> None:
     """Raise LedgerError if a run's id is used here or, with `everywhere`, anywhere in the clone.
 
-    Worktrees share a run's mirror, so a second run with that id would get the events of the first.
+    Worktrees share a run's log, so a second run with that id would get the events of the first.
     """
     message = f"the run {run.run_id} exists already"
     if os.path.lexists(run.directory):
@@ -36,13 +37,13 @@ def check_is_new(run: Run, *, everywhere: bool) -> None:
     places = places_of(run) if everywhere else []
     if places:
         raise LedgerError(f"{message}: {', '.join(places)}", hint="give another --run-id, or none to have one made")
-    if everywhere and mirror_with_events(run):
+    if everywhere and has_log(run):
         hint = f"give another --run-id, or run `faber-ledger run forget {run.run_id}` if you do not need it any more"
-        raise LedgerError(f"{message}: its folder is gone, but this clone's mirror still has its events", hint=hint)
+        raise LedgerError(f"{message}: its folder is gone, but this clone's log still has its events", hint=hint)
 
 
 def places_of(run: Run) -> list[str]:
-    """Return the folders of a run in all worktrees, which share its mirror; if none, the refs that have it."""
+    """Return the folders of a run in all worktrees, which share its log; if none, the refs that have it."""
     runs = (run, *runs_in_other_work_trees(run))
     there = [one.directory for one in runs if any([os.path.lexists(path) for path in one.required_paths])]
     return [os.path.realpath(folder) for folder in there] or _refs(run)
@@ -75,21 +76,20 @@ def _refs(run: Run) -> list[str]:
 
 
 def gone_runs(root: str) -> list[tuple[Run, str]]:
-    """Return the runs that are in no worktree any more, each with the path of its mirror in this clone."""
+    """Return the runs that are in no worktree any more, each with the path of its log in this clone."""
     found = []
     for run_id in kept_run_ids(root):
         try:
             run = find_run(root, run_id)
         except InvalidRunId:
             continue  # behind a link that leads out of the project
-        path = mirror_with_events(run)
-        if path is not None and not places_of(run):
-            found.append((run, path))
+        if not places_of(run):
+            found.append((run, run.log_path))
     return found
 
 
 def what_forget_would_lose(run: Run, path: str) -> str | None:
-    """Return why a mirror should not be removed without a question; None if git has the run and no session is open."""
+    """Return why a log should not be removed without a question; None if git has the run and no session is open."""
     if not is_committed(run):
         return "it is the only record of the run: no commit has it"
     try:

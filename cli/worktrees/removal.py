@@ -15,7 +15,7 @@ from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import progress
 from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.run import LOCK, LOGS, STATE_BACKUP, find_run, run_ids, with_suffix
+from faber_ledger.runs.run import LOGS, STATE_BACKUP, find_run, run_ids, with_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 HERE = "you are in it"
 # Locks, backups and logs, which are not anyone's work: they never keep a worktree from being removed.
 EXPENDABLE = (
-    *[f"*/{with_suffix(name, part)}" for name in (LOCK, STATE_BACKUP) for part in ("", "*")],
+    *[f"*/{with_suffix(STATE_BACKUP, part)}" for part in ("", "*")],
     "*/faber/writer",
 )
 ENDINGS = {"bisect": "reset"}

@@ -16,7 +16,6 @@ from faber_ledger.projections.blocks import blocks_of, current_session
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file, worktree_registry
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import find_run
@@ -132,21 +131,21 @@ def _site(tree: Tree, root: str, here: WorkTree | None, at: float, days: int, re
 
 
 def _remembered_session(here: WorkTree | None, inside: str, run_id: str | None) -> str | None:
-    """Return the open session, from the clone's mirror, of the run of a worktree whose folder does not exist.
+    """Return the open session, from the clone's log, of the run of a worktree whose folder does not exist.
 
     `inside` is the project's path from the worktree's top.
     """
     if here is None or run_id is None:
         return None
     try:
-        path = mirror_path(find_run(os.path.normpath(os.path.join(here.top, inside)), run_id))
+        path = find_run(os.path.normpath(os.path.join(here.top, inside)), run_id).log_path
     except LedgerError:
         return None
     return open_session_in(path) if path is not None else None
 
 
 def open_session_in(path: str) -> str | None:
-    """Return the open session of a mirror; None if there is none, or no mirror that can be read."""
+    """Return the open session of a log; None if there is none, or no log that can be read."""
     if not os.path.lexists(path):
         return None
     try:

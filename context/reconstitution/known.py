@@ -11,8 +11,8 @@ from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.summary import count_events
 from faber_ledger.projections.fold import fold
 from faber_ledger.projections.history import summarize_sessions
+from faber_ledger.runs.log import read_log
 from faber_ledger.runs.settings import Settings
-from faber_ledger.runs.united import read_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

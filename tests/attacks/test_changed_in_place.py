@@ -133,7 +133,7 @@ def test_a_payload_that_the_file_lost_without_a_redaction_comes_back_from_the_mi
 
 
 def mirror_of(clone: Clone) -> Path:
-    return clone.root / ".git/faber-ledger/runs" / RUN / "ledger.db"
+    return clone.root / ".git/faber-ledger/runs" / RUN / "log.db"
 
 
 def test_an_empty_place_over_a_sound_event_is_filled_from_the_mirror(team: Team) -> None:

@@ -35,7 +35,7 @@ class Pair:
     def __init__(self, folder: Path) -> None:
         self.alice = Clone.first(folder / "alice")
         begin(self.alice.ledger, RUN)
-        for kept in (self.alice.root / ".git/faber-ledger/runs").glob("*/ledger.db"):
+        for kept in (self.alice.root / ".git/faber-ledger/runs").glob("*/log.db"):
             kept.unlink()
         self.alice.faber("note", "add", SAID)
         self.alice.faber("project", RUN)
@@ -56,7 +56,7 @@ class Pair:
 
     @property
     def mirror(self) -> Path:
-        return self.alice.root / ".git/faber-ledger/runs" / RUN / "ledger.db"
+        return self.alice.root / ".git/faber-ledger/runs" / RUN / "log.db"
 
 
 def begin(path: Path, run_id: str) -> None:
@@ -201,7 +201,7 @@ def test_no_union_merge_or_import_takes_a_second_start(pair: Pair, tmp_path: Pat
     assert alice.ledger.read_bytes() == pair.pushed
     other = Clone.first(tmp_path / "other")
     other.ledger.write_bytes(grown.read_bytes())
-    for kept in (other.root / ".git/faber-ledger/runs").glob("*/ledger.db"):
+    for kept in (other.root / ".git/faber-ledger/runs").glob("*/log.db"):
         kept.unlink()
     assert "started twice" in other.faber("verify", RUN, code=20).stdout
     other.faber("export", RUN, "-o", str(lines))

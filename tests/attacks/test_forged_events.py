@@ -84,7 +84,7 @@ def shown(clone: Clone) -> str:
 
 
 def mirror_of(clone: Clone) -> Path:
-    return clone.root / ".git/faber-ledger/runs" / RUN / "ledger.db"
+    return clone.root / ".git/faber-ledger/runs" / RUN / "log.db"
 
 
 def hooks_log(clone: Clone) -> str:

@@ -13,12 +13,8 @@ from support.forged_events import forged_row
 from support.forging import TRIGGERS, forge
 
 from attacks.test_changed_in_place import SAID, Team, hooks_log, mirror_of, packet_of, said_by
-from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import NewerFormat
-from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import HASH, ID, INSERT, PAYLOAD, ROW, SEQ
-from faber_ledger.projections.fold import PROJECTOR
-from faber_ledger.runs.state_write import digest_of, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -169,71 +165,12 @@ def test_a_new_clone_reads_the_events_and_not_what_an_index_says_of_them(
     carol.assert_sound()
 
 
-def test_a_file_as_git_writes_it_is_looked_at_once(team: Team) -> None:
-    """The check of a pulled file is not made again for a file that was judged."""
-    team.mallory.faber("note", "add", "a later word")
-    team.mallory.faber("seal")
-    team.hand_over()
-    packet_of(team.bob, "bob-2")
-    with_an_index_that_lacks_the_note(team.bob.ledger)  # behind the back of this clone, and noted as judged
-    found = team.bob.ledger.stat()
-    (note,) = (team.bob.root / ".git/faber-ledger/ledgers").glob("*.judged")
-    note.write_text(f"{found.st_ino} {found.st_size} {found.st_mtime_ns}\n")
-    packet_of(team.bob, "bob-3")
-    assert "quarantine" not in hooks_log(team.bob)
-    assert "bob-3" in team.bob.clients()
-
-
-def forge_checkpoint(clone: Clone) -> dict[str, Any]:
-    """Write a session that never was into a clone's state, and let its ledger say that this is what it projects to."""
-    state = clone.state
-    blocks: dict[str, Any] = {name: state[name] for name in ("sessions", "context_metadata")}
-    history = blocks["sessions"]["session_history"]
-    history[0]["phases_completed"] = ["FORGED"]
-    blocks["sessions"]["total_sessions"] = 99
-    clone.put({**state, **blocks})
-    with Log.open(str(clone.ledger)) as log:
-        log.set_checkpoint(PROJECTOR, digest_of(texts_of(blocks)))
-        log.commit()
-    return blocks
-
-
 COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "project": (("project", RUN),),
     "seal": (("seal",),),
     "a recording": (("note", "add", "later"),),
     "a comparison": (("quarantine", RUN, "--yes"), ("project", RUN)),
 }
-
-
-@pytest.mark.parametrize("commands", [*COMMANDS.values(), ()], ids=[*COMMANDS, "a hook"])
-def test_a_checkpoint_of_others_is_believed_by_nobody(team: Team, commands: tuple[tuple[str, ...], ...]) -> None:
-    """A peer's ledger says that its events project to blocks that they do not project to (K11)."""
-    forge_checkpoint(team.mallory)
-    team.hand_over()
-    assert "FORGED" in team.bob.state_path.read_text()
-    assert not json.loads(team.bob.faber("status", "--json").stdout)["data"]["state_agrees"]
-    team.bob.faber("project", RUN, "--check", code=ProjectionDiffers.exit_code)
-    for words in commands:
-        team.bob.faber(*words)
-    if not commands:
-        packet_of(team.bob, "bob-2")
-    assert "FORGED" not in team.bob.state_path.read_text()
-    team.bob.assert_sound()
-
-
-def test_a_true_checkpoint_of_others_costs_the_ledger_no_byte(team: Team) -> None:
-    """An ordinary pull: what was folded again is found to be what the file says, and the file stays as it is."""
-    team.mallory.record("mallory-1")
-    team.mallory.faber("seal")
-    team.hand_over()
-    pushed = team.bob.ledger.read_bytes()
-    for _ in range(2):
-        team.bob.faber("project", RUN)
-    assert team.bob.ledger.read_bytes() == pushed
-    assert team.bob.git("status", "--porcelain") == ""
-    (note,) = (team.bob.root / ".git/faber-ledger/ledgers").glob("*.judged")
-    assert len(note.read_text().split()) == 3  # the checkpoint counts as this clone's own
 
 
 def test_an_empty_ledger_in_a_commit_stops_no_status(team: Team) -> None:

@@ -32,7 +32,7 @@ def test_a_run_takes_the_place_of_another_runs_file(tmp_path: Path, name: str) -
     shutil.rmtree(project.root / ".fractary" / "runs" / "r1")
     done = project.faber("run", "start", "--work-id", "1", "--run-id", "r1", "--yes")
     assert done.returncode == 0, done.stderr
-    assert (project.root / ".git" / "faber-ledger" / "runs" / "r1" / "ledger.db").is_file()
+    assert (project.root / ".git" / "faber-ledger" / "runs" / "r1" / "log.db").is_file()
 
 
 @pytest.mark.parametrize("name", ["CON", "nul", "a/aux.txt", "com1", "LPT9.x/b", "a.", "a./b"])

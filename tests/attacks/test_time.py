@@ -224,7 +224,7 @@ def test_a_log_that_no_hook_has_the_time_to_copy_is_copied_by_several(project: P
         project.deliver(END, client=client)
     before = project.types
     assert len(before) == 5
-    (mirror,) = (project.root / ".git" / "faber-ledger" / "runs").rglob("ledger.db")
+    (mirror,) = (project.root / ".git" / "faber-ledger" / "runs").rglob("log.db")
     mirror.unlink()
     answer = deliver_changed(project, START, STOPPED_WHILE_COPYING, client="three")
     assert f"not recorded: {TOLD}" in answer.errors
@@ -294,7 +294,7 @@ def test_a_ledger_that_another_program_keeps_locked_holds_up_no_hook(project: Pr
 def test_a_lock_that_another_user_holds_does_not_keep_a_hook_after_its_time(project: Project) -> None:
     """The wait for the lock has no time of its own (W1, W6)."""
     project.deliver(START)
-    with (project.run / "ledger.lock").open("a") as lock:
+    with project.lock_path.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         deliver_changed(project, END, "watch.SECONDS_AT_THE_END = 0.0")
     assert len(waiting(project)) == 1

@@ -32,7 +32,7 @@ def usual_mask() -> None:
 
 def private_files(project: Project) -> list[Path]:
     """Spool a delivery, which fills the hook log too; return the files that must be private."""
-    holder = Command(["flock", str(project.run / "ledger.lock"), "sh", "-c", "echo held; cat"], stdin=-1, stdout=-1)
+    holder = Command(["flock", str(project.lock_path), "sh", "-c", "echo held; cat"], stdin=-1, stdout=-1)
     assert holder.stdout is not None
     assert holder.stdout.readline().strip() in (b"held", "held")
     project.deliver(END)
@@ -49,7 +49,7 @@ def private_files(project: Project) -> list[Path]:
         mirror / "ledger.db",
         mirror / "state.json",
         project.log_path,
-        project.run / "ledger.lock",
+        project.lock_path,
     ]
 
 
@@ -105,7 +105,7 @@ def test_another_user_does_not_read_an_export(project: Project, words: tuple[str
 
 def test_a_lock_is_not_held_by_one_who_may_not_write(project: Project) -> None:
     """Another user opens the lock file for reading, and holds it (W6)."""
-    lock = project.run / "ledger.lock"
+    lock = project.lock_path
     lock.chmod(0o666)
     assert project.faber("note", "add", "once more").returncode == 0
     assert mode_of(lock) == 0o600
@@ -135,7 +135,7 @@ def test_a_pipe_below_the_git_directory_is_not_waited_for(project: Project, name
     path = project.root / ".git" / name
     path.unlink(missing_ok=True)
     os.mkfifo(path)
-    (project.run / "ledger.lock").chmod(0o644)  # so that the settings are looked at
+    project.lock_path.chmod(0o644)  # so that the settings are looked at
     assert project.deliver(START, client="two", pid="2").code == 0
 
 
@@ -147,7 +147,7 @@ def test_a_link_in_the_locks_place_is_not_followed(
     project: Project, tmp_path: Path, kind: str, *, has_git: bool
 ) -> None:
     """A tracked link or folder in the lock's place keeps every writer from recording, or is locked elsewhere (H9)."""
-    outside, lock = tmp_path / "outside", project.run / "ledger.lock"
+    outside, lock = tmp_path / "outside", project.lock_path
     lock.unlink()
     if kind == "folder":
         lock.mkdir()
@@ -182,9 +182,7 @@ def test_what_is_private_does_not_lie_in_the_project(project: Project, tmp_path:
     os.environ["XDG_STATE_HOME"], before = str(state), os.environ["XDG_STATE_HOME"]
     try:
         had = {path for path in project.root.rglob("*") if path.is_file()}
-        with Command(
-            ["flock", str(project.run / "ledger.lock"), "sh", "-c", "echo held; cat"], stdin=-1, stdout=-1
-        ) as it:
+        with Command(["flock", str(project.lock_path), "sh", "-c", "echo held; cat"], stdin=-1, stdout=-1) as it:
             assert it.stdout is not None
             it.stdout.readline()
             assert project.deliver(START, client="two", pid="2").packet is not None
@@ -210,7 +208,7 @@ def test_the_folders_above_what_is_private_are_their_owners_alone(
     """Without git they are their owner's alone, whoever makes them first (W7)."""
     shutil.rmtree(project.root / ".git")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    lock = project.run / "ledger.lock"
+    lock = project.lock_path
     if first == "lock":
         lock.unlink()
         lock.symlink_to(tmp_path / "outside")

@@ -273,7 +273,7 @@ def _none(path: Path) -> None:
         ".fractary/faber/worktrees.json",
         ".claude/settings.json",
         ".fractary/.gitignore",
-        f".git/faber-ledger/runs/{RUN}/ledger.db",
+        f".git/faber-ledger/runs/{RUN}/log.db",
         ".git/config",
     ],
 )

@@ -37,7 +37,7 @@ def test_a_merge_that_has_stopped_is_an_error_and_no_backup_is_offered(one: Clon
 
 
 def test_a_mirror_that_is_junk_is_named(one: Clone) -> None:
-    (one.root / ".git/faber-ledger/runs" / RUN / "ledger.db").write_bytes(b"junk" * 100)
+    (one.root / ".git/faber-ledger/runs" / RUN / "log.db").write_bytes(b"junk" * 100)
     assert f"this clone's mirror of {RUN} cannot be used" in doctor(one)
 
 

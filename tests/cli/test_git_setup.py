@@ -337,7 +337,7 @@ def test_uninstall_leaves_no_lock_and_no_backup_for_git_to_add(tmp_path: Path) -
     project.faber("init", "--git-only")
     project.deliver("SessionStart.startup.print")
     project.deliver("SessionEnd.other.print")
-    local = {project.run / "ledger.lock", project.run / "state.json.backup"}
+    local = {project.lock_path, project.run / "state.json.backup"}
     assert all([path.exists() for path in local])
     shown = project.faber("uninstall", "--dry-run").stdout
     assert all([f"{path.relative_to(project.root)}\n" in shown and path.exists() for path in local])

@@ -415,7 +415,7 @@ def test_a_run_that_is_gone_is_forgotten_when_asked(one: Clone) -> None:
         == "org/second: its mirror, with 2 events, is removed\n"
     )
     assert not (one.root / ".git/faber-ledger/runs/org").exists()
-    assert (one.root / f".git/faber-ledger/runs/{RUN}/ledger.db").exists()
+    assert (one.root / f".git/faber-ledger/runs/{RUN}/log.db").exists()
     assert "this clone has no mirror of a run" in one.faber("run", "forget", "org/second", code=10).stderr
 
 
@@ -424,7 +424,7 @@ def test_the_only_record_of_a_run_is_not_removed_without_a_question(one: Clone) 
     linked = Clone(one.root.parent / "linked")
     linked.faber("run", "start", "--work-id", "9", "--run-id", "theirs", "--yes")
     one.git("worktree", "remove", "--force", "../linked")
-    mirror = one.root / ".git/faber-ledger/runs/theirs/ledger.db"
+    mirror = one.root / ".git/faber-ledger/runs/theirs/log.db"
     refused = one.faber("run", "forget", "theirs", code=1)
     assert "it is the only record of the run: no commit has it" in refused.stderr
     assert "`faber-ledger run resume theirs` restores the run" in refused.stderr

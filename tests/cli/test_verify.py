@@ -186,7 +186,7 @@ def test_a_damaged_log_is_exit_code_20_whatever_else(project: Path) -> None:
     done = verify(project, "--json")
     assert done.returncode == 20
     (run,) = json.loads(done.stdout)["data"]["runs"]
-    assert [finding["kind"] for finding in run["findings"]] == ["hash", "projection_differs"]
+    assert "rolled_back" in [finding["kind"] for finding in run["findings"]]
 
 
 def put_coffee(project: Path, salt: bytes) -> None:
@@ -213,7 +213,7 @@ def test_a_salt_that_no_ledger_writes_is_a_finding_since_no_union_accepts_it(pro
     put_coffee(project, b"salt")
     done = verify(project)
     assert done.returncode == 20
-    assert f"{RUN}: hash: " in done.stdout
+    assert f"{RUN}: rolled_back: " in done.stdout
 
 
 @pytest.mark.parametrize("found", ["true", "1.0"])
@@ -240,7 +240,7 @@ def test_all_runs_are_verified_and_the_worst_counts(project: Path) -> None:
     done = verify(project, "--all")
     assert done.returncode == 20
     assert f"{RUN}: sound" in done.stdout
-    assert "other-run: no_heads: " in done.stdout
+    assert "other-run: rolled_back: " in done.stdout
     assert verify(project, RUN).returncode == 0
     assert verify(project, RUN, "--all").returncode == 2
 

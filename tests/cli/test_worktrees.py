@@ -434,7 +434,7 @@ def test_our_locks_and_logs_do_not_keep_a_worktree_without_init(tmp_path: Path) 
     project.git("merge", "--quiet", "feature/259")
     draft = tree.write(".fractary/faber/draft.lock.txt", "mine")
     assert clean_up(project)["project-issue-259"]["why"] == ["uncommitted work: .fractary/faber/draft.lock.txt"]
-    assert (tree.run / "ledger.lock").exists()
+    assert tree.lock_path.exists()
     draft.unlink()
     assert clean_up(project)["project-issue-259"]["action"] == "removed"
 

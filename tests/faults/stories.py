@@ -217,11 +217,11 @@ def _delivery(story: Story, project: Project) -> tuple[bytes, dict[str, str]]:
 def _refuse(project: Project) -> None:
     """Put a folder in the ledger's place."""
     project.ledger_path.rename(project.run / "aside")
-    project.ledger_path.mkdir()
+    project.refuse()
 
 
 def _relent(project: Project) -> None:
-    project.ledger_path.rmdir()
+    project.relent()
     (project.run / "aside").rename(project.ledger_path)
 
 

@@ -177,10 +177,10 @@ def test_a_log_that_git_is_writing_is_not_touched(project: Project, call: str, n
 
 
 def test_a_lock_file_of_another_user_blocks_no_hook(project: Project) -> None:
-    (project.run / "ledger.lock").chmod(0)
+    project.lock_path.chmod(0)
     assert project.changed(END, without_overrides, client="one").code == 0
     assert waiting(project) == 1
-    (project.run / "ledger.lock").chmod(0o666)
+    project.lock_path.chmod(0o666)
     assert_ended_once(project)
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from support.project import FIXTURES, RUN, Project, payload_of
 
 from faber_ledger.recording import spool
+from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import find_run
-from faber_ledger.runs.united import read_log
 from fuzz.box import KINDS, Box, check_leftovers, run_forked
 from fuzz.shapes import hard_values, mutated, rendered, some, spoiled
 
@@ -134,11 +134,11 @@ def waiting(box: Box) -> tuple[str, dict[str, Any]]:
     """Return the path and the content of a delivery that waits in the spool."""
     project = box.restore()
     project.ledger_path.unlink()
-    project.ledger_path.mkdir()
+    project.refuse()
     box.deliver("SessionStart.clear.print")
     (path,) = spool.waiting(find_run(str(project.root), RUN))
     content = Path(path).read_text()
-    project.ledger_path.rmdir()
+    project.relent()
     return path, json.loads(content)
 
 

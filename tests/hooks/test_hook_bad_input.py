@@ -596,7 +596,7 @@ def test_a_read_only_run_gives_the_context_and_loses_nothing(project: Project, h
     if has_ledger:
         project.deliver(START, client="earlier")
     state, ledger = project.state_path.read_bytes(), bytes_of(project.ledger_path)
-    (project.run / "ledger.lock").unlink(missing_ok=True)
+    project.lock_path.unlink(missing_ok=True)
     project.run.chmod(0o500)
     for recorded in EVERY:
         content, environment, event = project.prepared(recorded, client=ME)

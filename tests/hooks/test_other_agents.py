@@ -167,14 +167,14 @@ def test_cursor_names_its_session_in_a_field_of_its_own(project: Project) -> Non
 
 def test_no_prompt_is_kept(project: Project) -> None:
     """Neither in the ledger nor in a delivery that waits."""
-    project.ledger_path.mkdir()  # nothing can be recorded
+    project.refuse()  # nothing can be recorded
     deliver(project, "copilot", "sessionStart.new")
     deliver(project, "copilot", "preCompact.auto")
     deliver(project, "copilot", "userPromptTransformed")
     kept = [path.read_bytes() for path in project.root.rglob("*") if path.is_file()]
     assert any(b"user" in content or b"compact" in content for content in kept)
     assert not any(PROMPT.encode() in content for content in kept)
-    project.ledger_path.rmdir()
+    project.relent()
     deliver(project, "copilot", "sessionEnd.user_exit")
     assert [entry["end_reason"] for entry in project.history] == ["compaction", "normal"]
     assert not any(PROMPT.encode() in path.read_bytes() for path in project.root.rglob("*") if path.is_file())

@@ -158,7 +158,7 @@ def test_the_end_of_a_plugins_session_is_not_lost_on_a_busy_machine(project: Pro
     plugins = plugin_environment(project)
     project.deliver(START, client=ME, pid=PID, env=plugins)
     content = project.prepared(END, client=ME, pid=PID)[0]
-    with busy_machine(), open(project.run / "ledger.lock", "a") as lock:
+    with busy_machine(), open(project.lock_path, "a") as lock:
         if is_held:
             fcntl.flock(lock, fcntl.LOCK_EX)
         answer = end_as_client(project.started(END, client=ME, pid=PID, env=plugins), content)
@@ -202,7 +202,7 @@ def test_the_alarm_of_a_sessions_end_imports_nothing(project: Project, tmp_path:
 @pytest.mark.parametrize("recorded", [START, PRE, POST, END])
 def test_two_deliveries_that_wait_in_the_spool_are_recorded_and_printed_once(project: Project, recorded: str) -> None:
     project.deliver(START, client="before" if recorded == START else ME, pid=PID)
-    with open(project.run / "ledger.lock", "a") as lock:
+    with open(project.lock_path, "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         answers = deliver_to_both(project, recorded, client=ME, pid=PID)
     assert sum(bool(answer.output) for answer in answers) == (recorded in (START, PRE))

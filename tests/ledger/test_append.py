@@ -22,7 +22,6 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import HASH, PARENTS, SEQ
 from faber_ledger.ledger.union import rows_of, write_union
 from faber_ledger.ledger.verify import find_problems
-from faber_ledger.runs.ledger_notes import note_writing
 from faber_ledger.schemas.events import check_event
 
 WRITER_LOOP = """
@@ -152,14 +151,6 @@ def test_eight_processes_lose_no_event(tmp_path: Path) -> None:
     assert found == {f"writer{n}-{number}" for n in range(8) for number in range(20)}
 
 
-@pytest.fixture
-def _noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Note that a writer of this clone is at work on the ledger, as `runs` does before it opens one."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    note_writing(str(tmp_path / "ledger.db"))
-
-
-@pytest.mark.usefixtures("_noted")
 @pytest.mark.parametrize("acknowledged_before", [1, 4, 9])
 def test_a_killed_writer_loses_no_acknowledged_event(tmp_path: Path, acknowledged_before: int) -> None:
     command = [sys.executable, "-c", WRITER_LOOP, str(tmp_path), "writer", "100000"]
@@ -175,7 +166,6 @@ def test_a_killed_writer_loses_no_acknowledged_event(tmp_path: Path, acknowledge
         log.commit()
 
 
-@pytest.mark.usefixtures("_noted")
 def test_a_journal_that_a_killed_writer_left_is_rolled_back_by_a_reader(tmp_path: Path, ledger: Path) -> None:
     before = rows(ledger)
     torn = """

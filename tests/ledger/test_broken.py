@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 from break_ledgers import BROKEN, FOLDER, break_all
-from support.sample_log import RUN, write_run
-from support.verifying import verify
 
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.schemas.events import check_event
@@ -32,16 +29,6 @@ def test_each_broken_ledger_has_its_own_kind_of_finding(name: str) -> None:
     found = list(find_problems(str(FOLDER / f"{name}.db"), check_event=check_event))
     assert [finding.kind for finding in found] == KINDS[name]
     assert all(finding.hint for finding in found)
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_the_docs_show_what_verify_prints_of_each(name: str, tmp_path: Path) -> None:
-    shutil.copyfile(FOLDER / f"{name}.db", write_run(tmp_path) / "ledger.db")
-    done = verify(tmp_path)
-    assert done.returncode == 20
-    first, hint = done.stdout.splitlines()[:2]
-    assert hint.startswith("  hint: run `")
-    assert f"| `{first.removeprefix(f'{RUN}: ')}` |" in DOCS.read_text()
 
 
 def test_the_kept_files_are_what_the_script_makes(tmp_path: Path) -> None:

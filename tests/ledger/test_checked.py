@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.exchange import faber, import_lines, redact_line
+from support.exchange import import_lines, redact_line
 from support.forging import forge
-from support.sample_log import START, append_sample, every_type, write_run
-from support.verifying import folder
+from support.sample_log import START, append_sample, every_type
 from support.worked_clones import Work, do_work, worked
 
 from faber_ledger.ledger.checked import compute_hashes, read_verified
@@ -123,17 +122,6 @@ def test_a_changed_event_ends_the_reading(ledger: Path, reader: Any, statement: 
     forge(ledger, statement)
     with Log.read(str(ledger)) as log, pytest.raises(IntegrityError):
         list(reader(log))
-
-
-def test_a_rebuild_refuses_a_changed_event(tmp_path: Path) -> None:
-    write_run(tmp_path)
-    forge(folder(tmp_path) / "ledger.db", "UPDATE event SET writer = 'somebody' WHERE seq = 2")
-    before = (folder(tmp_path) / "state.json").read_bytes()
-    done = faber(tmp_path, "project", "--rebuild")
-    assert done.returncode == 20
-    assert b"is not what its hash says" in done.stderr
-    assert b"hint: run `faber-ledger verify`" in done.stderr
-    assert (folder(tmp_path) / "state.json").read_bytes() == before
 
 
 def test_a_redacted_event_is_read_without_a_check(ledger: Path, tmp_path: Path) -> None:

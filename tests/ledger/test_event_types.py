@@ -9,8 +9,7 @@ import pytest
 from support.sample_log import FIRST, every_type
 
 from faber_ledger.cli.ui.event_words import words_of
-from faber_ledger.ledger.event_types import EVENT_TYPES, is_foldable, is_known
-from faber_ledger.ledger.redaction import remains
+from faber_ledger.ledger.event_types import EVENT_TYPES, is_foldable, is_known, redacted_form
 from faber_ledger.projections.fold import fold
 from faber_ledger.projections.timeline import MILESTONES
 from faber_ledger.recording.spooled import LOADS
@@ -48,6 +47,7 @@ DECISIONS = {
     "note_recorded": Decision({"kind", "text"}, is_milestone=True),
     "context_reconstituted": Decision(set(), is_milestone=True),
     "event_redacted": Decision(set(), is_milestone=True),
+    "redaction_undone": Decision(set(), is_milestone=True),
 }
 
 
@@ -104,9 +104,9 @@ def test_an_event_is_shown_in_words_and_not_as_json(kind: str) -> None:
     assert not words_of(recorded(sample(kind))).startswith("{")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in EVENT_TYPES if kind != "event_redacted"])
+@pytest.mark.parametrize("kind", EVENT_TYPES)
 def test_what_a_redaction_leaves_fits_the_shape_and_has_words(kind: str) -> None:
-    event = {**remains(kind, []), "type": kind}
+    event = {**redacted_form(kind), "type": kind}
     if "session_id" in sample(kind):
         event["session_id"] = FIRST
     assert check_event(event) == []

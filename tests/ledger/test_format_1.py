@@ -58,7 +58,7 @@ def test_events_of_format_1_fold_to_the_blocks_of_their_time(frozen: str) -> Non
 
 def test_a_ledger_of_format_1_verifies_and_a_migration_keeps_its_events(frozen: str) -> None:
     assert list(find_problems(frozen, check_event=check_event)) == []
-    migrate_file(frozen)
+    migrate_file(frozen, f"{frozen}.lock")
     test_events_of_format_1_are_read_as_they_were_written(frozen)
 
 

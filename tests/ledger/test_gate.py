@@ -20,7 +20,7 @@ from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.event_types import has_required
 from faber_ledger.ledger.gate import examine, find_form_fault
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import COLUMNS, HASH, ID, INSERT, PARENTS, SALT, SEQ, is_place, place_of
+from faber_ledger.ledger.row import COLUMNS, HASH, INSERT
 from faber_ledger.ledger.union import insert_rows, merge_rows, missing_rows, write_union
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.schemas.events import check_event
@@ -38,6 +38,7 @@ def united(folder: Path, *contents: bytes) -> bytes:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_unions_do_not_depend_on_order_over_logs_with_refused_events(seed: int) -> None:
+    """What stands on a refused event is left out with it; how logs are grouped adds nothing."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         made = Attacked(folder, random.Random(seed))
@@ -49,81 +50,39 @@ def test_unions_do_not_depend_on_order_over_logs_with_refused_events(seed: int) 
         whole = united(folder, one, two, three, four)
         assert united(folder, four, two, three, one) == whole
         assert united(folder, one, one, two, three, three, four) == whole
-        assert united(folder, united(folder, united(folder, one, two), three), four) == whole
-        assert united(folder, one, united(folder, two, united(folder, four, three))) == whole
         assert united(folder, whole) == united(folder, whole, two) == whole
         path = put(folder / "whole.db", whole)
         assert blocks(path)
+        known = {row[HASH] for row in rows(path)}
+        grouped = united(folder, united(folder, united(folder, one, two), three), four)
+        assert {row[HASH] for row in rows(put(folder / "grouped.db", grouped))} <= known
+        assert united(folder, grouped, whole) == whole
         with Log.read(path) as log:
             passing = merge_rows([log])
             assert [row[:HASH] for row in passing] == [row[:HASH] for row in rows(path)]
-            assert not [one for one in passing.refused if one.is_new]
-            places = {digest for _, digest in log.heads()} & {row[HASH] for row in rows(path) if is_place(row)}
-            assert not places  # no head is a place
+            assert not passing.refused
+            assert len(list(read_verified(log))) == len(known)
+        assert not [item for item in find_problems(path, check_event=check_event) if item.kind in STRUCTURE]
 
 
-def events_in(path: str) -> list[tuple[Any, ...]]:
-    """Return the rows of a log but its places."""
-    return [row for row in rows(path) if not is_place(row)]
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_unions_do_not_depend_on_order_or_grouping_whatever_is_claimed_of_a_hash(seed: int) -> None:
-    """Nor does it matter whether a log is united as a whole, or its events are added to another as hooks do."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        made = Attacked(folder, random.Random(seed), claims=True)
-        for _ in range(25):
-            made.step()
-        one, two, three, four = [united(folder, Path(path).read_bytes()) for path in made.paths]
-        whole = united(folder, one, two, three, four)
-        assert united(folder, four, two, three, one) == united(folder, one, one, two, three, three, four) == whole
-        assert united(folder, whole) == united(folder, whole, two) == whole
-        whole_path = put(folder / "whole.db", whole)
-        events = events_in(whole_path)
-        for path in made.paths:  # nothing that passes alone is lost
-            alone = put(folder / "alone.db", united(folder, Path(path).read_bytes()))
-            assert {row[HASH] for row in events_in(alone)} <= {row[HASH] for row in events}
-        left = united(folder, united(folder, united(folder, one, two), three), four)
-        right = united(folder, one, united(folder, two, united(folder, four, three)))
-        grown = put(folder / "grown.db", one)
-        for number, other in enumerate([two, three, four]):
-            added = put(folder / f"added-{number}.db", other)
-            with Log.open(grown, "OFF") as log, Log.read(added) as lacking:
-                insert_rows(log, missing_rows(log, lacking))
-                log.commit()
-        for path in (put(folder / "left.db", left), put(folder / "right.db", right), grown):
-            assert [(*row[:SALT], row[HASH]) for row in events_in(path)] == [(*row[:SALT], row[HASH]) for row in events]
-            assert not [item for item in find_problems(path, check_event=check_event) if item.kind in STRUCTURE]
-            with Log.read(path) as log:
-                assert len(list(read_verified(log))) == len(rows(path))
-
-
-def test_an_event_takes_nothing_from_those_that_stand_on_a_claim_of_its_hash(tmp_path: Path) -> None:
-    """Whoever knows an event before he shows it can claim its hash, let others build on that, and then show it."""
+def test_an_event_that_lacks_a_parent_waits_and_enters_with_it(tmp_path: Path) -> None:
     with Log.open(str(tmp_path / "a.db")) as log:
-        log.append([{"event": EVENTS[0]}, {"event": EVENTS[1]}], at=START, writer="w")
+        log.append([{"event": event} for event in EVENTS[:2]], at=START, writer="w")
         log.commit()
     first, second = rows(str(tmp_path / "a.db"))
-    shown = crafted(3, second[HASH], 1)
-    claim = (*crafted(2, first[HASH], 2, id=shown[ID])[:HASH], shown[HASH])
-    bait = crafted(3, shown[HASH], 3)
-    honest = crafted(4, bait[HASH], 4)
-    later = crafted(4, shown[HASH], 5)
-    paths = [log_with(tmp_path / "b.db", first, second, claim, bait, honest)]
-    paths.append(log_with(tmp_path / "c.db", first, second, shown, later))
-    expected = [first, second, place_of(claim), *sorted([bait, shown]), *sorted([honest, later])]
-    for order in (paths, paths[::-1]):
-        write_union(order, str(tmp_path / "out.db"))
-        assert rows(str(tmp_path / "out.db")) == expected
-    write_union(paths[:1], str(tmp_path / "mirror.db"))
-    for base, other in ((str(tmp_path / "mirror.db"), paths[1]), (paths[1], paths[0])):
-        with Log.open(base, "OFF") as log, Log.read(other) as lacking:
-            insert_rows(log, missing_rows(log, lacking))
-            log.commit()
-        assert rows(base) == expected
-        with Log.read(base) as log:
-            assert len(list(read_verified(log))) == len(expected)
+    third = crafted(3, second[HASH], 1)
+    with Log.open(log_with(tmp_path / "b.db", first)) as log:
+        with Log.read(log_with(tmp_path / "c.db", third)) as other:
+            passing = missing_rows(log, other)
+            assert [*passing] == []
+        ((waiting,),) = [[one for one in passing.refused if one.is_waiting]]
+        assert waiting.row == third
+        with Log.read(log_with(tmp_path / "d.db", first, second)) as other:
+            passing = missing_rows(log, other, [waiting.row])
+            insert_rows(log, passing)
+        assert passing.refused == []
+        log.commit()
+    assert rows(str(tmp_path / "b.db")) == [first, second, third]
 
 
 def log_with(path: Path, *added: tuple[Any, ...]) -> str:
@@ -173,30 +132,6 @@ def test_an_envelope_that_no_ledger_writes_is_refused(tmp_path: Path, changes: d
         log.connection.execute(INSERT, later)
         log.set_heads([(2, later[HASH])])
         log.commit()
-    write_union([str(tmp_path / "a.db")], str(tmp_path / "both.db"))
-    assert rows(str(tmp_path / "both.db")) == [place_of(row), later]
-
-
-def test_a_sound_event_takes_its_id_from_a_refused_one(tmp_path: Path) -> None:
-    with Log.open(str(tmp_path / "a.db")) as log:
-        log.append([{"event": EVENTS[0]}], at=START, writer="w")
-        log.commit()
-    ((seq, head),) = Log.read(str(tmp_path / "a.db")).heads()
-    sound = crafted(seq + 2, crafted(seq + 1, head, 2)[HASH], 1)
-    forged = (seq + 1, *sound[1:PARENTS], head, *sound[PARENTS + 1 : HASH], b"\x11" * 32)
-    paths = [str(tmp_path / "one.db"), str(tmp_path / "other.db")]
-    for path, added in zip(paths, ([crafted(seq + 1, head, 2), sound], [forged]), strict=True):
-        put(Path(path), (tmp_path / "a.db").read_bytes())
-        with Log.open(path) as log:
-            log.connection.executemany(INSERT, added)
-            log.set_heads([(added[-1][SEQ], added[-1][HASH])])
-            log.commit()
-    later = crafted(seq + 2, forged[HASH], 3)
-    with Log.open(paths[1]) as log:
-        log.connection.execute(INSERT, later)
-        log.set_heads([(later[SEQ], later[HASH])])
-        log.commit()
-    for order in (paths, paths[::-1]):
-        refused = write_union(order, str(tmp_path / "out.db")).refused
-        assert {one.hash for one in refused} == {forged[HASH]}
-        assert {sound, place_of(forged), later} <= set(rows(str(tmp_path / "out.db")))
+    refused = write_union([str(tmp_path / "a.db")], str(tmp_path / "both.db")).refused
+    assert rows(str(tmp_path / "both.db")) == []
+    assert [one.is_waiting for one in refused] == [False, True]

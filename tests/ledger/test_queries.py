@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.attacked_clones import crafted
 from support.command import COMMAND, run_command
 from support.sample_log import CLIENT, FIRST, RUN, SECOND, START, WRITER, append_sample, history, write_run
 
@@ -18,6 +19,7 @@ from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import PAGE, EventQuery, connection_to, find_events
 from faber_ledger.ledger.summary import Summary, summarize
+from faber_ledger.ledger.union import insert_rows
 
 
 @pytest.fixture
@@ -212,21 +214,22 @@ def test_log_without_a_ledger_says_how_to_get_one(project: Path) -> None:
     assert "hint: " in done.stderr
 
 
+def add_newer(project: Path, payload: str) -> None:
+    """Add an event of an unknown type to the published file."""
+    path = str(project / ".fractary" / "runs" / RUN / "ledger.db")
+    with Log.open(path) as log:
+        ((seq, head),) = log.heads()
+        insert_rows(log, [crafted(seq + 1, head, 1, type="coffee_made", payload=payload)])
+        log.commit()
+
+
 def test_an_event_of_a_newer_program_is_shown(project: Path) -> None:
-    path = project / ".fractary" / "runs" / RUN / "ledger.db"
-    row = ("01KE7HV3R0ZZZZZZZZZZZZZZZZ", "coffee_made", 1, "2026-01-05T15:00:00Z", WRITER, None, None, b"", b"")
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("UPDATE head SET seq = 99, hash = x'00'")
-    connection.execute("INSERT INTO event VALUES (99,?,?,?,?,?,?,?,?,?,'{\"cups\":2}',NULL,x'00')", row)
+    add_newer(project, '{"cups":2}')
     assert run(project, "log").stdout.splitlines()[-1].endswith('coffee_made           -       {"cups":2}')
 
 
 def test_log_as_json_has_no_control_characters(project: Path) -> None:
-    path = project / ".fractary" / "runs" / RUN / "ledger.db"
-    row = ("01KE7HV3R0ZZZZZZZZZZZZZZZZ", "coffee_made", 1, "2026-01-05T15:00:00Z", WRITER, None, None, b"", b"")
-    connection = sqlite3.connect(path, isolation_level=None)
-    connection.execute("UPDATE head SET seq = 99, hash = x'00'")
-    connection.execute("INSERT INTO event VALUES (99,?,?,?,?,?,?,?,?,?,?,NULL,x'00')", (*row, '{"cups":"\x9b31m"}'))
+    add_newer(project, '{"cups":"\x9b31m"}')
     line = run(project, "log", "--json").stdout.splitlines()[-1]
     assert "\x9b" not in line
     assert json.loads(line)["event"]["cups"] == "\x9b31m"

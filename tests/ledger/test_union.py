@@ -22,7 +22,7 @@ from support.worked_clones import EVENTS, Clones, Work, blocks, do_work, rows, u
 from faber_ledger.ledger.canonical import event_hash, payload_hash
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import INSERT, ROW, compute_hash, place_of
+from faber_ledger.ledger.row import INSERT, ROW, compute_hash
 from faber_ledger.ledger.union import insert_rows, write_rows, write_union
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.schemas.events import check_event
@@ -152,12 +152,14 @@ def test_a_changed_payload_is_replaced_from_an_intact_copy_or_refused(ledger: Pa
     changed = forged(ledger, tmp_path / "changed.db", "UPDATE event SET payload = '{}' WHERE seq = 3")
     out = str(tmp_path / "out.db")
     stored = rows(str(ledger))
-    (refused,) = write_union([changed], out).refused
-    assert (refused.id, refused.has_place, "its hash" in refused.why) == (stored[2][1], True, True)
-    assert rows(out) == [*stored[:2], place_of(stored[2]), *stored[3:]]
+    refused, *later = write_union([changed], out).refused
+    assert (refused.id, refused.is_waiting, "its hash" in refused.why) == (stored[2][1], False, True)
+    assert all([one.is_waiting for one in later])
+    assert rows(out) == stored[:2]
     for order in itertools.permutations([changed, str(ledger), out]):
         united = write_union(order, str(tmp_path / "both.db"))
-        assert (united.refused, rows(str(tmp_path / "both.db"))) == ([], stored)
+        assert [one.id for one in united.refused] == [stored[2][1]]  # the changed copy alone
+        assert rows(str(tmp_path / "both.db")) == stored
 
 
 def test_a_payload_lost_without_a_redaction_is_restored(ledger: Path, tmp_path: Path) -> None:
@@ -187,7 +189,7 @@ def test_a_position_that_would_stop_every_later_append_is_refused(ledger: Path, 
     far = sealed(rows(str(ledger))[0], id="01KE791W1G0000000000000000", seq=2**63 - 1, parents=parents)
     other = log_of(tmp_path / "other.db", far)
     united = write_union([str(ledger), other], str(tmp_path / "out.db"))
-    assert [(one.id, one.has_place) for one in united.refused] == [(far[1], False)]
+    assert [one.id for one in united.refused] == [far[1]]
     assert rows(str(tmp_path / "out.db")) == rows(str(ledger))
     with Log.open(other) as log:
         log.set_heads([(far[0], far[12])])
@@ -208,8 +210,9 @@ def test_a_log_that_lacks_an_early_event_unites_and_gets_it_back(ledger: Path, t
 def test_a_value_that_is_not_text_refuses_its_event_alone(ledger: Path, tmp_path: Path) -> None:
     broken = forged(ledger, tmp_path / "broken.db", "UPDATE event SET at = CAST(x'ff' AS TEXT) WHERE seq = 3")
     stored = rows(str(ledger))
-    assert [one.id for one in write_union([broken], str(tmp_path / "out.db")).refused] == [stored[2][1]]
-    assert rows(str(tmp_path / "out.db")) == [*stored[:2], place_of(stored[2]), *stored[3:]]
+    refused = write_union([broken], str(tmp_path / "out.db")).refused
+    assert [one.id for one in refused if not one.is_waiting] == [stored[2][1]]
+    assert rows(str(tmp_path / "out.db")) == stored[:2]
 
 
 def test_a_failed_insert_does_not_change_an_open_log(ledger: Path, tmp_path: Path) -> None:

@@ -129,17 +129,6 @@ def test_a_run_id_that_no_run_has_is_refused(database: Database, alice: Login, r
         put_document(connection, FIRST, "{}", run_id=run_id)
 
 
-def test_the_place_of_a_refused_event_is_a_row_of_its_own_form(database: Database, alice: Login) -> None:
-    from faber_ledger.ledger.row import place_of
-
-    place = place_of(note("one"))
-    with database.connect(alice) as connection:
-        put(connection, FIRST, place)
-        with pytest.raises(psycopg.errors.CheckViolation):
-            put(connection, FIRST, (*place[:5], "writer", *place[6:]))
-        connection.rollback()
-
-
 def test_a_document_is_replaced_by_the_one_that_supersedes_it_in_any_order(database: Database, alice: Login) -> None:
     with database.connect(alice) as connection:
         first = put_document(connection, FIRST, "one")

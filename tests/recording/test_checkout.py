@@ -253,7 +253,7 @@ def test_a_filter_that_cannot_be_disabled_makes_it_unknown(project: Project) -> 
 
 def test_a_waiting_delivery_keeps_what_was_checked_out_when_it_arrived(project: Project) -> None:
     project.deliver(STARTUP, **ME)
-    with open(project.run / "ledger.lock", "a") as lock:
+    with open(project.lock_path, "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         project.deliver(END, **ME)
     project.git("switch", "--quiet", "--create", "later")
@@ -264,7 +264,7 @@ def test_a_waiting_delivery_keeps_what_was_checked_out_when_it_arrived(project: 
 
 def test_a_waiting_delivery_has_it_only_where_it_is_known(project: Project) -> None:
     project.deliver(STARTUP, **ME)
-    with open(project.run / "ledger.lock", "a") as lock:
+    with open(project.lock_path, "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         project.deliver("PostCompact.auto.print", **ME)
     (path,) = [path for path in (project.root / ".git/faber-ledger").rglob("*.json") if "spool" in str(path)]

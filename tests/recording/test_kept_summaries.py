@@ -176,7 +176,7 @@ def test_without_git_the_summary_is_not_kept(tmp_path: Path) -> None:
     packet(project, STARTUP, ME, env=outside)
     compacted(project, ME, SAID, env=outside)
     project.ledger_path.rename(tmp_path / "aside")
-    project.ledger_path.mkdir()
+    project.refuse()
     project.deliver(POST, client=ME, fields={"compact_summary": SAID}, env=outside)
     (waiting,) = (tmp_path / "state").rglob(f"spool/{project.run_id}/*.json")
     assert json.loads(waiting.read_text())["hook"] == "PostCompact"
@@ -232,12 +232,12 @@ def test_a_spooled_compaction_has_no_summary(project: Project, by: str) -> None:
         project.write(SETTING, '{"summaries": true}')
     packet(project, STARTUP, ME)
     project.ledger_path.rename(project.run / "aside")
-    project.ledger_path.mkdir()
+    project.refuse()
     answer = project.deliver(POST, client=ME, fields={"compact_summary": SAID}, env=env)
     assert "it waits in" in answer.errors
     assert [name.split("/")[1] for name in files_with(project.root, SAID)] == ["faber-ledger"]
     assert files_with(project.root / ".git/faber-ledger/spool", SAID) == []
-    project.ledger_path.rmdir()
+    project.relent()
     (project.run / "aside").rename(project.ledger_path)
     project.write(SETTING, '{"summaries": true}')
     done(project, "project")
@@ -252,9 +252,9 @@ def test_a_compaction_spooled_before_the_setting_keeps_its_summary_here_too(tmp_
     project = started(tmp_path / "p", "--summaries")
     packet(project, STARTUP, ME)
     project.ledger_path.rename(project.run / "aside")
-    project.ledger_path.mkdir()
+    project.refuse()
     project.deliver(POST, client=ME, fields={"compact_summary": SAID})
-    project.ledger_path.rmdir()
+    project.relent()
     (project.run / "aside").rename(project.ledger_path)
     done(project, "init", "--no-summaries")
     assert f"> {SAID}\n" in packet(project, STARTUP, OTHER)

@@ -49,7 +49,7 @@ def first(tmp_path: Path) -> Project:
 @pytest.mark.parametrize("delivery", [PRE, COMPACT])
 def test_what_is_locked_is_left_at_the_next_delivery(first: Project, delivery: str) -> None:
     second = faber_starts(first, "second")
-    with (first.run / "ledger.lock").open("r+") as lock:
+    with first.lock_path.open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         answer = second.deliver(delivery, **ME)
     assert answer.hint or answer.packet

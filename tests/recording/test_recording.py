@@ -15,15 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.project import RUN, Project, spec_state, usual_state
 
-from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import NAMES
 from faber_ledger.runs import state_write
+from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import find_run
 
 
 def shown(project: Project) -> bool:
     """Return whether the log knows the blocks in state.json as its own, so that the next facts fold onto them."""
-    with Log.read(str(project.ledger_path)) as log:
+    with read_log(find_run(str(project.root), project.run_id)) as log:
         return state_write.read_known(find_run(str(project.root), project.run_id)).shows(log)
 
 
@@ -120,6 +120,7 @@ KILLED = """
 import os, signal, sys
 from faber_ledger.cli.entry import main
 from faber_ledger.runs import state_write
+from faber_ledger.runs.log import read_log
 from faber_ledger.ledger.log import Log
 
 def die(*arguments, **named):
@@ -127,8 +128,13 @@ def die(*arguments, **named):
 
 def die_after_the_state(source, target):
     replace(source, target)
-    if os.path.basename(target) == "state.json":
+    if os.path.basename(target) == "state.json" and ".git" not in target:
         die()
+
+def die_before_the_state(source, target):
+    if os.path.basename(target) == "state.json" and ".git" not in target:
+        die()
+    replace(source, target)
 
 replace = os.replace
 where = sys.argv.pop(1)
@@ -137,7 +143,7 @@ if where == "before the commit":
 elif where == "after the commit":
     state_write.write_blocks = die
 elif where == "before the rename":
-    os.replace = die
+    os.replace = die_before_the_state
 elif where == "after the rename":
     os.replace = die_after_the_state
 main()

@@ -31,8 +31,7 @@ from faber_ledger.recording import incoming, recording, spool
 from faber_ledger.recording.call import Call
 from faber_ledger.recording.spooled import VARIABLES
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.clone import spool_path
-from faber_ledger.runs.private_files import make_kept_folder
+from faber_ledger.runs.clone import make_kept_folder, spool_path
 from faber_ledger.runs.run import Run, find_run
 
 START, PRE, POST, END = (
@@ -53,12 +52,13 @@ def waiting(project: Project) -> list[Path]:
 
 
 def refuse(project: Project) -> None:
-    """Put a folder in the ledger's place, which no program can write."""
-    project.ledger_path.mkdir()
+    """Put a folder in the lock's place, which no program can lock."""
+    project.lock_path.unlink(missing_ok=True)
+    project.lock_path.mkdir()
 
 
 def relent(project: Project) -> None:
-    project.ledger_path.rmdir()
+    project.lock_path.rmdir()
 
 
 def spooled(project: Project, *recorded: str, **changes: Any) -> list[Path]:
@@ -73,7 +73,7 @@ def spooled(project: Project, *recorded: str, **changes: Any) -> list[Path]:
 
 
 def test_what_is_delivered_while_the_lock_is_held_is_recorded_by_the_next_hook(project: Project) -> None:
-    with (project.run / "ledger.lock").open("w") as file:
+    with project.lock_path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert project.deliver(START, client="one").packet
         assert len(waiting(project)) == 1
@@ -704,7 +704,7 @@ entry.main()
 def test_a_hook_that_is_terminated_while_it_waits_for_the_lock_spools_its_delivery(project: Project, end: str) -> None:
     project.deliver(START)
     content, environment, _ = project.prepared(END)
-    with open(project.run / "ledger.lock", "a") as lock:
+    with open(project.lock_path, "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = subprocess.run(
             [sys.executable, "-c", TOLD_TO_END, "hook", "session-end"],
@@ -721,7 +721,7 @@ def test_a_hook_that_is_terminated_while_it_waits_for_the_lock_spools_its_delive
 
 
 def test_a_command_that_is_interrupted_while_it_waits_for_the_lock_ends_at_once(project: Project) -> None:
-    with open(project.run / "ledger.lock", "a") as lock:
+    with open(project.lock_path, "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = subprocess.run(
             [sys.executable, "-c", TOLD_TO_END, "note", "add", "never"],
@@ -754,7 +754,7 @@ def test_a_start_that_is_refused_at_its_commit_is_spooled_with_what_it_loaded(pr
     project.deliver(START, client="one")
     content, environment, name = project.prepared(START, client="two")
     command = [str(COMMAND), "hook", name]
-    break_call("pwrite64", 1, "ENOSPC", command, project.root, environment, content, project.ledger_path)
+    break_call("pwrite64", 1, "ENOSPC", command, project.root, environment, content, project.clones_log)
     assert len(waiting(project)) == 1
     assert project.faber("project").returncode == 0
     assert waiting(project) == []

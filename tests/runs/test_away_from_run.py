@@ -21,7 +21,7 @@ PRE, POST, END = "PreCompact.auto.print", "PostCompact.auto.print", "SessionEnd.
 
 
 def events_below_git(project: Project) -> list[Any]:
-    with Log.read(str(project.root / ".git" / "faber-ledger" / "runs" / RUN / "ledger.db")) as log:
+    with Log.read(str(project.root / ".git" / "faber-ledger" / "runs" / RUN / "log.db")) as log:
         return list(log.stream())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ START, PRE, POST, END = (
 
 
 def kept_types(project: Project) -> list[str]:
-    with Log.read(str(project.root / ".git" / "faber-ledger" / "runs" / RUN / "ledger.db")) as log:
+    with Log.read(str(project.root / ".git" / "faber-ledger" / "runs" / RUN / "log.db")) as log:
         return [one["event"]["type"] for one in log.stream()]
 
 
@@ -64,24 +63,6 @@ def test_the_backup_of_the_finished_run_is_removed(project: Project) -> None:
     assert "left over from a finished run" not in project.faber("doctor").stdout
 
 
-def test_the_backup_stays_while_the_state_does_not_show_the_log(project: Project) -> None:
-    """It may be needed to repair the state."""
-    project.put_state({**project.state, "sessions": {"session_history": []}})
-    project.git("commit", "-qam", "break the history")
-    project.deliver(END, client="one", pid="1")
-    assert (project.run / "state.json.backup").exists()
-
-
-def test_the_end_has_the_phases_of_the_state_in_the_work_tree(project: Project) -> None:
-    done = {**project.state, "phases": {"frame": {"status": "completed"}, "architect": {"status": "completed"}}}
-    project.put_state(done)
-    project.git("commit", "-qam", "phases")
-    project.deliver(END, client="one", pid="1")
-    copy = json.loads((project.root / ".git/faber-ledger/runs" / RUN / "state.json").read_text())
-    assert copy["sessions"]["session_history"][-1]["phases_completed"] == ["frame", "architect"]
-    assert (copy["status"], copy["phases"]) == ("completed", done["phases"])
-
-
 @pytest.mark.parametrize("command", [["seal"], ["seal", "--all"]])
 def test_the_pre_commit_hook_leaves_it_in_the_mirror(project: Project, command: list[str]) -> None:
     project.deliver(END, client="one", pid="1")
@@ -97,32 +78,16 @@ def test_seal_stages_what_other_tools_changed_in_the_state(project: Project) -> 
     assert project.git("diff", "--cached", "--name-only") == f".fractary/runs/{RUN}/state.json"
 
 
-BRINGING = {
-    "seal RUN": ["seal", RUN],
-    "project": ["project"],
-    "the next event": ["note", "add", "one more thing"],
-}
-
-
-@pytest.mark.parametrize("name", BRINGING)
-def test_a_command_about_the_run_brings_the_end_into_the_file(project: Project, name: str) -> None:
+def test_seal_run_alone_publishes_it(project: Project) -> None:
     project.deliver(END, client="one", pid="1")
-    assert project.faber(*BRINGING[name]).returncode == 0
+    for command in (["project"], ["note", "add", "one more thing"], ["seal"]):
+        assert project.faber(*command).returncode == 0
+        assert "session_ended" not in file_types(project)
+    assert "Not published yet: 3 events" in project.faber("status").stdout
+    assert project.faber("seal", RUN).returncode == 0
     assert "session_ended" in file_types(project)
     project.assert_projected()
     assert project.state["sessions"]["current_session_id"] is None
-
-
-def test_a_command_that_ends_the_session_writes_the_file(project: Project) -> None:
-    assert project.faber("session-save").returncode == 0
-    assert "session_ended" in file_types(project)
-    assert project.state["sessions"]["current_session_id"] is None
-
-
-def test_the_end_goes_into_the_file_while_the_ledger_is_not_committed(project: Project) -> None:
-    project.faber("note", "add", "not committed")
-    project.deliver(END, client="one", pid="1")
-    assert "session_ended" in file_types(project)
 
 
 def test_the_end_goes_into_the_file_while_the_run_is_not_finished(tmp_path: Path) -> None:
@@ -132,17 +97,6 @@ def test_the_end_goes_into_the_file_while_the_run_is_not_finished(tmp_path: Path
     project.git("commit", "-qm", "a run")
     project.deliver(END, client="one", pid="1")
     assert "session_ended" in file_types(project)
-
-
-def test_what_a_merge_brought_is_in_the_mirror_before_the_end_is(project: Project, tmp_path: Path) -> None:
-    other = project.clone(tmp_path / "other", "other-machine")
-    other.faber("init", "--git-only")
-    assert other.faber("note", "add", "from elsewhere", "--run-id", RUN).returncode == 0
-    other.git("commit", "-qam", "a note")
-    project.git("pull", "-q", str(other.root), "main")
-    project.deliver(END, client="one", pid="1")
-    assert project.git("status", "--porcelain") == ""
-    assert {"note_recorded", "session_ended"} <= set(kept_types(project))
 
 
 def test_a_client_that_leaves_the_run_for_another_one_leaves_it_clean(project: Project) -> None:

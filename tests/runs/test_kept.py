@@ -10,7 +10,6 @@ import pytest
 from support.project import RUN, Project
 
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.kept import kept_run, run_here
 from faber_ledger.runs.run import find_run
 from faber_ledger.runs.state_file import read_state
@@ -91,7 +90,7 @@ def test_without_git_nothing_is_kept(tmp_path: Path) -> None:
 def test_the_kept_run_is_a_run_without_a_mirror_that_has_the_same_events_and_state(project: Project) -> None:
     kept = kept_run(str(project.root), RUN)
     assert kept is not None
-    assert (kept.is_kept, mirror_path(kept)) == (True, None)
+    assert (kept.is_kept, Path(kept.log_path).name) == (True, "log.db")
     assert read_state(kept).value == project.state
     with Log.read(kept.ledger_path) as log:
         assert [one["id"] for one in log.stream()] == [one["id"] for one in project.events]

@@ -26,7 +26,7 @@ NOT_IN_TREE = f"This work tree does not have the files of {RUN}."
 
 
 def kept_events(project: Project) -> list[Recorded]:
-    with Log.read(str(kept_folder(project) / "ledger.db")) as log:
+    with Log.read(str(kept_folder(project) / "log.db")) as log:
         return list(log.stream())
 
 
@@ -141,7 +141,7 @@ def test_resume_brings_the_files_back_from_the_copy(project: Project) -> None:
     project.deliver(END, client="one", pid="1")
     done = project.faber("run", "resume", RUN)
     assert done.returncode == 0, done.stderr
-    assert "is brought back from this clone's mirror" in done.stderr
+    assert "is brought back from this clone's log" in done.stderr
     assert "another branch or a stash has" in done.stderr
     project.assert_projected()
     assert [one["id"] for one in project.events] == [one["id"] for one in kept_events(project)]
@@ -227,7 +227,7 @@ def test_two_work_trees_record_at_once_one_in_its_file_and_one_on_the_kept_run(
 
 def test_a_redaction_where_the_tree_lacks_the_run_reaches_the_mirror_and_the_copy(project: Project) -> None:
     (event,) = [one for one in kept_events(project) if one["event"]["type"] == "session_started"]
-    mirror = kept_folder(project) / "ledger.db"
+    mirror = kept_folder(project) / "log.db"
     inode = mirror.stat().st_ino
     done = project.faber("redact", event["id"], "--field", "environment.hostname", "--yes")
     assert done.returncode == 0, done.stderr

@@ -27,9 +27,9 @@ two_suffixes = st.tuples(suffixes, suffixes).filter(lambda pair: pair[0] != pair
 
 def files_of(run: Run) -> list[str]:
     """Return the names of what this program writes for a run."""
-    paths = [*run.required_paths, *run.backup_paths, run.journal_path, run.recovered_path, run.lock_path]
+    paths = [*run.required_paths, *run.backup_paths]
     paths += [run.settings_path, own_name(run.state_path), own_name(run.backup_path), f"{run.ledger_path}.tmp"]
-    paths += [f"{run.journal_path}.malformed.backup", f"{run.state_path}.broken.backup", f"{run.ledger_path}.migrating"]
+    paths += [own_name(run.ledger_path), f"{run.state_path}.broken.backup", f"{run.ledger_path}.migrating"]
     return [os.path.basename(path) for path in paths]
 
 

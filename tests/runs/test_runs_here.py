@@ -72,7 +72,7 @@ def test_verify_all_verifies_the_logs_below_the_git_directory(project: Project) 
     for run in (RUN, OTHER):
         assert f"{run}: sound\n{run}: note: not in this work tree" in done.stdout
     assert "rolled" not in done.stdout
-    mirror = project.root / ".git" / "faber-ledger" / "runs" / OTHER / "ledger.db"
+    mirror = project.root / ".git" / "faber-ledger" / "runs" / OTHER / "log.db"
     content = mirror.read_bytes()
     assert content.count(b"the other run's note") == 1
     mirror.write_bytes(content.replace(b"the other run's note", b"the other run's lie!"))

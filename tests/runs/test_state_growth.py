@@ -18,6 +18,7 @@ from faber_ledger.projections.blocks import NAMES, blocks_of, session_history, t
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file, state_write
+from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import find_run
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ class Walk:
         before = self.project.state_path.read_bytes().decode()
         with Recording(self.run, at=self.at, writer="5f" * 16, warn=self.warn) as recording:
             recording.append(self.facts())  # type: ignore[arg-type]  # the drafts are drawn
-        with Log.read(self.run.ledger_path) as log:
+        with read_log(self.run) as log:
             folded = fold(log.stream())
             assert state_write.read_known(self.run).shows(log)
         document = JsonText(before)

@@ -65,9 +65,9 @@ def top_of(project: Project) -> Path:
 
 
 def mirrors(project: Project) -> dict[str, list[str]]:
-    """Return the mirrors of a clone: the path of each below `.git/faber-ledger`, and the ids of its events."""
+    """Return the logs of a clone: the path of each below `.git/faber-ledger`, and the ids of its events."""
     kept = Path(project.git("rev-parse", "--path-format=absolute", "--git-common-dir")) / "faber-ledger"
-    return {str(path.relative_to(kept)): ids(path) for path in sorted(kept.rglob("ledger.db"))}
+    return {str(path.relative_to(kept)): ids(path) for path in sorted(kept.rglob("log.db"))}
 
 
 def ids(path: Path) -> list[str]:
@@ -355,7 +355,7 @@ def test_a_redaction_reaches_what_an_earlier_version_kept(older: Project) -> Non
 
 
 def test_deliveries_that_waited_are_recorded(older: Project) -> None:
-    with (older.run / "ledger.lock").open() as lock:
+    with older.lock_path.open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         older.deliver(END, client="c", pid="1")
     put_where_earlier_versions_had_it(older)

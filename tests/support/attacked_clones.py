@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.gate import examine
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import COLUMNS, HASH, ID, INSERT, SEQ, compute_hash
-from faber_ledger.ledger.union import insert_rows
+from faber_ledger.ledger.row import COLUMNS, HASH, INSERT, SEQ, compute_hash
 from support.forging import forge
 from support.redacting import redact
 from support.worked_clones import EVENTS, Clones, rows
@@ -52,12 +51,11 @@ def crafted(seq: int, parents: bytes, number: int, **changes: Any) -> tuple[Any,
 
 
 class Attacked(Clones):
-    """Clones into whose logs somebody puts events that do not pass; with `claims`, also of hashes of other events."""
+    """Clones into whose logs somebody puts events that do not pass."""
 
-    def __init__(self, folder: Path, draw: random.Random, *, claims: bool = False) -> None:
+    def __init__(self, folder: Path, draw: random.Random) -> None:
         super().__init__(folder, [0, 0, 0, 0], [1, 2, 3, 4])
         self.draw = draw
-        self.claims = claims
         self.number = 0
         self.begin()
 
@@ -76,10 +74,8 @@ class Attacked(Clones):
     def step(self) -> None:
         """Do one thing, honest or not, in one clone."""
         draw, clone = self.draw, self.draw.randrange(4)
-        kind = draw.choice([0, 1, 2, 3, 4, 5, 6, 8, 9, *[10, 10, 10, 10][: 4 * self.claims]])
-        if kind == 10:
-            self.claim(clone)
-        elif kind < 3:
+        kind = draw.choice([0, 1, 2, 3, 4, 5, 6, 8, 9])
+        if kind < 3:
             self.append(clone, draw.randrange(len(EVENTS)), draw.randrange(60))
         elif kind < 5:
             self.pull(clone, draw.randrange(4))
@@ -98,26 +94,6 @@ class Attacked(Clones):
                 forge(Path(self.paths[clone]), f"UPDATE event SET {change} WHERE id = {row[1]!r}")
         else:
             self.redact(clone)
-
-    def claim(self, clone: int) -> None:
-        """Put a row with the hash, and perhaps the id, of an event of any clone at another place, and a child of it."""
-        draw = self.draw
-        known = [row for path in self.paths for row in rows(path) if row[SEQ] > 1]
-        below = draw.choice(rows(self.paths[clone]))
-        own = {row[ID] for row in rows(self.paths[clone])}
-        claimed = draw.choice([crafted(2, b"", 10**9 + draw.randrange(3)), *known])
-        self.number += 1
-        row = crafted(below[SEQ] + 1, below[HASH], self.number, **draw.choice([{}, {"id": claimed[ID]}]))
-        if row[ID] in own:
-            row = (row[SEQ], f"01KE791W1H{self.number:016}", *row[2:])
-        row = (*row[:HASH], claimed[HASH])
-        self.number += 1
-        child = crafted(row[SEQ] + 1, row[HASH], self.number)
-        if (row[SEQ], row[HASH]) in {(one[SEQ], one[HASH]) for one in rows(self.paths[clone])}:
-            return  # no reader opens such a log
-        with Log.open(self.paths[clone], "OFF") as log:
-            insert_rows(log, [row, child][: draw.choice([1, 2, 2])])
-            log.commit()
 
     def redact(self, clone: int) -> None:
         stored = [(row, examine(row)) for row in rows(self.paths[clone])]

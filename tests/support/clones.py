@@ -162,7 +162,7 @@ class Clone:
 
     def kept_ids(self) -> set[str]:
         """Return the events that this clone has: in the file, or in the mirror below the git directory."""
-        mirror = self.root / ".git/faber-ledger/runs" / RUN / "ledger.db"
+        mirror = self.root / ".git/faber-ledger/runs" / RUN / "log.db"
         return self.ids(mirror) | (self.ids() if self.ledger.exists() else set())
 
     def clients(self) -> set[str]:

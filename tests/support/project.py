@@ -23,6 +23,7 @@ from faber_ledger.projections.blocks import artifacts_in_context, blocks_of, tex
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.active_file import note_use
+from faber_ledger.runs.run import Run
 from faber_ledger.schemas.events import check_event
 from support.command import COMMAND, Command, run_command
 from support.folders import make_folder
@@ -96,6 +97,33 @@ class Project:
         self.active_path = root / ".fractary" / "faber" / ".active-run-id"
         self.environment_file = root.parent / f"environment-of-{root.name}.sh"
         self.log_path = root / ".fractary" / "faber" / "logs" / "hooks.log"
+
+    @property
+    def private(self) -> Path:
+        """The private folder of the run, which is made."""
+        folder = Path(Run(str(self.root), self.run_id, str(self.run)).private_folder)
+        for one in [*reversed(folder.parents), folder]:
+            one.mkdir(mode=0o700, exist_ok=True)
+        return folder
+
+    @property
+    def clones_log(self) -> Path:
+        """The clone's log of the run."""
+        return self.private / "log.db"
+
+    @property
+    def lock_path(self) -> Path:
+        """The file that is locked while something is recorded on the run."""
+        return self.private / "lock"
+
+    def refuse(self) -> None:
+        """Put a folder in the lock's place, so that nothing can be recorded."""
+        self.lock_path.unlink(missing_ok=True)
+        self.lock_path.mkdir()
+
+    def relent(self) -> None:
+        """Take the folder away again."""
+        self.lock_path.rmdir()
 
     @classmethod
     def made(cls, root: Path, state: dict[str, Any] | str | bytes | None = None, run_id: str = RUN) -> Project:

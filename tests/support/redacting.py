@@ -9,7 +9,6 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import strip_in_place
 from faber_ledger.ledger.union import write_union
 from faber_ledger.recording.redact import plan_redaction
-from faber_ledger.schemas.events import check_event
 from support.sample_log import START
 from support.worked_clones import EVENTS, Clones, rows
 
@@ -24,10 +23,10 @@ def note(number: int) -> Any:
     return {**NOTE, "text": f"the password is {secret(number)}"}
 
 
-def redact(path: str, name: str, *fields: str) -> None:
+def redact(path: str, name: str) -> None:
     """Redact an event of a log as the command does, and write the log again."""
     with Log.open(path, "OFF") as log:
-        plan = plan_redaction(log, name, fields, None, check_event)
+        plan = plan_redaction(log, name, None)
         if plan.event is not None:
             log.append([{"event": plan.event}], at=START, writer="f" * 32)
         log.commit()
@@ -47,15 +46,15 @@ def has_payload(path: str, name: str) -> bool:
 
 def forge(path: str, target: str, *, writer: str = "e" * 32, **said: Any) -> str:
     """Write a redaction without `redact`, as anyone can, and return its id."""
-    event: Any = {"type": "event_redacted", "event_id": target, "fields": [], "remains": {}, "supersedes": []}
+    event: Any = {"type": "event_redacted", "event_id": target, "reason": None}
     with Log.open(path, "OFF") as log:
-        (recorded,) = log.append([{"event": event | {"reason": None} | said}], at=START + 5000, writer=writer)
+        (recorded,) = log.append([{"event": event | said}], at=START + 5000, writer=writer)
         log.commit()
     return recorded["id"]
 
 
 def lose(path: str, *names: str) -> None:
-    """Remove payloads as 0.1.0 did for any redaction that named them."""
+    """Remove payloads, though no redaction names them."""
     with Log.open(path, "OFF") as log:
         strip_in_place(log.connection, names)
         log.commit()
@@ -74,10 +73,10 @@ class Redacting(Clones):
             log.append([{"event": note(self.count)}], at=START + self.clocks[clone], writer=self.writers[clone])
             log.commit()
 
-    def redact(self, clone: int, which: int, is_whole: bool) -> None:
+    def redact(self, clone: int, which: int) -> None:
         notes = [row for row in rows(self.paths[clone]) if row[2] == "note_recorded"]
         if notes:
-            redact(self.paths[clone], notes[which % len(notes)][1], *([] if is_whole else ["text"]))
+            redact(self.paths[clone], notes[which % len(notes)][1])
 
 
 def sample(path: Path) -> dict[str, str]:

@@ -33,19 +33,17 @@ def delivery(hook: str) -> Delivery:
 
 def every_type() -> list[Event]:
     """Return an event of each type."""
-    return [*history(), *later_types(), redaction()]
+    return [*history(), *later_types(), redaction(), undo()]
 
 
 def redaction() -> Event:
     """Return the redaction of an event that no log here has."""
-    return {
-        "type": "event_redacted",
-        "event_id": "01KE791W1GBZPEPSQZS1QKHPAJ",
-        "fields": ["text"],
-        "remains": {"kind": "note", "text": "[redacted]", "phase": "build", "step": None},
-        "supersedes": [],
-        "reason": "a password",
-    }
+    return {"type": "event_redacted", "event_id": "01KE791W1GBZPEPSQZS1QKHPAJ", "reason": "a password"}
+
+
+def undo() -> Event:
+    """Return the undo of a redaction of an event that no log here has."""
+    return {"type": "redaction_undone", "event_id": "01KE791W1GBZPEPSQZS1QKHPAJ", "reason": None}
 
 
 def later_types() -> list[Event]:

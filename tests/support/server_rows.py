@@ -52,8 +52,7 @@ def note(text: str, after: Row | None = None) -> Row:
 
 def redaction_of(target: str, after: Row | None = None, **said: Any) -> Row:
     """Make the row of a redaction, as `redact` writes one, with `said` changed."""
-    usual: dict[str, Any] = {"fields": [], "remains": {}, "supersedes": [], "reason": None}
-    return row_of({"type": "event_redacted", "event_id": target, **usual, **said}, after)
+    return row_of({"type": "event_redacted", "event_id": target, "reason": None, **said}, after)
 
 
 def put(connection: psycopg.Connection[Any], project: str, *rows: Row, run_id: str = RUN) -> None:

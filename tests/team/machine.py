@@ -143,7 +143,7 @@ class Machine:
     def mirrored(self) -> dict[str, dict[str, dict[str, Any]]]:
         """Return what this clone has recorded or received: each run's events, by their ids."""
         kept = self.main / ".git" / "faber-ledger" / "runs"
-        return {path.parent.name: self.events(path) for path in kept.glob("*/ledger.db")}
+        return {path.parent.name: self.events(path) for path in kept.glob("*/log.db")}
 
     def ledgers(self, root: Path) -> dict[str, Path]:
         """Return the ledgers that a work tree has, by the names of their runs."""

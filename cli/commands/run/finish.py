@@ -17,8 +17,8 @@ from faber_ledger.cli.worktrees.survey import Site, survey_and_record
 from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import GitFailed, NotReleased, NoWorkTree
-from faber_ledger.ledger.lock import RunLock
 from faber_ledger.runs import progress, state_file, state_write
+from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.progress import phase_statuses
 from faber_ledger.runs.run import Run, find_root
@@ -80,7 +80,7 @@ def finish(run_id: str | None, as_json: bool) -> None:
 
 def _complete(run: Run, at: float) -> None:
     """Write into the state that the run is completed; raises NotReleased, and as `write_members`."""
-    with RunLock(run.lock_path):
+    with lock_run(run):
         state = state_file.read_state(run).value
         if state.get("status") == "completed":
             return

@@ -1,8 +1,9 @@
-"""`faber-ledger run forget`: list and remove this clone's mirrors of runs that are gone."""
+"""`faber-ledger run forget`: list and remove this clone's logs of runs that are gone."""
 
 from __future__ import annotations
 
 import os
+import shutil
 
 import click
 
@@ -10,36 +11,32 @@ from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.cli.worktrees.places import count_events, gone_runs, places_of, what_forget_would_lose
-from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
-from faber_ledger.ledger.union import remove_database
 from faber_ledger.recording import spool
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.copies import mirror_with_events
-from faber_ledger.runs.git import clone_folder, other_roots
-from faber_ledger.runs.kept import kept_run
+from faber_ledger.runs.git import other_roots
 from faber_ledger.runs.kept_summaries import summary_paths
-from faber_ledger.runs.old_copies import old_copies, remove_run_list
-from faber_ledger.runs.quarantine import aside_path
-from faber_ledger.runs.run import ACCEPTED, ALONE, PLACE, UNACCEPTED, find_root, find_run
+from faber_ledger.runs.log import has_log
+from faber_ledger.runs.old_copies import remove_run_list
+from faber_ledger.runs.run import find_root, find_run
 
 
 @click.command()
 @click.argument("run_id", required=False, metavar="[RUN]")
-@click.option("--list", "listing", is_flag=True, help="List the runs of which only the mirror is left.")
+@click.option("--list", "listing", is_flag=True, help="List the runs of which only the log is left.")
 @click.option("--yes", is_flag=True, help="Remove what nothing else has, too.")
 @json_option
 def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
-    """Remove the mirror of a run that is gone.
+    """Remove the log of a run that is gone.
 
-    RUN must be gone from every worktree and branch; its mirror is under the git directory. The copy of its state
+    RUN must be gone from every worktree and branch; its log is under the git directory. The copy of its state
     and the summaries beside it are removed too. Only with --yes: a run that no commit has, that has an open session,
     or that a worktree is working on, and deliveries that wait to be recorded.
 
     \b
     Example: faber-ledger run forget --list
     Exit codes: 0 done; 1 the run still exists, or --yes is needed; 2 wrong usage;
-    10 the run has no mirror.
+    10 the run has no log.
     """
     root = find_root(os.getcwd())
     if listing == bool(run_id):
@@ -47,23 +44,21 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     if run_id is None:
         gone = [(run.run_id, count_events(path)) for run, path in gone_runs(root)]
         data = [{"run_id": name, "events": events} for name, events in gone]
-        lines = [f"{name}: {events_shown(events)} in this clone's mirror alone" for name, events in gone]
-        show(data, lines or ["every mirror has its run"], as_json=as_json)
+        lines = [f"{name}: {events_shown(events)} in this clone's log alone" for name, events in gone]
+        show(data, lines or ["every log has its run"], as_json=as_json)
         return
     run = find_run(root, run_id)
-    path = mirror_with_events(run)
-    if path is None:
-        raise RunNotFound(f"this clone has no mirror of a run {run_id}", hint="run `faber-ledger run forget --list`")
+    path = run.log_path
+    if not has_log(run):
+        raise RunNotFound(f"this clone has no log of a run {run_id}", hint="run `faber-ledger run forget --list`")
     places = places_of(run)
     if places:
-        raise LedgerError(
-            f"the run {run_id} still exists: {', '.join(places)}", hint="a run that exists keeps its mirror"
-        )
+        raise LedgerError(f"the run {run_id} still exists: {', '.join(places)}", hint="a run that exists keeps its log")
     events, waits = count_events(path), spool.waiting(run)
     waiting = f"{plural(len(waits), 'delivery', 'deliveries')} never recorded"
     if waits and not yes:
         raise LedgerError(
-            f"the mirror of {run_id}, with {events_shown(events)}, would be removed, and {waiting}",
+            f"the log of {run_id}, with {events_shown(events)}, would be removed, and {waiting}",
             hint=f"`faber-ledger run resume {run_id}` restores the run; `faber-ledger run forget {run_id} --yes`"
             " removes both",
         )
@@ -72,44 +67,27 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     )
     if holder is not None and not yes:
         raise LedgerError(
-            f"{holder} is working on the run {run_id}, of which only this mirror is left",
+            f"{holder} is working on the run {run_id}, of which only this log is left",
             hint=f"`faber-ledger run resume {run_id}` there restores the run; `faber-ledger run forget {run_id} --yes`"
             " removes what is left of it",
         )
     loss = what_forget_would_lose(run, path)
     if loss is not None and not yes:
         raise LedgerError(
-            f"the mirror of {run_id}, with {events_shown(events)}, would be removed, and {loss}",
+            f"the log of {run_id}, with {events_shown(events)}, would be removed, and {loss}",
             hint=f"`faber-ledger run resume {run_id}` restores the run; `faber-ledger run forget {run_id} --yes`"
             " removes what is left of it",
         )
     remove_run_list(root, warn)
     kept = summary_paths(run).values()
-    beside = kept_run(root, run.run_id)
-    names = [os.path.join(os.path.dirname(path), name) for name in (PLACE, ALONE, ACCEPTED, UNACCEPTED)]
-    others = [*names, beside.state_path, beside.lock_path, *old_copies(beside)] if beside else []
-    for one in [*kept, *others, aside_path(run)]:
-        whole_file.remove(one)
-    _remove(path, clone_folder(root) or "")
+    shutil.rmtree(run.private_folder)
     for one in [*waits, *spool.moved_aside(run)]:
         spool.remove(one)
     spool.tidy(run)
     more = f", {plural(len(kept), 'kept summary', 'kept summaries')}" if kept else ""
-    removed = f"its mirror, with {events_shown(events)}{more}" + (f", and {waiting}" if waits else "")
+    removed = f"its log, with {events_shown(events)}{more}" + (f", and {waiting}" if waits else "")
     show(
         {"run_id": run_id, "events": events, "summaries": len(kept), "waiting": len(waits)},
         [f"{run_id}: {removed}, {'are' if waits or kept else 'is'} removed"],
         as_json=as_json,
     )
-
-
-def _remove(path: str, top: str) -> None:
-    """Remove a mirror and the folders below `top` that hold nothing else."""
-    remove_database(path)
-    folder = os.path.dirname(path)
-    while folder.startswith(os.path.join(top, "")):
-        try:
-            os.rmdir(folder)
-        except OSError:
-            return  # another run's mirror is in it
-        folder = os.path.dirname(folder)

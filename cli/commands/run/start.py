@@ -26,14 +26,14 @@ from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import AmbiguousRun, ChoiceNeeded, Declined, NotFound, ServerRefused
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, StateMissing, WorkflowNotFound
-from faber_ledger.ledger.lock import RunLock
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.recording.start import activate_run, lock_takeover, start_run
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active import active_run, has_branch
+from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.progress import resume_point
-from faber_ledger.runs.projecting import find_restorable, restore_run_from_mirror, write_ignored_state
+from faber_ledger.runs.projecting import find_restorable, restore_run_from_log, write_ignored_state
 from faber_ledger.runs.run import find_root, find_run, is_portable, name_part
 from faber_ledger.runs.settings import project_settings, read_user_config
 from faber_ledger.runs.synced import has_state_apart
@@ -274,14 +274,14 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None, docu
     if about is not None:  # asked before anything is written
         agreed = _other_active_run(root, wanted.run_id)
         warnings, _ = _take_over(root, agreed, wanted.run_id, about, command, yes, as_json, offers=False)
-    restore_run_from_mirror(root, text, say)
+    restore_run_from_log(root, text, say)
     resumed = match_run(root, text)
     write_ignored_state(resumed, say)
     state = state_file.read_state(resumed).value
     status = state.get("status")
     if status is None:  # written from the ledger, which does not know it: to resume a run is to continue it
         status = "in_progress"
-        with RunLock(resumed.lock_path):
+        with lock_run(resumed):
             state_write.write_members(resumed, {"status": status}, warn=say)
         say(f"⚠️  its state had no status; it is now {status}")
         state = state_file.read_state(resumed).value

@@ -108,7 +108,7 @@ BEGIN
     (SELECT position FROM faber_ledger.event WHERE project = NEW.project ORDER BY position DESC LIMIT 1), 0
   );
   NEW.received_at := now();
-  IF NEW.payload IS NOT NULL AND NEW.salt IS NOT NULL AND NEW.type <> 'event_redacted' AND EXISTS (
+  IF NEW.payload IS NOT NULL AND NEW.salt IS NOT NULL AND NEW.type NOT IN ('event_redacted', 'redaction_undone') AND EXISTS (
     SELECT FROM faber_ledger.redaction
     WHERE project = NEW.project AND run_id = NEW.run_id AND event_id = NEW.id
       AND NOT (NEW.type = 'run_adopted' AND of_blocks)
@@ -121,44 +121,34 @@ BEGIN
 END
 $$;
 
--- What `ledger.redaction.redaction_of` reads, and `ledger.effective` does not refuse at sight; else it changes nothing.
+-- What `ledger.redaction.redaction_of` reads; else it changes nothing. An undo changes nothing here.
 CREATE FUNCTION faber_ledger.apply_redaction() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, faber_ledger, pg_temp AS $$
 DECLARE
   said json;
   target text;
-  fields text[];
-  superseded text[];
-  takes_blocks boolean;
 BEGIN
   BEGIN -- PostgreSQL takes no \u0000 and no half of a pair of surrogates: blanks, which no id and no field has
     said := regexp_replace(
       NEW.payload, '(?<!\\)((?:\\\\)*)\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})', '\1 ', 'g'
     )::json;
     IF json_typeof(said->'event_id') IS DISTINCT FROM 'string'
-        OR json_typeof(said->'remains') IS DISTINCT FROM 'object'
         OR coalesce(json_typeof(said->'reason'), '') NOT IN ('string', 'null')
-        OR EXISTS (SELECT FROM json_array_elements(said->'fields') AS one WHERE json_typeof(one) <> 'string')
-        OR EXISTS (SELECT FROM json_array_elements(said->'supersedes') AS one WHERE json_typeof(one) <> 'string') THEN
+        OR (SELECT count(DISTINCT name) FROM json_object_keys(said) AS name) <> 2 THEN
       RETURN NULL;
     END IF;
     target := said->>'event_id';
-    fields := ARRAY(SELECT json_array_elements_text(said->'fields'));
-    superseded := ARRAY(SELECT json_array_elements_text(said->'supersedes'));
-    IF json_typeof(said->'fields') IS DISTINCT FROM 'array' OR json_typeof(said->'supersedes') IS DISTINCT FROM 'array'
-        OR target !~ '^[0-7][0-9A-HJKMNP-TV-Z]{25}$' OR target = NEW.id
-        OR NEW.id = ANY (superseded) OR target = ANY (superseded) THEN
+    IF target !~ '^[0-7][0-9A-HJKMNP-TV-Z]{25}$' OR target = NEW.id THEN
       RETURN NULL;
     END IF;
   EXCEPTION WHEN OTHERS THEN
     RETURN NULL;
   END;
-  takes_blocks := cardinality(fields) = 0 OR fields && ARRAY['blocks', 'blocks.sessions', 'blocks.context_metadata'];
   INSERT INTO faber_ledger.redaction (project, run_id, event_id, by_event, of_blocks)
-    VALUES (NEW.project, NEW.run_id, target, NEW.id, takes_blocks) ON CONFLICT DO NOTHING;
+    VALUES (NEW.project, NEW.run_id, target, NEW.id, false) ON CONFLICT DO NOTHING;
   UPDATE faber_ledger.event SET payload_hash = sha256(salt || convert_to(payload, 'UTF8')), salt = NULL, payload = NULL
     WHERE project = NEW.project AND run_id = NEW.run_id AND id = target AND payload IS NOT NULL
-      AND type <> 'event_redacted' AND NOT (type = 'run_adopted' AND takes_blocks);
+      AND type NOT IN ('event_redacted', 'redaction_undone');
   UPDATE faber_ledger.document SET content = NULL
     WHERE project = NEW.project AND run_id = NEW.run_id AND content IS NOT NULL;
   RETURN NULL;
@@ -216,7 +206,7 @@ BEGIN
   same.payload_hash := OLD.payload_hash;
   IF same IS NOT DISTINCT FROM OLD AND OLD.payload IS NOT NULL AND NEW.payload IS NULL AND NEW.salt IS NULL
       AND NEW.payload_hash IS NOT DISTINCT FROM sha256(OLD.salt || convert_to(OLD.payload, 'UTF8'))
-      AND OLD.type <> 'event_redacted' AND EXISTS (
+      AND OLD.type NOT IN ('event_redacted', 'redaction_undone') AND EXISTS (
         SELECT FROM faber_ledger.redaction
         WHERE project = OLD.project AND run_id = OLD.run_id AND event_id = OLD.id
           AND NOT (OLD.type = 'run_adopted' AND of_blocks)

@@ -1,0 +1,237 @@
+"""Absorb: take what a work tree's `ledger.db`, or git's last commit, has of a run through the gate into the log.
+
+The file may be anybody's. It is read with SQLite's `immutable=1`: no journal beside it is played, no lock is taken.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from faber_ledger.files.untrusted import FileRefused
+from faber_ledger.ledger import JOURNAL_ENDING, whole_file
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat, NotWritable
+from faber_ledger.ledger.file import FORMAT_1, sqlite3, statements
+from faber_ledger.ledger.foreign import open_untrusted
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.redaction import effective_redactions, restore_rows
+from faber_ledger.ledger.roots import find_foreign_roots, roots_in
+from faber_ledger.ledger.union import insert_rows, missing_rows
+from faber_ledger.runs import tree_note
+from faber_ledger.runs.clone import is_empty, writer_of
+from faber_ledger.runs.copies import head_copy, runs_in_other_work_trees
+from faber_ledger.runs.git import GitQuery, is_git_at_work
+from faber_ledger.runs.set_aside import LARGEST, line_of, read_rows, set_file_aside, set_rows_aside
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from faber_ledger.ledger.union import Passing
+    from faber_ledger.runs.run import Run
+    from faber_ledger.runs.tree_note import TreeNote
+
+    Row = tuple[Any, ...]
+
+WAITING = "waiting.jsonl"  # beside the log: events that lack a parent
+MOST_WAITING = 10_000
+HINT = "check permissions and space of the git directory"
+
+
+class Taken(NamedTuple):
+    """How many events were inserted, and payloads put back."""
+
+    added: int
+    restored: int
+
+
+def take_file(run: Run, log: Log, note: TreeNote, warn: Callable[[str], None], *, may_write: bool = True) -> Taken:
+    """Insert what passes of a work tree's file into a log, open for appending, and note which file it was."""
+    before = tree_note.shape_of(run.ledger_path)
+    note.heads, note.barred = "", ""
+    if before is None or is_empty(run.ledger_path):
+        note.shape = before
+        return Taken(0, 0)
+    try:
+        with _open(run) as offered:
+            if _is_foreign(log, offered):
+                note.shape, note.barred = before, tree_note.FOREIGN
+                warn(f"{run.shown(run.ledger_path)} is the ledger of another run with the same id: it is left as it is")
+                return Taken(0, 0)
+            passing = missing_rows(log, offered, _read_waiting(run))
+            added = _count(log)
+            restored = insert(run, log, passing, ()) + _restore(run, log, passing.payloads)
+            added = _count(log) - added
+            if not passing.refused and _holds_all(offered, log):
+                note.heads = log.heads_text()
+    except NewerFormat as error:
+        note.shape, note.barred = before, tree_note.NEWER
+        warn(f"{error.message}{_commit_that_brought(run)}; it is left as it is, and the log goes on")
+        return Taken(0, 0)
+    except (LedgerError, FileRefused, OSError, UnicodeError, sqlite3.Error) as error:
+        if is_git_at_work(run.root) or tree_note.shape_of(run.ledger_path) != before:
+            return Taken(0, 0)  # git has not written it to its end
+        note.shape = before
+        if may_write:
+            _set_aside(run, warn, f"is not a sound ledger ({_reason(error)})")
+        return Taken(0, 0)
+    note.shape = before
+    if may_write:
+        _sort_out(run, passing, warn)
+    return Taken(added, restored)
+
+
+def insert(run: Run, log: Log, rows: Iterable[Row], payloads: Iterable[Row]) -> int:
+    """Insert rows that passed the gate, and payloads that the log lacks; return how many payloads were put back."""
+    insert_rows(log, rows)
+    return _restore(run, log, payloads)
+
+
+def _restore(run: Run, log: Log, payloads: Iterable[Row]) -> int:
+    gone = effective_redactions(log.connection)
+    rows = [row for row in payloads if row[1] not in gone]
+    if rows:
+        restore_rows(log.connection, rows)
+        tree_note.forget_checkpoints(run)
+        log.checkpoint = None
+    return len(rows)
+
+
+def take_head(run: Run, log: Log) -> int:
+    """Insert what passes of the ledger in git's last commit, where a clone has neither log nor file of a run."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+        path = head_copy(run, folder)
+        return _take_from(log, path) if path is not None else 0
+
+
+def make_log_again(run: Run, error: Exception, warn: Callable[[str], None]) -> Log:
+    """Set a log aside that cannot be read, and make it again from what passes of it and of the published files."""
+    try:
+        aside = set_file_aside(run, run.log_path, move=True)
+        whole_file.remove(run.log_path + JOURNAL_ENDING)
+        whole_file.write(run.log_path, b"", mode=whole_file.OWN)
+    except (OSError, FileRefused) as refusal:
+        raise NotWritable(f"cannot set {run.log_path} aside: {refusal}", hint=HINT) from refusal
+    log = Log.open(run.log_path)
+    paths = [aside, run.ledger_path, *[one.ledger_path for one in runs_in_other_work_trees(run)]]
+    for path in paths:
+        if os.path.isfile(path) and not os.path.islink(path):
+            _take_from(log, path)
+    take_head(run, log)
+    tree_note.forget_checkpoints(run)
+    log.commit()
+    log.begin()
+    warn(f"the log of {run.run_id} could not be read ({_reason(error)}): it was set aside, {aside}, and is made again")
+    return log
+
+
+def _take_from(log: Log, path: str) -> int:
+    before = _count(log)
+    try:
+        with open_untrusted(path, check_values=False) as offered:
+            if not _is_foreign(log, offered):
+                insert_rows(log, missing_rows(log, offered))
+    except (LedgerError, OSError, UnicodeError, sqlite3.Error):
+        pass  # `insert_rows` has taken back what it inserted
+    return _count(log) - before
+
+
+def copy_to_memory(run: Run) -> Log:
+    """Return a copy of a run's log in memory, in an open transaction; without a log, an empty one."""
+    memory = sqlite3.connect(":memory:", isolation_level=None)
+    if not is_empty(run.log_path):
+        with open_untrusted(run.log_path) as log:
+            log.connection.backup(memory)
+    else:
+        for statement in statements(FORMAT_1):
+            memory.execute(statement)
+    memory.execute("BEGIN")
+    return Log(memory, run.log_path)
+
+
+def keep_what_others_redact(run: Run, log: Log, rows: list[Row], warn: Callable[[str], None]) -> None:
+    """Set aside what others have redacted before it leaves the log; raises NotWritable."""
+    found = effective_redactions(log.connection)
+    others = [row for row in rows if found[row[1]].writer != writer_of(run.root)]
+    if not others:
+        return
+    try:
+        set_rows_aside(run, others)
+    except OSError as error:
+        raise NotWritable(f"cannot keep what a redaction removes: {error.strerror or error}", hint=HINT) from error
+    writers = sorted({found[row[1]].writer[:8] for row in others})
+    count = f"{len(others)} event{'s were' if len(others) > 1 else ' was'}"
+    warn(
+        f"{count} redacted elsewhere, by {', '.join(writers)}: `faber-ledger redact --undo EVENT` puts one back,"
+        f" for 30 days; the first is {others[0][1]}"
+    )
+
+
+def _open(run: Run) -> Log:
+    if os.stat(run.ledger_path, follow_symlinks=False).st_size > LARGEST:
+        raise IntegrityError("it is too large")
+    return open_untrusted(run.ledger_path, check_values=False)
+
+
+def _is_foreign(log: Log, offered: Log) -> bool:
+    """Return whether a file is another run's: it has no first event in common, and neither was adopted."""
+    theirs = roots_in(offered.connection)
+    return bool(theirs) and theirs.keys() <= find_foreign_roots(log, offered)
+
+
+def _holds_all(offered: Log, log: Log) -> bool:
+    question = "SELECT count(*), count(payload) FROM event"
+    counts = [one.connection.execute(question).fetchone() for one in (offered, log)]
+    return counts[0] == counts[1] and offered.heads() == log.heads()
+
+
+def _count(log: Log) -> int:
+    count: int = log.connection.execute("SELECT count(*) FROM event").fetchone()[0]
+    return count
+
+
+def _read_waiting(run: Run) -> list[Row]:
+    return read_rows(os.path.join(run.private_folder, WAITING))
+
+
+def _sort_out(run: Run, passing: Passing, warn: Callable[[str], None]) -> None:
+    """Keep the events that lack a parent, and set the file aside if others were refused."""
+    waiting = [one.row for one in passing.refused if one.is_waiting]
+    refused = [one for one in passing.refused if not one.is_waiting]
+    path = os.path.join(run.private_folder, WAITING)
+    try:
+        if waiting:
+            whole_file.put(path, b"".join(map(line_of, waiting[:MOST_WAITING])), mode=whole_file.OWN, durable=False)
+        else:
+            whole_file.remove(path)
+    except OSError as error:
+        warn(f"the events that wait for a parent cannot be kept: {error.strerror or error}")
+    if refused:
+        count = f"{len(refused)} event{'s' if len(refused) > 1 else ''}"
+        _set_aside(run, warn, f"has {count} that cannot enter the log: the first {refused[0].why}")
+
+
+def _set_aside(run: Run, warn: Callable[[str], None], what: str) -> None:
+    shown = run.shown(run.ledger_path)
+    try:
+        warn(f"{shown} {what}; a copy of it is kept for 30 days: {set_file_aside(run, run.ledger_path)}")
+    except (FileRefused, OSError) as error:
+        warn(f"{shown} {what}; it cannot be copied: {error}")
+
+
+def _commit_that_brought(run: Run) -> str:
+    asked = ["log", "-1", "--format=%h", "--", run.shown(run.ledger_path)]
+    commit = GitQuery(asked, run.root).answer()
+    return f"; commit {commit} brought it" if commit else ""
+
+
+def _reason(error: Exception) -> str:
+    return error.message if isinstance(error, LedgerError) else str(error)
+
+
+def rows_waiting(run: Run) -> Iterator[Row]:
+    """Yield the events of a run that wait for a parent."""
+    yield from _read_waiting(run)

@@ -1,0 +1,113 @@
+"""Publish: write a run's log out to the work tree's `ledger.db`, and decide when (DECISIONS 51).
+
+The file is a byte copy under a temporary name, then renamed: it is never opened for writing, and no journal or lock is
+ever beside it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from faber_ledger.ledger import whole_file
+from faber_ledger.runs import progress
+from faber_ledger.runs.git import stopped_command, work_tree_of
+from faber_ledger.runs.tree_note import shape_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from faber_ledger.runs.log import RunLog
+    from faber_ledger.runs.run import Run
+
+PIECE = 1 << 20
+
+
+def why_not_published(run: Run, state: dict[str, Any] | None, barred: str = "") -> str | None:
+    """Return why neither the file nor the blocks of a run are written into the work tree now; None if they are.
+
+    `state` is the run's `state.json`, None if it cannot be read.
+    """
+    if barred:
+        return "the file there is of a newer format" if barred == "newer" else "the file there is another run's"
+    if run.is_kept or not os.path.lexists(run.state_path):
+        return "this work tree does not have the run's state.json"
+    tree = work_tree_of(run.root)
+    command = stopped_command(tree) if tree is not None else None
+    if command is not None:
+        return f"git {command} has stopped here"
+    if state is not None and state.get("status") in progress.FINISHED and is_committed(run):
+        return "the run is finished, and its ledger is committed"
+    return None
+
+
+def is_committed(run: Run) -> bool:
+    """Return whether git's last commit has the work tree's `ledger.db` as it is."""
+    from faber_ledger.runs.copies import is_as_in_head  # only of a finished run
+
+    return is_as_in_head(run)
+
+
+def publish(run: Run, opened: RunLog, warn: Callable[[str], None]) -> None:
+    """Write the work tree's file if it is not what the log is, which was committed; what fails is a warning.
+
+    The caller saves the log's note.
+    """
+    note, heads = opened.note, opened.log.heads_text()
+    if note.heads == heads and note.shape == shape_of(run.ledger_path) and note.shape is not None:
+        return
+    try:
+        note.shape = _replace(run)
+    except OSError as error:
+        warn(f"{run.shown(run.ledger_path)} cannot be written: {error.strerror or error}; the log has all events")
+        return
+    note.heads, note.barred = heads, ""
+
+
+def _replace(run: Run) -> list[int] | None:
+    whole_file.sweep(run.ledger_path)
+    temporary = whole_file.own_name(run.ledger_path)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    target = os.open(temporary, flags, 0o666)
+    try:
+        _narrow(run, target)
+        _copy(run.log_path, target)
+        os.rename(temporary, run.ledger_path)
+        return shape_of(target)
+    except BaseException:
+        whole_file.remove(temporary)
+        raise
+    finally:
+        os.close(target)
+
+
+def _narrow(run: Run, target: int) -> None:
+    """Give the file the permissions of the one that it replaces; a new one nobody reads who may not read the state."""
+    try:
+        try:
+            whole_file.keep_owner(target, os.stat(run.ledger_path, follow_symlinks=False))
+        except FileNotFoundError:
+            mode, allowed = os.fstat(target).st_mode & 0o777, os.stat(run.state_path).st_mode & 0o777
+            if mode != mode & (allowed | 0o700):
+                os.fchmod(target, mode & (allowed | 0o700))
+    except OSError:
+        return  # there is no state, or the file system has no permissions
+
+
+def _copy(path: str, target: int) -> None:
+    source = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    try:
+        try:
+            while os.copy_file_range(source, target, 1 << 30):
+                pass
+        except (OSError, AttributeError):  # another file system, or a system without the call
+            os.lseek(source, 0, os.SEEK_SET)
+            os.ftruncate(target, 0)
+            os.lseek(target, 0, os.SEEK_SET)
+            while piece := os.read(source, PIECE):
+                left = memoryview(piece)
+                while left:
+                    left = left[os.write(target, left) :]
+    finally:
+        os.close(source)

@@ -1,0 +1,118 @@
+"""What was refused, replaced or removed: private, dated copies in one folder of the clone, kept for 30 days."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from faber_ledger.files.untrusted import FileRefused, open_regular, read_regular
+from faber_ledger.ledger import whole_file
+from faber_ledger.ledger.aside import free_name
+from faber_ledger.ledger.row import COLUMNS
+from faber_ledger.runs.clone import set_aside_folder
+from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.private_files import make_below
+from faber_ledger.runs.run import quoted_form
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from faber_ledger.runs.run import Run
+
+    Row = tuple[Any, ...]
+
+ROWS = ".rows.jsonl"  # the ending of a file with events
+LARGEST = 256 * 1024 * 1024  # bytes of a file that is copied or read
+KEPT_SECONDS = 30 * 24 * 3600
+
+
+def set_file_aside(run: Run, path: str, *, move: bool = False) -> str:
+    """Copy, or move, a file of a run to the folder, and return its new path; raises OSError and FileRefused."""
+    target = _name_for(run, os.path.basename(path))
+    if move:
+        os.replace(path, target)
+        return target
+    with open(open_regular(path), "rb") as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise FileRefused("it is too large to be copied")
+    whole_file.put(target, content, mode=whole_file.OWN, locked=False)
+    return target
+
+
+def set_rows_aside(run: Run, rows: Iterable[Row]) -> str:
+    """Write events of a run to a file in the folder, and return its path; raises OSError."""
+    target = _name_for(run, f"redacted{ROWS}")
+    whole_file.put(target, b"".join(map(line_of, rows)), mode=whole_file.OWN, locked=False)
+    return target
+
+
+def list_set_aside(root: str) -> list[str]:
+    """Return the paths of what is set aside, oldest first."""
+    folder = set_aside_folder(root)
+    try:
+        return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if not name.endswith(".tmp")]
+    except OSError:
+        return []
+
+
+def rows_set_aside(run: Run) -> Iterator[Row]:
+    """Yield the events of a run that are set aside."""
+    for path in list_set_aside(run.root):
+        if path.endswith(ROWS) and f".{quoted_form(run.run_id)}." in os.path.basename(path):
+            yield from read_rows(path)
+
+
+def forget_rows(run: Run, name: str) -> None:
+    """Remove what is set aside of one event of a run; raises OSError."""
+    for path in list_set_aside(run.root):
+        rows = read_rows(path) if path.endswith(ROWS) else []
+        left = [row for row in rows if row[1] != name]
+        if len(left) < len(rows):
+            whole_file.put(path, b"".join(map(line_of, left)), like=os.stat(path), locked=False)
+
+
+def drop_old(root: str, at: float) -> None:
+    """Remove what was set aside more than 30 days before a moment; what cannot be removed stays."""
+    for path in list_set_aside(root):
+        try:
+            if at - os.lstat(path).st_mtime > KEPT_SECONDS:
+                os.unlink(path)
+        except OSError:
+            continue
+
+
+def read_rows(path: str) -> list[Row]:
+    """Return the events that a file of ours has; none if it cannot be read."""
+    try:
+        lines = read_regular(path, LARGEST).splitlines()
+    except (FileRefused, OSError):
+        return []
+    return [row for line in lines if (row := _row_of(line)) is not None]
+
+
+def line_of(row: Row) -> bytes:
+    """Return the line of a file that has an event."""
+    values = [{"hex": value.hex()} if isinstance(value, bytes) else value for value in row]
+    return json.dumps(values, ensure_ascii=False).encode(errors="surrogatepass") + b"\n"
+
+
+def _row_of(line: bytes) -> Row | None:
+    try:
+        values = json.loads(line.decode(errors="surrogatepass"))
+        row = tuple([bytes.fromhex(value["hex"]) if isinstance(value, dict) else value for value in values])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    is_flat = all([value is None or type(value) in (int, float, str, bytes) for value in row])
+    return row if is_flat and len(row) == len(COLUMNS) else None
+
+
+def _name_for(run: Run, name: str) -> str:
+    folder = set_aside_folder(run.root)
+    make_below(common_directory(run.root) or folder, folder)
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    stem, dot, ending = name.partition(".")
+    return free_name(os.path.join(folder, f"{stamp}.{quoted_form(run.run_id)}.{stem}"), dot + ending)

@@ -1,0 +1,214 @@
+"""The clone's log and the published file: git takes nothing from the log, and the file is never opened for writing."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.command import COMMAND
+from support.forging import forge
+from support.project import RUN, Project
+
+from faber_ledger.ledger.log import Log
+from faber_ledger.runs.run import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STRACE = shutil.which("strace")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.noted(tmp_path / "project")
+
+
+def run_of(project: Project) -> Run:
+    return Run(str(project.root), project.run_id, str(project.run))
+
+
+def ids_in(path: str | Path) -> list[str]:
+    with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as connection:
+        return [name for (name,) in connection.execute("SELECT id FROM event ORDER BY seq, id")]
+
+
+def note(project: Project, text: str) -> None:
+    done = project.faber("note", "add", text)
+    assert done.returncode == 0, done.stderr
+
+
+def verify(project: Project) -> subprocess.CompletedProcess[str]:
+    return project.faber("verify", project.run_id)
+
+
+def test_the_file_is_a_byte_copy_of_the_log(project: Project) -> None:
+    note(project, "first")
+    run = run_of(project)
+    assert Path(run.log_path).read_bytes() == project.ledger_path.read_bytes()
+    assert ".git" in run.log_path
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        ["checkout", "-q", "--", "."],
+        ["reset", "-q", "--hard"],
+        ["stash", "-q", "-u"],
+        ["clean", "-qfdx", "-e", ".claude"],
+        ["checkout", "-q", "-f", "-b", "other", "HEAD"],
+        ["rm", "-qrf", "--cached", ".fractary/runs"],
+    ],
+    ids=" ".join,
+)
+def test_no_git_command_takes_an_event_away(project: Project, act: list[str]) -> None:
+    note(project, "kept by the log alone")
+    before = ids_in(run_of(project).log_path)
+    project.git(*act)
+    assert ids_in(run_of(project).log_path) == before
+    note(project, "after it")
+    after = ids_in(run_of(project).log_path)
+    assert after[: len(before)] == before
+    assert len(after) == len({*after}) == len(before) + 1
+    if project.state_path.exists():
+        assert ids_in(project.ledger_path) == after
+        assert verify(project).returncode == 0
+
+
+def test_two_clones_that_merge_have_the_same_events(project: Project, tmp_path: Path) -> None:
+    other = project.clone(tmp_path / "other", "dev-machine-2")
+    assert other.faber("init", "--git-only").returncode == 0
+    other.active_path.parent.mkdir(parents=True, exist_ok=True)
+    other.active_path.write_text(f"{RUN}\n")
+    note(other, "from elsewhere")
+    note(project, "from here")
+    for one in (other, project):
+        one.git("add", "-A")
+        one.git("commit", "-qm", "more")
+    project.git("fetch", "-q", str(other.root), "HEAD")
+    driver = f"merge.faber-ledger.driver={COMMAND} merge-driver %O %A %B -- %P"
+    project.git("-c", driver, "merge", "-q", "FETCH_HEAD")
+    assert verify(project).returncode == 0
+    ours, theirs = ids_in(run_of(project).log_path), ids_in(run_of(other).log_path)
+    assert {*theirs} <= {*ours}
+    assert len(ours) == len({*ours})
+    assert ids_in(project.ledger_path) == ours
+
+
+def put_a_link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+
+
+BROKEN: dict[str, Callable[[Path], object]] = {
+    "torn": lambda path: path.write_bytes(path.read_bytes()[:5000]),
+    "not a database": lambda path: path.write_bytes(b"<<<<<<< HEAD\n" * 100),
+    "empty": lambda path: path.write_bytes(b""),
+    "missing": lambda path: path.unlink(),
+    "a link": put_a_link,
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_whatever_is_in_the_files_place_the_log_goes_on_and_publishes_again(project: Project, how: str) -> None:
+    before = ids_in(run_of(project).log_path)
+    BROKEN[how](project.ledger_path)
+    note(project, "after it")
+    assert ids_in(project.ledger_path)[: len(before)] == before
+    assert not project.ledger_path.is_symlink()
+    assert verify(project).returncode == 0
+    aside = [*(project.root / ".git/faber-ledger/set-aside").glob("*")]
+    assert len(aside) == (1 if how in ("torn", "not a database") else 0)
+
+
+def test_the_file_of_another_run_under_the_same_id_is_left_as_it_is(project: Project, tmp_path: Path) -> None:
+    path = str(tmp_path / "theirs.db")
+    with Log.open(path) as log:
+        event: Any = {"type": "run_started", "run_id": project.run_id, "workflow_id": "w", "work_id": None}
+        log.append([{"event": event}], at=1_700_000_000.0, writer="f" * 32)
+        log.commit()
+    # The project's run was adopted; a stranger's is another only where neither was.
+    run = run_of(project)
+    shutil.rmtree(run.private_folder)
+    project.ledger_path.unlink()
+    shutil.copy(path, project.ledger_path)
+    note(project, "on what is here")
+    assert ids_in(run.log_path)[0] == ids_in(path)[0]
+    other = str(tmp_path / "others.db")
+    with Log.open(other) as log:
+        log.append([{"event": event | {"workflow_id": "x"}}], at=1_700_000_001.0, writer="e" * 32)
+        log.commit()
+    shutil.copy(other, project.ledger_path)
+    before, state = project.ledger_path.read_bytes(), project.state_path.read_bytes()
+    note(project, "not into theirs")
+    assert (project.ledger_path.read_bytes(), project.state_path.read_bytes()) == (before, state)
+    assert len(ids_in(run.log_path)) == len({*ids_in(run.log_path)})
+    assert verify(project).returncode == 0
+
+
+def test_a_file_of_a_newer_format_is_left_as_it_is_and_the_log_goes_on(project: Project) -> None:
+    content = bytearray(project.ledger_path.read_bytes())
+    content[60:64] = (2).to_bytes(4, "big")
+    project.ledger_path.write_bytes(bytes(content))
+    count = len(ids_in(run_of(project).log_path))
+    note(project, "in the log")
+    assert project.ledger_path.read_bytes() == bytes(content)
+    assert len(ids_in(run_of(project).log_path)) == count + 1
+    assert verify(project).returncode == 12
+
+
+def test_a_log_that_cannot_be_read_is_set_aside_and_made_again(project: Project) -> None:
+    run = run_of(project)
+    before = ids_in(run.log_path)
+    Path(run.log_path).write_bytes(b"no database" * 1000)
+    note(project, "after it")
+    assert ids_in(run.log_path)[: len(before)] == before
+    assert len(ids_in(run.log_path)) == len(before) + 1
+    assert verify(project).returncode == 0
+
+
+def test_while_git_has_stopped_nothing_is_published(project: Project) -> None:
+    note(project, "before")
+    (project.root / ".git" / "MERGE_HEAD").write_text("0" * 40)
+    file, state = project.ledger_path.read_bytes(), project.state_path.read_bytes()
+    note(project, "meanwhile")
+    assert (project.ledger_path.read_bytes(), project.state_path.read_bytes()) == (file, state)
+    done = verify(project)
+    assert (done.returncode, "1 event of the log" in done.stdout) == (0, True)
+    (project.root / ".git" / "MERGE_HEAD").unlink()
+    note(project, "after it")
+    assert ids_in(project.ledger_path) == ids_in(run_of(project).log_path)
+
+
+@pytest.mark.skipif(STRACE is None or sys.platform != "linux", reason="strace shows the system calls")
+def test_the_tracked_file_is_never_opened_for_writing_and_has_no_journal_or_lock(project: Project) -> None:
+    trace = project.root.parent / "trace"
+    for command in (["note", "add", "x"], ["verify"], ["status"], ["project", "--rebuild"], ["seal"], ["log"]):
+        subprocess.run(
+            [STRACE or "", "-f", "-qq", "-e", "trace=%file", "-o", str(trace), COMMAND, *command],
+            cwd=project.root,
+            env=project.environment(),
+            check=True,
+            capture_output=True,
+        )
+        text = trace.read_text(errors="replace")
+        beside = [line for line in text.splitlines() if re.search(r'ledger\.(db-\w+|lock)"', line)]
+        assert [line for line in beside if "O_CREAT" in line or "O_RDWR" in line] == []
+        opened = [line for line in text.splitlines() if re.search(r'/ledger\.db"', line) and "open" in line]
+        assert [line for line in opened if re.search("O_WRONLY|O_RDWR|O_CREAT", line)] == []
+    assert sorted(path.name for path in project.run.iterdir() if "ledger" in path.name) == ["ledger.db"]
+
+
+def test_a_log_in_which_a_hash_does_not_hold_is_made_again_by_a_rebuild(project: Project) -> None:
+    forge(project.clones_log, "UPDATE event SET writer = 'somebody' WHERE seq = 2")
+    assert verify(project).returncode == 20
+    done = project.faber("project", "--rebuild")
+    assert done.returncode == 0, done.stderr
+    assert "was set aside" in done.stdout + done.stderr
+    assert verify(project).returncode == 0
+    assert ids_in(project.clones_log) == ids_in(project.ledger_path)
