@@ -12,7 +12,7 @@ from faber_ledger.recording.incoming import IncomingCall
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.subject import is_first_answer
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.active_file import note_use
+from faber_ledger.runs.active_file import note_use, read_used_runs
 from faber_ledger.runs.clients import note_session
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.log import lacks_ledger
@@ -266,12 +266,16 @@ class Hook:
             return None  # the start itself reports what is wrong with the run
 
     def _last_line(self) -> str:
-        """Return the packet's last line if the work tree lacks the run, else nothing."""
-        if not self.run.is_kept:
-            return ""
-        from faber_ledger.runs.kept import not_in_tree
+        """Return the packet's last line if the work tree lacks the run, or this clone has not taken it up."""
+        if self.run.is_kept:
+            from faber_ledger.runs.kept import not_in_tree
 
-        return f"\n{not_in_tree(self.run)}\n"
+            return f"\n{not_in_tree(self.run)}\n"
+        if self.run.run_id in read_used_runs(self.run.root).taken_up:
+            return ""
+        from faber_ledger.runs.copies import not_taken_up
+
+        return f"\n{not_taken_up(self.run)}\n"
 
     def _export_variables(self, state: dict[str, Any]) -> None:
         path = os.environ.get("CLAUDE_ENV_FILE")
@@ -308,7 +312,6 @@ class Hook:
         if active is None or active.is_named:
             return
         from faber_ledger.runs.active import name_if_none_is
-        from faber_ledger.runs.active_file import read_used_runs
 
         if self.run.run_id in read_used_runs(self.run.root).taken_up:
             name_if_none_is(self.run.root, active, self.run.run_id, self.warn)

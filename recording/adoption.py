@@ -42,6 +42,15 @@ def adopt_run(run: Run, known: Blocks, at: float) -> list[Draft]:
     return [{"event": _adoption(run, known)}, *_end_earlier_sessions(known, at)]
 
 
+def take_up_if_started_here(run: Run) -> None:
+    """Take a run up in the clone that a tool started it in: its state is not what git's last commit has."""
+    from faber_ledger.runs.active_file import note_use
+    from faber_ledger.runs.copies import read_state_in_head
+
+    if not run.is_kept and read_state_in_head(run) != state_file.read_bytes(run):
+        note_use(run.root, run.run_id, is_taken_up=True)
+
+
 def _with_plain_ids(known: Blocks) -> Blocks:
     """Return blocks whose session ids may be in an event: another tool's may have characters that cannot be seen."""
     current, history = blocks.current_session(known), blocks.session_history(known)

@@ -161,7 +161,7 @@ class Recording:
         """Make what was added durable and write the blocks into state.json; raises what `append` raises."""
         if self.problem is not None:
             self._open.commit()
-            if why_not_published(self.run, None, self._open.note.barred) is None:
+            if why_not_published(self.run, None, self._open.note, self._log) is None:
                 publish(self.run, self._open, self.warn)
                 self._open.note.save()
             return  # there is no state to write into: the next projection shows the facts
@@ -299,10 +299,10 @@ class Recording:
     def _first_drafts(self) -> list[Draft]:
         if self.first is not None:
             return [self.first]
-        from faber_ledger.recording.adoption import adopt_run  # once in a run's life
+        from faber_ledger.recording.adoption import adopt_run, take_up_if_started_here  # once in a run's life
 
-        known = blocks.blocks_of(self.state)
-        return adopt_run(self.run, known, self.at)
+        take_up_if_started_here(self.run)
+        return adopt_run(self.run, blocks.blocks_of(self.state), self.at)
 
     def _fold_beside(self, found: Blocks) -> Blocks:
         """Fold the log, and adopt the sessions that another tool has written into the state's blocks, `found`."""

@@ -67,6 +67,7 @@ def start_run(
         raise LedgerError(f"the run {run_id} exists already", hint=f"run `faber-ledger run resume {run_id}`")
     check_active_folder(root)
     os.makedirs(run.directory)
+    note_use(root, run_id, is_taken_up=True, branch=branch_of(root))
     try:
         _make_events_folder(run)
         _fill_folder(run, plan, at, warn, worktree)

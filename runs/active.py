@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from faber_ledger.ledger.log import Log
     from faber_ledger.runs.active_file import Name
     from faber_ledger.runs.run import Run
 
@@ -161,6 +162,17 @@ class Here:
             self._default.append(default_branch(self._root))
         return self._default[0]
 
+    def know(self, run: Run, state: dict[str, Any]) -> None:
+        """Take a run's state as it was read just before."""
+        self._states[run.state_path] = state
+
+    def may_be_home_of(self, run: Run, log: Log | None) -> bool:
+        """Return whether the checked-out branch is a run's own, or the run has none; `log` is its open log."""
+        if self.branch in self._named_branches(run) and self.branch != self.default:
+            return True
+        branches = self.branches_of(run, log)
+        return not branches or self.branch in branches
+
     def is_at_home(self, run: Run) -> bool:
         """Return whether the checked-out branch is a run's own, or nobody's; the cheapest question comes first."""
         if self.branch is None or self.branch in self._named_branches(run) or self.branch == self.default:
@@ -171,10 +183,10 @@ class Here:
         """Return whether the checked-out branch is a run's own."""
         return self.branch is not None and self.branch in self.branches_of(run)
 
-    def branches_of(self, run: Run) -> list[str]:
-        """Return a run's branches."""
+    def branches_of(self, run: Run, log: Log | None = None) -> list[str]:
+        """Return a run's branches; `log` is its log if it is open."""
         own = [branch for branch in self._named_branches(run) if branch != self.default]
-        return own or _first_recorded(run, self.default)
+        return own or _first_recorded(run, self.default, log)
 
     def runs_on_branch(self) -> list[Run]:
         """Return the runs at work whose branch is checked out, the newest first."""
@@ -194,19 +206,20 @@ class Here:
 
 def has_branch(root: str, run_id: str) -> bool:
     """Return whether the checked-out branch is a run's own, or the run has none."""
-    here, run = Here(root), _run_of(root, run_id)
-    return here.owns_branch(run) or not here.branches_of(run)
+    return Here(root).may_be_home_of(_run_of(root, run_id), None)
 
 
-def _first_recorded(run: Run, default: str | None) -> list[str]:
+def _first_recorded(run: Run, default: str | None, log: Log | None) -> list[str]:
     """Return the first branch that was recorded with a run and is not the default one, if there is one."""
+    if log is not None:
+        return next(([branch] for branch in log.branches() if branch != default), [])
     from faber_ledger.ledger.file import sqlite3  # only where nothing else says the branch
-    from faber_ledger.ledger.log import Log
+    from faber_ledger.ledger.log import Log as OpenLog
 
     for path in (run.log_path, run.ledger_path):
         try:
-            with Log.read(path) as log:
-                return next(([branch] for branch in log.branches() if branch != default), [])
+            with OpenLog.read(path) as found:
+                return next(([branch] for branch in found.branches() if branch != default), [])
         except (LedgerError, OSError, UnicodeDecodeError, sqlite3.Error):
             continue
     return []

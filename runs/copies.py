@@ -42,6 +42,33 @@ def is_as_in_head(run: Run) -> bool:
     return committed == GitQuery(["hash-object", "--no-filters", "--", path], _git_folder(run)).answer()
 
 
+def is_merged_into(run: Run, tip: str) -> bool:
+    """Return whether a commit has another ledger of the run than the one that HEAD and it have in common."""
+    folder = _git_folder(run)
+    base = GitQuery(["merge-base", tip, "HEAD"], folder).answer()
+    if base is None or base == tip:
+        return False
+    inside = os.path.relpath(run.ledger_path, folder).replace(os.sep, "/")
+    asked = "".join([f"{commit}:./{inside}\n" for commit in (tip, base)])
+    answer = GitQuery(["cat-file", "--batch-check=%(objectname)"], folder, content=asked.encode()).answer()
+    found = (answer or "").split("\n")
+    names = ["" if name.endswith("missing") else name for name in found]
+    return len(names) == 2 and names[0] != names[1] and names[0] != ""
+
+
+def not_taken_up(run: Run) -> str:
+    """Return the sentences that say whose run it was last, where this clone has not taken it up."""
+    from faber_ledger.files.text import one_line
+
+    files = [run.shown(path) for path in run.tracked_paths]
+    author = GitQuery(["--literal-pathspecs", "log", "-1", "--format=%an", "--", *files], run.root).answer()
+    said = f"This run was last committed by {one_line(author, 80)}. " if author else ""
+    return (
+        f"{said}What happens here is recorded below the git directory, and not written into the run's files;"
+        f" `faber-ledger run resume {run.run_id}` takes the run up."
+    )
+
+
 def read_state_in_head(run: Run) -> bytes | None:
     """Return the run's state.json as git's last commit has it; None if that has none, or without git."""
     if work_tree_of(run.root) is None:

@@ -441,6 +441,16 @@ def default_ref(root: str) -> str | None:
     return None
 
 
+def named_commit(tree: WorkTree, ref: str) -> str | None:
+    """Return the commit that a full ref names, read from git's files; None if they do not say it."""
+    found = _line_of(os.path.join(tree.common, *ref.split("/")))
+    if found is not None:
+        return found
+    ending = f" {ref}".encode()
+    lines = [line for line in _packed_refs(tree.common).splitlines() if line.endswith(ending)]
+    return lines[0].partition(b" ")[0].decode("ascii", "replace") if lines else None
+
+
 def _initial_branch(common: str) -> str | None:
     """Return `init.defaultBranch` of the repository, else of the user, else of the system."""
     home = os.path.expanduser("~")

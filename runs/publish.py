@@ -10,43 +10,81 @@ import os
 
 from faber_ledger.ledger import whole_file
 from faber_ledger.runs import progress
-from faber_ledger.runs.git import stopped_command, work_tree_of
-from faber_ledger.runs.tree_note import shape_of
+from faber_ledger.runs.active import Here
+from faber_ledger.runs.git import default_ref, named_commit, stopped_command, work_tree_of
+from faber_ledger.runs.tree_note import NEWER, shape_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from faber_ledger.ledger.log import Log
+    from faber_ledger.runs.git import WorkTree
     from faber_ledger.runs.log import RunLog
     from faber_ledger.runs.run import Run
+    from faber_ledger.runs.tree_note import TreeNote
 
 PIECE = 1 << 20
 
 
-def why_not_published(run: Run, state: dict[str, Any] | None, barred: str = "") -> str | None:
+def why_not_published(run: Run, state: dict[str, Any] | None, note: TreeNote, log: Log | None = None) -> str | None:
     """Return why neither the file nor the blocks of a run are written into the work tree now; None if they are.
 
-    `state` is the run's `state.json`, None if it cannot be read.
+    `state` is the run's `state.json`, None if it cannot be read; `note` is the work tree's; `log` is the run's log if
+    it is open.
     """
-    if barred:
-        return "the file there is of a newer format" if barred == "newer" else "the file there is another run's"
+    if note.barred:
+        return "the file there is of a newer format" if note.barred == NEWER else "the file there is another run's"
     if run.is_kept or not os.path.lexists(run.state_path):
         return "this work tree does not have the run's state.json"
+    here = Here(run.root)
+    if run.run_id not in here.used.taken_up:
+        return f"this clone has not taken the run up, as `faber-ledger run resume {run.run_id}` does"
     tree = work_tree_of(run.root)
-    command = stopped_command(tree) if tree is not None else None
+    if tree is None:
+        return None
+    command = stopped_command(tree)
     if command is not None:
         return f"git {command} has stopped here"
-    if state is not None and state.get("status") in progress.FINISHED and is_committed(run):
+    if state is not None:
+        here.know(run, state)
+    if here.branch is not None and not here.may_be_home_of(run, log):
+        return f"the branch {here.branch} is not the run's"
+    if state is not None and state.get("status") in progress.FINISHED and is_finished_in_head(run):
         return "the run is finished, and its ledger is committed"
-    return None
+    return "the run is merged" if _is_merged(run, tree, note) else None
 
 
-def is_committed(run: Run) -> bool:
-    """Return whether git's last commit has the work tree's `ledger.db` as it is."""
-    from faber_ledger.runs.copies import is_as_in_head  # only of a finished run
+def is_finished_in_head(run: Run) -> bool:
+    """Return whether git's last commit has the work tree's ledger as it is, and the run as finished.
 
-    return is_as_in_head(run)
+    Where git ignores `state.json`, the one here decides.
+    """
+    from faber_ledger.runs.copies import is_as_in_head, read_state_in_head  # only of a finished run
+    from faber_ledger.runs.state_file import is_finished_text
+
+    if not is_as_in_head(run):
+        return False
+    committed = read_state_in_head(run)
+    return committed is None or is_finished_text(run, committed)
+
+
+def _is_merged(run: Run, tree: WorkTree, note: TreeNote) -> bool:
+    """Return whether the default branch of the remote has another ledger of the run than HEAD started from.
+
+    Git is asked once after each fetch, while the answer is no.
+    """
+    ref = default_ref(run.root) or ""
+    tip = named_commit(tree, ref) if ref.startswith("refs/remotes/") else None
+    if tip is None or tip == note.unmerged_at:
+        return False
+    from faber_ledger.runs.copies import is_merged_into
+
+    if is_merged_into(run, tip):
+        return True
+    note.unmerged_at = tip
+    return False
 
 
 def publish(run: Run, opened: RunLog, warn: Callable[[str], None]) -> None:

@@ -14,7 +14,7 @@ from faber_ledger.ledger.errors import (
     StateRefused,
 )
 from faber_ledger.projections.blocks import NAMES
-from faber_ledger.runs.progress import STATUSES
+from faber_ledger.runs.progress import FINISHED, STATUSES
 from faber_ledger.runs.run import LARGEST_STATE
 
 TYPE_CHECKING = False
@@ -225,6 +225,14 @@ def parse_state(run: Run, content: bytes) -> JsonText:
             hint="restore the run's own state.json from git, or move this one to its own run",
         )
     return document
+
+
+def is_finished_text(run: Run, content: bytes) -> bool:
+    """Return whether a state's content says that the run is completed or cancelled."""
+    try:
+        return parse_state(run, content).value.get("status") in FINISHED
+    except LedgerError:
+        return False
 
 
 def stopped_merge(run: Run) -> StateInvalid:

@@ -24,7 +24,8 @@ class TreeNote:
 
     `shape` tells the published file as it was last seen here (inode, size, times), None if there was none. `heads` are
     those of the log that it holds completely, empty if it lacks something. `barred` says why it is never published
-    over. `checkpoint` says which log the blocks in `state.json` were folded from, and their digest.
+    over. `unmerged_at` is the commit of the remote's default branch that did not have the run merged. `checkpoint` says
+    which log the blocks in `state.json` were folded from, and their digest.
     """
 
     def __init__(self, run: Run) -> None:
@@ -32,11 +33,13 @@ class TreeNote:
         self.shape: list[int] | None = None
         self.heads = ""
         self.barred = ""
+        self.unmerged_at = ""
         self.checkpoint: Checkpoint | None = None
         try:
             found = loads(read_regular(self.path, LARGEST).decode())
             shape, checkpoint = found["shape"], found["checkpoint"]
             self.heads, self.barred = str(found["heads"]), str(found["barred"])
+            self.unmerged_at = str(found["unmerged_at"])
             self.shape = None if shape is None else [int(one) for one in shape]
             if checkpoint is not None:
                 self.checkpoint = int(checkpoint[0]), str(checkpoint[1]), str(checkpoint[2])
@@ -49,6 +52,7 @@ class TreeNote:
             "shape": self.shape,
             "heads": self.heads,
             "barred": self.barred,
+            "unmerged_at": self.unmerged_at,
             "checkpoint": None if self.checkpoint is None else [*self.checkpoint],
         }
         try:

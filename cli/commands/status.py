@@ -94,7 +94,7 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
             names = {name for (name,) in opened.connection.execute("SELECT id FROM event")}
         if not meant.is_kept:
             more = len(names - (events_of_file(meant.ledger_path) or set()))
-            why = why_not_published(meant, state, TreeNote(meant).barred)
+            why = why_not_published(meant, state, TreeNote(meant))
         agrees = why is not None or not differing_blocks(blocks, state)
     completion = completion or compare_completion(meant, state, None)
     data = {

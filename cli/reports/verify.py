@@ -92,7 +92,7 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         state = read_state(run).value
     except (StateMissing, StateInvalid) as error:
         problem = error
-    why = why_not_published(run, state, note.barred)
+    why = why_not_published(run, state, note)
     with read_log(run) as log:
         names = {name for (name,) in log.connection.execute("SELECT id FROM event")}
         blocks = fold(log.stream())

@@ -1,0 +1,153 @@
+"""When the work tree's `ledger.db` and the blocks are written, and when events stay in the log (DECISIONS 51)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.project import RUN, Project
+
+START, END = "SessionStart.startup.print", "SessionEnd.other.print"
+BRANCH = "feature/258"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A run on its own branch, committed with a session, in a project whose remote is up to date."""
+    project = Project.made(tmp_path / "project")
+    assert project.faber("init", "--git-only").returncode == 0
+    project.git("add", "-A", "--", ".", ":!.fractary/runs")
+    project.git("commit", "--quiet", "-m", "Set up")
+    project.git("clone", "--quiet", "--bare", ".", str(tmp_path / "remote.git"))
+    project.git("remote", "add", "origin", str(tmp_path / "remote.git"))
+    project.git("fetch", "--quiet")
+    project.git("remote", "set-head", "origin", "main")
+    project.git("checkout", "--quiet", "-b", BRANCH)
+    project.change_state(artifacts={"branch_name": BRANCH})
+    project.deliver(START, client="first", pid="1")
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "Run")
+    project.git("push", "--quiet", "--set-upstream", "origin", BRANCH)
+    return project
+
+
+def changed(project: Project) -> str:
+    return project.git("status", "--porcelain", "--untracked-files=all")
+
+
+def not_in_file(project: Project) -> int:
+    found = json.loads(project.faber("status", RUN, "--json").stdout)["data"]["not_in_file"]
+    assert isinstance(found, int)
+    return found
+
+
+def record(project: Project) -> None:
+    """Start and end a session, as a client that is new here."""
+    project.deliver(START, client="second", pid="2")
+    project.deliver(END, client="second", pid="2")
+
+
+def test_a_run_of_this_clone_is_published_on_its_branch(project: Project) -> None:
+    record(project)
+    assert (not_in_file(project), "ledger.db" in changed(project)) == (0, True)
+
+
+def test_a_colleagues_branch_under_review_stays_clean_until_the_run_is_taken_up(
+    project: Project, tmp_path: Path
+) -> None:
+    project.git("clone", "--quiet", "--branch", BRANCH, str(tmp_path / "remote.git"), str(tmp_path / "theirs"))
+    theirs = Project(tmp_path / "theirs", RUN, "their-machine")
+    packet = theirs.deliver(START, client="reviewer", pid="9").packet or ""
+    assert f"# FABER run {RUN}" in packet
+    assert "last committed by dev@AUTHOR" in packet
+    assert f"faber-ledger run resume {RUN}" in packet
+    assert (changed(theirs), not_in_file(theirs) > 0) == ("", True)
+    done = theirs.faber("verify", RUN)
+    assert (done.returncode, "has not taken the run up" in done.stdout) == (0, True)
+    assert theirs.faber("run", "resume", RUN).returncode == 0
+    theirs.deliver(END, client="reviewer", pid="9")
+    assert (not_in_file(theirs), "ledger.db" in changed(theirs)) == (0, True)
+
+
+def test_a_client_that_goes_on_after_a_checkout_of_main_changes_no_file_there(project: Project) -> None:
+    project.git("merge", "--quiet", "--no-ff", "-m", "Merge", "main")
+    project.git("checkout", "--quiet", "-b", "other")
+    project.deliver(END, client="first", pid="1")
+    assert (changed(project), not_in_file(project) > 0) == ("", True)
+    assert "the branch other is not the run's" in project.faber("verify", RUN).stdout
+    project.git("checkout", "--quiet", BRANCH)
+    record(project)
+    assert not_in_file(project) == 0
+
+
+def test_a_detached_head_is_no_other_branch(project: Project) -> None:
+    project.git("checkout", "--quiet", "--detach")
+    record(project)
+    assert not_in_file(project) == 0
+
+
+def test_nothing_is_written_where_git_has_stopped(project: Project) -> None:
+    project.write("code.txt", "one")
+    project.git("add", "code.txt")
+    project.git("commit", "--quiet", "-m", "One")
+    project.git("checkout", "--quiet", "-b", "side", "HEAD~1")
+    project.write("code.txt", "two")
+    project.git("add", "code.txt")
+    project.git("commit", "--quiet", "-m", "Two")
+    project.git("checkout", "--quiet", BRANCH)
+    project.git("merge", "side", code=1)
+    before = project.ledger_path.read_bytes(), project.state_path.read_bytes()
+    record(project)
+    assert (project.ledger_path.read_bytes(), project.state_path.read_bytes()) == before
+    project.git("merge", "--abort")
+    record(project)
+    assert not_in_file(project) == 0
+
+
+def test_a_run_that_is_completed_is_published_until_it_is_committed(project: Project) -> None:
+    project.change_state(status="completed", completed_at="2026-01-05T18:00:00Z")
+    project.deliver(END, client="first", pid="1")
+    assert not_in_file(project) == 0
+
+
+def test_the_last_end_after_the_last_commit_leaves_a_clean_tree_until_seal_is_asked_for_it(project: Project) -> None:
+    project.change_state(status="completed", completed_at="2026-01-05T18:00:00Z")
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "Complete")
+    project.deliver(END, client="first", pid="1")
+    assert (changed(project), not_in_file(project) > 0) == ("", True)
+    project.git("checkout", "--quiet", "main")
+    project.git("checkout", "--quiet", BRANCH)
+    assert project.faber("seal", RUN).returncode == 0
+    assert (not_in_file(project), "M  .fractary" in changed(project)) == (0, True)
+
+
+def test_a_run_that_was_merged_as_one_commit_is_not_published_once_the_clone_knows(
+    project: Project, tmp_path: Path
+) -> None:
+    project.git("clone", "--quiet", str(tmp_path / "remote.git"), str(tmp_path / "site"))
+    site = Project(tmp_path / "site")
+    site.git("merge", "--quiet", "--squash", f"origin/{BRANCH}")
+    site.git("commit", "--quiet", "-m", "Pull request")
+    site.git("push", "--quiet", "origin", "main")
+    record(project)
+    assert not_in_file(project) == 0
+    project.git("checkout", "--quiet", "--", ".")
+    project.git("fetch", "--quiet")
+    record(project)
+    assert (changed(project), not_in_file(project) > 0) == ("", True)
+    assert "the run is merged" in project.faber("verify", RUN).stdout
+    project.git("merge", "--quiet", "origin/main")
+    record(project)
+    assert not_in_file(project) == 0
+
+
+def test_a_run_on_main_alone_needs_no_command(tmp_path: Path) -> None:
+    alone = Project.made(tmp_path / "alone")
+    record(alone)
+    assert not_in_file(alone) == 0
+    alone.git("add", "-A")
+    alone.git("commit", "--quiet", "-m", "Run")
+    record(alone)
+    assert not_in_file(alone) == 0
