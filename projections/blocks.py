@@ -73,9 +73,10 @@ def newest_open(blocks: Blocks) -> str | None:
     return current_session(blocks) or next(reversed(open_sessions(blocks)), None)
 
 
-def has_inferred_end(blocks: Blocks) -> bool:
-    """Return whether the end of a session was only inferred from what came next."""
-    return any(is_named(entry) and entry.get("end_reason") == "abandoned" for entry in session_history(blocks))
+def may_have_inferred_end(blocks: Blocks) -> bool:
+    """Return whether the end of a session may be inferred: from what came next, or from the run's end."""
+    reasons = ("abandoned", "normal")
+    return any(is_named(entry) and entry.get("end_reason") in reasons for entry in session_history(blocks))
 
 
 def has_ended_for_compaction(blocks: Blocks) -> bool:

@@ -43,12 +43,18 @@ def adopt_run(run: Run, known: Blocks, at: float) -> list[Draft]:
 
 
 def take_up_if_started_here(run: Run) -> None:
-    """Take a run up in the clone that a tool started it in: its state is not what git's last commit has."""
+    """Take a run up in the clone in which another tool has started it."""
     from faber_ledger.runs.active_file import note_use
+
+    if is_started_here(run):
+        note_use(run.root, run.run_id, is_taken_up=True)
+
+
+def is_started_here(run: Run) -> bool:
+    """Return whether another tool has started a run in this clone: its state is not what git's last commit has."""
     from faber_ledger.runs.copies import read_state_in_head
 
-    if not run.is_kept and read_state_in_head(run) != state_file.read_bytes(run):
-        note_use(run.root, run.run_id, is_taken_up=True)
+    return not run.is_kept and read_state_in_head(run) != state_file.read_bytes(run)
 
 
 def _with_plain_ids(known: Blocks) -> Blocks:

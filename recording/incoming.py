@@ -211,7 +211,9 @@ class IncomingCall:
             return True
         if blocks.open_sessions(known) or subject.was_seen_at_work(self.seen, state):
             return False
-        return self.seen is None or not (blocks.has_ended_for_compaction(known) or blocks.has_inferred_end(known))
+        if self.seen is None:
+            return True
+        return not (blocks.has_ended_for_compaction(known) or blocks.may_have_inferred_end(known))
 
     def _is_finished(self, state: dict[str, Any]) -> bool:
         return (self.status or state.get("status")) in progress.FINISHED
@@ -288,8 +290,7 @@ class IncomingCall:
 
         No start is recorded on such a run, so the PreCompact must be the last delivery of it that was seen here.
         """
-        entry = blocks.entry_of(view.blocks, session_id or "")
-        if entry is not None and entry.get("end_reason") == "abandoned":
+        if view.has_inferred_end(session_id or "", caller["client"]):
             return True
         end = sessions.uncompacted_end(view.log, caller["client"], caller["writer"], caller["pid"])
         if end is None or end["event"].get("session_id") != session_id:

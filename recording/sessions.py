@@ -81,6 +81,14 @@ class View:
                 return recorded, delivery
         return None
 
+    def has_inferred_end(self, session_id: str, client: str | None) -> bool:
+        """Return whether the newest end of a client's session was only inferred."""
+        for recorded in self.log.newest_by(client, MAX_DELIVERIES_READ):
+            event = recorded["event"]
+            if event["type"] == "session_ended" and event["session_id"] == session_id:
+                return event["inferred"]
+        return False
+
     def last_ended_by(self, client: str, writer: str) -> str | None:
         """Return the session that a client's last end in a clone was about, if it is among the newest events."""
         for recorded in self.log.newest_by(client, MAX_DELIVERIES_READ):
@@ -111,8 +119,9 @@ def end_session(
     *,
     delivery: Delivery | None = None,
     is_new: bool = False,
+    is_inferred: bool = False,
 ) -> Draft:
-    """Return the fact of a session's end; an `abandoned` one is inferred, from what came next.
+    """Return the fact of a session's end; an `abandoned` one is always inferred, from what came next.
 
     The start of one that `is_new` is recorded together with its end.
     """
@@ -122,7 +131,7 @@ def end_session(
         "session_id": session_id,
         "reason": reason,
         "client_reason": client_reason,
-        "inferred": reason == "abandoned",
+        "inferred": is_inferred or reason == "abandoned",
         "phase": caller["progress"]["phase"],
         "step": caller["progress"]["step"],
         "phases_completed": caller["progress"]["phases_completed"],

@@ -27,7 +27,7 @@ from faber_ledger.cli.setup.git_files import FILES, IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import check_not_ignored, is_ignored
 from faber_ledger.cli.setup.install_hooks import reason_without_hooks, settings_change
 from faber_ledger.cli.setup.plugin import describe_plugins, has_plugin_instead, note_without_plugin
-from faber_ledger.cli.setup.pre_commit import pre_commit_change
+from faber_ledger.cli.setup.pre_commit import LINE, pre_commit_change, why_not_ours
 from faber_ledger.cli.setup.slash_commands import add_commands, describe_command
 from faber_ledger.cli.setup.summaries import (
     QUESTION,
@@ -78,7 +78,12 @@ PURPOSES = {
     "--plugin", "part", flag_value="plugin", help="As --git-only, where the client's plugin faber-ledger has the hooks."
 )
 @click.option("--agent", type=click.Choice([*EVENTS]), help="Add the hooks to another agent's file, not the client's.")
-@click.option("--pre-commit", is_flag=True, help="Also install a pre-commit hook that runs `faber-ledger seal`.")
+@click.option(
+    "--pre-commit/--no-pre-commit",
+    default=None,
+    help="Install the lines of git's pre-commit hook, or do not. Without either they are installed unless another "
+    "program owns the hook: then the line to add is printed.",
+)
 @click.option(
     "--commands",
     "with_commands",
@@ -105,7 +110,7 @@ def init(
     scope: str,
     part: str | None,
     agent: str | None,
-    pre_commit: bool,
+    pre_commit: bool | None,
     with_commands: bool,
     summaries: bool | None,
     autostash: bool | None,
@@ -167,10 +172,12 @@ def init(
         of_project = with_project_id(root, setting)
         changes += [of_project] if of_project is not None else []
         git_says = check_not_ignored(root)
-    if pre_commit:
-        if top is None:
-            raise LedgerError("this is not a git repository: there is no commit to prepare", hint="run `git init`")
-        changes.append(pre_commit_change(root, top))
+    if pre_commit and top is None:
+        raise LedgerError("this is not a git repository: there is no commit to prepare", hint="run `git init`")
+    if top is not None and (pre_commit or (pre_commit is None and (git_only or in_project(root, scope)))):
+        hook, why = _pre_commit_hook(root, top, is_asked_for=pre_commit is True)
+        changes += hook
+        notes += why
     if with_commands:
         commands, without = add_commands(root)
         changes += commands
@@ -211,6 +218,19 @@ def init(
     show(data, _lines(changes, config, root, commit, dry_run=dry_run, has_settings=has_settings), as_json=as_json)
     for note in [] if as_json else notes:  # they are in the data
         say(f"note: {note}")
+
+
+def _pre_commit_hook(root: str, top: str, *, is_asked_for: bool) -> tuple[list[FileChange], list[str]]:
+    """Return the change of git's pre-commit hook, or what to do where another program owns it."""
+    why = None if is_asked_for else why_not_ours(root)
+    if why is None:
+        try:
+            return [pre_commit_change(root, top)], []
+        except LedgerError as error:
+            if is_asked_for:
+                raise
+            why = error.message
+    return [], [f"git's pre-commit hook is left as it is, since {why}: add the line `{LINE}` to it"]
 
 
 def _ask_for_summaries(root: str) -> bool | None:
@@ -302,7 +322,7 @@ def _summaries_note(root: str) -> str:
 
 def _purpose(change: FileChange, root: str) -> str:
     if change.executable:
-        return "`faber-ledger seal` prepares the active run for each commit"
+        return "the active run goes into each commit"
     path = display_path(change.path, root)
     return PURPOSES.get(path) or describe_command(path) or describe_agent_file(path) or f"hooks {', '.join(HOOKS)}"
 

@@ -13,25 +13,34 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.git_words import hint_if_left_out
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, project_again, runs_with_ledgers
+from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, project_again, runs_in_tree, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
+from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.summary import count_events
 from faber_ledger.ledger.verify import find_problems
+from faber_ledger.recording.adoption import is_started_here
+from faber_ledger.recording.completing import complete_record
 from faber_ledger.recording.recording import record_before_projecting
+from faber_ledger.runs.active import active_run, has_branch
 from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import git, limit_answers, top_of
+from faber_ledger.runs.in_git import events_of_file
 from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
+from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import Run, find_root, find_run, run_ids
+from faber_ledger.runs.state_file import read_state
+from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+NOT_STARTED = "it has no ledger, and another clone has started it"
 GIT_SECONDS = 30.0  # for one answer: git waits for a pipe in place of a file of its own without end
 
 
@@ -43,23 +52,31 @@ GIT_SECONDS = 30.0  # for one answer: git waits for a pipe in place of a file of
     is_flag=True,
     help="Every run that has a ledger; list only those that changed.",
 )
+@click.option(
+    "--pre-commit",
+    is_flag=True,
+    help="As git's hook of that name, which `init` installs: what cannot be done is one line, and stops no commit.",
+)
 @json_option
 @limit_answers(GIT_SECONDS)
-def seal(run: str | None, every: bool, as_json: bool) -> None:
-    """Make RUN (default: the active run) ready for a commit: recover, unite with the mirror, verify, stage.
+def seal(run: str | None, every: bool, pre_commit: bool, as_json: bool) -> None:
+    """Make RUN (default: the active run) ready for a commit: record what waits, verify, publish, stage.
 
-    Deliveries that wait in the spool are recorded first. A run that is committed as
-    finished gets the end of its last session only where RUN is given.
-    Staged are its ledger.db, state.json and metadata.json: nothing else. A pre-commit
-    hook calls it (`faber-ledger init --pre-commit`).
+    Staged are its ledger.db, state.json and metadata.json: nothing else. With RUN they are
+    published wherever they are, otherwise only where hooks publish them, too.
     Example: faber-ledger seal && git commit -m 'Save the session'
     Exit codes: 0 done, or there is no active run, or no git; 1 git reports an error, or
     a file cannot be written; 2 wrong usage; 10 no such run or ledger; 11 locked;
     12 newer format; 20 the ledger is damaged.
     """
     root = find_root(os.getcwd())
-    files_before = _read_files(root)
     top = top_of(root)
+    if pre_commit:
+        if run is not None or every or as_json:
+            raise click.UsageError("--pre-commit goes with nothing else.")
+        _seal_for_commit(root)
+        return
+    files_before = _read_files(root)
     if top is not None:
         _check_settled(root, top)
     chosen, why = ([], None) if run or every else _find_active(root)
@@ -91,9 +108,9 @@ def seal(run: str | None, every: bool, as_json: bool) -> None:
 
 
 def _find_active(root: str) -> tuple[list[Run], str | None]:
-    """Return the run to seal where none is named, or why there is none; git's own hook seals the active run alone."""
+    """Return the run to seal where none is named, or why there is none."""
     try:
-        run = choose_run(root, None, scans="GIT_INDEX_FILE" not in os.environ)
+        run = choose_run(root, None)
     except NoActiveRun:
         return [], hint_if_left_out(root) or "no run is active here"
     place = find_run(root, run.run_id)
@@ -112,12 +129,37 @@ def _check_settled(root: str, top: str) -> None:
         )
 
 
-def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
-    """Make one run ready: absorbed, verified, projected, published and staged.
+def _seal_for_commit(root: str) -> None:
+    """Stage the active run, and those that the commit has already; say in a line what cannot be done.
 
-    One that is finished and committed is published again only where it `is_named`.
+    Nothing goes into a commit of named paths, or into one that is empty otherwise (DECISIONS 56).
     """
+    if os.path.basename(os.environ.get("GIT_INDEX_FILE", "")).startswith("next-index-"):
+        return
+    paths = os.fsdecode(git("diff", "--cached", "--name-only", "--relative", "-z", at=root)).split("\0")
+    is_empty = not git("diff", "--cached", "--name-only", "-z", at=root)
+    for run in [] if is_empty else _runs_of_commit(root, set(paths)):
+        try:
+            if has_branch(root, run.run_id):
+                _seal(run, is_named=False)
+        except (LedgerError, OSError, sqlite3.Error) as error:
+            warn(f"faber-ledger: {run.run_id} is not in this commit: {error}")
+
+
+def _runs_of_commit(root: str, paths: set[str]) -> Iterator[Run]:
+    active = active_run(root, by_author=False).run_id
+    for run in runs_in_tree(root):
+        is_in_commit = not paths.isdisjoint([run.shown(path) for path in run.tracked_paths])
+        if is_in_commit or run.run_id == active:
+            yield run
+
+
+def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
+    """Make one run ready: recorded, verified, published and staged; one that `is_named` wherever it is."""
+    if lacks_ledger(run) and not is_started_here(run):
+        return {"run_id": run.run_id, "events": 0, "returned": 0, "left": 0, "why": NOT_STARTED, "staged": []}
     note_use(run.root, run.run_id, is_taken_up=True)
+    complete_record(run, at=now(), environ=os.environ, warn=warn)
     with lock_run(run), open_run_log(run, warn) as opened:
         opened.commit()
         returned, redacted = opened.absorbed, opened.redacted
@@ -125,10 +167,19 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
     _check(run)
     project_again(run, rebuild=False, redacted=redacted, on_purpose=is_named)
     with lock_run(run):  # git takes no lock
+        why = None if is_named else why_not_published(run, read_state(run).value, TreeNote(run))
+        staged = _stage(run) if why is None else []
         with read_log(run) as log:
-            events = count_events(log)
-        staged = _stage(run)
-    return {"run_id": run.run_id, "events": events, "returned": returned, "staged": staged}
+            count = count_events(log)
+    events = len(events_of_file(run.ledger_path) or ())
+    return {
+        "run_id": run.run_id,
+        "events": events,
+        "returned": returned,
+        "left": count - events,
+        "why": why,
+        "staged": staged,
+    }
 
 
 def _check(run: Run) -> None:
@@ -165,10 +216,7 @@ def _statuses(run: Run) -> Iterator[tuple[int, int, int]]:
 
 
 def _stage(run: Run) -> list[str]:
-    """Stage a run's files, and return them; nothing in a commit of named paths, which must contain only those."""
-    if os.path.basename(os.environ.get("GIT_INDEX_FILE", "")).startswith("next-index-"):
-        warn(f"note: this commit has only the named paths: {run.run_id} is left for the next one")
-        return []
+    """Stage a run's files, and return them."""
     paths = [path for path in run.tracked_paths if os.path.isfile(path)]
     paths = [path for path in paths if path in files_that_travel(run) or not is_left_out(path, run.root)]
     stage(run.root, paths)
@@ -186,5 +234,8 @@ def _changed_lines(results: list[dict[str, Any]]) -> Iterator[str]:
 def _line(result: dict[str, Any]) -> str:
     returned = result["returned"]
     back = f", {returned} of them taken from the work tree's file" if returned else ""
+    if result["why"] is not None:
+        left = f"{events_shown(result['left'])} of the log are not in the file" if result["left"] else "nothing staged"
+        return f"{result['run_id']}: {left}: {result['why']}"
     staged = f"staged {', '.join(result['staged'])}" if result["staged"] else "nothing staged"
     return f"{result['run_id']}: {events_shown(result['events'])}{back}; {staged}"

@@ -9,13 +9,13 @@ import shlex
 from faber_ledger.files.change import FileChange, block_lines, has_block, read_file, with_block, without_block
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.git_command import git
+from faber_ledger.runs.git_command import git, run_git
 
 ALONE = b"#!/bin/sh\n"
 SHELL = re.compile(rb"#! ?(/usr)?(/local)?/bin/(env (-S )?)?(ba|da|k|z)?sh\b")
-SEAL = "faber-ledger seal </dev/null"
-LINE = f"{SEAL} || exit $?"
-OURS = re.compile(rf"  ({re.escape(LINE)}|\[ ! -d .+ \|\| \(cd .+ && {re.escape(SEAL)}\) \|\| exit \$\?)")
+LINE = "faber-ledger seal --pre-commit </dev/null || true"
+OURS = re.compile(rf"  ({re.escape(LINE)}|\[ ! -d .+ \|\| \(cd .+ && {re.escape(LINE)}\))")
+MANAGERS = (b"pre-commit.com", b"lefthook", b"husky", b"overcommit")  # what their hooks name
 
 
 def _block(lines: list[str]) -> tuple[str, ...]:
@@ -29,7 +29,16 @@ def _line_for(root: str, top: str) -> str:
     if inside == os.curdir:
         return f"  {LINE}"
     folder = shlex.quote(inside)
-    return f"  [ ! -d {folder}/.fractary ] || (cd ./{folder} && {SEAL}) || exit $?"
+    return f"  [ ! -d {folder}/.fractary ] || (cd ./{folder} && {LINE})"
+
+
+def why_not_ours(root: str) -> str | None:
+    """Return who owns the pre-commit hook instead of us: `core.hooksPath`, or another hook manager; None if nobody."""
+    if run_git("config", "core.hooksPath", at=root).returncode == 0:
+        return "`core.hooksPath` is set"
+    content = read_file(_hook_path(root)) or b""
+    is_managed = not has_block(content) and any([name in content for name in MANAGERS])
+    return "another program manages this repository's hooks" if is_managed else None
 
 
 def pre_commit_change(root: str, top: str, *, remove: bool = False) -> FileChange:

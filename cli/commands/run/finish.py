@@ -17,6 +17,7 @@ from faber_ledger.cli.worktrees.survey import Site, survey_and_record
 from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import GitFailed, NotReleased, NoWorkTree
+from faber_ledger.recording.completing import complete_record
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import work_tree_of
@@ -41,6 +42,7 @@ def finish(run_id: str | None, as_json: bool) -> None:
     root, at = find_root(os.getcwd()), now()
     run = check_in_tree(choose_run(root, run_id, records=True))
     _complete(run, at)
+    complete_record(run, at=at, environ=os.environ, warn=warn)
     site: Site | None = None
     records: list[Record] = []
     reasons: list[str] = []
