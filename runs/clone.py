@@ -174,7 +174,8 @@ def writer_of(root: str) -> str:
                 os.mkdir(os.path.dirname(path))
         except FileExistsError:
             pass  # as nearly always; or another first hook was faster
-        whole_file.write(temporary, f"{made}\n".encode(), durable=False)
+        mode = whole_file.OWN if folder is not None else 0o666
+        whole_file.write(temporary, f"{made}\n".encode(), mode=mode, durable=False)
         try:
             os.link(temporary, path)  # the first of two processes wins, and both read its id
         except FileExistsError:

@@ -6,6 +6,7 @@ One of them is the random key of this clone: what is hashed with it, nobody else
 from __future__ import annotations
 
 import os
+import stat
 
 from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import whole_file
@@ -91,10 +92,16 @@ def missing_error(folder: str) -> FileNotFoundError:
 
 
 def set_folder_mode(folder: str) -> None:
-    """Let those enter a folder of ours who may read the files in it; another user's folder stays as it is."""
+    """Let those enter a folder of ours who may read the files in it; another user's folder stays as it is.
+
+    In a shared repository it gets git's group, and what is made in it gets that group too.
+    """
     mode = file_mode(os.path.join(folder, ""))
+    is_shared = mode != whole_file.OWN
     try:
-        os.chmod(folder, mode | (mode & 0o444) >> 2)
+        if is_shared and hasattr(os, "chown"):
+            os.chown(folder, -1, os.stat(common_directory(os.path.dirname(folder)) or folder).st_gid)
+        os.chmod(folder, mode | (mode & 0o444) >> 2 | (stat.S_ISGID if is_shared else 0))
     except OSError:
         pass
 
@@ -109,7 +116,7 @@ def is_behind_link(folder: str, base: str) -> bool:
 
 
 def key_of(root: str) -> bytes:
-    """Return the random key of this clone (32 bytes), which its user alone can read; empty if none can be made.
+    """Return the random key of this clone (32 bytes), readable as the files of ours; empty if none can be made.
 
     A hash that is made with it says whether two texts of this clone are the same, and lets nobody else guess a text.
     The first use makes it.
@@ -122,9 +129,7 @@ def key_of(root: str) -> bytes:
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         make_below(common_directory(root) or folder, folder, durable=False)
-        whole_file.remove(temporary)
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(os.urandom(KEY_BYTES))
+        whole_file.write(temporary, os.urandom(KEY_BYTES), mode=whole_file.OWN, durable=False)
         try:
             os.link(temporary, path)  # the first of two processes wins, and both read its key
         except FileExistsError:

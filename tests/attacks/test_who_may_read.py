@@ -81,6 +81,24 @@ def test_a_shared_repository_shares(tmp_path: Path, word: str, mode: int) -> Non
     assert set(found.values()) == {oct(mode)}, found
 
 
+def test_a_second_user_of_the_group_can_record(tmp_path: Path) -> None:
+    """`git init --shared` gives the git directory a group, which whatever is made in it has too (W19)."""
+    project = Project.made(tmp_path / "project")
+    project.git("init", "--quiet", "--shared=group")
+    git = project.root / ".git"
+    group = 4712 if os.geteuid() == 0 else os.getgroups()[-1]
+    os.chown(git, -1, group)
+    git.chmod(0o2770)
+    project.deliver(START)
+    project.faber("note", "add", "once more")
+    found = list((git / "faber-ledger").rglob("*"))
+    assert {path.stat().st_gid for path in found} == {group}
+    modes = {path.name: oct(path.stat().st_mode & 0o7777) for path in [git / "faber-ledger", *found] if path.is_dir()}
+    assert set(modes.values()) == {"0o2770"}, modes
+    files = {str(path.relative_to(git)): oct(mode_of(path)) for path in found if path.is_file()}
+    assert set(files.values()) == {"0o660"}, files
+
+
 EXPORTS = (
     ("export", "-o", "out.jsonl"),
     ("export", "--format", "cloudevents", "-o", "out.json"),
