@@ -6,7 +6,7 @@ import json
 import os
 import re
 
-from faber_ledger.files.json_edit import line_of, with_child, with_value, without
+from faber_ledger.files.json_edit import line_of, with_child, without
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
 from faber_ledger.ledger.command_errors import SettingsInvalid
@@ -90,15 +90,8 @@ def keep_found(text: str, created: str) -> str:
 
 
 def add_hooks(text: str) -> str:
-    """Add our hook to the settings under each event for which no handler runs it, in any form.
-
-    The command that an earlier version wrote becomes this version's.
-    """
+    """Add our hook to the settings under each event for which no handler runs it, in any form."""
     for event in HOOKS:
-        for group, handler in _find_ours(text, event):
-            path = ("hooks", event, group, "hooks", handler, "command")
-            if _events(text)[event][group]["hooks"][handler]["command"] != hook_command(event):
-                text = with_value(text, path, hook_command(event))
         if not is_answered(text, event):
             text = _add_group(text, event)
     return text
@@ -125,7 +118,7 @@ def has_written_by_hand(text: str) -> bool:
     """Return whether the settings run one of our hooks in another form than `init` writes, with or without a shell."""
     return any(
         [
-            command_line(handler) not in (hook_command(event), earlier_command(event))
+            command_line(handler) != hook_command(event)
             for event in HOOKS
             for _, handler in handlers(text, event)
             if runs_hook(handler) is not None
@@ -177,14 +170,8 @@ def hook_command(event: str) -> str:
     Where the program is not installed, it succeeds silently; a start tells the user where it was used before. `exec`
     leaves no shell between the client's signals and the hook.
     """
-    if event != "SessionStart":
-        return earlier_command(event)
-    return f"command -v {PROGRAM} >/dev/null 2>&1 || {TELL_USER} exec {PROGRAM} hook {HOOKS[event][0]}"
-
-
-def earlier_command(event: str) -> str:
-    """Return the command that `init` wrote before a start told the user that the program is missing."""
-    return f"command -v {PROGRAM} >/dev/null 2>&1 || exit 0; exec {PROGRAM} hook {HOOKS[event][0]}"
+    otherwise = TELL_USER if event == "SessionStart" else "exit 0;"
+    return f"command -v {PROGRAM} >/dev/null 2>&1 || {otherwise} exec {PROGRAM} hook {HOOKS[event][0]}"
 
 
 def _add_group(text: str, event: str) -> str:
@@ -215,12 +202,12 @@ def remove_handler(text: str, event: str, group: int, handler: int) -> str:
 
 
 def _find_ours(text: str, event: str) -> list[tuple[int, int]]:
-    """Return where an event has exactly a command that `init` writes or wrote, as indexes of group and handler."""
+    """Return where an event has exactly the command that `init` writes, as indexes of group and handler."""
     groups = _events(text).get(event, [])
     return [
         (groups.index(held), held["hooks"].index(handler))
         for held, handler in handlers(text, event)
-        if command_line(handler) in (hook_command(event), earlier_command(event))
+        if command_line(handler) == hook_command(event)
     ]
 
 

@@ -18,7 +18,7 @@ from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.plain_json import dumps, loads
 from faber_ledger.runs.clone import clients_folder
-from faber_ledger.runs.git import common_directory, older_folder, other_roots
+from faber_ledger.runs.git import common_directory, other_roots
 from faber_ledger.runs.private_files import is_behind_link, make_below, state_folder
 from faber_ledger.runs.run import is_run_id
 
@@ -87,15 +87,10 @@ def seen_client(root: str, client: str | None) -> SeenClient | None:
     path = client_path(root, client)
     if path is None:
         return None
-    older = _older_path(root, path)
-    heard = _read(path, HEARD) or (_read(older, HEARD) if older else None)
+    heard = _read(path, HEARD)
     if heard is None or heard["client"] != client:
         return None
     session = _read(path + SESSION_ENDING, SESSION)
-    if session is None and older is not None:
-        session = _read(older + SESSION_ENDING, SESSION)
-        if session is not None and not _is_of_project(root, session["root"]):
-            session = None
     if session is None or session["client"] != client or not is_run_id(session["run_id"]):
         return SeenClient(**heard)
     return SeenClient(**{**heard, **session, "root": _root_here(root, session["root"])})
@@ -119,8 +114,7 @@ def note_delivery(
     if before is None and is_end:
         return None
     if before is None:
-        for folder in filter(None, (path, _older_path(root, path))):
-            _sweep(os.path.dirname(folder), at)
+        _sweep(os.path.dirname(path), at)
     _write_heard(root, path, before, client, pid, at, is_from_plugin=is_from_plugin)
     return before
 
@@ -217,20 +211,6 @@ def _path_without_git(root: str, client: str | None, at: float) -> str | None:
 
 def _name_of(client: str) -> str:
     return sha256(client.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _older_path(root: str, path: str) -> str | None:
-    """Return where an earlier version has the file at `path`, together with those of the clone's other projects."""
-    older, base = older_folder(root), common_directory(root)
-    folder = os.path.join(older, "clients") if older else None
-    if folder is None or base is None or is_behind_link(folder, base):
-        return None
-    return os.path.join(folder, os.path.basename(path))
-
-
-def _is_of_project(root: str, noted: str) -> bool:
-    real = os.path.realpath(noted)
-    return any([os.path.realpath(one) == real for one in (root, *other_roots(root))])
 
 
 def _root_here(root: str, noted: str) -> str:

@@ -493,14 +493,6 @@ def project_folder(root: str) -> str | None:
     return os.path.join(folder, "projects", key) if folder and key else folder
 
 
-def older_folder(root: str) -> str | None:
-    """Return where earlier versions kept a project's things, together with those of the clone's other projects.
-
-    None for a project at the repository's top, whose folder it still is, and without git.
-    """
-    return clone_folder(root) if project_key(root) else None
-
-
 def other_roots(root: str) -> list[str]:
     """Return a project's root in each other work tree of the clone, the main one first; none without git."""
     tree = work_tree_of(root)

@@ -25,7 +25,6 @@ from faber_ledger.hooks.client_settings import (
     SCOPES,
     command_line,
     decode_settings,
-    earlier_command,
     handlers,
     hook_command,
     leads_out,
@@ -192,15 +191,7 @@ def commands_are_current(patient: Patient) -> Iterator[Finding]:
     """Look for hooks in another form than `init` writes, and for those of older instructions."""
     for one in _list_ours(patient):
         command = command_line(one.values)
-        if command != hook_command(one.event) and command == earlier_command(one.event):
-            named = "" if one.scope == "project" else f" --scope {one.scope}"
-            yield Finding(
-                "note",
-                f"{display_path(one.path, patient.root)} has the command of an earlier version at {one.event}: where"
-                " the program is not found, the user sees no message",
-                _or_remove(patient, f"run `faber-ledger init{named}`"),
-            )
-        elif command != hook_command(one.event) and one.runs == one.event:
+        if command != hook_command(one.event) and one.runs == one.event:
             what = (
                 f"{display_path(one.path, patient.root)} runs the hook of {one.event} in another form than `init` does"
             )

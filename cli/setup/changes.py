@@ -41,10 +41,12 @@ def diff(change: FileChange, root: str) -> Iterator[str]:
 
 
 def diff_lines(changes: list[FileChange], root: str) -> Iterator[str]:
-    """Return the diffs of all changes as lines to print."""
+    """Return the diffs of all changes as lines to print; of git's own files, which no patch may have, a line."""
+    of_git = [change for change in changes if display_path(change.path, root).startswith(".git/")]
     for change in changes:
-        for line in diff(change, root):
+        for line in diff(change, root) if change not in of_git else ():
             yield from line.removesuffix("\n").split("\n")
+    yield from [describe(change, root) for change in of_git if change.action != "unchanged"]
 
 
 def display_path(path: str, root: str) -> str:

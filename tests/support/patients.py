@@ -10,7 +10,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from faber_ledger.hooks.client_settings import earlier_command
 from faber_ledger.ledger.clock import now
 from faber_ledger.recording import spool
 from faber_ledger.recording.call import Call
@@ -189,11 +188,6 @@ def _another_form(patient: Patient) -> None:
     patient.settings(
         lambda values: hooks_of(values, "PreCompact")[0]["hooks"][0].update(command="faber-ledger hook pre-compact")
     )
-
-
-def _earlier_form(patient: Patient) -> None:
-    command = earlier_command("SessionStart")
-    patient.settings(lambda values: hooks_of(values, "SessionStart")[0]["hooks"][0].update(command=command))
 
 
 def _no_time(patient: Patient) -> None:
@@ -521,7 +515,6 @@ FAULTS = {
     "in another file": ("hooks.place", "warning", _in_another_file),
     "a slash command": ("hooks.command", "warning", _a_slash_command),
     "another form": ("hooks.command", "note", _another_form),
-    "an earlier form": ("hooks.command", "note", _earlier_form),
     "no time": ("hooks.timeout", "warning", _no_time),
     "asynchronous": ("hooks.timeout", "warning", _asynchronous),
     "an agent with one hook": ("hooks.agents", "warning", _an_agent_with_one_hook),
