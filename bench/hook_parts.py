@@ -1,7 +1,7 @@
 """Run one hook in this process and time the parts of its work. Argument: the hook; standard input: its delivery.
 
-Prints processor seconds: {"ledger": ..., "blocks": ..., "state": ..., "rest": ...}. "ledger" opens the log and its
-mirror, queries them, appends and commits; "state" reads and writes state.json; "blocks" folds and hashes the two
+Prints processor seconds: {"ledger": ..., "blocks": ..., "state": ..., "rest": ...}. "ledger" opens the log,
+queries it, appends, commits and publishes; "state" reads and writes state.json; "blocks" folds and hashes the two
 blocks; "rest" is everything else except imports: decisions, the packet, and the artifacts, of which state.json is one.
 """
 
@@ -14,10 +14,11 @@ import time
 
 from faber_ledger.context import notes, packet, reload  # noqa: F401 -- imported before the clock starts
 from faber_ledger.hooks.main import run_hook
-from faber_ledger.ledger import log
+from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks
 from faber_ledger.recording import recording
-from faber_ledger.runs import run_log, state_file, state_write
+from faber_ledger.runs import state_file, state_write
+from faber_ledger.runs.log import RunLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,11 +31,12 @@ def is_timed(held: type, name: str) -> bool:
     return callable(vars(held)[name]) and (name == "__init__" or not name.startswith("__"))
 
 
-LOGS = (log.Log, run_log.RunLog)
+LOGS = (Log, RunLog)
 PARTS = {
     "ledger": (
         *[(held, name) for held in LOGS for name in vars(held) if is_timed(held, name)],
-        (recording, "open_log"),
+        (recording, "open_run_log"),
+        (recording, "publish"),
     ),
     "state": ((state_file, "read_state"), (state_write, "read_known"), (state_write, "write_blocks")),
     "blocks": (

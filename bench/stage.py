@@ -88,16 +88,23 @@ class Stage:
             with self.delivery(name).open("rb") as stdin:
                 subprocess.check_output(self.hook(name), cwd=self.project, env=self.environment, stdin=stdin)
         shutil.copytree(self.run, self.folder / "run")
+        shutil.copytree(self.private, self.folder / "private")
+
+    @property
+    def private(self) -> Path:
+        """The clone's private folder of the run, with its log."""
+        return self.project / ".git" / "faber-ledger" / "runs" / RUN_ID
 
     def restore(self) -> None:
         """Restore the run and flush it to disk, so that no measured process writes its dirty pages."""
         for path in (self.folder / "run").iterdir():
             shutil.copy2(path, self.run)
-        for mirror in (self.project / ".git" / "faber-ledger" / "runs").rglob("ledger.db"):
-            shutil.copy2(self.folder / "run" / "ledger.db", mirror)  # else each round would unite with what was undone
-        for note in (self.project / ".git" / "faber-ledger" / "ledgers").glob("*.judged"):
-            found = (self.run / "ledger.db").stat()  # else the next hook would judge a ledger that others have written
-            note.write_bytes(b"%d %d %d\n" % (found.st_ino, found.st_size, found.st_mtime_ns))
+        shutil.copytree(self.folder / "private", self.private, dirs_exist_ok=True)
+        found = (self.run / "ledger.db").stat()
+        for path in self.private.glob("tree-*.json"):  # else the next hook would absorb the file again
+            note = json.loads(path.read_text())
+            note["shape"] = [found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+            path.write_text(json.dumps(note))
         os.sync()
 
     def delivery(self, name: str) -> Path:

@@ -186,7 +186,7 @@ def summary_for(log: Log, client: str | None, source: str, keeper: Run | None = 
     So a conversation gets what it has never seen, and always the same. Only the newest 64 compactions of others before
     that session are read. `source` is that of the session about to start: None is returned for a fork, which has seen
     what it was forked from, and for a client without an id. `keeper` is the run if its summaries stay in this clone:
-    they are then read from beside its mirror.
+    they are then read from beside its log.
     """
     if client is None:
         return None
@@ -209,7 +209,7 @@ def summaries_of(
     kept: dict[str, str] | None = None
     for recorded in islice(log.compactions(not_by=not_by, before=before), COMPACTIONS_READ):
         values: dict[str, object] = recorded["event"]  # type: ignore[assignment]  # a TypedDict is a dict
-        if values.get("agent_id", "") is not None:  # a subagent's, or redacted
+        if "redacted" in recorded or values.get("agent_id", "") is not None:  # or a subagent's
             continue
         summary = _remembered(recorded, values.get("summary"))
         if summary is None and keeper is not None:

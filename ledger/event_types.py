@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 REDACTED = "[redacted]"
 NOT_CHECKABLE = "(redacted)"  # of an event whose payload is gone
 ENVIRONMENT = ("hostname", "platform", "cwd", "git_commit")
-DELIVERY = ("hook", "digest", "pid")
 # What an event of several types may have besides, and the type of each as in `redacted`.
 OFTEN_OPTIONAL: dict[str, Any] = {"environment": {}, "delivery": {}, "also_loaded": [], "summary": REDACTED}
 

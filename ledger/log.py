@@ -296,10 +296,6 @@ class Log:
         question = f"{READ} WHERE type = 'artifact_loaded' AND session_id = ? ORDER BY seq DESC, id DESC"
         return map(decode_row, self.connection.execute(question, (session_id,)))
 
-    def has_writer(self, writer: str) -> bool:
-        """Return whether a clone, named by its id, has written an event of the log."""
-        return self.connection.execute("SELECT 1 FROM event WHERE writer = ? LIMIT 1", (writer,)).fetchone() is not None
-
     def has_other_writer(self, writer: str) -> bool:
         """Return whether another clone has written an event of the log."""
         question = "SELECT 1 FROM event WHERE writer <> ? LIMIT 1"

@@ -39,7 +39,6 @@ COLUMNS = {  # each with the types that a ledger writes
 }
 SEQ, ID, TYPE, VERSION, AT, WRITER, SESSION, CLIENT, PARENTS, SALT, PAYLOAD, PAYLOAD_HASH, HASH = range(13)
 ROW = f"SELECT {', '.join(COLUMNS)} FROM event"
-ANY_REDACTION = "SELECT 1 FROM event WHERE type = 'event_redacted' LIMIT 1"
 READ = "SELECT seq, id, type, version, at, writer, session_id, client, payload FROM event"  # what `decode_row` takes
 LONGEST_START = 65_536  # characters of a payload: no note and no summary that this program records has more
 READ_START = READ.replace("payload", f"substr(payload, 1, {LONGEST_START + 1})")

@@ -6,6 +6,7 @@ The file may be anybody's. It is read with SQLite's `immutable=1`: no journal be
 from __future__ import annotations
 
 import os
+from itertools import zip_longest
 from typing import NamedTuple
 
 from faber_ledger.files.untrusted import FileRefused
@@ -16,6 +17,7 @@ from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions, restore_rows
 from faber_ledger.ledger.roots import find_foreign_roots, roots_in
+from faber_ledger.ledger.row import ROW
 from faber_ledger.ledger.union import insert_rows, missing_rows
 from faber_ledger.runs import tree_note
 from faber_ledger.runs.clone import is_empty, writer_of
@@ -183,9 +185,10 @@ def _is_foreign(log: Log, offered: Log) -> bool:
 
 
 def _holds_all(offered: Log, log: Log) -> bool:
-    question = "SELECT count(*), count(payload) FROM event"
-    counts = [one.connection.execute(question).fetchone() for one in (offered, log)]
-    return counts[0] == counts[1] and offered.heads() == log.heads()
+    """Return whether a file has exactly the log's rows: a payload may have been changed in place."""
+    question = f"{ROW} ORDER BY seq, id"
+    rows = [one.connection.execute(question) for one in (offered, log)]
+    return offered.heads() == log.heads() and all(mine == theirs for mine, theirs in zip_longest(*rows))
 
 
 def _count(log: Log) -> int:

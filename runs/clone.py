@@ -228,8 +228,8 @@ def _read_writer(path: str) -> str | None:
 
 
 def is_empty(path: str) -> bool:
-    """Return whether a file has no bytes, or does not exist."""
+    """Return whether a file has no bytes, or cannot be looked at, as where there is none."""
     try:
         return os.path.getsize(path) == 0
-    except FileNotFoundError:
+    except OSError:
         return True

@@ -46,11 +46,6 @@ class Conflict(NamedTuple):
         """Whether both sides have deleted the file, as where each has moved it to another place."""
         return list(self.blobs) == [BASE]
 
-    @property
-    def is_one_sided(self) -> bool:
-        """Whether one side has deleted the file, or lacks it, and the other has changed it since their base."""
-        return BASE in self.blobs and not (OURS in self.blobs and THEIRS in self.blobs)
-
     def side(self, stage: str) -> bytes | None:
         """Return the content of one side; None if that side does not have the file."""
         return git("cat-file", "blob", self.blobs[stage]) if stage in self.blobs else None

@@ -215,12 +215,6 @@ class GitSurvey:
 
     # What is known of a run
 
-    def events_on_branches(self, run: Run) -> set[str] | None:
-        """Return the ids of a run's events that the last commit or a newer branch has; None if not known."""
-        place = self._places[run.run_id]
-        commits = [self.commit, *[one.commit for one in self._read_far()]]
-        return self._events_in(commits, place.shown(place.ledger_path)) if self.is_known else None
-
     def is_all_in(self, run: Run) -> bool:
         """Return whether git shows without a look into ledgers that nothing is missing; not if git ignores the run."""
         ledger, state = run.shown(run.ledger_path), run.shown(run.state_path)

@@ -1,4 +1,4 @@
-"""Compaction summaries while the setting `summaries` is false: files beside the run's mirror, in this clone only.
+"""Compaction summaries while the setting `summaries` is false: files beside the run's log, in this clone only.
 
 Each is named after the event that records its compaction, so that a start finds it as if the event held it.
 """

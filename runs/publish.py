@@ -11,7 +11,7 @@ import os
 from faber_ledger.ledger import whole_file
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import Here
-from faber_ledger.runs.git import default_ref, named_commit, stopped_command, work_tree_of
+from faber_ledger.runs.git import default_ref, is_git_at_work, named_commit, stopped_command, work_tree_of
 from faber_ledger.runs.tree_note import NEWER, shape_of
 
 TYPE_CHECKING = False
@@ -47,6 +47,8 @@ def why_not_published(run: Run, state: dict[str, Any] | None, note: TreeNote, lo
     command = stopped_command(tree)
     if command is not None:
         return f"git {command} has stopped here"
+    if is_git_at_work(run.root) and "GIT_INDEX_FILE" not in os.environ:  # git names it to its own hooks
+        return "git is changing this work tree"
     if state is not None:
         here.know(run, state)
     if here.branch is not None and not here.may_be_home_of(run, log):
@@ -100,7 +102,8 @@ def publish(run: Run, opened: RunLog, warn: Callable[[str], None]) -> None:
     except OSError as error:
         warn(f"{run.shown(run.ledger_path)} cannot be written: {error.strerror or error}; the log has all events")
         return
-    note.heads, note.barred = heads, ""
+    note.heads = note.published = heads
+    note.barred = ""
 
 
 def _replace(run: Run) -> list[int] | None:

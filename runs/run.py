@@ -158,7 +158,9 @@ class Run:
 
     def is_beside(self, name: str) -> bool:
         """Return whether a file in a folder of several runs is another run's."""
-        return bool(self.suffix) and name.startswith(("state-", "ledger-", ".state-")) and not self.owns(name)
+        return (
+            bool(self.suffix) and name.startswith(("state-", "ledger-", ".state-", ".ledger-")) and not self.owns(name)
+        )
 
     def shown(self, path: str) -> str:
         """Return the path of a file of the run as reports show it: relative to the project, with slashes."""

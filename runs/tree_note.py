@@ -23,15 +23,17 @@ class TreeNote:
     """The note of one work tree; without a readable one nothing is known.
 
     `shape` tells the published file as it was last seen here (inode, size, times), None if there was none. `heads` are
-    those of the log that it holds completely, empty if it lacks something. `barred` says why it is never published
-    over. `unmerged_at` is the commit of the remote's default branch that did not have the run merged. `checkpoint` says
-    which log the blocks in `state.json` were folded from, and their digest.
+    those of the log that it holds completely, empty if it lacks something; `published` are those that this work tree
+    published last, whatever git has done to the file since. `barred` says why it is never published over.
+    `unmerged_at` is the commit of the remote's default branch that did not have the run merged. `checkpoint` says which
+    log the blocks in `state.json` were folded from, and their digest.
     """
 
     def __init__(self, run: Run) -> None:
         self.path = os.path.join(run.private_folder, f"{PREFIX}{_tree_name(run)}{ENDING}")
         self.shape: list[int] | None = None
         self.heads = ""
+        self.published = ""
         self.barred = ""
         self.unmerged_at = ""
         self.checkpoint: Checkpoint | None = None
@@ -39,18 +41,19 @@ class TreeNote:
             found = loads(read_regular(self.path, LARGEST).decode())
             shape, checkpoint = found["shape"], found["checkpoint"]
             self.heads, self.barred = str(found["heads"]), str(found["barred"])
-            self.unmerged_at = str(found["unmerged_at"])
+            self.published, self.unmerged_at = str(found["published"]), str(found["unmerged_at"])
             self.shape = None if shape is None else [int(one) for one in shape]
             if checkpoint is not None:
                 self.checkpoint = int(checkpoint[0]), str(checkpoint[1]), str(checkpoint[2])
         except (FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
-            self.shape, self.heads, self.barred = None, "", ""
+            self.shape, self.heads, self.published, self.barred = None, "", "", ""
 
     def save(self) -> None:
         """Write the note; one that cannot be written, or is lost, costs the next opening a comparison."""
         content = {
             "shape": self.shape,
             "heads": self.heads,
+            "published": self.published,
             "barred": self.barred,
             "unmerged_at": self.unmerged_at,
             "checkpoint": None if self.checkpoint is None else [*self.checkpoint],

@@ -1,4 +1,4 @@
-"""`faber-ledger seal`: make a run ready for a commit: recovered, verified, projected and staged."""
+"""`faber-ledger seal`: make a run ready for a commit: absorbed, verified, projected, published and staged."""
 
 from __future__ import annotations
 
@@ -171,7 +171,8 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
         staged = _stage(run) if why is None else []
         with read_log(run) as log:
             count = count_events(log)
-    events = len(events_of_file(run.ledger_path) or ())
+            is_published = TreeNote(run).heads == log.heads_text()
+    events = count if is_published else len(events_of_file(run.ledger_path) or ())
     return {
         "run_id": run.run_id,
         "events": events,

@@ -33,8 +33,8 @@ HINT_LEFT_OUT = "run `faber-ledger sync RUN` in a clone that does not have the r
 def verify(run: str | None, every: bool, with_git: bool, url: str | None, project: str | None, as_json: bool) -> int:
     """Check RUN's log from start to end (default: the active run), and whether state.json agrees with it.
 
-    With --git, also print which anchors outside the file the log was compared with: this clone's
-    mirror, the versions in git's history, the upstream branch.
+    With --git, also print with what the log was compared: the versions in git's history, the
+    upstream branch.
 
     \b
     Example: faber-ledger verify --git

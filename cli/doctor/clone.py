@@ -1,4 +1,4 @@
-"""What the clone has beyond its work tree: mirrors, and other worktrees."""
+"""What the clone has beyond its work tree: logs of runs, and other worktrees."""
 
 from __future__ import annotations
 

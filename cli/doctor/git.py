@@ -55,7 +55,7 @@ NOT_READ = re.compile(rf"(?:/ledger(?:-[^/]*)?(?:{NAMES})|^{re.escape(HOOK_LOG)}
 
 
 def git_is_there(patient: Patient) -> Iterator[Finding]:
-    """Check for git: without it nothing travels, and no mirror keeps what a checkout removes."""
+    """Check for git: without it nothing travels to other machines."""
     try:
         version = run_git("--version", at=patient.root).stdout.decode("utf-8", "replace").strip()
         inside = run_git("rev-parse", "--is-inside-work-tree", at=patient.root)
@@ -79,7 +79,7 @@ def git_is_there(patient: Patient) -> Iterator[Finding]:
         what = f"git cannot use the repository here: {complaint[-1] if complaint else '?'}"
         yield Finding("warning", what, "see what `git status` says")
     else:
-        what = "this is not a git repository: the ledger stays on this machine, without a mirror"
+        what = "this is not a git repository: the ledger stays on this machine"
         yield Finding("note", what, "run `git init` if it should travel")
 
 

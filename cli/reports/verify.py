@@ -14,7 +14,9 @@ from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateInvalid, StateMissing
 from faber_ledger.ledger.file import check_file
+from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.problems import LogProblem
+from faber_ledger.ledger.row import ROW
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.difference import differing_blocks
@@ -25,11 +27,13 @@ from faber_ledger.runs.absorb import rows_waiting
 from faber_ledger.runs.in_git import events_of_file
 from faber_ledger.runs.log import has_log, read_log
 from faber_ledger.runs.publish import why_not_published
+from faber_ledger.runs.run import quoted_form
 from faber_ledger.runs.set_aside import list_set_aside
 from faber_ledger.runs.state_file import is_state_ignored, read_state
 from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:
+    from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.runs.run import Run
 
@@ -78,10 +82,20 @@ def _beside(run: Run, note: TreeNote) -> Iterator[LogProblem]:
     if note.barred == tree_note.FOREIGN:
         what = f"{run.shown(run.ledger_path)} is the ledger of another run with this id, and is left as it is"
         yield LogProblem("foreign_run", None, what, "check out the branch that has the run of this clone")
-    aside = [path for path in list_set_aside(run.root) if f".{run.run_id}." in path]
+    aside = [path for path in list_set_aside(run.root) if f".{quoted_form(run.run_id)}." in path]
     if aside:
         what = f"{plural(len(aside), 'file')} with what did not enter the log, or was redacted elsewhere, set aside"
         yield LogProblem("set_aside", None, what, f"look at it, or leave it: it is kept for 30 days; {aside[-1]}")
+
+
+def _has_all_rows(path: str, log: Log) -> bool:
+    """Return whether a published file has every row of the log, whatever else a stranger has put there."""
+    try:
+        with open_untrusted(path, check_values=False) as published:
+            found = set(published.connection.execute(ROW))
+    except (LedgerError, OSError, UnicodeError, sqlite3.Error):
+        return False
+    return all(row in found for row in log.connection.execute(ROW))
 
 
 def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
@@ -94,10 +108,13 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         problem = error
     why = why_not_published(run, state, note)
     with read_log(run) as log:
-        names = {name for (name,) in log.connection.execute("SELECT id FROM event")}
+        names = dict(log.connection.execute("SELECT id, hash FROM event"))
         blocks = fold(log.stream())
-        is_complete = note.heads == log.heads_text()
-    lacked = len(names - (events_of_file(run.ledger_path) or set()))
+        is_complete = note.heads == log.heads_text() or _has_all_rows(run.ledger_path, log)
+    lacking = names.keys() - (events_of_file(run.ledger_path) or set())
+    lacked = len(lacking)
+    if why is None and lacked and not any([names[one].hex() in note.published for one in lacking]):
+        why = "they were recorded elsewhere in this clone, or while git had taken the run away"
     if why is not None:
         if lacked:
             what = f"{events_shown(lacked)} of the log are not in {run.shown(run.ledger_path)}: {why}"

@@ -20,7 +20,6 @@ FIXED = [
     "no attributes",
     "older attributes",
     "no ignore",
-    "a journal",
     "a run that is not here",
     "not UTF-8",
     "an empty active file",
@@ -29,6 +28,7 @@ FIXED = [
     "unusable folder",
     "1 delivery waiting",
     "rolled back",
+    "changed payload",
     "ledger gone",
     "state changed",
     "state broken",
@@ -138,12 +138,11 @@ def test_an_active_file_is_not_guessed_where_two_runs_are_at_work(patient: Patie
     assert patient.snapshot() == before
 
 
-def test_a_damaged_log_is_not_projected(patient: Patient) -> None:
-    FAULTS["changed payload"][2](patient)
+def test_a_damaged_log_is_made_again_before_it_is_projected(patient: Patient) -> None:
+    FAULTS["forged log"][2](patient)
     FAULTS["state changed"][2](patient)
-    before = patient.snapshot()
-    assert patient.doctor("--fix", code=23)["mended"] == []
-    assert patient.snapshot() == before
+    assert {*problems_of(patient.doctor("--fix", code=0))} == {"ledger.sound", "ledger.set_aside"}
+    patient.assert_projected()
 
 
 def test_a_fix_that_fails_is_reported_and_the_others_are_made(patient: Patient) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -36,13 +35,7 @@ def test_a_merge_that_has_stopped_is_an_error_and_no_backup_is_offered(one: Clon
     assert one.state_path.read_bytes() == before
 
 
-def test_a_mirror_that_is_junk_is_named(one: Clone) -> None:
+def test_a_log_that_is_junk_is_made_again_and_set_aside(one: Clone) -> None:
     (one.root / ".git/faber-ledger/runs" / RUN / "log.db").write_bytes(b"junk" * 100)
-    assert f"this clone's mirror of {RUN} cannot be used" in doctor(one)
-
-
-def test_a_file_in_the_place_of_all_mirrors_is_named(one: Clone) -> None:
-    runs = one.root / ".git/faber-ledger/runs"
-    shutil.rmtree(runs)
-    runs.write_text("")
-    assert "runs is not a folder, so there is no second copy" in doctor(one)
+    assert "1 file set aside in the last 30 days" in doctor(one)
+    assert one.kept_ids() == one.ids()

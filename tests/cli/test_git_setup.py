@@ -331,13 +331,13 @@ def test_a_value_of_the_user_stays_whatever_init_is_told(tmp_path: Path) -> None
         assert stashes(clone) == ["false", "true"]
 
 
-def test_uninstall_leaves_no_lock_and_no_backup_for_git_to_add(tmp_path: Path) -> None:
+def test_uninstall_leaves_no_backup_for_git_to_add(tmp_path: Path) -> None:
     """A backup is never in git : it may have words that were redacted since."""
     project = Project.made(tmp_path / "project")
     project.faber("init", "--git-only")
     project.deliver("SessionStart.startup.print")
     project.deliver("SessionEnd.other.print")
-    local = {project.lock_path, project.run / "state.json.backup"}
+    local = {project.run / "state.json.backup"}
     assert all([path.exists() for path in local])
     shown = project.faber("uninstall", "--dry-run").stdout
     assert all([f"{path.relative_to(project.root)}\n" in shown and path.exists() for path in local])

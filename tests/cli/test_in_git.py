@@ -295,9 +295,7 @@ def test_no_branch_is_named_as_long_as_git_bisects(clone: Clone) -> None:
     clone.git("push", "-q")
     clone.git("bisect", "start", "-q", "HEAD", "HEAD~1")
     clone.git("checkout", "-q", "--detach")
-    clone.advance("third")
-    assert line_of(clone) is None
-    clone.record("fourth")
+    clone.deliver("session-start", "third", hook_event_name="SessionStart", source="startup")
     assert (line_of(clone) or "").endswith(", no branch is checked out as long as git rebases or bisects")
     assert "end that first, as `git status` says" in clone.call(str(COMMAND), "doctor").stdout
 
@@ -378,7 +376,7 @@ def test_a_project_in_a_folder_of_its_repository(tmp_path: Path) -> None:
     assert f" of {len(clone.ids())} events committed" in (line_of(clone) or "")
 
 
-def test_a_run_that_only_the_mirror_has(clone: Clone) -> None:
+def test_a_run_that_only_the_log_has(clone: Clone) -> None:
     clone.git("checkout", "-qb", "feature")
     clone.advance("second")
     before = len(clone.ids())
@@ -395,13 +393,13 @@ def test_a_run_that_only_the_mirror_has(clone: Clone) -> None:
     assert line_of(clone) == said
 
 
-def test_the_end_of_a_finished_run_that_stays_in_the_mirror(clone: Clone) -> None:
+def test_the_end_of_a_finished_run_that_stays_in_the_log(clone: Clone) -> None:
     clone.change(status="completed")
     clone.commit("finish")
     clone.git("push", "-q")
     delivery = '{"session_id":"first","hook_event_name":"SessionEnd","reason":"other"}'
     clone.call("sh", "-c", f"echo '{delivery}' | {COMMAND} hook session-end")
-    assert "Not in the file yet: " in clone.faber("status", RUN).stdout
+    assert "Not published yet: " in clone.faber("status", RUN).stdout
     assert line_of(clone, RUN) is None
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -61,8 +59,8 @@ def test_edited_blocks_are_written_again_from_the_log(project: Project) -> None:
 
 
 def test_a_ledger_without_a_checkpoint_is_folded_once(project: Project) -> None:
-    with closing(sqlite3.connect(project.ledger_path)) as connection, connection:
-        connection.execute("DELETE FROM projection")
+    for note in project.private.glob("tree-*.json"):
+        note.unlink()
     command = [sys.executable, "-c", COUNTING, "project", "--rebuild"]
     done = subprocess.run(
         command, cwd=project.root, env=project.environment(), capture_output=True, text=True, check=True
@@ -71,8 +69,8 @@ def test_a_ledger_without_a_checkpoint_is_folded_once(project: Project) -> None:
 
 
 def test_events_that_arrive_while_a_projection_begins_are_shown(project: Project) -> None:
-    with closing(sqlite3.connect(project.ledger_path)) as connection, connection:
-        connection.execute("DELETE FROM projection")
+    for note in project.private.glob("tree-*.json"):
+        note.unlink()
     run = find_run(str(project.root), RUN)
     folded = record_before_projecting(run, now(), warn=pytest.fail)
     assert folded is not None

@@ -55,7 +55,6 @@ def test_a_started_run_has_its_folder_its_state_its_ledger_and_is_the_active_one
         "state.json",
         "metadata.json",
         "ledger.db",
-        "ledger.lock",
     }
     state = state_of(project, run_id)
     assert (state["run_id"], state["work_id"], state["status"]) == (run_id, "258", "in_progress")

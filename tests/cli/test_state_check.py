@@ -146,6 +146,7 @@ def test_a_state_that_cannot_be_read_and_one_that_git_does_not_have_are_reported
     assert (tree["outcome"], head["outcome"]) == ("unreadable", "agrees")
     shutil.rmtree(project.root / ".git")
     write_state(project.run, fold(project.events))
+    project.write(".fractary/faber/.active-run-id", f"{project.run_id}\n")
     tree, head = checked(project, code=0)
     assert (tree["outcome"], head["outcome"]) == ("agrees", "missing")
 

@@ -41,7 +41,7 @@ def forget(project: Project) -> None:
 def test_a_log_is_compared_with_each_anchor_by_name(project: Project) -> None:
     done = project.faber("verify", "--git")
     assert done.returncode == 0, done.stdout
-    assert "this clone's mirror; 3 versions in the history of HEAD:" in done.stdout
+    assert "compared with 3 versions in the history of HEAD:" in done.stdout
     assert "cannot be detected as missing" in done.stdout
 
 

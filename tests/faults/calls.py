@@ -168,10 +168,9 @@ def _strace() -> str:
 def _shown(path: str) -> str:
     """Return the name of a project's file without the parts that differ from run to run."""
     path = RANDOM.sub("…", path.lstrip("/"))
-    path = re.sub(r"^\.git/faber-ledger/runs/[^/]+", "mirror", path)
+    path = re.sub(r"^\.git/faber-ledger/runs/[^/]+", "private", path)
     path = re.sub(r"^\.git/faber-ledger/spool/[^/]+", "spool", path)
     path = re.sub(r"^\.git/faber-ledger/clients/[0-9a-f]{32}", "the client's file", path)
-    path = re.sub(r"^\.git/faber-ledger/ledgers/[0-9a-f]{32}", "the run's note", path)
     path = re.sub(r"^\.git/faber-ledger", "common", path)
     path = re.sub(r"^\.fractary/runs/[^/]+/?", "", path)
     return re.sub(r"\.\d+\.tmp", ".tmp", path) or "the run's folder"

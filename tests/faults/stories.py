@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import compileall
 import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +15,6 @@ from support.project import ARGUMENTS, Project
 
 import faber_ledger
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording import spool
@@ -181,26 +183,20 @@ def compare_state(project: Project, before: bytes, events: list[Recorded], *, wa
 
 
 def events_of(project: Project) -> list[Recorded]:
-    """Return the events of the project's log, also after a fault; raises LedgerError if it is not readable."""
-    if not project.ledger_path.is_file():
-        aside = project.run / "aside"
-        return _read(aside) if aside.is_file() else []
-    return _read(project.ledger_path)
-
-
-def _read(path: Path) -> list[Recorded]:
-    try:
-        with Log.read(str(path)) as log:
-            events = list(log.stream())
-    except LedgerError:
-        if path.stat().st_size == 0 or not _has_events(path):
+    """Return the events of the clone's log, also after a fault; raises LedgerError if it is not readable."""
+    log = project.root / ".git" / "faber-ledger" / "runs" / project.run_id / "log.db"
+    if not log.is_file() or log.stat().st_size == 0:
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        for path in log.parent.glob("log.db*"):
+            shutil.copy2(path, folder)  # the journal too: SQLite plays it, as at the next hook
+        copy = Path(folder) / log.name
+        with closing(sqlite3.connect(copy)) as connection:
+            tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
+        if not tables:
             return []  # killed in its first transaction
-        raise
-    return events
-
-
-def _has_events(path: Path) -> bool:
-    return path.read_bytes()[:16] == b"SQLite format 3\0" and not path.with_name("ledger.db-journal").exists()
+        with Log.read(str(copy)) as opened:
+            return list(opened.stream())
 
 
 def _command(story: Story) -> list[str]:

@@ -73,7 +73,11 @@ def test_a_delivery_that_the_system_refuses_is_recorded_or_waits(tmp_path: Path,
     calls = once(calls_in(story, tmp_path / "calls"))
     if name == "append":  # the story `first` covers the files that both write
         known = {str(call) for call in calls_in(STORIES["first"], tmp_path / "known")}
-        calls = [call for call in calls if str(call) not in known or call.file in ("ledger.db", "ledger.db-journal")]
+        calls = [
+            call
+            for call in calls
+            if str(call) not in known or call.file in ("private/log.db", "private/log.db-journal")
+        ]
     cells = [(call, ERRORS[number % len(ERRORS)]) for number, call in enumerate(calls)]
     places = {outcome.delivery for outcome in outcomes(story, cells, tmp_path)}
     if name == "spool":

@@ -108,7 +108,6 @@ def test_ids_with_characters_that_cannot_be_seen_are_recorded_without_them(tmp_p
     assert project.faber("note", "add", "two").returncode == 0
     assert [one["session_id"] for one in project.history] == [PLAIN_A, PLAIN_B, PLAIN_C]
     assert len(project.of_type("run_adopted")) == 2
-    assert "no event is refused" in project.faber("quarantine").stdout
     project.assert_projected()
 
 
@@ -363,23 +362,6 @@ def test_a_command_says_what_it_writes_over(tmp_path: Path, command: str) -> Non
     (line,) = project.faber(command).stderr.splitlines()
     assert "state.json differed from the ledger in context_metadata.compaction_count" in line
     assert project.faber(command).stderr == ""
-
-
-def test_a_session_whose_id_was_redacted_is_not_adopted_again(tmp_path: Path) -> None:
-    """A colleague redacts it in the ledger; the merge of our states keeps its entry."""
-    project = committed_project(tmp_path)
-    write_session(project, entry(A))
-    assert project.faber("seal").returncode == 0
-    before = project.state_path.read_bytes()
-    adopted = [one["id"] for one in project.events if one["event"]["type"] == "run_adopted"][1]
-    field = "blocks.sessions.session_history.0.session_id"
-    done = project.faber("redact", adopted, "--field", field, "--yes", "--reason", "x")
-    assert done.returncode == 0, done.stderr
-    project.state_path.write_bytes(before)
-    assert project.faber("project").returncode == 0
-    assert A not in session_ids(project)
-    assert len(project.of_type("run_adopted")) == 2
-    project.assert_projected()
 
 
 def test_what_another_tool_changes_in_the_blocks_is_written_over_and_logged_once(tmp_path: Path) -> None:

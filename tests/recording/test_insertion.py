@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 import subprocess
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +13,11 @@ from support.forged_events import forged_row
 from support.sample_log import RUN, append_sample, write_run
 
 from faber_ledger.ledger import checked
-from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.redaction import NEVER_UPDATED
 from faber_ledger.ledger.row import HASH, ID, INSERT, PAYLOAD, compute_hash
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.recording.insertion import insert_passing, write_blocks
-from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs.projecting import fold_checked
 from faber_ledger.runs.run import find_run
 
@@ -62,7 +58,7 @@ def test_what_passes_enters_a_new_run_and_its_blocks_are_written_into_a_state_th
     run = find_run(str(tmp_path / "p"), RUN)
     found = insert_passing(run, offer(rows), [rows[0][ID]], refuse_warnings)
     assert (found.added, found.refused, found.dropped, found.redacted) == (len(rows), [], [], False)
-    assert rows_in(tmp_path / "p" / ".fractary" / "runs" / RUN / "ledger.db") == rows
+    assert rows_in(Path(run.log_path)) == rows
     assert write_blocks(run, redacted=False, warn=refuse_warnings) == 0
     assert not (tmp_path / "p" / ".fractary" / "runs" / RUN / "state.json").exists()
     again = insert_passing(run, offer(rows), [rows[0][ID]], refuse_warnings)
@@ -78,7 +74,7 @@ def test_one_id_with_another_content_is_a_conflict_and_the_rest_enters(tmp_path:
     run = find_run(str(tmp_path / "p"), RUN)
     found = insert_passing(run, offer([*rows[:-1], changed, other]), [], refuse_warnings)
     assert (found.added, [one.hash for one in found.conflicts]) == (1, [changed[HASH]])
-    assert rows_in(ledger) == [*rows, other]
+    assert rows_in(Path(run.log_path)) == [*rows, other]
 
 
 def test_a_start_of_another_run_beside_a_new_runs_own_is_refused_whichever_is_older(tmp_path: Path) -> None:
@@ -89,7 +85,7 @@ def test_a_start_of_another_run_beside_a_new_runs_own_is_refused_whichever_is_ol
     run = find_run(str(tmp_path / "p"), RUN)
     found = insert_passing(run, offer([foreign, *rows]), [foreign[ID], rows[0][ID]], refuse_warnings)
     assert (found.added, [one.hash for one in found.refused]) == (len(rows), [foreign[HASH]])
-    assert rows_in(tmp_path / "p" / ".fractary" / "runs" / RUN / "ledger.db") == rows
+    assert rows_in(Path(run.log_path)) == rows
 
 
 def test_of_two_starts_of_one_new_run_the_one_that_was_known_first_is_its(tmp_path: Path) -> None:
@@ -132,18 +128,7 @@ def test_what_was_inserted_is_not_hashed_again_for_the_blocks(tmp_path: Path, mo
     monkeypatch.setattr(checked, "read_verified", refuse_warnings)
     assert write_blocks(inserted, redacted=False, warn=print) == 0
     monkeypatch.undo()
-    with Log.read(inserted.ledger_path) as log:
+    with Log.read(inserted.log_path) as log:
         blocks = fold_checked(log)
     state = json.loads(Path(inserted.state_path).read_text())
     assert {**state, **blocks} == state
-
-
-def test_a_log_that_another_program_has_changed_since_is_hashed_again(tmp_path: Path) -> None:
-    inserted = insert_sample(tmp_path / "p")  # without git, and so without a mirror
-    for folded in (True, False):
-        found = record_before_projecting(inserted, now(), warn=print, has_inserted=True)
-        assert (found is not None) == folded
-        with closing(sqlite3.connect(inserted.ledger_path)) as connection, connection:
-            connection.execute("DROP TRIGGER event_is_never_updated")
-            connection.execute("UPDATE event SET at = '1999' || substr(at, 5)")
-            connection.execute(NEVER_UPDATED)

@@ -175,8 +175,8 @@ def test_after_the_way_back_verify_calls_the_events_not_in_the_file_yet(tmp_path
     project.deliver(END, client="one", pid="1")
     back(project)
     done = project.faber("verify", RUN)
-    assert (done.returncode, "not in the file yet" in done.stdout) == (0, True), done.stdout
-    assert "Not in the file yet" in project.faber("status", RUN).stdout
+    assert (done.returncode, "2 events of the log are not in" in done.stdout) == (0, True), done.stdout
+    assert "Not published yet: 2 events" in project.faber("status", RUN).stdout
 
 
 def test_another_work_tree_that_has_the_run_gets_what_was_recorded_here(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A clone keeps each run below its git directory: the mirror, and a copy of `state.json`, which are a run's folder."""
+"""A clone keeps each run below its git directory: its log, and a copy of `state.json`, which are a run's folder."""
 
 from __future__ import annotations
 
@@ -87,12 +87,12 @@ def test_without_git_nothing_is_kept(tmp_path: Path) -> None:
     assert run_here(str(project.root), RUN).directory == str(project.run)
 
 
-def test_the_kept_run_is_a_run_without_a_mirror_that_has_the_same_events_and_state(project: Project) -> None:
+def test_the_kept_run_has_the_same_events_and_state(project: Project) -> None:
     kept = kept_run(str(project.root), RUN)
     assert kept is not None
     assert (kept.is_kept, Path(kept.log_path).name) == (True, "log.db")
     assert read_state(kept).value == project.state
-    with Log.read(kept.ledger_path) as log:
+    with Log.read(kept.log_path) as log:
         assert [one["id"] for one in log.stream()] == [one["id"] for one in project.events]
 
 
@@ -138,7 +138,7 @@ def test_the_copy_loses_a_redacted_payload(project: Project) -> None:
     (event,) = [one for one in project.events if one["event"]["type"] == "session_started"]
     secret = project.hostname
     assert secret in state_copy(project).read_text()
-    done = project.faber("redact", event["id"], "--field", "environment.hostname", "--yes")
+    done = project.faber("redact", event["id"], "--yes")
     assert done.returncode == 0, done.stderr
     assert secret not in project.state_path.read_text()
     assert secret not in state_copy(project).read_text()
@@ -147,7 +147,7 @@ def test_the_copy_loses_a_redacted_payload(project: Project) -> None:
 def test_a_copy_that_no_state_replaces_is_removed_by_a_redaction(project: Project) -> None:
     (event,) = [one for one in project.events if one["event"]["type"] == "session_started"]
     project.state_path.unlink()
-    done = project.faber("redact", event["id"], "--field", "environment.hostname", "--yes")
+    done = project.faber("redact", event["id"], "--yes")
     assert done.returncode == 0, done.stderr
     assert not state_copy(project).exists()
 
@@ -155,12 +155,11 @@ def test_a_copy_that_no_state_replaces_is_removed_by_a_redaction(project: Projec
 def test_redact_names_a_copy_that_holds_the_text_in_another_tools_key(project: Project) -> None:
     (event,) = [one for one in project.events if one["event"]["type"] == "session_started"]
     project.put_state(project.state | {"machine": project.hostname})
-    done = project.faber("redact", event["id"], "--field", "environment.hostname", "--yes")
+    done = project.faber("redact", event["id"], "--yes")
     assert ".git/faber-ledger/runs" in done.stdout, done.stdout
 
 
 def test_a_forgotten_run_leaves_nothing_below_the_git_directory(project: Project) -> None:
-    (kept_folder(project) / "ledger.lock").touch()
     for name in os.listdir(project.run):
         (project.run / name).unlink()
     project.run.rmdir()

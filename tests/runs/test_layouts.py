@@ -334,7 +334,7 @@ def test_a_run_of_a_plan_is_forgotten_by_either_name(tmp_path: Path) -> None:
     assert layout.run_id in sure(project, "run", "forget", "--list")
     sure(project, "run", "forget", layout.path_form, "--yes")
     assert not list((project.root / ".git/faber-ledger/runs").glob("*"))
-    assert sure(project, "run", "forget", "--list") == "every mirror has its run\n"
+    assert sure(project, "run", "forget", "--list") == "every log has its run\n"
 
 
 def test_a_commit_takes_the_ledger_of_a_plans_run_along(tmp_path: Path) -> None:
@@ -473,7 +473,7 @@ def test_a_run_stays_where_it_is_recorded_and_nobody_is_told_to_move_fabers_file
     assert other.read_bytes() == before
     said = project.faber("doctor").stdout
     assert f"{layout.state} is not used: the run {layout.run_id} is recorded in {ours.folder}" in said
-    assert "aside" not in said
+    assert "move the one" not in said
 
 
 def test_the_beginning_of_a_run_may_be_its_plans_folder(tmp_path: Path) -> None:
@@ -621,7 +621,6 @@ def test_new_runs_go_where_fabers_tools_find_them_if_a_project_has_only_their_fo
     assert sorted(path.name for path in (project.root / folder).iterdir()) == [
         "events",
         "ledger.db",
-        "ledger.lock",
         "metadata.json",
         "state.json",
     ]

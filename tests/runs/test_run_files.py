@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from faber_ledger.ledger.whole_file import is_own_name, own_name
 from faber_ledger.runs.run import Run, kind_of, places_of
 
-PIECES = ["a", "b", ".json", ".db", ".backup", "-journal", ".lock", ".tmp", ".recovered", "-", "state", "2026"]
+PIECES = ["a", "b", ".json", ".db", ".backup", "-journal", ".lock", ".tmp", "-", "state", "2026"]
 
 
 def is_usable(suffix: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shlex
@@ -279,96 +278,3 @@ def test_resolve_names_the_other_project_that_is_in_conflict(tmp_path: Path, fol
     two.git("checkout", "--ours", ".")
     top.git("add", "-A")
     assert one.faber("resolve").stdout == "no files of runs are in conflict\n"
-
-
-# A clone that an earlier version has kept all of together
-
-
-def put_where_earlier_versions_had_it(project: Project) -> None:
-    """Move what this clone keeps of a project below the top to the places that all projects shared."""
-    git = top_of(project) / ".git"
-    (own,) = (git / "faber-ledger" / "projects").iterdir()
-    for path in sorted(own.rglob("*")):
-        if path.is_file():
-            target = git / "faber-ledger" / path.relative_to(own)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            path.rename(target)
-    shutil.rmtree(own.parent)
-    for path in git.glob(f"faber-ledger-*-{own.name}"):
-        path.rename(path.with_name(path.name.removesuffix(f"-{own.name}")))
-
-
-@pytest.fixture
-def older(tmp_path: Path) -> Project:
-    top = tmp_path / "repository"
-    (project,) = repository(top, "sub")
-    write_run(project)
-    project.deliver(START, client="c", pid="1")
-    commit(top)
-    Project(top).git("checkout", "-q", "main")
-    project.deliver(PRE, client="c", pid="1")  # on the mirror alone
-    put_where_earlier_versions_had_it(project)
-    Project(top).git("checkout", "-q", "feature")
-    return project
-
-
-def test_after_an_upgrade_nothing_is_lost(older: Project) -> None:
-    (before,) = mirrors(older).values()
-    assert len(before) > len(ids(older.ledger_path))
-    assert "2 events; `faber-ledger seal run-0` adds them" in older.faber("status").stdout
-    assert list(mirrors(older)) == ["runs/run-0/ledger.db"]  # looking moves nothing
-    assert "# FABER run run-0" in (older.deliver(COMPACTED, client="c", pid="1").packet or "")
-    (kept,) = mirrors(older)
-    assert kept.startswith("projects/")
-    assert not (top_of(older) / ".git" / "faber-ledger-run").exists()
-    assert ids(older.ledger_path)[: len(before)] == before == mirrors(older)[kept][: len(before)]
-    assert [entry.get("end_reason") for entry in older.history] == ["compaction", None]
-    assert is_sound(older)
-
-
-def test_after_an_upgrade_another_project_does_not_take_what_is_there(older: Project) -> None:
-    other = add(top_of(older), "other", "run-two")
-    write_run(other)
-    assert "# FABER run run-two" in (other.deliver(START, client="d", pid="2").packet or "")
-    assert (listed(other), active(other)) == (["run-two"], "run-two")
-    assert "# FABER run run-0" in (older.deliver(COMPACTED, client="c", pid="1").packet or "")
-    assert len(mirrors(older)) == 2
-
-
-def test_a_mirror_that_an_earlier_version_writes_again_is_united(older: Project) -> None:
-    kept = top_of(older) / ".git" / "faber-ledger"
-    shutil.copytree(kept / "runs", kept / "beside")
-    older.deliver(COMPACTED, client="c", pid="1")
-    shutil.move(kept / "beside", kept / "runs")
-    older.deliver(END, client="c", pid="1")
-    assert list(mirrors(older).values()) == [ids(older.ledger_path)]
-
-
-def test_a_redaction_reaches_what_an_earlier_version_kept(older: Project) -> None:
-    assert older.faber("note", "add", "the customer is Aubergine").returncode == 0
-    assert older.faber("run", "list").returncode == 0
-    put_where_earlier_versions_had_it(older)
-    note = next(event for event in older.events if event["event"]["type"] == "note_recorded")["id"]
-    assert older.faber("redact", note, "--yes").returncode == 0
-    top = top_of(older)
-    assert [path for path in top.rglob("*") if path.is_file() and b"Aubergine" in path.read_bytes()] == []
-
-
-def test_deliveries_that_waited_are_recorded(older: Project) -> None:
-    with older.lock_path.open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        older.deliver(END, client="c", pid="1")
-    put_where_earlier_versions_had_it(older)
-    assert list((top_of(older) / ".git" / "faber-ledger" / "spool" / "run-0").glob("*.json"))
-    older.deliver(START, client="d", pid="2")
-    assert [entry.get("end_reason") for entry in older.history][-2:] == ["normal", None]
-    assert not (top_of(older) / ".git" / "faber-ledger" / "spool").exists()
-
-
-def test_a_run_whose_project_is_not_known_stays_where_it_is(older: Project) -> None:
-    top = Project(top_of(older))
-    top.git("checkout", "-q", "main")
-    assert listed(older) == []
-    assert list(mirrors(older)) == ["runs/run-0/ledger.db"]
-    (top.root / ".fractary").mkdir()
-    assert listed(top) == ["run-0"]

@@ -14,8 +14,9 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.recording import spool
 from faber_ledger.recording.call import Call
 from faber_ledger.recording.incoming import IncomingCall
-from faber_ledger.runs.run import find_run
+from faber_ledger.runs.run import PLACE, find_run
 from support.command import COMMAND, run_command
+from support.forging import forge
 from support.project import RUN, Project, payload_of, usual_state
 from support.redacting import redact
 
@@ -60,7 +61,7 @@ class Patient(Project):
         done = self.call("doctor", "--json", *arguments, cwd=cwd)
         assert done.returncode in (0, 23), done.stderr
         assert code is None or done.returncode == code, done.stdout
-        repairs = ("recovered from", "the ledger's values are written")  # what a repaired run reports
+        repairs = ("is made again", "the ledger's values are written")  # what a repaired run reports
         assert done.stderr == "" or any([one in done.stderr for one in repairs]), done.stderr
         data: dict[str, Any] = json.loads(done.stdout)["data"]
         return data
@@ -85,9 +86,15 @@ class Patient(Project):
         return problems_of(self.doctor(*arguments))
 
     def snapshot(self) -> dict[str, tuple[int, int, bytes]]:
-        """Return the mode, time and content of everything below the project, its git directory and folders included."""
+        """Return the mode, time and content of everything below the project, its git directory and folders included.
+
+        The clone's own folder is left out: every command absorbs what a work tree's ledger has into the log there.
+        """
         found = {}
+        own = self.root / ".git/faber-ledger"
         for path in [self.root, *sorted(self.root.rglob("*"))]:
+            if path == own or own in path.parents:
+                continue
             status = path.lstat()
             content = path.read_bytes() if stat.S_ISREG(status.st_mode) else b""
             found[str(path)] = (status.st_mode, status.st_mtime_ns, content)
@@ -441,6 +448,10 @@ def _changed_payload(patient: Patient) -> None:
     patient.ledger_path.write_bytes(content.replace(b'"dev-machine-1"', b'"dev-machine-2"', 1))
 
 
+def _forged_log(patient: Patient) -> None:
+    forge(patient.clones_log, "UPDATE event SET writer = 'somebody' WHERE seq = 2")
+
+
 def _rolled_back(patient: Patient) -> None:
     before, state = patient.ledger_path.read_bytes(), patient.state_path.read_bytes()
     client = payload_of("SessionStart.startup.print")["stdin"]["session_id"]
@@ -473,8 +484,9 @@ def _state_broken(patient: Patient) -> None:
 
 
 def _run_deleted(patient: Patient) -> None:
-    mirror = patient.root / ".git" / "faber-ledger" / "runs"
-    shutil.copytree(mirror / RUN, mirror / "gone-1")
+    runs = patient.root / ".git" / "faber-ledger" / "runs"
+    shutil.copytree(runs / RUN, runs / "gone-1")
+    (runs / "gone-1" / PLACE).write_text(".fractary/runs/gone-1/state.json\ngone-1\n")
 
 
 def _worktree_without_hooks(patient: Patient) -> None:
@@ -550,7 +562,7 @@ FAULTS = {
     "too deep": ("runs.names", "warning", _too_deep),
     "a stray file": ("runs.leftovers", "note", _a_stray_file),
     "an empty folder": ("runs.leftovers", "note", _an_empty_folder),
-    "a journal": ("runs.leftovers", "warning", _a_journal),
+    "a journal": ("runs.leftovers", "note", _a_journal),
     "a run that is not here": ("runs.active", "error", _a_run_that_is_not_here),
     "not UTF-8": ("runs.active", "error", _not_utf_8),
     "an empty active file": ("runs.active", "error", _an_empty_active_file),
@@ -566,13 +578,14 @@ FAULTS = {
     "backup of a finished run": ("runs.backups", "warning", _backup_of_a_finished_run),
     "old backup": ("runs.backups", "note", _old_backup),
     "newer format": ("ledger.format", "error", _newer_format),
-    "changed payload": ("ledger.sound", "error", _changed_payload),
+    "forged log": ("ledger.sound", "error", _forged_log),
+    "changed payload": ("ledger.rollback", "warning", _changed_payload),
     "rolled back": ("ledger.rollback", "warning", _rolled_back),
-    "redacted elsewhere": ("ledger.redactions", "note", _redacted_elsewhere),
+    "redacted elsewhere": ("ledger.set_aside", "note", _redacted_elsewhere),
     "ledger gone": ("ledger.rollback", "warning", _ledger_gone),
     "state changed": ("ledger.projection", "error", _state_changed),
     "state broken": ("ledger.projection", "error", _state_broken),
-    "run deleted": ("clone.mirrors", "note", _run_deleted),
+    "run deleted": ("clone.logs", "note", _run_deleted),
     "not committed": ("clone.in_git", "note", _not_committed),
     "worktree without hooks": ("clone.worktrees", "warning", _worktree_without_hooks),
     "malformed registry": ("clone.registry", "warning", _malformed_registry),

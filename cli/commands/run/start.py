@@ -362,7 +362,7 @@ def _work_to_resume(run: Run) -> str | None:
     try:
         state = state_file.read_state(run).value
     except StateMissing:
-        return _about({})  # it is made of the mirror
+        return _about({})  # it is made from the log
     status = state.get("status")
     may_go_on = status is None or (status in progress.STATUSES and resume_point(state) is not None)
     return _about(state) if may_go_on else None

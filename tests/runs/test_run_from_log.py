@@ -13,17 +13,16 @@ START, END = "SessionStart.startup.print", "SessionEnd.other.print"
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """A project whose active file is committed, and names a run that is not, and is gone."""
+    """A project whose active file names a run that was never committed, and is gone."""
     project = Project.made(tmp_path / "project")
     project.faber("init", "--git-only")
     project.git("add", ".")
     project.git("commit", "-qm", "run")
     project.faber("run", "start", "--work-id", "9", "--run-id", "gone", "--yes")
-    project.git("add", "--force", ".fractary/faber/.active-run-id")
     gone = Project(project.root, "gone")
     gone.deliver(START, client="one")
     gone.faber("note", "add", "keep this")
-    project.git("clean", "-fdxq")
+    project.git("clean", "-fdxq", "-e", ".active-run-id")
     assert not gone.run.exists()
     return gone
 
@@ -48,7 +47,7 @@ def test_what_was_recorded_meanwhile_comes_back_with_the_run(project: Project, c
     project.assert_projected()
 
 
-def test_a_run_in_the_mirror_can_be_resumed(project: Project) -> None:
+def test_a_run_in_the_log_can_be_resumed(project: Project) -> None:
     done = project.faber("run", "resume", "gone")
     assert done.returncode == 0, done.stderr
     assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == "gone"
@@ -59,7 +58,7 @@ def test_a_run_that_a_commit_has_and_another_removed_stays_deleted(project: Proj
     project.git("add", ".")
     project.git("commit", "-qm", "gone")
     project.git("rm", "-rq", "--ignore-unmatch", ".fractary/runs/gone")
-    project.git("clean", "-fdxq")
+    project.git("clean", "-fdxq", "-e", ".active-run-id")
     assert project.faber("note", "add", "more").returncode == 0
     assert not project.run.exists()
 

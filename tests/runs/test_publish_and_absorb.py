@@ -1,0 +1,254 @@
+"""Git takes no event from a run and adds none twice, whatever it does to the work tree's `ledger.db`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from attacks.audit import WRITING
+from support.command import COMMAND
+from support.project import Project
+
+from faber_ledger.ledger.log import Log
+from faber_ledger.recording.call import HOOKS
+from faber_ledger.runs.run import Run
+
+STRACE = shutil.which("strace")
+OTHER = "other"  # a branch that does not have the run
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project whose run is on the branch `work`, and not on `main`; git finds the drivers."""
+    monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")
+    project = Project.made(tmp_path / "project")
+    assert project.faber("init", "--git-only").returncode == 0
+    project.git("add", "-A", "--", ".", ":(exclude).fractary/runs")
+    project.git("commit", "-qm", "Set up")
+    project.git("branch", OTHER)
+    project.git("checkout", "-qb", "work")
+    assert project.faber("run", "resume", project.run_id).returncode == 0
+    project.deliver("SessionStart.startup.print")
+    commit(project, "begin")
+    return project
+
+
+def names_in(path: Path) -> list[str]:
+    with sqlite3.connect(f"file:{path}?immutable=1", uri=True) as connection:
+        return [name for (name,) in connection.execute("SELECT id FROM event ORDER BY seq, id")]
+
+
+def log_of(project: Project) -> Path:
+    return Path(Run(str(project.root), project.run_id, str(project.run)).log_path)
+
+
+def texts_in(path: Path) -> list[str]:
+    """Return the texts of the notes that a log has, sorted."""
+    with Log.read(str(path)) as log:
+        events = [recorded["event"] for recorded in log.stream()]
+    return sorted(event["text"] for event in events if event["type"] == "note_recorded")
+
+
+def note(project: Project, text: str) -> None:
+    done = project.faber("note", "add", text, "--run-id", project.run_id)
+    assert done.returncode == 0, done.stderr
+
+
+def commit(project: Project, text: str) -> None:
+    note(project, text)
+    done = project.faber("seal", project.run_id)
+    assert done.returncode == 0, done.stderr
+    project.git("commit", "-qm", text)
+
+
+def clone_of(project: Project, root: Path) -> Project:
+    """Clone the project on another machine, on which the run is resumed."""
+    project.git("clone", "-q", "-b", "work", str(project.root), str(root))
+    clone = Project(root, project.run_id, "dev-machine-2")
+    assert clone.faber("init", "--git-only").returncode == 0
+    done = clone.faber("run", "resume", clone.run_id)
+    assert done.returncode == 0, done.stderr
+    return clone
+
+
+def assert_whole(project: Project, *texts: str) -> None:
+    """Check that the log and what `seal` publishes have each of these notes once, and no event twice."""
+    done = project.faber("seal", project.run_id)
+    assert done.returncode == 0, done.stderr
+    assert texts_in(log_of(project)) == sorted(texts)
+    names = names_in(log_of(project))
+    assert [name for name, count in Counter(names).items() if count > 1] == []
+    assert names_in(project.ledger_path) == names
+    done = project.faber("verify", project.run_id)
+    assert done.returncode == 0, done.stdout
+    project.assert_projected()
+
+
+# Two machines
+
+
+@pytest.mark.parametrize("how", ["--ff-only", "--no-rebase", "--rebase"])
+def test_a_pull_brings_what_the_other_machine_recorded(project: Project, tmp_path: Path, how: str) -> None:
+    other = clone_of(project, tmp_path / "clone")
+    commit(other, "there")
+    here = [] if how == "--ff-only" else ["here"]
+    for text in here:
+        commit(project, text)
+    project.git("pull", "-q", how, str(other.root), "work")
+    note(project, "after it")
+    project.deliver("SessionEnd.other.print")
+    assert_whole(project, "begin", "there", *here, "after it")
+    assert {*names_in(log_of(other))} <= {*names_in(log_of(project))}
+
+
+def test_what_was_recorded_before_a_pull_and_never_committed_survives_it(project: Project, tmp_path: Path) -> None:
+    other = clone_of(project, tmp_path / "clone")
+    commit(other, "there")
+    note(project, "not committed")
+    project.git("stash", "-q")
+    project.git("pull", "-q", "--ff-only", str(other.root), "work")
+    project.deliver("PreCompact.auto.print")
+    project.git("stash", "drop", "-q")
+    assert_whole(project, "begin", "there", "not committed")
+
+
+def test_a_cherry_pick_of_another_branchs_commit_adds_its_events(project: Project) -> None:
+    project.git("checkout", "-qb", "side")
+    commit(project, "on the side")
+    project.git("checkout", "-q", "work")
+    commit(project, "on the branch")
+    project.git("cherry-pick", "side")
+    assert_whole(project, "begin", "on the side", "on the branch")
+
+
+def test_a_rebase_that_stops_and_goes_on_keeps_what_was_recorded_meanwhile(project: Project) -> None:
+    project.write("code.txt", "one\n")
+    project.git("add", "code.txt")
+    project.git("commit", "-qm", "Code")
+    commit(project, "on the branch")
+    project.git("checkout", "-q", OTHER)
+    project.write("code.txt", "two\n")
+    project.git("add", "code.txt")
+    project.git("commit", "-qm", "Other code")
+    project.git("checkout", "-q", "work")
+    project.git("rebase", "-q", OTHER, code=1)
+    note(project, "while git has stopped")
+    project.deliver("PreCompact.auto.print")
+    project.write("code.txt", "three\n")
+    project.git("add", "code.txt")
+    project.git("-c", "core.editor=true", "rebase", "--continue")
+    note(project, "after it")
+    assert_whole(project, "begin", "on the branch", "while git has stopped", "after it")
+
+
+# One work tree
+
+
+AWAY = {
+    "checkout": [["checkout", "-q", OTHER], ["checkout", "-q", "work"]],
+    "stash": [["stash", "-q", "-u"], ["stash", "pop", "-q"]],
+    "reset to another branch": [["reset", "-q", "--hard", OTHER], ["reset", "-q", "--hard", "work@{1}"]],
+    "reset of one commit": [["reset", "-q", "--hard", "HEAD~1"], ["reset", "-q", "--hard", "HEAD@{1}"]],
+    "clean": [["rm", "-rq", "--cached", ".fractary/runs"], ["clean", "-qfdx"], ["reset", "-q", "--hard"]],
+    "bisect": [["bisect", "start", "HEAD", OTHER], ["bisect", "reset"]],
+}
+
+
+@pytest.mark.parametrize("how", AWAY)
+def test_what_is_recorded_while_git_has_taken_the_run_away_is_there_when_it_comes_back(
+    project: Project, how: str
+) -> None:
+    commit(project, "second")
+    is_stashed = how == "stash"
+    note(project, "not committed")
+    if not is_stashed:
+        project.git("checkout", "-q", "--", ".")
+    texts = ["begin", "second", "not committed"]
+    for number, act in enumerate(AWAY[how]):
+        project.git(*act)
+        text = f"after {number}"
+        if number < len(AWAY[how]) - 1:
+            project.deliver("PreCompact.auto.print")
+            done = project.faber("note", "add", text, "--run-id", project.run_id)
+            assert done.returncode == 0, done.stderr
+            texts.append(text)
+            if is_stashed:  # `stash pop` needs files that are as committed, or not there
+                project.git("checkout", "-q", "--", ".")
+    assert_whole(project, *texts)
+
+
+def test_a_renamed_folder_of_a_run_has_its_log(project: Project) -> None:
+    moved = project.run.with_name("renamed")
+    project.run.rename(moved)
+    project.deliver("PreCompact.auto.print")
+    note(project, "meanwhile")
+    moved.rename(project.run)
+    assert_whole(project, "begin", "meanwhile")
+
+
+def test_what_was_recorded_in_a_work_tree_that_was_removed_is_in_the_log(project: Project, tmp_path: Path) -> None:
+    tree = Project(tmp_path / "tree", project.run_id)
+    project.git("checkout", "-q", OTHER)
+    project.git("worktree", "add", "-q", str(tree.root), "work")
+    note(tree, "in the work tree")
+    tree.deliver("PreCompact.auto.print")
+    project.git("worktree", "remove", "--force", str(tree.root))
+    project.git("checkout", "-q", "work")
+    assert_whole(project, "begin", "in the work tree")
+
+
+def test_a_copied_and_a_moved_clone_go_on_with_their_logs(project: Project, tmp_path: Path) -> None:
+    copied = Project(tmp_path / "copied", project.run_id)
+    shutil.copytree(project.root, copied.root, symlinks=True)
+    note(project, "in the first")
+    note(copied, "in the copy")
+    assert_whole(copied, "begin", "in the copy")
+    moved = Project(tmp_path / "moved", project.run_id)
+    project.root.rename(moved.root)
+    note(moved, "after it was moved")
+    moved.git("commit", "-qam", "Moved")
+    copied.git("commit", "-qam", "Copied")
+    copied.git("pull", "-q", "--no-rebase", str(moved.root), "work")
+    assert_whole(copied, "begin", "in the first", "in the copy", "after it was moved")
+
+
+# What opens the file
+
+
+@pytest.mark.skipif(STRACE is None or sys.platform != "linux", reason="strace shows the system calls")
+@pytest.mark.parametrize(
+    "delivery",
+    ["SessionStart.startup.print", "PreCompact.auto.print", "SessionStart.compact.print", "SessionEnd.other.print"],
+)
+@pytest.mark.parametrize("is_changed", [False, True], ids=["as it was published", "as git left it"])
+def test_no_hook_opens_the_tracked_file_for_writing_or_leaves_anything_beside_it(
+    project: Project, delivery: str, is_changed: bool
+) -> None:
+    if is_changed:
+        note(project, "not committed")
+        project.git("checkout", "-q", "--", ".")
+    trace = project.root.parent / "trace"
+    content, environment, event = project.prepared(delivery)
+    before = len(names_in(log_of(project)))
+    subprocess.run(
+        [STRACE or "", "-f", "-qq", "-e", "trace=%file", "-o", str(trace), COMMAND, "hook", HOOKS[event][0]],
+        cwd=project.root,
+        env=environment,
+        input=content,
+        check=True,
+        capture_output=True,
+    )
+    assert len(names_in(log_of(project))) > before
+    lines = [line for line in trace.read_text(errors="replace").splitlines() if str(project.run) in line]
+    opened = [line for line in lines if re.search(r'/ledger\.db[^/"]*"', line) and "open" in line]
+    own = [line for line in opened if not re.search(r'/ledger\.db"', line)]
+    assert [line for line in opened if line not in own and WRITING.search(line)] == []
+    assert [line for line in own if not line.count("O_EXCL")] == [], "only the temporary file that is renamed"
+    assert sorted(path.name for path in project.run.iterdir() if "ledger" in path.name) == ["ledger.db"]
