@@ -81,7 +81,9 @@ class Hook:
         self._incoming = IncomingCall(call, run, at, self.warn, seen)
 
     def warn(self, message: str) -> None:
-        """Print and log a message."""
+        """Print and log a message, once."""
+        if message in self._warnings:
+            return
         self._warnings.append(message)
         self._log(message)
 
@@ -170,6 +172,7 @@ class Hook:
                     packet, loads = self._pack(gathered, problems, settings, None)
                     self._spool_first(loads)
                 with self._recording() as recording:
+                    recording.say_notices()
                     packet, loads = self._pack(gathered, problems, settings, recording.view.log)
                     is_repeated = self._append(recording, loads)
         except (Exception, OutOfTime) as error:  # noqa: BLE001 -- the agent gets its context all the same

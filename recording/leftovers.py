@@ -13,7 +13,7 @@ from faber_ledger.runs.clone import state_copy_path
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.old_copies import doctor_copies
 from faber_ledger.runs.run import HOOK_LOG
-from faber_ledger.runs.set_aside import list_set_aside
+from faber_ledger.runs.set_aside import LARGEST, list_set_aside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
+LEDGER_ENDING = ".db"
 MIN_LENGTH = 4  # letters: a shorter text is found everywhere
 MAX_BYTES = 64 * 1024 * 1024
 
@@ -46,9 +47,10 @@ def find_other_events(log: Log, texts: Iterable[str], but: Iterable[str]) -> dic
 
 
 def scrub(runs: list[Run], texts: Iterable[str]) -> list[str]:
-    """Replace texts with `[redacted]` in hook logs, kept summaries, and what was moved aside; return what changed.
+    """Replace texts with `[redacted]` in hook logs, kept summaries, and what is set aside; return what changed.
 
-    A waiting delivery is not changed, since it becomes an event. Raises OSError for a file that cannot be rewritten.
+    A ledger that was set aside is removed. A waiting delivery is not changed, since it becomes an event. Raises OSError
+    for a file that cannot be rewritten.
     """
     needles = _needles(texts)
     return [path for path in _own_files(runs) if _scrub_file(path, needles)]
@@ -92,22 +94,26 @@ def _own_files(runs: list[Run]) -> Iterator[str]:
     yield from [path for path in copies if os.path.basename(path).startswith(os.path.basename(HOOK_LOG))]
     yield from spool.moved_aside(runs[0])  # all work trees share it
     yield from summary_paths(runs[0]).values()
-    yield from [path for path in list_set_aside(runs[0].root) if not path.endswith(".db")]
+    yield from list_set_aside(runs[0].root)
 
 
 def _scrub_file(path: str, needles: list[bytes]) -> bool:
-    before = after = _content(path)
+    is_ledger = path.endswith(LEDGER_ENDING)
+    before = after = _content(path, LARGEST if is_ledger else MAX_BYTES)
     for needle in needles:
         after = after.replace(needle, REDACTED.encode())
     if after == before:
         return False
-    whole_file.put(path, after, like=os.stat(path))
+    if is_ledger:
+        whole_file.remove(path)
+    else:
+        whole_file.put(path, after, like=os.stat(path))
     return True
 
 
-def _content(path: str) -> bytes:
+def _content(path: str, limit: int = MAX_BYTES) -> bytes:
     """Return the content of a regular file; nothing for a link, or if it is too large or not readable."""
     try:
-        return read_regular(path, MAX_BYTES)
+        return read_regular(path, limit)
     except (FileRefused, OSError):
         return b""

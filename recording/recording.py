@@ -19,7 +19,7 @@ from faber_ledger.projections import blocks
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.sessions import View
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.clone import lock_run, set_aside_folder, spool_path, writer_of
+from faber_ledger.runs.clone import lock_run, notices_path, set_aside_folder, spool_path, writer_of
 from faber_ledger.runs.log import has_log, open_run_log, read_log
 from faber_ledger.runs.publish import publish, why_not_published
 
@@ -104,6 +104,13 @@ class Recording:
         finally:
             if self._lock is not None:
                 self._lock.__exit__(None, None, None)
+
+    def say_notices(self) -> None:
+        """Warn of what was set aside of the run since its last start."""
+        if os.path.lexists(notices_path(self.run)):
+            from faber_ledger.runs.set_aside import say_notices  # only where something was
+
+            say_notices(self.run, self.warn, self.at)
 
     def append(self, drafts: list[Draft]) -> list[Recorded]:
         """Append facts, make them durable, and write the blocks that follow into state.json.

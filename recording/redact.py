@@ -23,7 +23,7 @@ from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.copies import head_copy, runs_in_other_work_trees
 from faber_ledger.runs.log import open_run_log
 from faber_ledger.runs.old_copies import remove_old_copies
-from faber_ledger.runs.set_aside import forget_rows, rows_set_aside
+from faber_ledger.runs.set_aside import forget_event, rows_set_aside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def redact_event(
             recorded = _append(opened.log, plan.event, at, writer, client) if plan.event is not None else None
             opened.strip([plan.target])
             opened.commit()
-        forget_rows(run, plan.target)
+        forget_event(run, plan.target)
         for one in runs:
             with open_run_log(one, warn) as opened:
                 try:
@@ -122,7 +122,7 @@ def redact_event(
                     )
                 except StateMissing:
                     pass  # there is nothing to write the blocks into
-                if os.path.lexists(one.ledger_path):
+                if os.path.lexists(one.ledger_path) and not opened.note.barred:
                     rewritten.append(one.ledger_path)
                 removed += remove_old_copies(one, opened.log, warn)
     return RedactionResult(recorded, rewritten, removed, cleaned)

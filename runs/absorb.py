@@ -23,11 +23,11 @@ from faber_ledger.runs import tree_note
 from faber_ledger.runs.clone import is_empty, writer_of
 from faber_ledger.runs.copies import head_copy, runs_in_other_work_trees
 from faber_ledger.runs.git import GitQuery, is_git_at_work
-from faber_ledger.runs.set_aside import LARGEST, line_of, read_rows, set_file_aside, set_rows_aside
+from faber_ledger.runs.set_aside import LARGEST, line_of, read_rows, report, set_file_aside, set_rows_aside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from faber_ledger.ledger.union import Passing
@@ -59,9 +59,12 @@ def take_file(run: Run, log: Log, note: TreeNote, warn: Callable[[str], None], *
         with _open(run) as offered:
             if _is_foreign(log, offered):
                 note.shape, note.barred = before, tree_note.FOREIGN
-                warn(f"{run.shown(run.ledger_path)} is the ledger of another run with the same id: it is left as it is")
+                what = (
+                    f"{run.shown(run.ledger_path)} is the ledger of another run with the same id: it is left as it is"
+                )
+                report(run, warn, what, may_write=may_write)
                 return Taken(0, 0)
-            passing = missing_rows(log, offered, _read_waiting(run))
+            passing = missing_rows(log, offered, rows_waiting(run))
             added = _count(log)
             restored = insert(run, log, passing, ()) + _restore(run, log, passing.payloads)
             added = _count(log) - added
@@ -69,7 +72,8 @@ def take_file(run: Run, log: Log, note: TreeNote, warn: Callable[[str], None], *
                 note.heads = log.heads_text()
     except NewerFormat as error:
         note.shape, note.barred = before, tree_note.NEWER
-        warn(f"{error.message}{_commit_that_brought(run)}; it is left as it is, and the log goes on")
+        what = f"{error.message}{_commit_that_brought(run)}; it is left as it is, and the log goes on"
+        report(run, warn, what, may_write=may_write)
         return Taken(0, 0)
     except (LedgerError, FileRefused, OSError, UnicodeError, sqlite3.Error) as error:
         if is_git_at_work(run.root) or tree_note.shape_of(run.ledger_path) != before:
@@ -126,7 +130,8 @@ def make_log_again(run: Run, error: Exception, warn: Callable[[str], None]) -> L
     tree_note.forget_checkpoints(run)
     log.commit()
     log.begin()
-    warn(f"the log of {run.run_id} could not be read ({_reason(error)}): it was set aside, {aside}, and is made again")
+    what = f"the log of {run.run_id} could not be read ({_reason(error)}): it was set aside, {aside}, and is made again"
+    report(run, warn, what, aside)
     return log
 
 
@@ -142,11 +147,24 @@ def _take_from(log: Log, path: str) -> int:
 
 
 def copy_to_memory(run: Run) -> Log:
-    """Return a copy of a run's log in memory, in an open transaction; without a log, an empty one."""
+    """Return a copy of a run's log in memory, in an open transaction; without a log, an empty one.
+
+    What a killed writer left is rolled back in a copy, since the clone's own file cannot be written.
+    """
+    import shutil
+    import tempfile
+    from contextlib import suppress
+
     memory = sqlite3.connect(":memory:", isolation_level=None)
     if not is_empty(run.log_path):
-        with open_untrusted(run.log_path) as log:
-            log.connection.backup(memory)
+        with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+            path = os.path.join(folder, "log.db")
+            for ending in (JOURNAL_ENDING, ""):
+                with suppress(FileNotFoundError):
+                    shutil.copyfile(run.log_path + ending, path + ending)
+            with Log.open(path) as log:
+                log.connection.execute("ROLLBACK")
+                log.connection.backup(memory)
     else:
         for statement in statements(FORMAT_1):
             memory.execute(statement)
@@ -161,15 +179,13 @@ def keep_what_others_redact(run: Run, log: Log, rows: list[Row], warn: Callable[
     if not others:
         return
     try:
-        set_rows_aside(run, others)
+        path = set_rows_aside(run, others)
     except OSError as error:
         raise NotWritable(f"cannot keep what a redaction removes: {error.strerror or error}", hint=HINT) from error
     writers = sorted({found[row[1]].writer[:8] for row in others})
     count = f"{len(others)} event{'s were' if len(others) > 1 else ' was'}"
-    warn(
-        f"{count} redacted elsewhere, by {', '.join(writers)}: `faber-ledger redact --undo EVENT` puts one back,"
-        f" for 30 days; the first is {others[0][1]}"
-    )
+    what = f"{count} redacted elsewhere, by {', '.join(writers)}: `faber-ledger redact --undo EVENT` puts one back,"
+    report(run, warn, f"{what} for 30 days; the first is {others[0][1]}", path)
 
 
 def _open(run: Run) -> Log:
@@ -196,10 +212,6 @@ def _count(log: Log) -> int:
     return count
 
 
-def _read_waiting(run: Run) -> list[Row]:
-    return read_rows(os.path.join(run.private_folder, WAITING))
-
-
 def _sort_out(run: Run, passing: Passing, warn: Callable[[str], None]) -> None:
     """Keep the events that lack a parent, and set the file aside if others were refused."""
     waiting = [one.row for one in passing.refused if one.is_waiting]
@@ -220,9 +232,11 @@ def _sort_out(run: Run, passing: Passing, warn: Callable[[str], None]) -> None:
 def _set_aside(run: Run, warn: Callable[[str], None], what: str) -> None:
     shown = run.shown(run.ledger_path)
     try:
-        warn(f"{shown} {what}; a copy of it is kept for 30 days: {set_file_aside(run, run.ledger_path)}")
+        path = set_file_aside(run, run.ledger_path)
     except (FileRefused, OSError) as error:
-        warn(f"{shown} {what}; it cannot be copied: {error}")
+        report(run, warn, f"{shown} {what}; it cannot be copied: {error}")
+    else:
+        report(run, warn, f"{shown} {what}; a copy of it is kept for 30 days: {path}", path)
 
 
 def _commit_that_brought(run: Run) -> str:
@@ -235,6 +249,6 @@ def _reason(error: Exception) -> str:
     return error.message if isinstance(error, LedgerError) else str(error)
 
 
-def rows_waiting(run: Run) -> Iterator[Row]:
-    """Yield the events of a run that wait for a parent."""
-    yield from _read_waiting(run)
+def rows_waiting(run: Run) -> list[Row]:
+    """Return the events of a run that wait for a parent."""
+    return read_rows(os.path.join(run.private_folder, WAITING))

@@ -2,10 +2,11 @@
 
 In `.git/faber-ledger/`: `runs/` has a private folder for each run, with its log (`log.py`), its lock, the copy of its
 `state.json`, the notes on work trees (`tree_note.py`), events that wait for a parent, and its kept summaries; `spool/`
-the deliveries that wait, `clients/` what was seen of each client, `set-aside/` what was refused or removed, `doctor/`
-the copies that `doctor --fix` makes, `writer` the id of this clone, `key` its key, `run-list.json` what `run list`
-printed, `set-up-checked` is there once a hook has looked whether `init` was run in this clone, `sync/` what was
-exchanged with a team's server last; and there are the locks of what a clone does once.
+the deliveries that wait, `clients/` what was seen of each client, `set-aside/` what was refused or removed,
+`notices/` what the next start of a run says of that, `doctor/` the copies that `doctor --fix` makes, `writer` the id of
+this clone, `key` its key, `run-list.json` what `run list` printed, `set-up-checked` is there once a hook has looked
+whether `init` was run in this clone, `sync/` what was exchanged with a team's server last; and there are the locks of
+what a clone does once.
 
 Of a project in a folder below the repository's top, `runs/`, `spool/`, `clients/` and the lists are in a folder of its
 own, `projects/<key>/` (`project_key`). Without git the same is in `$XDG_STATE_HOME/faber-ledger/<key>/`, where the key
@@ -104,6 +105,16 @@ def read_state_copy(run: Run) -> bytes | None:
 def set_aside_folder(root: str) -> str:
     """Return the folder of what a project of this clone has set aside, which may not exist."""
     return os.path.join(private_folder(root), "set-aside")
+
+
+def notices_folder(root: str) -> str:
+    """Return the folder that has a file for each run of which the next start has something to say."""
+    return os.path.join(private_folder(root), "notices")
+
+
+def notices_path(run: Run) -> str:
+    """Return the path of what the next start of a run says."""
+    return os.path.join(notices_folder(run.root), quoted_form(run.run_id))
 
 
 def spools_folder(root: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger import whole_file
+from faber_ledger.ledger import JOURNAL_ENDING, whole_file
 from faber_ledger.ledger.errors import IntegrityError, Locked, NewerFormat, NotWritable
 from faber_ledger.ledger.file import BUSY_SECONDS, DURABLE, is_busy, no_ledger_error, sqlite3
 from faber_ledger.ledger.foreign import open_untrusted
@@ -63,13 +63,14 @@ def read_log(run: Run, warn: Callable[[str], None] = lambda message: None) -> Lo
         raise no_ledger_error(run.ledger_path)
     note = TreeNote(run)
     try:
-        if is_seen(run, note) and has_log(run):
-            return _read_file(run, note)
-        with lock_run(run, READER_SECONDS), open_run_log(run, warn, READER_SECONDS):
-            pass
-        if not has_log(run):
-            check_published(run)
-        return _read_file(run, TreeNote(run))
+        if not has_log(run) or not is_seen(run, note) or has_journal(run):
+            with lock_run(run, READER_SECONDS), open_run_log(run, warn, READER_SECONDS):
+                pass  # which absorbs the file, and rolls back what a killed writer left
+            note = TreeNote(run)
+            if not has_log(run):
+                check_published(run)
+                return _read_in_memory(run, note, warn)
+        return _read_file(run, note)
     except (Locked, NotWritable):
         return _read_in_memory(run, note, warn)
     except IntegrityError:
@@ -81,9 +82,12 @@ def read_log(run: Run, warn: Callable[[str], None] = lambda message: None) -> Lo
 
 
 def check_published(run: Run) -> None:
-    """Raise what is wrong with a published file of which the log has nothing."""
-    with open_untrusted(run.ledger_path):
-        return
+    """Raise what is wrong with a published file of which nothing entered the log."""
+    with open_untrusted(run.ledger_path) as published:
+        if not published.connection.execute("SELECT 1 FROM event LIMIT 1").fetchone():
+            return
+        hint = "get the file again from where it is intact; `faber-ledger doctor` names the copy that was set aside"
+        raise IntegrityError(f"no event of {run.ledger_path} can be used", hint=hint)
 
 
 def is_seen(run: Run, note: TreeNote) -> bool:
@@ -91,13 +95,13 @@ def is_seen(run: Run, note: TreeNote) -> bool:
     return run.is_kept or note.shape == shape_of(run.ledger_path)
 
 
+def has_journal(run: Run) -> bool:
+    """Return whether a writer of a run's log is at work, or was killed."""
+    return os.path.lexists(run.log_path + JOURNAL_ENDING)
+
+
 def _read_file(run: Run, note: TreeNote) -> Log:
-    try:
-        log = Log.read(run.log_path)
-    except IntegrityError as error:
-        if getattr(error.__cause__, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_ROLLBACK:
-            raise Locked(f"a writer of {run.log_path} was killed", hint="run the command again") from error
-        raise
+    log = Log.read(run.log_path)
     log.checkpoint = note.checkpoint
     return log
 

@@ -28,14 +28,23 @@ if TYPE_CHECKING:
 PIECE = 1 << 20
 
 
-def why_not_published(run: Run, state: dict[str, Any] | None, note: TreeNote, log: Log | None = None) -> str | None:
+def why_not_published(
+    run: Run,
+    state: dict[str, Any] | None,
+    note: TreeNote,
+    log: Log | None = None,
+    *,
+    on_purpose: bool = False,
+) -> str | None:
     """Return why neither the file nor the blocks of a run are written into the work tree now; None if they are.
 
     `state` is the run's `state.json`, None if it cannot be read; `note` is the work tree's; `log` is the run's log if
-    it is open.
+    it is open. What is barred is not written `on_purpose` either.
     """
     if note.barred:
         return "the file there is of a newer format" if note.barred == NEWER else "the file there is another run's"
+    if on_purpose:
+        return None
     if run.is_kept or not os.path.lexists(run.state_path):
         return "this work tree does not have the run's state.json"
     here = Here(run.root)

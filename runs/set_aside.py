@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import suppress
 
 from faber_ledger.files.untrusted import FileRefused, open_regular, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.aside import free_name
-from faber_ledger.ledger.row import COLUMNS
-from faber_ledger.runs.clone import set_aside_folder
+from faber_ledger.ledger.row import COLUMNS, ID, PAYLOAD
+from faber_ledger.runs.clone import notices_folder, notices_path, set_aside_folder
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.private_files import make_below
 from faber_ledger.runs.run import quoted_form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from faber_ledger.runs.run import Run
@@ -59,27 +60,101 @@ def list_set_aside(root: str) -> list[str]:
         return []
 
 
+def is_of(run: Run, path: str) -> bool:
+    """Return whether what is set aside at a path is of this run."""
+    return f".{quoted_form(run.run_id)}." in os.path.basename(path)
+
+
 def rows_set_aside(run: Run) -> Iterator[Row]:
     """Yield the events of a run that are set aside."""
     for path in list_set_aside(run.root):
-        if path.endswith(ROWS) and f".{quoted_form(run.run_id)}." in os.path.basename(path):
+        if path.endswith(ROWS) and is_of(run, path):
             yield from read_rows(path)
 
 
-def forget_rows(run: Run, name: str) -> None:
-    """Remove what is set aside of one event of a run; raises OSError."""
+def forget_event(run: Run, name: str) -> None:
+    """Remove what is set aside of one event of a run, with the ledgers that have its payload; raises OSError."""
     for path in list_set_aside(run.root):
-        rows = read_rows(path) if path.endswith(ROWS) else []
-        left = [row for row in rows if row[1] != name]
-        if len(left) < len(rows):
+        if not path.endswith(ROWS):
+            if is_of(run, path) and _may_have_payload(path, name):
+                os.unlink(path)
+            continue
+        rows = read_rows(path)
+        left = [row for row in rows if row[ID] != name]
+        if not left and rows:
+            os.unlink(path)
+        elif len(left) < len(rows):
             whole_file.put(path, b"".join(map(line_of, left)), like=os.stat(path), locked=False)
 
 
+def _may_have_payload(path: str, name: str) -> bool:
+    """Return whether a ledger has an event's payload, or names the event and cannot be read."""
+    from faber_ledger.ledger.errors import LedgerError
+    from faber_ledger.ledger.file import sqlite3
+    from faber_ledger.ledger.foreign import open_untrusted
+    from faber_ledger.ledger.union import rows_named
+
+    try:
+        with open_untrusted(path, check_values=False) as log:
+            rows = rows_named(log, name)
+        if rows:
+            return any([row[PAYLOAD] is not None for row in rows])
+    except (LedgerError, OSError, sqlite3.Error):
+        pass
+    return name.encode() in _content(path)
+
+
+def report(
+    run: Run, warn: Callable[[str], None], message: str, path: str | None = None, *, may_write: bool = True
+) -> None:
+    """Call `warn` with a message, and keep it for the run's next start: only a start's messages reach the user.
+
+    `path` is what was set aside; its 30 days begin with that start.
+    """
+    warn(message)
+    notices = notices_path(run)
+    try:
+        if may_write:
+            make_below(common_directory(run.root) or notices, os.path.dirname(notices))
+            line = json.dumps([message, path]).encode() + b"\n"
+            whole_file.put(notices, _content(notices) + line, mode=whole_file.OWN, durable=False, locked=False)
+    except OSError:
+        pass  # it was said once
+
+
+def say_notices(run: Run, warn: Callable[[str], None], at: float) -> None:
+    """Call `warn` with what was kept for the next start of a run."""
+    notices = notices_path(run)
+    for message, path in _read_notices(notices):
+        warn(message)
+        if path is not None:
+            with suppress(OSError):
+                os.utime(path, (at, at), follow_symlinks=False)
+    whole_file.remove(notices)
+
+
+def _read_notices(path: str) -> list[tuple[str, str | None]]:
+    try:
+        return [(str(one[0]), one[1]) for one in map(json.loads, _content(path).splitlines())]
+    except (ValueError, TypeError, LookupError):
+        return []
+
+
+def _content(path: str) -> bytes:
+    try:
+        return read_regular(path, LARGEST)
+    except (FileRefused, OSError):
+        return b""
+
+
 def drop_old(root: str, at: float) -> None:
-    """Remove what was set aside more than 30 days before a moment; what cannot be removed stays."""
+    """Remove what a start named more than 30 days before a moment; what cannot be removed stays."""
+    folder, unsaid = notices_folder(root), set[str | None]()
+    with suppress(OSError):
+        unsaid = {path for name in os.listdir(folder) for _, path in _read_notices(os.path.join(folder, name))}
     for path in list_set_aside(root):
         try:
-            if at - os.lstat(path).st_mtime > KEPT_SECONDS:
+            if path not in unsaid and at - os.lstat(path).st_mtime > KEPT_SECONDS:
                 os.unlink(path)
         except OSError:
             continue
@@ -87,11 +162,7 @@ def drop_old(root: str, at: float) -> None:
 
 def read_rows(path: str) -> list[Row]:
     """Return the events that a file of ours has; none if it cannot be read."""
-    try:
-        lines = read_regular(path, LARGEST).splitlines()
-    except (FileRefused, OSError):
-        return []
-    return [row for line in lines if (row := _row_of(line)) is not None]
+    return [row for line in _content(path).splitlines() if (row := _row_of(line)) is not None]
 
 
 def line_of(row: Row) -> bytes:

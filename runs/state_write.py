@@ -135,7 +135,7 @@ def project_blocks(
     opened.commit()
     if not run.is_kept:
         state = known.value if known is not None else None
-        why = None if on_purpose else why_not_published(run, state, opened.note, opened.log)
+        why = why_not_published(run, state, opened.note, opened.log, on_purpose=on_purpose)
         if why is not None:
             return False
         publish(run, opened, warn)

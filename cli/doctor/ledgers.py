@@ -20,7 +20,7 @@ from faber_ledger.projections.blocks import blocks_of, entry_of, newest_open
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.sessions import is_open_here
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.log import read_log
+from faber_ledger.runs.log import has_log, read_log
 from faber_ledger.runs.set_aside import list_set_aside
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def formats_are_known(patient: Patient) -> Iterator[Finding]:
     """Look for logs and files of a newer or an older format."""
     for run in patient.logged:
         try:
-            found = format_of(run.log_path) if os.path.lexists(run.log_path) else file.FORMAT
+            found = format_of(run.log_path) if has_log(run) else file.FORMAT
             format_of(run.ledger_path)
         except NewerFormat as error:
             yield Finding("error", error.message, error.hint)

@@ -27,8 +27,7 @@ from faber_ledger.runs.absorb import rows_waiting
 from faber_ledger.runs.in_git import events_of_file
 from faber_ledger.runs.log import has_log, read_log
 from faber_ledger.runs.publish import why_not_published
-from faber_ledger.runs.run import quoted_form
-from faber_ledger.runs.set_aside import list_set_aside
+from faber_ledger.runs.set_aside import is_of, list_set_aside
 from faber_ledger.runs.state_file import is_state_ignored, read_state
 from faber_ledger.runs.tree_note import TreeNote
 
@@ -75,14 +74,15 @@ def _not_in_tree(run: Run) -> LogProblem:
 
 def _beside(run: Run, note: TreeNote) -> Iterator[LogProblem]:
     """Yield what the file has that is not in the log: notes, since it is somebody else's."""
-    waiting = len(list(rows_waiting(run)))
+    waiting = len(rows_waiting(run))
     if waiting:
-        what = f"{events_shown(waiting)} of the file lack a parent, and wait outside the log"
+        verb = "lack a parent, and wait" if waiting > 1 else "lacks a parent, and waits"
+        what = f"{events_shown(waiting)} of the file {verb} outside the log"
         yield LogProblem("waiting", None, what, "pull or merge the branch that has it: they enter with it")
     if note.barred == tree_note.FOREIGN:
         what = f"{run.shown(run.ledger_path)} is the ledger of another run with this id, and is left as it is"
         yield LogProblem("foreign_run", None, what, "check out the branch that has the run of this clone")
-    aside = [path for path in list_set_aside(run.root) if f".{quoted_form(run.run_id)}." in path]
+    aside = [path for path in list_set_aside(run.root) if is_of(run, path)]
     if aside:
         what = f"{plural(len(aside), 'file')} with what did not enter the log, or was redacted elsewhere, set aside"
         yield LogProblem("set_aside", None, what, f"look at it, or leave it: it is kept for 30 days; {aside[-1]}")
@@ -119,6 +119,8 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         if lacked:
             what = f"{events_shown(lacked)} of the log are not in {run.shown(run.ledger_path)}: {why}"
             hint = f"you need not run anything; `faber-ledger seal {run.run_id}` publishes them"
+            if note.barred:
+                hint = "you need not run anything: the log has them"
             yield LogProblem("not_published", None, what, hint)
         if problem is None:
             return

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 SAID, PRIVATE, EVIL = "deploy only after Bob approves", "a private thought", "EVIL WORDS"
 OTHER_ID = "7ZZZZZZZZZZZZZZZZZZZZZZZZ1"
-QUARANTINE = f"faber-ledger quarantine {RUN}"
 
 
 class Pair:
@@ -55,7 +54,7 @@ class Pair:
         self.alice.git("commit", "-q", "--no-verify", "-am", "evil")
 
     @property
-    def mirror(self) -> Path:
+    def log(self) -> Path:
         return self.alice.root / ".git/faber-ledger/runs" / RUN / "log.db"
 
 
@@ -99,31 +98,27 @@ def start_session(clone: Clone, client: str) -> str:
     return (done.stdout + done.stderr).decode()
 
 
-def assert_kept_apart(pair: Pair, *, lacks: str) -> None:
-    """Check that hooks go on in the mirror alone, and commands say so, until `quarantine` brings the run back."""
+def assert_kept_apart(pair: Pair, *, lacks: str, is_foreign: bool = False) -> None:
+    """Check that the run goes on in the log alone: nothing of it enters a foreign file."""
     alice, brought = pair.alice, pair.alice.ledger.read_bytes()
-    output = start_session(alice, "lured")
-    assert QUARANTINE in output
+    before = alice.state_path.read_bytes()
+    said = start_session(alice, "lured")
+    assert ("another run with the same id" if is_foreign else "a copy of it is kept for 30 days") in said
     alice.faber("note", "add", "afterwards")
-    assert alice.ledger.read_bytes() == brought
-    kept = texts(pair.mirror)
-    assert all([text in kept for text in (SAID, PRIVATE, "afterwards")])
-    assert lacks not in kept
-    shown = alice.faber("log").stdout
-    assert all([text in shown for text in (SAID, PRIVATE)])
-    assert lacks not in shown
-    found = alice.faber("verify", RUN, code=20).stdout
-    assert "rolled_back" not in found
-    assert f"project {RUN}" not in found
-    assert QUARANTINE in found
-    assert "git restored" not in alice.faber("doctor", code=23).stdout
-    sealed = alice.faber("seal", RUN)
-    assert "is staged without" in sealed.stderr
-    assert alice.ledger.read_bytes() == brought
-    alice.faber("quarantine", RUN, "--yes")
+    kept, shown = texts(pair.log), alice.faber("log").stdout
+    for found in (kept, shown):
+        assert all([text in found for text in (SAID, PRIVATE, "afterwards")])
+        assert lacks not in found
+    assert "\nerror " not in alice.call("faber-ledger", "doctor").stdout
+    alice.call("faber-ledger", "seal", RUN)
+    alice.faber("verify", RUN)
+    if is_foreign:
+        assert (alice.ledger.read_bytes(), alice.state_path.read_bytes()) == (brought, before)
+        alice.git("checkout", "-q", "-f", "main")
+        alice.faber("project", RUN)
     assert all([text in texts(alice.ledger) for text in (SAID, PRIVATE, "afterwards")])
     assert lacks not in texts(alice.ledger)
-    assert alice.faber("verify", RUN).stdout.startswith(f"{RUN}: sound\n")
+    alice.faber("verify", RUN)
 
 
 def test_a_copied_first_event_gets_no_private_event(pair: Pair, tmp_path: Path) -> None:
@@ -140,7 +135,7 @@ def test_a_strangers_run_alone_takes_nothing_over(pair: Pair, tmp_path: Path) ->
     evil = start_anew(tmp_path)
     pair.think()
     pair.lure(evil.read_bytes())
-    assert_kept_apart(pair, lacks=EVIL)
+    assert_kept_apart(pair, lacks=EVIL, is_foreign=True)
 
 
 def test_a_second_start_in_the_true_log_enters_no_clone_that_has_the_first(pair: Pair, tmp_path: Path) -> None:
@@ -153,59 +148,15 @@ def test_a_second_start_in_the_true_log_enters_no_clone_that_has_the_first(pair:
     assert_kept_apart(pair, lacks=EVIL)
 
 
-def test_what_a_new_clone_records_on_a_second_start_is_lost_to_nobody(pair: Pair, tmp_path: Path) -> None:
-    """(H11)"""
-    alice, honest, later = pair.alice, "dave's honest note", "dave's next note"
-    evil, grown = start_anew(tmp_path), tmp_path / "grown.db"
-    grown.write_bytes(pair.pushed)
-    graft(grown, rows(str(evil)))
-    pair.think()
-    pair.lure(grown.read_bytes())
-    dave = Clone(tmp_path / "dave")
-    alice.git("clone", "-q", "-b", "evil", ".", str(dave.root))
-    dave.faber("init", "--git-only")
-    dave.faber("note", "add", honest)
-    dave.commit("honest")
-    alice.git("pull", "-q", "--ff-only", str(dave.root), "evil")
-    assert QUARANTINE in start_session(alice, "two")
-    shown = alice.faber("log").stdout
-    assert (SAID in shown, PRIVATE in shown, honest in shown, EVIL in shown) == (True, True, True, False)
-    alice.faber("quarantine", RUN, "--yes")
-    kept = texts(alice.ledger)
-    assert (SAID in kept, PRIVATE in kept, honest in kept, EVIL in kept) == (True, True, True, False)
-    assert alice.faber("verify", RUN).stdout.startswith(f"{RUN}: sound\n")
-    alice.commit("clean")
-    dave.git("pull", "-q", "--ff-only", str(alice.root), "evil")
-    dave.faber("note", "add", later)
-    kept = texts(dave.ledger)
-    assert (SAID in kept, PRIVATE in kept, honest in kept, later in kept, EVIL in kept) == (True,) * 4 + (False,)
-    assert dave.faber("verify", RUN).stdout.startswith(f"{RUN}: sound\n")
-    dave.faber("note", "add", "and on")
-    dave.commit("on")
-    alice.git("pull", "-q", "--ff-only", str(dave.root), "evil")
-    start_session(alice, "three")
-    assert alice.faber("verify", RUN).stdout.startswith(f"{RUN}: sound\n")
-    assert all([text in alice.faber("log").stdout for text in (honest, later, "and on")])
-
-
-def test_no_union_merge_or_import_takes_a_second_start(pair: Pair, tmp_path: Path) -> None:
+def test_no_union_or_merge_takes_a_second_start(pair: Pair, tmp_path: Path) -> None:
     """(H11)"""
     alice, grown = pair.alice, tmp_path / "grown.db"
-    lines = tmp_path / "evil.jsonl"
     grown.write_bytes(pair.pushed)
     graft(grown, rows(str(start_anew(tmp_path))))
     output = alice.faber("union", str(alice.ledger), str(grown), "-o", "x.db", code=22).stderr
     assert "two runs were started under one id" in output
     assert str(grown) in output
     alice.faber("merge-driver", "base", str(alice.ledger), str(grown), "--", LEDGER, code=1)
-    assert alice.ledger.read_bytes() == pair.pushed
-    other = Clone.first(tmp_path / "other")
-    other.ledger.write_bytes(grown.read_bytes())
-    for kept in (other.root / ".git/faber-ledger/runs").glob("*/log.db"):
-        kept.unlink()
-    assert "started twice" in other.faber("verify", RUN, code=20).stdout
-    other.faber("export", RUN, "-o", str(lines))
-    alice.faber("import", str(lines), code=22)
     assert alice.ledger.read_bytes() == pair.pushed
 
 
@@ -239,19 +190,6 @@ def test_another_content_under_a_known_id_takes_no_event_away(pair: Pair, forked
     assert_kept_apart(pair, lacks=EVIL)
 
 
-def test_a_union_of_two_contents_stays_refused_and_its_way_out_works(pair: Pair, forked: Path) -> None:
-    """(H5)"""
-    alice = pair.alice
-    pair.think()
-    output = alice.faber("union", str(alice.ledger), str(forked), "-o", "x.db", code=22).stderr
-    assert "faber-ledger quarantine" in output
-    alice.ledger.write_bytes(forked.read_bytes())
-    alice.faber("quarantine", RUN, "--yes")
-    assert all([text in texts(alice.ledger) for text in (SAID, PRIVATE, "HERS")])
-    assert EVIL not in texts(alice.ledger)
-    assert alice.faber("verify", RUN).stdout.startswith(f"{RUN}: sound\n")
-
-
 def test_a_merge_of_two_contents_names_a_way_out_that_works(pair: Pair, forked: Path) -> None:
     """(H5)"""
     alice = pair.alice
@@ -264,13 +202,12 @@ def test_a_merge_of_two_contents_names_a_way_out_that_works(pair: Pair, forked: 
     alice.git("checkout", "-q", "main")
     output = alice.git("merge", "-q", "--no-edit", "evil", code=1)
     assert "with 2 contents" in output
-    assert "faber-ledger quarantine" in output
     found = alice.faber("resolve", code=1)
     advised = re.findall(r"`([^`]*)`", found.stdout[found.stdout.index("with 2 contents") :])[:3]
     for words in [shlex.split(command) for command in advised]:
-        alice.call(*words, *(["--yes"] if "quarantine" in words else []))
+        alice.call(*words)
     alice.faber("resolve")
     alice.git("commit", "-q", "--no-edit")
     kept = texts(alice.ledger)
-    assert (SAID in kept, PRIVATE in kept, "HERS" in kept, EVIL in kept) == (True, True, True, False)
+    assert (SAID in kept, PRIVATE in kept, EVIL in kept) == (True, True, False)
     assert alice.faber("verify", RUN).stdout.startswith(f"{RUN}: sound\n")

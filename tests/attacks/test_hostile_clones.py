@@ -59,9 +59,8 @@ CALLS: dict[str, list[list[str]]] = {
     "merge-driver": [[*SIDES, SIDES[0]]],
     "migrate": [[]],
     "init": [["--git-only"], ["--dry-run"]],
-    "quarantine": [["--json"], ["--yes"]],
     "seal": [[]],
-    "resolve": [[], ["--newer"]],
+    "resolve": [[]],
     "search": [["note"], ["--json", "note"]],
     "sync": [["--all", *NO_SERVER]],
     "fleet": [NO_SERVER],
@@ -69,7 +68,7 @@ CALLS: dict[str, list[list[str]]] = {
     "project": [["--rebuild"], ["--all"]],
     "session-save": [[]],
     "session-end": [[]],
-    "redact": [["01ARZ3NDEKTSV4RRFFQ69G5FAV", "--yes"], ["--accept", "--all", RUN, "--yes"]],
+    "redact": [["01ARZ3NDEKTSV4RRFFQ69G5FAV", "--yes"], ["01ARZ3NDEKTSV4RRFFQ69G5FAV", "--undo"]],
     "uninstall": [[]],
 }
 # `demo` makes a project of its own, and the hooks are called as the client calls them.

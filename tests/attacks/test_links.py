@@ -51,15 +51,16 @@ def test_a_link_of_a_clone_leads_no_command_to_what_it_removes_or_changes(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["ledgers", "doctor", "runs", "spool", "clients"])
+@pytest.mark.parametrize("name", ["doctor", "runs", "spool", "clients", "set-aside", "notices"])
 def test_a_link_in_the_git_directory_leads_no_hook_or_command_away(tmp_path: Path, name: str) -> None:
-    """An archive brings its git directory along."""
+    """An archive brings its git directory along. Without the folder of the logs, what happens waits."""
     project = Project.made(tmp_path / "project")
     outside = tmp_path / "elsewhere"
     outside.mkdir()
     kept = project.root / ".git" / "faber-ledger"
     kept.mkdir()
     (kept / name).symlink_to("../../../elsewhere")
+    project.ledger_path.write_bytes(b"no ledger")  # which is set aside
     project.deliver(START, client="one")
     project.deliver(END, client="one")
     project.faber("note", "add", "once more")
@@ -67,7 +68,11 @@ def test_a_link_in_the_git_directory_leads_no_hook_or_command_away(tmp_path: Pat
     project.write(".fractary/faber/.active-run-id", "ghost\n")
     project.faber("doctor", "--fix")
     assert contents_of(outside) == {}
+    (kept / name).unlink(missing_ok=True)
+    project.write(".fractary/faber/.active-run-id", f"{project.run_id}\n")
+    project.faber("note", "add", "and on")
     assert project.types[-1] == "note_recorded"
+    assert project.types.count("session_started") == project.types.count("session_ended") == 1
 
 
 @pytest.mark.parametrize("kind", ["main", "linked", "link"])

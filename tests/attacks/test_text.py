@@ -77,7 +77,6 @@ CALLS: dict[str, list[list[str]]] = {
     "seal": [[], ["--all"]],
     "resolve": [[], ["--dry-run"]],
     "union": [["LEDGER", "LEDGER", "-o", "united.db"]],
-    "quarantine": [[], [RUN], ["--yes"]],
     "merge-driver": [["LEDGER", "LEDGER", "LEDGER", "7", LINE]],
     "textconv": [["LEDGER"]],
     "export": [[], ["--format", "cloudevents"], ["--sqlite", "out.db", "--all"]],

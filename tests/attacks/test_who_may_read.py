@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import sys
 from pathlib import Path
 
 import pytest
@@ -40,33 +39,23 @@ def private_files(project: Project) -> list[Path]:
     kept = project.root / ".git" / "faber-ledger"
     spooled = list((kept / "spool" / RUN).iterdir())
     assert len(spooled) == 1
-    mirror = kept / "runs" / RUN
+    private = kept / "runs" / RUN
     clients = list((kept / "clients").iterdir())
     assert clients
     return [
         *spooled,
         *clients,
-        mirror / "ledger.db",
-        mirror / "state.json",
+        private / "log.db",
+        private / "state.json",
         project.log_path,
         project.lock_path,
     ]
 
 
 def test_another_user_does_not_read_what_was_said(project: Project) -> None:
-    """Another user of the machine reads spool, mirror, hook log or notes, or holds the lock (W6) (W7) (W19)."""
+    """Another user of the machine reads spool, log, hook log or notes, or holds the lock (W6) (W7) (W19)."""
     assert {path.name: mode_of(path) for path in private_files(project) if mode_of(path) != 0o600} == {}
     assert mode_of(project.root / ".git" / "faber-ledger") == 0o700
-
-
-def test_another_user_does_not_read_what_0_1_left(project: Project) -> None:
-    """Another user reads mirror and hook log, or holds the lock, that 0.1 made readable for everybody (W6) (W19)."""
-    left = [path for path in private_files(project) if path.name in ("ledger.db", "hooks.log", "ledger.lock")]
-    for path in left:
-        path.chmod(0o644)
-    project.deliver(START, client="two", pid="2")
-    project.deliver(END, stdin=b"no delivery")  # which the hook says in its log
-    assert {path.name: mode_of(path) for path in left} == dict.fromkeys([path.name for path in left], 0o600)
 
 
 @pytest.mark.parametrize(
@@ -121,14 +110,6 @@ def test_another_user_does_not_read_an_export(project: Project, words: tuple[str
         assert project.faber(*words, "--mode", wrong).returncode == 2
 
 
-def test_a_lock_is_not_held_by_one_who_may_not_write(project: Project) -> None:
-    """Another user opens the lock file for reading, and holds it (W6)."""
-    lock = project.lock_path
-    lock.chmod(0o666)
-    assert project.faber("note", "add", "once more").returncode == 0
-    assert mode_of(lock) == 0o600
-
-
 @pytest.mark.parametrize("place", ["faber", "faber/logs"])
 def test_the_hook_logs_folders_are_made_nowhere_else(project: Project, tmp_path: Path, place: str) -> None:
     """A link in the hook log's path lets a hook make folders outside the project (W5)."""
@@ -157,42 +138,6 @@ def test_a_pipe_below_the_git_directory_is_not_waited_for(project: Project, name
     assert project.deliver(START, client="two", pid="2").code == 0
 
 
-@pytest.mark.parametrize(
-    ("kind", "has_git"),
-    [("link to a file", True), ("link to nothing", True), ("folder", True), ("link to a file", False)],
-)
-def test_a_link_in_the_locks_place_is_not_followed(
-    project: Project, tmp_path: Path, kind: str, *, has_git: bool
-) -> None:
-    """A tracked link or folder in the lock's place keeps every writer from recording, or is locked elsewhere (H9)."""
-    outside, lock = tmp_path / "outside", project.lock_path
-    lock.unlink()
-    if kind == "folder":
-        lock.mkdir()
-        (lock / "x").touch()
-    else:
-        lock.symlink_to(outside)
-        if kind == "link to a file":
-            outside.write_text("mine")
-    project.git("add", "--force", str(lock))
-    project.git("commit", "--quiet", "-m", "Bring it along")
-    if not has_git:
-        shutil.rmtree(project.root / ".git")
-    before = len(project.events)
-    holding = "import sys; from faber_ledger.runs import run; from faber_ledger.ledger.lock import RunLock\n" + (
-        f"with RunLock({str(lock)!r}): print('held', flush=True); sys.stdin.read()"
-    )
-    with Command([sys.executable, "-c", holding], stdin=-1, stdout=-1, env=project.environment()) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline().strip() in ("held", b"held")
-        assert project.deliver(START, client="two", pid="2").packet is not None
-        assert len(project.events) == before
-        holder.communicate()
-    assert project.faber("note", "add", "one more").returncode == 0
-    assert len(project.events) > before + 1  # with the start that waited
-    assert os.path.lexists(outside) == (kind == "link to a file")
-
-
 def test_what_is_private_does_not_lie_in_the_project(project: Project, tmp_path: Path) -> None:
     """An archive, or a later commit, takes along what is private in a project without git (W7)."""
     shutil.rmtree(project.root / ".git")
@@ -214,27 +159,21 @@ def test_what_is_private_does_not_lie_in_the_project(project: Project, tmp_path:
         count = len(project.events)
         assert project.faber("note", "add", "one more").returncode == 0
         assert len(project.events) > count + 1
-        assert not list(state.rglob("*.json"))
+        assert not list(state.rglob("spool/*/*"))
     finally:
         os.environ["XDG_STATE_HOME"] = before
 
 
-@pytest.mark.parametrize("first", ["lock", "quarantine"])
 def test_the_folders_above_what_is_private_are_their_owners_alone(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without git they are their owner's alone, whoever makes them first (W7)."""
     shutil.rmtree(project.root / ".git")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    lock = project.lock_path
-    if first == "lock":
-        lock.unlink()
-        lock.symlink_to(tmp_path / "outside")
-        assert project.faber("note", "add", "one more").returncode == 0
-    else:
-        forge_event(project.ledger_path, hash=b"\x22" * 32)
-        assert project.faber("quarantine", RUN, "--yes").returncode == 0
+    forge_event(project.ledger_path, hash=b"\x22" * 32)
+    assert project.faber("note", "add", "one more").returncode == 0
     ours = tmp_path / "state" / "faber-ledger"
-    assert len([*ours.rglob("quarantine.jsonl" if first == "quarantine" else "ledgers")]) == 1
+    assert len([*ours.rglob("set-aside/*")]) == 1
     folders = [ours, *[path for path in ours.rglob("*") if path.is_dir()]]
     assert [path for path in folders if mode_of(path) != 0o700] == []
+    assert {mode_of(path) for path in ours.rglob("*") if path.is_file()} == {0o600}

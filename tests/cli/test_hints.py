@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from support.command import COMMAND
-from support.forging import forge
 from support.project import Project
 
 
@@ -19,38 +14,6 @@ from support.project import Project
 def project(tmp_path: Path) -> Project:
     """Give a project whose run has a session and a note, committed."""
     return Project.noted(tmp_path / "p")
-
-
-def forged(project: Project) -> None:
-    """Change an event with sqlite3."""
-    forge(project.ledger_path, "UPDATE event SET payload = replace(payload, 'went well', 'went ill')")
-
-
-@pytest.mark.parametrize("kept", ["mirror", "HEAD"])
-def test_a_changed_event_is_restored_by_the_command_that_verify_names(project: Project, kept: str) -> None:
-    before = project.events
-    if kept == "HEAD":
-        shutil.rmtree(project.root / ".git" / "faber-ledger")
-    forged(project)
-    verified = project.faber("verify", project.run_id)
-    assert verified.returncode == 20
-    (command,) = set(re.findall(r"run `(.*union.*?)` in the run's folder", verified.stdout))
-    path = f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["sh", "-c", command], cwd=project.run, env={**project.environment(), "PATH": path}, check=False
-    )
-    assert done.returncode == 0
-    (project.run / "unchanged.db").unlink(missing_ok=True)
-    assert project.faber("verify", project.run_id).returncode == 0
-    assert project.events == before
-
-
-def test_without_an_unchanged_copy_verify_names_the_command_that_takes_the_event_out(project: Project) -> None:
-    shutil.rmtree(project.root / ".git")
-    forged(project)
-    shown = project.faber("verify", project.run_id).stdout
-    assert f"run `faber-ledger quarantine {project.run_id}`, which takes it out" in shown
-    assert "union" not in shown
 
 
 def test_doctor_names_the_scope_to_take_hooks_out_of(project: Project) -> None:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import os
 import pty
-import shutil
-import sqlite3
 import subprocess
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from support.command import COMMAND, Command
-from support.forging import forge
 from support.project import Project
 
 from faber_ledger.cli.ui import progress
@@ -49,60 +45,6 @@ def test_a_dash_is_standard_output_for_text_and_refused_for_databases(project: P
         done = project.faber(*arguments)
         assert (done.returncode, "standard output" in done.stderr, done.stdout) == (2, True, ""), arguments
     assert not (project.root / "-").exists()
-
-
-def test_a_changed_payload_is_in_no_export_and_passes_no_check(project: Project, tmp_path: Path) -> None:
-    shutil.rmtree(project.root / ".git")
-    forge(project.ledger_path, CHANGED)
-    for arguments in (*exports(tmp_path / "a.db"), ["replay", "--strict"], ["replay", "--check"]):
-        done = project.faber(*arguments)
-        assert (done.returncode, "is not what its hash says" in done.stderr) == (20, True), arguments
-        assert "went ill" not in done.stdout
-    assert not (tmp_path / "a.db").exists()
-    assert project.faber("log").returncode == 0
-
-
-def test_an_event_removed_from_the_middle_ends_every_export_and_check(project: Project, tmp_path: Path) -> None:
-    shutil.rmtree(project.root / ".git")
-    for note in ("a second", "a third"):
-        project.faber("note", "add", note)
-    forge(project.ledger_path, REMOVED)
-    for arguments in (*exports(tmp_path / "a.db"), ["replay", "--strict"]):
-        done = project.faber(*arguments)
-        assert (done.returncode, "an event is missing" in done.stderr) == (20, True), arguments
-    assert not (tmp_path / "a.db").exists()
-
-
-@pytest.mark.parametrize("change", [CHANGED, REMOVED], ids=["a changed payload", "an event removed"])
-def test_an_export_of_a_changed_file_has_what_the_mirror_has(project: Project, tmp_path: Path, change: str) -> None:
-    for note in ("a second", "a third"):
-        project.faber("note", "add", note)
-    listed = project.faber("log").stdout
-    before = [exported(project, *arguments) for arguments in exports(tmp_path / "a.db")]
-    ids = [one["id"] for one in project.events if one["event"].get("text") == "it went well"]
-    forge(project.ledger_path, change)
-    assert [exported(project, *arguments) for arguments in exports(tmp_path / "b.db")] == before
-    assert project.faber("replay", "--strict").returncode == 0
-    refused = f"    -  {ids[0]} (refused; run `faber-ledger quarantine`)\n" if change == CHANGED else ""
-    assert project.faber("log").stdout == listed + refused
-    for arguments in (["replay", "--check"], ["verify"]):  # these look at the file alone
-        done = project.faber(*arguments)
-        assert (done.returncode, "went ill" in done.stdout + done.stderr) == (20, False), arguments
-
-
-def exports(database: Path) -> list[list[str]]:
-    """Give the arguments of every export."""
-    return [["export"], ["export", "--format", "cloudevents"], ["export", "--sqlite", str(database)]]
-
-
-def exported(project: Project, *arguments: str) -> list[str]:
-    """Export, and give what was written."""
-    done = project.faber(*arguments)
-    assert done.returncode == 0, done.stderr
-    if "--sqlite" not in arguments:
-        return done.stdout.splitlines()
-    with closing(sqlite3.connect(arguments[-1])) as database:
-        return list(database.iterdump())
 
 
 def test_an_export_replaces_an_earlier_one_and_nothing_else(project: Project, tmp_path: Path) -> None:

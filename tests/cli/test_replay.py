@@ -362,7 +362,7 @@ def test_a_slow_reader_keeps_no_hook_from_writing(sample: Project) -> None:
     reader = Command([COMMAND, "log"], cwd=sample.root, stdout=subprocess.PIPE)
     assert reader.stdout is not None
     reader.stdout.readline()  # the pipe fills up behind this line, and the reader waits in the middle of the log
-    with Log.open(str(sample.ledger_path), busy_seconds=5.0) as log:
+    with Log.open(str(sample.clones_log), busy_seconds=5.0) as log:
         log.append([{"event": history()[8]}], at=START + 9000, writer="w")
         log.commit()
     rest = reader.stdout.read().splitlines()

@@ -33,7 +33,7 @@ def project(tmp_path: Path) -> Project:
             log.append([{"event": started}], at=1767600000.0 + 3600 * hour, writer="5f" * 16)
             log.commit()
     assert project.faber("run", "resume", "third").returncode == 0
-    assert project.faber("run", "list").returncode == 0  # which makes the logs of this clone
+    assert project.faber("run", "list").returncode == 0  # which absorbs the ledgers
     for run_id in RUNS:
         age(project, run_id)
     return project

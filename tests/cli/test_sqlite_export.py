@@ -118,7 +118,7 @@ def test_events_of_any_shape_have_a_row(project: Path, monkeypatch: pytest.Monke
     """A newer version of a type may have fields of any shape; what no reader can use of a known one is not shown."""
     loaded: Any = {"event": {"type": "artifact_loaded", "artifact_id": ["a"], "size_bytes": 2**70}}
     others: Any = [
-        {"event": {"type": "session_started", "session_id": "x\x00y", "environment": []}},
+        {"event": {"type": "session_started", "session_id": "x y", "environment": []}},
         {"event": {"type": "compaction_completed"}},
     ]
     with Log.open(str(project / ".fractary" / "runs" / RUN / "ledger.db")) as log:

@@ -97,7 +97,7 @@ def test_a_state_that_breaks_later_loses_no_event(opened: Project, what: str, re
         opened.state_path.unlink()
     else:
         opened.state_path.write_bytes(BROKEN_STATES[what][0])
-    before, known = bytes_of(opened.state_path), len(opened.events)
+    before, known = bytes_of(opened.state_path), len(opened.recorded)
     answer = opened.deliver(recorded, client=ME)
     said = "the run has no state.json" if what == "missing" else BROKEN_STATES[what][1]
     said = said.replace("the run has", f"the run {RUN} has")
@@ -106,7 +106,7 @@ def test_a_state_that_breaks_later_loses_no_event(opened: Project, what: str, re
         assert text.startswith("❌ ERROR: Cannot read state file")
         assert "Phase: build" in text  # from the backup
     assert bytes_of(opened.state_path) == before
-    assert len(opened.events) > known
+    assert len(opened.recorded) > known
     assert not any("not recorded" in line for line in opened.log_lines)
     opened.state_path.write_bytes(healthy)
     assert opened.faber("project", RUN).returncode == 0
@@ -302,42 +302,53 @@ BROKEN_LEDGERS: dict[Callable[[Path], None], str] = {
     with_a_header_alone: "ledger.db",
     scribbled_over: "",
     a_link: "is a link",
-    a_dangling_link: "is a link",
     a_directory: "is not a regular file",
-    a_pipe: "is not a regular file",
 }
 
 
+NEVER_REPLACED = (of_a_newer_format, a_directory)
+
+
 @pytest.mark.parametrize("breaks", BROKEN_LEDGERS, ids=lambda breaks: breaks.__name__)
-def test_a_file_that_is_not_a_ledger_is_reported_and_left_alone_and_the_mirror_goes_on(
+def test_a_file_that_is_not_a_ledger_is_reported_once_and_published_over(
     opened: Project, breaks: Callable[[Path], None]
 ) -> None:
     breaks(opened.ledger_path)
-    said = BROKEN_LEDGERS[breaks]
-    ledger, state = bytes_of(opened.ledger_path), opened.state_path.read_bytes()
-    for number, recorded in enumerate(EVERY, 1):
-        text = check(opened, opened.deliver(recorded, client=ME), said=said, packet=recorded == START)
-        assert len(opened.log_lines) == number
+    ledger = bytes_of(opened.ledger_path)
+    known = len(opened.recorded)
+    for recorded in EVERY:
+        text = check(opened, opened.deliver(recorded, client=ME), said=BROKEN_LEDGERS[breaks], packet=recorded == START)
         if recorded == START:
             assert f"# FABER run {RUN}" in text
-    assert bytes_of(opened.ledger_path) == ledger
-    # A newer program may write what this one does not know, and `quarantine` does not replace a folder.
-    is_spooled = breaks in (of_a_newer_format, a_directory)
-    assert (opened.state_path.read_bytes() == state) == is_spooled
-    assert ("not recorded" in "".join(opened.log_lines)) == is_spooled
-    assert ("faber-ledger quarantine" in opened.log_lines[-1]) != is_spooled
+    assert len(opened.recorded) > known + 2
+    assert "not recorded" not in "".join(opened.log_lines)
     assert not list(opened.run.glob("ledger.db-*"))
+    if breaks in NEVER_REPLACED:
+        assert bytes_of(opened.ledger_path) == ledger
+    else:
+        assert len(opened.log_lines) == 1
+        assert opened.faber("verify").returncode == 0
+        opened.assert_projected()
+
+
+@pytest.mark.parametrize("breaks", [a_dangling_link, a_pipe], ids=lambda breaks: breaks.__name__)
+def test_what_holds_nothing_is_published_over(opened: Project, breaks: Callable[[Path], None]) -> None:
+    breaks(opened.ledger_path)
+    assert opened.deliver(START, client=ME).packet
     assert not (opened.root.parent / "made-by-a-hook.db").exists()
+    assert not opened.ledger_path.is_symlink()
+    opened.assert_projected()
 
 
-def test_another_programs_database_with_no_id_is_left_alone(project: Project) -> None:
+def test_another_programs_database_with_no_id_is_set_aside(project: Project) -> None:
     another_programs(project.ledger_path)
     before = project.ledger_path.read_bytes()
     for recorded in EVERY:
-        answer = project.deliver(recorded)
-        check(project, answer, said="is another program's database", packet=recorded == START)
-    assert project.ledger_path.read_bytes() == before
+        check(project, project.deliver(recorded), said="is another program's database", packet=recorded == START)
+    (aside,) = (project.root / ".git/faber-ledger/set-aside").iterdir()
+    assert aside.read_bytes() == before
     assert APPLICATION_ID != 0
+    project.assert_projected()
 
 
 def test_an_empty_ledger_file_becomes_a_ledger(project: Project) -> None:
@@ -596,7 +607,6 @@ def test_a_read_only_run_gives_the_context_and_loses_nothing(project: Project, h
     if has_ledger:
         project.deliver(START, client="earlier")
     state, ledger = project.state_path.read_bytes(), bytes_of(project.ledger_path)
-    project.lock_path.unlink(missing_ok=True)
     project.run.chmod(0o500)
     for recorded in EVERY:
         content, environment, event = project.prepared(recorded, client=ME)
@@ -611,15 +621,19 @@ def test_a_read_only_run_gives_the_context_and_loses_nothing(project: Project, h
             preexec_fn=without_overrides,
         )
         answer = Answer(done.returncode, done.stdout, done.stderr)
-        check(project, answer, said="cannot open the lock file", packet=recorded == START)
+        check(project, answer, said="ledger.db cannot be written", packet=recorded == START)
     project.run.chmod(0o700)
     assert project.state_path.read_bytes() == state
     assert bytes_of(project.ledger_path) == ledger
+    assert project.faber("project").returncode == 0
+    assert project.types[-1] == "session_ended"
+    project.assert_projected()
 
 
-@pytest.mark.parametrize("name", ["ledger.lock", "ledger.db-journal", "state.json.backup"])
+@pytest.mark.parametrize("name", ["lock", "log.db-journal", "log.db", "state.json.backup"])
 def test_a_folder_in_place_of_one_of_our_files_is_reported(project: Project, name: str) -> None:
-    (project.run / name).mkdir()
+    folder = (project.run if name == "state.json.backup" else project.private) / name
+    folder.mkdir()
     before = project.state_path.read_bytes()
     answer = project.deliver(START, client=ME)
     check(project, answer, said="", packet=True)
@@ -627,9 +641,10 @@ def test_a_folder_in_place_of_one_of_our_files_is_reported(project: Project, nam
     if name == "state.json.backup":
         assert any("Could not create backup" in line for line in project.log_lines)
         assert len(project.history) == 1
-    else:
+    elif name == "lock":
         assert project.state_path.read_bytes() == before
-    (project.run / name).rmdir()
+    if folder.is_dir():
+        folder.rmdir()
     assert project.deliver("SessionStart.resume.interactive", client=ME).packet
     project.assert_projected()
 

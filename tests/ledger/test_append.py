@@ -166,24 +166,6 @@ def test_a_killed_writer_loses_no_acknowledged_event(tmp_path: Path, acknowledge
         log.commit()
 
 
-def test_a_journal_that_a_killed_writer_left_is_rolled_back_by_a_reader(tmp_path: Path, ledger: Path) -> None:
-    before = rows(ledger)
-    torn = """
-import os, sys
-from faber_ledger.ledger.log import Log
-log = Log.open(sys.argv[1])
-log.connection.execute("PRAGMA cache_size = 1")
-log.connection.execute("PRAGMA cache_spill = 1")
-for number in range(200):
-    event = {"type": "run_started", "run_id": "x" * 5000, "workflow_id": "w", "work_id": None}
-    log.append([{"event": event}], at=1767623422.0, writer="w")
-os.kill(os.getpid(), 9)
-"""
-    subprocess.run([sys.executable, "-c", torn, str(ledger)], check=False)
-    assert Path(f"{ledger}-journal").exists()
-    assert rows(ledger) == before
-
-
 def test_waiting_for_the_lock_ends(tmp_path: Path) -> None:
     path = str(tmp_path / "ledger.lock")
     with RunLock(path, 1), pytest.raises(Locked), RunLock(path, 0.05):

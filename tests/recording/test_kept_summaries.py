@@ -285,6 +285,7 @@ def test_a_redaction_that_another_clone_made_removes_it(project: Project, tmp_pa
     done(clone, "seal")
     committed(clone)
     project.git("pull", "--quiet", "--no-rebase", "--no-edit", str(clone.root), "main")
+    done(project, "note", "add", "and on")
     assert HEAD not in packet(project, STARTUP, OTHER)
     assert kept(project) == []
 

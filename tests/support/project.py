@@ -326,6 +326,12 @@ class Project:
             return list(log.stream())
 
     @property
+    def recorded(self) -> list[Recorded]:
+        """The clone's log, of which the work tree's file may lack something."""
+        with Log.read(str(self.clones_log)) as log:
+            return list(log.stream())
+
+    @property
     def types(self) -> list[str]:
         """The types of the log's events, in order, without those that accompany a session's start or end."""
         kinds = [recorded["event"]["type"] for recorded in self.events]

@@ -1,0 +1,189 @@
+"""Redactions that come from another clone: what they hide, what they cannot do, and how they are undone."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.command import COMMAND
+from support.files_with import files_with
+from support.forged_events import forge_event
+from support.project import Project
+from support.redacting import forge, lose
+
+START, END = "SessionStart.startup.print", "SessionEnd.other.print"
+SAID = "deploy only after Bob approves"
+
+
+class Pair:
+    """Ann, who wrote a note, and Bob, whose clone has it; both see each other's commits."""
+
+    def __init__(self, folder: Path) -> None:
+        self.ann = Project.made(folder / "ann")
+        self.ann.faber("init", "--git-only")
+        self.ann.deliver(START)
+        self.ann.faber("note", "add", SAID)
+        (self.note,) = [one["id"] for one in self.ann.events if one["event"]["type"] == "note_recorded"]
+        commit(self.ann)
+        self.bob = self.ann.clone(folder / "bob", "desktop")
+        self.bob.faber("init", "--git-only")
+        self.bob.faber("note", "add", "bob was here")
+        commit(self.bob)
+        pull(self.ann, self.bob)
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
+    monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")  # git calls the driver by its name
+    return Pair(tmp_path)
+
+
+def commit(project: Project) -> None:
+    project.git("add", "--all")
+    project.git("commit", "--quiet", "--allow-empty", "-m", "Work")
+
+
+def pull(into: Project, other: Project) -> None:
+    into.git("pull", "--quiet", "--no-rebase", "--no-edit", str(other.root), "HEAD")
+
+
+def redact(project: Project, *words: str, code: int = 0) -> str:
+    done = project.faber("redact", *words, "--yes")
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def shown(project: Project) -> str:
+    """Return what the commands show, and a new session's packet."""
+    said = [project.faber(*words).stdout for words in (("log",), ("log", "--json"), ("export",))]
+    return "\n".join([*said, project.deliver(START, client=str(len(project.events))).packet or ""])
+
+
+def start_line(project: Project) -> str:
+    """Return what a start tells the user."""
+    return str(json.loads(project.deliver(START, client=str(len(project.events))).output)["systemMessage"])
+
+
+def set_aside(project: Project) -> list[Path]:
+    folder = project.root / ".git/faber-ledger/set-aside"
+    return [*folder.iterdir()] if folder.exists() else []
+
+
+def test_a_redaction_from_elsewhere_hides_at_once_and_the_next_start_says_how_many_and_by_whom(pair: Pair) -> None:
+    redact(pair.bob, pair.note)
+    writer = pair.bob.events[-1]["writer"]
+    commit(pair.bob)
+    pull(pair.ann, pair.bob)
+    assert SAID not in pair.ann.faber("log").stdout  # a command that only reads has taken it
+    assert "1 event was redacted elsewhere" in (line := start_line(pair.ann))
+    assert writer[:8] in line
+    assert "redacted elsewhere" not in start_line(pair.ann)
+    assert SAID not in shown(pair.ann)
+    (aside,) = set_aside(pair.ann)
+    assert aside.stat().st_mode & 0o777 == 0o600
+    assert files_with(pair.ann.root, SAID) == [str(aside.relative_to(pair.ann.root))]
+    assert pair.ann.faber("verify").returncode == 0
+    pair.ann.assert_projected()
+
+
+def test_what_is_set_aside_is_kept_until_30_days_after_the_start_that_named_it(pair: Pair) -> None:
+    redact(pair.bob, pair.note)
+    commit(pair.bob)
+    pull(pair.ann, pair.bob)
+    pair.ann.faber("log")
+    (aside,) = set_aside(pair.ann)
+    long_ago = time.time() - 31 * 24 * 3600
+    os.utime(aside, (long_ago, long_ago))
+    pair.ann.faber("note", "add", "no start has named it")
+    assert aside.exists()
+    start_line(pair.ann)
+    assert "set aside in the last 30 days" in pair.ann.faber("doctor").stdout
+    os.utime(aside, (long_ago, long_ago))
+    pair.ann.faber("note", "add", "later")
+    assert set_aside(pair.ann) == []
+
+
+def test_an_undo_puts_the_payload_back_in_every_clone(pair: Pair) -> None:
+    redact(pair.bob, pair.note)
+    commit(pair.bob)
+    pull(pair.ann, pair.bob)
+    pair.ann.faber("note", "add", "and on")
+    assert pair.ann.faber("redact", pair.note, "--undo").returncode == 0
+    assert pair.ann.types[-1] == "redaction_undone"
+    commit(pair.ann)
+    pull(pair.bob, pair.ann)
+    for one in (pair.ann, pair.bob):
+        assert SAID in shown(one)
+        assert one.faber("verify").returncode == 0
+    redact(pair.bob, pair.note)  # of several, the last in the log's order counts
+    assert SAID not in shown(pair.bob)
+
+
+def by_bob(pair: Pair, **said: Any) -> str:
+    """Let Bob write a redaction or an undo of Ann's note without the command, as anybody can."""
+    (writer,) = {one["writer"] for one in pair.bob.events if "bob was here" in str(one["event"])}
+    name = forge(str(pair.bob.ledger_path), said.pop("target", pair.note), writer=writer, **said)
+    commit(pair.bob)
+    pull(pair.ann, pair.bob)
+    pair.ann.faber("note", "add", "and on")
+    return name
+
+
+def test_a_writers_own_redaction_cannot_be_undone_elsewhere(pair: Pair) -> None:
+    redact(pair.ann, pair.note)
+    commit(pair.ann)
+    pull(pair.bob, pair.ann)
+    pair.bob.faber("note", "add", "and on")
+    redact(pair.bob, pair.note, "--undo", code=2)
+    by_bob(pair, type="redaction_undone")
+    assert SAID not in shown(pair.ann)
+
+
+def test_a_redaction_cannot_be_redacted(pair: Pair) -> None:
+    redact(pair.bob, pair.note)
+    (redaction,) = [one["id"] for one in pair.bob.events if one["event"]["type"] == "event_redacted"]
+    redact(pair.bob, redaction, code=2)
+    by_bob(pair, target=redaction)
+    assert any(one["id"] == redaction and one["event"].get("event_id") == pair.note for one in pair.ann.events)
+    assert SAID not in shown(pair.ann)
+
+
+@pytest.mark.parametrize("said", [{"remains": {"no": "such"}}, {"reason": 7}])
+def test_a_redaction_in_another_form_has_no_effect_and_is_no_reason_to_fail(pair: Pair, said: dict[str, Any]) -> None:
+    name = by_bob(pair, **said)
+    assert SAID in shown(pair.ann)
+    done = pair.ann.faber("verify")
+    assert (done.returncode, name in done.stdout) == (0, True), done.stdout
+    assert "error    ledger" not in pair.ann.faber("doctor").stdout
+    assert set_aside(pair.ann) == []
+
+
+def test_a_payload_that_the_log_lacks_is_absorbed_although_the_heads_are_equal(pair: Pair, tmp_path: Path) -> None:
+    whole = pair.ann.ledger_path.read_bytes()
+    lose(str(pair.bob.ledger_path), pair.note)
+    commit(pair.bob)
+    carol = pair.bob.clone(tmp_path / "carol", "laptop")
+    assert SAID not in carol.faber("log").stdout
+    carol.ledger_path.write_bytes(whole)
+    assert SAID in carol.faber("log").stdout
+    pull(pair.ann, pair.bob)
+    assert SAID in pair.ann.faber("log").stdout
+    pair.ann.faber("note", "add", "and on")
+    assert SAID.encode() in pair.ann.ledger_path.read_bytes()
+
+
+def test_redact_goes_through_what_is_set_aside(pair: Pair) -> None:
+    forge_event(pair.ann.ledger_path, hash=b"\x22" * 32)  # so that the file is set aside whole
+    pair.ann.faber("log")
+    redact(pair.bob, pair.note)
+    commit(pair.bob)
+    pair.ann.git("checkout", "--quiet", "--", ".")
+    pull(pair.ann, pair.bob)
+    pair.ann.faber("note", "add", "and on")
+    assert len(set_aside(pair.ann)) == 2
+    redact(pair.ann, pair.note)
+    assert files_with(pair.ann.root, SAID) == []
