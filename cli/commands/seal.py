@@ -167,7 +167,7 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
     _check(run)
     project_again(run, rebuild=False, redacted=redacted, on_purpose=is_named)
     with lock_run(run):  # git takes no lock
-        why = None if is_named else why_not_published(run, read_state(run).value, TreeNote(run))
+        why = why_not_published(run, read_state(run).value, TreeNote(run), on_purpose=is_named)
         staged = _stage(run) if why is None else []
         with read_log(run) as log:
             count = count_events(log)
