@@ -21,9 +21,11 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.recording.adoption import list_unknown
 from faber_ledger.runs.git import GitQuery, time_limit, work_tree_of
 from faber_ledger.runs.run import LEDGER, kind_of, with_suffix
-from faber_ledger.runs.state_merge import overwrite, read_members
+from faber_ledger.runs.state_merge import is_state, overwrite, read_members
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from faber_ledger.projections.blocks import Blocks
 
 
@@ -56,19 +58,29 @@ def fold_merged(top: str, path: str, ours: bytes, theirs: bytes) -> Blocks | Non
     try:
         other = _find_other(top, path, ours, theirs)
         blobs = _read_blobs(top, [f"HEAD:{ledger}", f"{other}:{ledger}"]) if other is not None else []
-        logs = [blob for blob in dict.fromkeys(blobs) if blob is not None]
-        blocks = _fold_union(logs) if logs else None
-        if blocks is None or any([list_unknown(blocks, blocks_of(read_members(side))) for side in (ours, theirs)]):
+    except (OSError, ValueError):
+        return None
+    return fold_union([blob for blob in blobs if blob is not None], (ours, theirs))
+
+
+def fold_union(ledgers: Iterable[bytes], states: Iterable[bytes]) -> Blocks | None:
+    """Return the blocks of the union of ledgers, for the merge of these states; None as for `fold_merged`."""
+    contents = [*dict.fromkeys(ledgers)]
+    try:
+        blocks = _fold(contents) if contents else None
+        if blocks is None or any(
+            [list_unknown(blocks, blocks_of(read_members(state))) for state in states if is_state(state)]
+        ):
             return None
     except (LedgerError, OSError, ValueError, RecursionError, sqlite3.Error):
         return None
     return blocks
 
 
-def _fold_union(logs: list[bytes]) -> Blocks:
+def _fold(ledgers: list[bytes]) -> Blocks:
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
-        paths = [os.path.join(folder, f"{number}.db") for number in range(len(logs))]
-        for path, content in zip(paths, logs, strict=True):
+        paths = [os.path.join(folder, f"{number}.db") for number in range(len(ledgers))]
+        for path, content in zip(paths, ledgers, strict=True):
             overwrite(path, content)
         united = os.path.join(folder, "united.db")
         write_union(paths, united, adopts=True)

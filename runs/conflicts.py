@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from faber_ledger.files.conflict_markers import has_markers, split_sides
+from faber_ledger.files.conflict_markers import has_markers
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.runs.git_command import git, run_git, top_of
-from faber_ledger.runs.run import LARGEST_STATE, LEDGER, STATE, Run, find_run, run_at, run_ids
+from faber_ledger.runs.run import LARGEST_STATE, STATE, Run, find_run, run_at, run_ids
 from faber_ledger.runs.state_file import stopped_merge
 
 BASE, OURS, THEIRS = "1", "2", "3"  # git's stages of a file in conflict
@@ -19,9 +19,8 @@ LINK = b"120000"  # git's mode of a link
 class Conflict(NamedTuple):
     """A file in conflict: its path from the project's root, its run, its blobs by stage.
 
-    `kind` is one of `RUN_FILES`, whatever the file's name is. A file that has conflict
-    markers, and is not in conflict in the index, has no blobs; `marked` is its content. Nor has a side that is a link,
-    whose stages are `links`: we write none, and follow none.
+    `kind` is one of `RUN_FILES`, whatever the file's name is. A file that has conflict markers, and is not in conflict
+    in the index, has no blobs; `marked` is its content. `has_link` is set if a side is a link, which we never follow.
     """
 
     path: str
@@ -29,17 +28,7 @@ class Conflict(NamedTuple):
     kind: str
     blobs: dict[str, str]
     marked: bytes | None = None
-    links: frozenset[str] = frozenset()
-
-    @property
-    def is_ledger(self) -> bool:
-        """Whether the file is a run's ledger."""
-        return self.kind == LEDGER
-
-    @property
-    def is_state(self) -> bool:
-        """Whether the file is a run's state."""
-        return self.kind == STATE
+    has_link: bool = False
 
     @property
     def is_gone(self) -> bool:
@@ -49,12 +38,6 @@ class Conflict(NamedTuple):
     def side(self, stage: str) -> bytes | None:
         """Return the content of one side; None if that side does not have the file."""
         return git("cat-file", "blob", self.blobs[stage]) if stage in self.blobs else None
-
-    def sides(self) -> tuple[bytes | None, bytes | None, bytes | None]:
-        """Return base, our side and their side; both sides of markers that cannot be read are the whole file."""
-        if self.marked is None:
-            return self.side(BASE), self.side(OURS), self.side(THEIRS)
-        return split_sides(self.marked) or (b"", self.marked, self.marked)
 
 
 def find_conflicts(root: str, top: str) -> list[Conflict]:
@@ -69,7 +52,7 @@ def find_conflicts(root: str, top: str) -> list[Conflict]:
             continue
         at = run_at(root, inside)
         if at is not None:
-            found.append(Conflict(inside, *at, sides, links=frozenset(links.get(path, ()))))
+            found.append(Conflict(inside, *at, sides, has_link=path in links))
     return found
 
 
@@ -85,28 +68,20 @@ def find_other_projects_in_conflict(root: str, top: str) -> list[str]:
     return sorted(found - {os.path.realpath(root)})
 
 
-def _read_unmerged(top: str) -> tuple[dict[str, dict[str, str]], dict[str, set[str]]]:
-    """Return the files in conflict in the index, each with its blobs by stage, and with the stages that are links."""
+def _read_unmerged(top: str) -> tuple[dict[str, dict[str, str]], set[str]]:
+    """Return the files in conflict in the index, each with its blobs by stage, and those of which a side is a link."""
     blobs: dict[str, dict[str, str]] = {}
-    links: dict[str, set[str]] = {}
+    links = set()
     for entry in git("ls-files", "-u", "-z", at=top).split(b"\0"):
         described, tab, name = entry.partition(b"\t")
         if not tab or not described.startswith((b"100", LINK)):  # nor is a submodule ours
             continue
         _, blob, stage = described.decode().split(" ")
-        sides = blobs.setdefault(os.fsdecode(name), {})
+        path = os.fsdecode(name)
+        blobs.setdefault(path, {})[stage] = blob
         if described.startswith(LINK):
-            links.setdefault(os.fsdecode(name), set()).add(stage)
-        else:
-            sides[stage] = blob
+            links.add(path)
     return blobs, links
-
-
-def names_set_aside(root: str, conflict: Conflict) -> list[str]:
-    """Return the other names, from the project's root, that git gave a side's file where the other side has a link."""
-    listed = git("ls-files", "-u", "-z", "--", os.path.dirname(conflict.path), at=root).split(b"\0")
-    names = [os.fsdecode(entry.partition(b"\t")[2]) for entry in listed]
-    return [*dict.fromkeys([name for name in names if name.startswith(f"{conflict.path}~")])]
 
 
 def paths_in_conflict(root: str) -> dict[str, list[str]]:
@@ -145,19 +120,16 @@ def read_here(root: str, path: str) -> bytes | None:
         return None
 
 
-def base_of_markers(root: str, path: str, revision: str, other: str | None = None) -> bytes:
+def base_of_markers(root: str, path: str) -> bytes:
     """Return a file with markers as it was before the two sides; empty if that is unknown, as after a rebase.
 
-    The sides are `revision` and `other`, or else the parents of the merge that has brought the markers to `revision`.
+    The sides are those of the merge that is going on, else of the commit that has brought the markers.
     """
-    if other is not None:
-        sides = [revision, other]
-    else:
-        done = run_git("rev-list", "--max-count=1", "--parents", revision, "--", path, at=root)
-        sides = done.stdout.decode().split()[1:]
-    if len(sides) != 2:
-        return b""
-    base = run_git("merge-base", *sides, at=root).stdout.decode().strip()
+    base = run_git("merge-base", "HEAD", "MERGE_HEAD", at=root).stdout.decode().strip()
+    if not base:
+        done = run_git("rev-list", "--max-count=1", "--parents", "HEAD", "--", path, at=root)
+        parents = done.stdout.decode().split()[1:]
+        base = run_git("merge-base", *parents, at=root).stdout.decode().strip() if len(parents) == 2 else ""
     done = run_git("cat-file", "blob", f"{base}:./{path}", at=root)
     return done.stdout if base and done.returncode == 0 else b""
 

@@ -20,7 +20,6 @@ from faber_ledger.runs.log import has_log, lacks_ledger, open_run_log
 from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.publish import publish
 from faber_ledger.runs.run import LARGEST_STATE, find_run, is_run_id
-from faber_ledger.runs.state_merge import REQUIRED_KEYS, is_complete
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 
 
 MAX_COMMITS = 100  # that are searched for a state.json, of HEAD and of all local branches
+REQUIRED_KEYS = ("status", "phases")  # keys that a state lacks if it was written from the log alone
 NEVER_KNOWN = ("status", "workflow_version", "target", "started_at", "phases", "artifacts")
 
 
@@ -204,7 +204,7 @@ def _best_of(states: Iterable[OldState]) -> OldState | None:
     partial = None
     for one in states:
         _, state, _ = one
-        if is_complete(state.value):
+        if all([state.value.get(name) for name in REQUIRED_KEYS]):
             return one
         if partial is None and any([key in state.value for key in REQUIRED_KEYS]):
             partial = one

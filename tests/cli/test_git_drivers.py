@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from support.command import COMMAND
 
 from faber_ledger.cli.setup.git_config import CACHE
 from faber_ledger.cli.ui import ledger_text
-from faber_ledger.runs.state_merge import merge_by_key
 from faber_ledger.runs.text_cache import TEXT_CACHE
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "GIT.md"
@@ -65,77 +65,45 @@ def test_a_forged_event_of_theirs_is_left_out_of_the_merge(one: Clone, other: Cl
     one.assert_sound()
 
 
-def test_an_unreadable_ledger_of_theirs_leaves_ours_and_the_conflict(one: Clone, other: Clone) -> None:
+@pytest.mark.parametrize("broken", ["ours", "theirs"])
+def test_a_ledger_that_cannot_be_read_is_left_out_of_the_merge(one: Clone, other: Clone, broken: str) -> None:
     one.advance("here")
-    other.ledger.write_bytes(b"no ledger at all")
-    other.commit("broken")
+    other.advance("there")
+    poor, whole = (one, other) if broken == "ours" else (other, one)
+    events = whole.ids()
+    poor.ledger.write_bytes(b"no ledger at all")
+    poor.commit("broken")
+    output = one.git("pull", "--no-rebase", "../other", "main")
+    assert f"faber-ledger: {LEDGER}: {broken} cannot be read and is left out: it is not a SQLite database\n" in output
+    assert one.ids() == events
+
+
+def test_a_merge_of_files_that_cannot_be_read_does_not_stop_either(one: Clone, other: Clone) -> None:
+    for clone in (one, other):
+        clone.ledger.write_bytes(b"no ledger of " + clone.root.name.encode())
+        clone.state_path.write_text("{" + clone.root.name)
+        clone.commit("broken")
+    output = one.git("pull", "--no-rebase", "../other", "main")
+    assert f"faber-ledger: {STATE}: neither side can be read: ours is used\n" in output
+    assert f"faber-ledger: {LEDGER}: ours cannot be read: it is not a SQLite database; theirs " in output
+    assert one.state_path.read_text() == "{one"
+
+
+@pytest.mark.parametrize("newer", ["ours", "theirs"])
+def test_a_ledger_of_a_newer_format_is_a_conflict(one: Clone, other: Clone, newer: str) -> None:
+    one.advance("here")
+    other.advance("there")
+    with sqlite3.connect((one if newer == "ours" else other).ledger) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    for clone in (one, other):
+        clone.git("commit", "-qam", "newer", "--allow-empty")
     before = one.ledger.read_bytes()
     output = one.git("pull", "--no-rebase", "../other", "main", code=1)
-    assert f"faber-ledger: {LEDGER}: " in output
-    assert "is not a SQLite database; our version and the conflict stay" in output
+    assert "; our version and the conflict stay\n" in output
     assert one.ledger.read_bytes() == before
     assert f"UU {LEDGER}" in one.git("status", "--porcelain")
-
-
-@pytest.mark.parametrize("hour", ["18", "09"])
-def test_keys_that_two_tools_changed_apart_are_merged(one: Clone, other: Clone, hour: str) -> None:
-    one.record("here")
-    one.change(status="paused", updated_at=f"2026-01-05T{hour}:00:00Z")
-    one.commit("here")
-    other.record("there")
-    other.change(notes={"a": 1, "b": 2, "c": 4}, updated_at="2026-01-05T16:00:00Z")
-    other.commit("there")
-    one.git("pull", "-q", "--no-rebase", "../other", "main")
-    assert one.state["status"] == "paused"
-    assert one.state["notes"]["c"] == 4
-    assert one.state["updated_at"] == max(f"2026-01-05T{hour}:00:00Z", "2026-01-05T16:00:00Z")
-    one.faber("project")
-    one.assert_sound()
-
-
-def test_keys_that_were_added_at_the_same_place_are_both_kept(one: Clone, other: Clone) -> None:
-    one.change(mine=1)
-    one.commit("here")
-    other.change(theirs=[2])
-    other.commit("there")
-    one.git("pull", "-q", "--no-rebase", "../other", "main")
-    assert (one.state["mine"], one.state["theirs"]) == (1, [2])
-
-
-def test_a_conflict_in_other_tools_keys_stays_and_our_file_is_valid(one: Clone, other: Clone) -> None:
-    one.change(status="paused")
-    one.commit("here")
-    other.change(status="failed")
-    other.commit("there")
-    before = one.state_path.read_bytes()
-    output = one.git("pull", "--no-rebase", "../other", "main", code=1)
-    assert (
-        "both sides changed the same key (status): our value and the conflict stay, all other keys are merged" in output
-    )
-    assert one.state_path.read_bytes() == before
-    assert one.git("status", "--porcelain").splitlines() == [f"UU {STATE}"]
-
-
-def test_a_conflict_in_one_key_does_not_keep_other_keys_from_being_merged(one: Clone, other: Clone) -> None:
-    one.change(status="paused", mine=1)
-    one.commit("here")
-    other.change(status="failed", theirs=2, work_id="9")
-    other.commit("there")
-    one.git("pull", "--no-rebase", "../other", "main", code=1)
-    assert [one.state[name] for name in ("status", "mine", "theirs", "work_id")] == ["paused", 1, 2, "9"]
-    assert '  status\n    ours:   "paused"\n    theirs: "failed"\n' in one.faber("resolve", code=1).stdout
-
-
-@pytest.mark.parametrize("broken", ["{", "[]", "", '{"run_id": "another"}'])
-def test_a_side_that_is_not_a_state_is_a_conflict_and_ours_stays(one: Clone, other: Clone, broken: str) -> None:
-    one.change(status="paused")
-    one.commit("here")
-    other.state_path.write_text(broken)
-    other.commit("there")
-    before = one.state_path.read_bytes()
-    one.git("pull", "--no-rebase", "../other", "main", code=1)
-    assert one.state_path.read_bytes() == before
-    assert one.git("status", "--porcelain").splitlines() == [f"UU {STATE}"]
+    assert f"left      {LEDGER}: " in one.faber("resolve", code=1).stdout
 
 
 def test_two_machines_that_start_the_same_run_apart_are_united(tmp_path: Path) -> None:
@@ -163,92 +131,6 @@ def test_a_file_that_is_not_ours_is_left_in_conflict(one: Clone) -> None:
     )
 
 
-def gutted(state: dict[str, Any]) -> dict[str, Any]:
-    """Give the state that 0.1.0's `seal` wrote where there was none, from the log alone."""
-    names = ("run_id", "workflow_id", "work_id", "current_phase", "sessions", "context_metadata")
-    return {name: state[name] for name in names}
-
-
-@pytest.mark.parametrize("gutted_here", [False, True])
-@pytest.mark.parametrize("whole_side_changes", [False, True])
-def test_what_a_gutted_side_lacks_is_not_removed(
-    one: Clone, other: Clone, gutted_here: bool, whole_side_changes: bool
-) -> None:
-    poor, whole = (one, other) if gutted_here else (other, one)
-    poor.put(gutted(poor.state))
-    poor.advance("gutted")
-    if whole_side_changes:
-        phases = whole.state["phases"]
-        whole.change(status="paused", phases={**phases, "build": {"status": "completed"}}, mine=1)
-    before = whole.state
-    whole.advance("whole")
-    one.git("pull", "-q", "--no-rebase", "../other", "main")
-    names = ["status", "phases", "artifacts", "notes", *(["mine"] if whole_side_changes else [])]
-    assert {name: one.state.get(name) for name in names} == {name: before[name] for name in names}
-    one.faber("project")
-    one.assert_sound()
-
-
-@pytest.mark.parametrize("gutted_here", [False, True])
-def test_a_gutted_side_does_not_win_over_a_complete_side(one: Clone, other: Clone, gutted_here: bool) -> None:
-    one.change(current_phase="architect", deep={"a": 1})
-    one.commit("more")
-    other.git("pull", "-q", "../one", "main")
-    poor, whole = (one, other) if gutted_here else (other, one)
-    whole.change(status="paused", mine=1)
-    before = whole.state
-    whole.advance("whole")
-    poor.put({**gutted(poor.state), "current_phase": "frame", "work_id": "9", "deep": {"a": 0, "b": 2}, "new": 3})
-    poor.advance("gutted")
-    one.git("pull", "-q", "--no-rebase", "../other", "main")
-    names = ("status", "phases", "current_phase", "work_id", "notes", "mine")
-    assert [one.state.get(name) for name in names] == [before[name] for name in names]
-    assert (one.state["deep"], one.state["new"]) == ({"a": 1, "b": 2}, 3)  # what it alone has is taken
-    one.faber("project")
-    one.assert_sound()
-
-
-@pytest.mark.parametrize("gutted_here", [False, True])
-def test_a_gutted_side_does_not_win_without_a_base(one: Clone, other: Clone, gutted_here: bool) -> None:
-    poor, whole = (one, other) if gutted_here else (other, one)
-    whole.put({**whole.state, "current_phase": "architect"})
-    poor.put({**gutted(poor.state), "current_phase": "frame", "new": 3})
-    for name, content in (("O", ""), ("A", one.state_path.read_text()), ("B", other.state_path.read_text())):
-        (one.root / name).write_text(content)
-    one.faber("merge-driver", "O", "A", "B", "--", STATE)
-    merged = json.loads((one.root / "A").read_text())
-    assert (merged["current_phase"], merged["status"], merged["new"]) == ("architect", whole.state["status"], 3)
-
-
-@pytest.mark.parametrize("gutted_here", [False, True])
-def test_a_key_that_a_complete_side_deleted_stays_deleted(one: Clone, other: Clone, gutted_here: bool) -> None:
-    one.change(deep={"a": 1, "b": 2})
-    one.commit("more")
-    other.git("pull", "-q", "../one", "main")
-    poor, whole = (one, other) if gutted_here else (other, one)
-    poor.put({**gutted(poor.state), "notes": poor.state["notes"]})
-    poor.commit("gutted")
-    left = {name: value for name, value in whole.state.items() if name not in ("artifacts", "notes")}
-    whole.put({**left, "deep": {"a": 1}})
-    whole.commit("deleted")
-    one.git("pull", "-q", "--no-rebase", "../other", "main")
-    assert {"artifacts", "notes"} & {*one.state} == set()
-    assert (one.state["deep"], one.state["status"]) == ({"a": 1}, whole.state["status"])
-
-
-def test_what_both_gutted_sides_lack_is_as_it_was(one: Clone, other: Clone) -> None:
-    before = one.state
-    for clone in (one, other):
-        clone.put({**gutted(clone.state), clone.root.name: 1})
-        clone.commit("gutted")
-    one.git("pull", "-q", "--no-rebase", "../other", "main")
-    assert {name: one.state[name] for name in ("status", "phases", "notes", "one", "other")} == {
-        **{name: before[name] for name in ("status", "phases", "notes")},
-        "one": 1,
-        "other": 1,
-    }
-
-
 @pytest.mark.parametrize("name", ["--help", "-h", "--", "--no-such-option"])
 def test_a_file_that_is_named_like_an_option_is_a_file(tmp_path: Path, name: str) -> None:
     one = Clone.first(tmp_path / "one")
@@ -273,6 +155,7 @@ def test_a_project_in_a_folder_that_is_named_like_an_option_is_merged(tmp_path: 
     for clone in (one, other):
         clone.root /= "--help"
         clone.ledger, clone.state_path = clone.root / LEDGER, clone.root / STATE
+        clone.name_run()
     one.advance("here")
     other.advance("there")
     both = one.ids() | other.ids()
@@ -307,29 +190,6 @@ def test_a_base_that_git_could_not_merge_is_ignored(one: Clone, tmp_path: Path) 
     assert done.returncode == 0, done.stdout
     merged = json.loads((tmp_path / "ours").read_text())
     assert (merged["mine"], merged["other"]) == (1, 2)
-
-
-def test_keys_are_merged_one_by_one_and_a_removal_is_left_to_a_person() -> None:
-    base, ours = b'{"run_id": "r", "a": 1, "b": 1}', b'{"run_id": "r", "a": 2, "b": 1}'
-    merged = merge_by_key(base, ours, b'{"run_id": "r", "a": 1, "b": 3, "c": 4}')
-    assert merged == (b'{"run_id": "r", "a": 2, "b": 3, "c": 4}', [])
-    assert merge_by_key(base, ours, b'{"run_id": "r", "a": 1}') == (ours, [("b", "1", "(not there)")])
-    assert merge_by_key(base, ours, b'{"run_id": "r", "b": 1}') == (ours, [("a", "2", "(not there)")])
-    assert merge_by_key(base, ours, b'{"run_id": "r", "a": true, "b": 1}') == (ours, [("a", "2", "true")])
-
-
-def test_only_the_nested_key_is_in_conflict_and_the_rest_is_merged(one: Clone, other: Clone) -> None:
-    phases = one.state["phases"]
-    one.change(phases={**phases, "frame": {**phases["frame"], "status": "mine"}, "own": {"a": 1}}, x={"y": 1, "z": 0})
-    one.commit("here")
-    other.change(phases={**phases, "build": {**phases["build"], "status": "theirs"}, "own": {"b": 2}}, x={"y": 2})
-    other.commit("there")
-    output = one.git("pull", "--no-rebase", "../other", "main", code=1)
-    assert "both sides changed the same key (x.y): our value and the conflict stay" in output
-    merged = one.state
-    assert (merged["phases"]["frame"]["status"], merged["phases"]["build"]["status"]) == ("mine", "theirs")
-    assert merged["phases"]["own"] == {"a": 1, "b": 2}
-    assert merged["x"] == {"y": 1, "z": 0}
 
 
 # --- words

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.clones import FOLDER, LEDGER, RUN, STATE, Clone, forge
+from support.clones import LEDGER, RUN, STATE, Clone, forge
 from support.command import COMMAND
 
 
@@ -59,45 +59,17 @@ def test_a_dry_run_says_what_it_would_do_and_writes_nothing(one: Clone, other: C
     assert one.git("status", "--porcelain").splitlines() == status
 
 
-def test_a_real_conflict_is_left_and_both_sides_are_shown(one: Clone, other: Clone) -> None:
+def test_the_value_that_is_not_used_is_in_the_answer(one: Clone, other: Clone) -> None:
     one.change(status="paused")
-    other.change(status="failed", work_id="9")
-    both = apart(one, other)
+    other.change(status="failed", long="x" * 1000)
+    other.put({name: value for name, value in other.state.items() if name != "work_id"})
+    one.change(work_id="9", long="y")
+    apart(one, other)
     stopped(one)
-    output = one.faber("resolve", code=1).stdout
-    assert f"resolved  {LEDGER}: both sides, {len(both)} events\n" in output
-    assert f"left      {STATE}: both sides changed the same key\n" in output
-    assert '  status\n    ours:   "paused"\n    theirs: "failed"\n' in output
-    assert "work_id" not in output
-    assert one.git("diff", "--name-only", "--diff-filter=U") == f"{STATE}\n"
-    assert one.ids() == both
-    data = json.loads(one.faber("resolve", "--json", code=1).stdout)["data"]
-    assert data["files"][0]["keys"] == [{"key": "status", "ours": '"paused"', "theirs": '"failed"'}]
-
-
-def test_the_side_whose_run_is_further_along_says_where_the_run_stands(one: Clone, other: Clone) -> None:
-    """Both branches of a run change these keys."""
-    done, begun = {"status": "completed"}, {"status": "in_progress"}
-    one.change(current_phase="evaluate", phases={"frame": done, "build": begun, "evaluate": begun})
-    other.change(status="completed", current_phase="release", phases={"frame": done, "build": done, "evaluate": done})
-    one.commit("here")
-    other.commit("there")
-    stopped(one)
-    assert one.faber("resolve").returncode == 0
-    found = one.state
-    assert (found["status"], found["current_phase"]) == ("completed", "release")
-    assert found["phases"] == {"frame": done, "build": done, "evaluate": done}
-
-
-def test_more_completed_phases_do_not_say_which_status_holds(one: Clone, other: Clone) -> None:
-    done, begun = {"status": "completed"}, {"status": "in_progress"}
-    one.change(status="paused", current_phase="evaluate", phases={"frame": done, "build": done})
-    other.change(status="failed", current_phase="build", phases={"frame": done, "build": begun})
-    one.commit("here")
-    other.commit("there")
-    stopped(one)
-    assert '  status\n    ours:   "paused"\n    theirs: "failed"\n' in one.faber("resolve", code=1).stdout
-    assert (one.state["current_phase"], one.state["phases"]["build"]) == ("evaluate", done)
+    data = json.loads(one.faber("resolve", "--json").stdout)["data"]
+    state = next(file for file in data["files"] if file["path"] == STATE)
+    keys = {key["key"]: (key["used"], key["other"]) for key in state["keys"]}
+    assert keys == {"status": ("ours", '"failed"'), "work_id": ("ours", None), "long": ("ours", f'"{"x" * 1000}"')}
 
 
 def test_what_was_recorded_while_the_merge_stood_still_is_kept(one: Clone, other: Clone) -> None:
@@ -114,36 +86,38 @@ def test_what_was_recorded_while_the_merge_stood_still_is_kept(one: Clone, other
     one.assert_sound()
 
 
-@pytest.mark.parametrize("deleted_here", [True, False])
-def test_a_run_that_one_side_deleted_is_kept_with_its_events(one: Clone, other: Clone, deleted_here: bool) -> None:
-    deleter, keeper = (one, other) if deleted_here else (other, one)
-    deleter.git("rm", "-rq", ".fractary/runs")
-    deleter.git("commit", "-qm", "away with it")
-    keeper.advance("kept")
-    kept = keeper.ids()
-    assert len(stopped(one)) == 2
-    output = one.faber("resolve").stdout
-    assert f"resolved  {LEDGER}: the side that has it, {len(kept)} events\n" in output
-    assert one.ids() == kept
+@pytest.mark.parametrize("content", [b"", b"nothing", b"SQLite format 3\0 and no page"])
+@pytest.mark.parametrize("broken", ["ours", "theirs"])
+def test_a_ledger_that_cannot_be_read_is_left_out_and_named(
+    one: Clone, other: Clone, broken: str, content: bytes
+) -> None:
+    one.advance("here")
+    other.advance("there")
+    poor, whole = (one, other) if broken == "ours" else (other, one)
+    events = whole.ids()
+    poor.ledger.write_bytes(content)
+    poor.commit("broken")
+    stopped(one)
+    done = one.faber("resolve")
+    assert f"{LEDGER}: {broken} cannot be read and is left out: " in done.stderr
+    assert "/tmp" not in done.stderr
+    assert one.ids() >= events
+    assert one.git("diff", "--name-only", "--diff-filter=U") == ""
     one.assert_sound()
 
 
-def test_a_ledger_that_cannot_be_read_is_left_and_ours_stays(one: Clone, other: Clone) -> None:
-    one.advance("here")
-    other.ledger.write_bytes(b"nothing")
-    other.commit("broken")
-    before = one.ledger.read_bytes()
-    assert stopped(one) == [f"UU {LEDGER}"]
+def test_ledgers_of_which_none_can_be_read_are_left(one: Clone, other: Clone) -> None:
+    for clone in (one, other):
+        clone.ledger.write_bytes(b"nothing of " + clone.root.name.encode())
+        clone.commit("broken")
+    stopped(one)
     output = one.faber("resolve", code=1).stdout
-    assert output.startswith(f"left      {LEDGER}: ")
-    assert "is not a SQLite database" in output
-    assert one.ledger.read_bytes() == before
-    assert one.git("status", "--porcelain").splitlines() == [f"UU {LEDGER}"]
+    assert output.startswith(f"left      {LEDGER}: ours cannot be read: it is not a SQLite database; theirs ")
+    assert f"UU {LEDGER}" in one.git("status", "--porcelain").splitlines()
 
 
 def test_a_forged_event_is_left_out_and_named_by_resolve(one: Clone, other: Clone) -> None:
-    one.record("here")
-    one.commit("here")
+    one.advance("here")
     other.record("there")
     forge(other.ledger, "CAST(x'ff' AS TEXT)")
     other.commit("forged")
@@ -154,15 +128,17 @@ def test_a_forged_event_is_left_out_and_named_by_resolve(one: Clone, other: Clon
     assert {"here", "there"} <= one.clients()
 
 
-def test_an_unreadable_ledger_stops_neither_the_other_files_nor_the_command(one: Clone, other: Clone) -> None:
-    one.record("here")
-    one.commit("here")
-    other.record("there")
-    other.ledger.write_bytes(b"no ledger at all")
-    other.commit("broken")
+def test_what_a_person_has_made_of_both_sides_holds(one: Clone, other: Clone) -> None:
+    one.change(status="paused", mine=1)
+    other.change(status="failed", theirs=2)
+    apart(one, other)
     stopped(one)
-    output = one.faber("resolve", code=1).stdout
-    assert f"left      {LEDGER}: " in output
+    one.git("checkout", "--theirs", "--", STATE)
+    one.change(status="cancelled", mine=1)
+    assert f"resolved  {STATE}: the file as it was edited\n" in one.faber("resolve").stdout
+    assert [one.state[name] for name in ("status", "mine", "theirs")] == ["cancelled", 1, 2]
+    assert one.git("diff", "--name-only", "--diff-filter=U") == ""
+    one.assert_sound()
 
 
 def test_a_conflict_in_other_files_is_not_touched(one: Clone, other: Clone) -> None:
@@ -178,12 +154,6 @@ def test_a_conflict_in_other_files_is_not_touched(one: Clone, other: Clone) -> N
 
 
 STATE_COPY = f".git/faber-ledger/runs/{RUN}/state.json"
-
-
-def gut(clone: Clone) -> None:
-    """Write what 0.1.0's `seal` wrote where state.json was missing."""
-    names = ("run_id", "workflow_id", "work_id", "current_phase", "sessions", "context_metadata")
-    clone.put({name: clone.state[name] for name in names})
 
 
 def test_a_missing_state_beside_a_conflict_of_the_ledger_alone_is_restored(one: Clone, other: Clone) -> None:
@@ -224,33 +194,6 @@ def test_a_state_that_no_copy_has_stays_missing_and_the_ledger_is_resolved(one: 
     assert one.git("diff", "--name-only", "--diff-filter=U") == ""
 
 
-@pytest.mark.parametrize("gutted_here", [False, True])
-def test_what_a_gutted_side_lacks_is_not_removed(one: Clone, other: Clone, gutted_here: bool) -> None:
-    gutted, whole = (one, other) if gutted_here else (other, one)
-    gut(gutted)
-    whole.change(status="paused", mine=1)
-    before = whole.state
-    apart(one, other)
-    stopped(one)
-    one.faber("resolve")
-    for name in ("status", "phases", "mine", "notes", "artifacts"):
-        assert one.state[name] == before[name], name
-    one.assert_sound()
-
-
-def test_what_a_gutted_side_lacks_is_not_removed_where_the_other_side_deleted_the_run(one: Clone, other: Clone) -> None:
-    before = one.state
-    gut(one)
-    one.advance("here")
-    other.git("rm", "-rq", FOLDER)
-    other.git("commit", "-qm", "deleted")
-    stopped(one)
-    one.faber("resolve")
-    assert [one.state[name] for name in ("status", "phases", "notes")] == [
-        before[name] for name in ("status", "phases", "notes")
-    ]
-
-
 def test_a_state_that_its_owner_may_not_write_is_left(one: Clone, other: Clone) -> None:
     one.change(mine=1)
     other.change(theirs=2)
@@ -284,6 +227,7 @@ def test_resolve_works_from_a_folder_below_and_in_a_project_below_the_top(tmp_pa
     for clone in (one, other):
         clone.root /= "part"
         clone.ledger, clone.state_path = clone.root / LEDGER, clone.root / STATE
+        clone.name_run()
     both = apart(one, other)
     one.git("pull", "--no-rebase", str(tmp_path / "other"), "main", code=1)
     below = one.root / ".fractary" / "runs"
@@ -320,56 +264,3 @@ def test_marks_of_a_conflict_are_no_reason_to_take_a_backup(one: Clone, other: C
         done = one.call(str(COMMAND), *command)
         assert "faber-ledger resolve" in done.stdout + done.stderr
         assert "--restore" not in done.stdout + done.stderr
-
-
-def test_a_backup_that_was_restored_before_removes_no_key(one: Clone, other: Clone) -> None:
-    before = one.state_path.read_bytes()
-    one.change(status="paused", mine=1)
-    other.change(status="failed", theirs=2)
-    apart(one, other)
-    stopped(one)
-    one.state_path.write_bytes(before)
-    one.faber("resolve", code=1)
-    assert [one.state[name] for name in ("status", "mine", "theirs")] == ["paused", 1, 2]
-
-
-def test_what_the_user_has_resolved_in_the_file_is_used(one: Clone, other: Clone) -> None:
-    one.change(status="paused", mine=1)
-    other.change(status="failed", theirs=2)
-    apart(one, other)
-    stopped(one)
-    one.faber("resolve", code=1)  # without the driver, it makes a valid file of the marks
-    assert one.git("diff", "--name-only", "--diff-filter=U") == f"{STATE}\n"
-    one.change(status="failed")
-    assert one.faber("resolve").stdout == f"resolved  {STATE}: our blocks, and both sides' keys\n"
-    assert [one.state[name] for name in ("status", "mine", "theirs")] == ["failed", 1, 2]
-    assert one.git("diff", "--name-only", "--diff-filter=U") == ""
-    one.assert_sound()
-
-
-def test_a_nested_key_is_settled_alone(one: Clone, other: Clone) -> None:
-    one.change(x={"y": 1, "z": {"deep": 1}, "near": 1})
-    other.change(x={"y": 2, "z": {"deep": 2}, "far": 2})
-    apart(one, other)
-    stopped(one)
-    output = one.faber("resolve", code=1).stdout
-    assert "\n  x.y\n    ours:   1\n    theirs: 2\n  x.z.deep\n" in output
-    one.change(x={**one.state["x"], "y": 12})
-    output = one.faber("resolve", code=1).stdout
-    assert "x.y" not in output
-    assert "  x.z.deep\n" in output
-    assert one.state["x"] == {"y": 12, "z": {"deep": 1}, "near": 1, "far": 2}
-    one.change(x={**one.state["x"], "z": {"deep": 3}})
-    assert one.faber("resolve").stdout == f"resolved  {STATE}: our blocks, and both sides' keys\n"
-    assert one.state["x"] == {"y": 12, "z": {"deep": 3}, "near": 1, "far": 2}
-
-
-def test_the_side_whose_ledger_cannot_be_united_is_named(one: Clone, other: Clone) -> None:
-    one.advance("here")
-    other.ledger.write_bytes(b"nothing")
-    other.commit("broken")
-    stopped(one)
-    output = one.faber("resolve", code=1).stdout
-    assert "their side (stage 3) of the ledger cannot be united: it is not a SQLite database" in output
-    assert "/tmp" not in output
-    assert "git checkout --ours" in output

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from support.postgres import Database
 
 WORD = "git.pull"
-TOKEN = "ghp_" + "aB3" * 12
 
 
 def git(clone: Project, *words: str) -> subprocess.CompletedProcess[str]:
@@ -79,37 +78,3 @@ def test_the_way_out_that_doctor_names_unites_both(database: Database, tmp_path:
     assert team.sync(second, "--all").returncode == 0
     if way == "resume":
         assert second.active_path.read_text().strip() == run_id
-
-
-@pytest.mark.parametrize("way", ["driver", "resolve"])
-def test_a_text_that_the_server_masked_is_no_conflict_in_git(database: Database, tmp_path: Path, way: str) -> None:
-    first = Project.noted(tmp_path / "first")
-    second = first.clone(tmp_path / "second", "second")
-    team = Team(database, [first, second])
-    started = first.faber("run", "start", "--work-id", "9", "--yes")
-    assert started.returncode == 0
-    run_id = first.active_path.read_text().strip()
-    here, there = (Project(one.root, run_id, one.hostname) for one in team.clones)
-    here.change_state(target=f"push with {TOKEN}", plan={"steps": ["one", f"token {TOKEN}"]})
-    assert team.sync(first, "--all").returncode == 0
-    assert team.sync(second, "--all").returncode == 0
-    assert TOKEN not in there.state_path.read_text()
-    there.change_state(plan={**there.state["plan"], "by": "second"})
-    here.change_state(plan={**here.state["plan"], "mine": 2})
-    second.git("add", "-A")
-    second.git("commit", "--quiet", "-m", "Runs of the server")
-    first.git("add", "-A")
-    first.git("commit", "--quiet", "-m", "Work")
-    if way == "resolve":
-        first.git("config", "--remove-section", "merge.faber-ledger")
-    pulled = git(first, "pull", "--quiet", "--no-rebase", str(second.root), "HEAD")
-    if way == "driver":
-        assert pulled.returncode == 0, pulled.stdout + pulled.stderr
-    else:
-        assert pulled.returncode == 1
-        done = first.faber("resolve")
-        assert done.returncode == 0, done.stdout + done.stderr
-    masked = "[masked: GitHub Token]"
-    assert here.state["target"] == f"push with {masked}"
-    assert here.state["plan"] == {"steps": ["one", f"token {masked}"], "mine": 2, "by": "second"}
-    assert first.faber("verify", "--all").returncode == 0

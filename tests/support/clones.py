@@ -68,11 +68,11 @@ class Clone:
                 file.write(_drivers())
         return made
 
-    def name_run(self) -> None:
+    def name_run(self, run_id: str = RUN) -> None:
         """Name the run in the active file, as `run resume` does, which git ignores."""
         (self.root / ACTIVE).parent.mkdir(parents=True, exist_ok=True)
-        (self.root / ACTIVE).write_text(f"{RUN}\n")
-        note_use(str(self.root), RUN, is_taken_up=True)
+        (self.root / ACTIVE).write_text(f"{run_id}\n")
+        note_use(str(self.root), run_id, is_taken_up=True)
 
     def forget_driver(self) -> None:
         """Remove the merge driver from the clone's configuration, as in a clone that was never set up."""

@@ -58,4 +58,6 @@ def begin(root: Path, layout: Layout) -> Clone:
 
 def begin_two(tmp_path: Path, layout: Layout = LAYOUTS["ours"]) -> tuple[Clone, Clone]:
     one = begin(tmp_path / "one", layout)
-    return one, seen(one.clone("other", driver=False), layout)
+    other = seen(one.clone("other", driver=False), layout)
+    other.name_run(layout.run_id)
+    return one, other
