@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# A hook that computes for longer than it may, as under valgrind, spools its delivery.
+# A hook that computes for longer than it may, as under valgrind, ends before it has recorded.
 UNHURRIED = """\
 import sys
 if "hook" in sys.orig_argv:

@@ -4,41 +4,45 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.hooks.watch import end_after_deadline
 from faber_ledger.ledger.deadline import OutOfTime, reserve_time
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import sqlite3
+from faber_ledger.projections.blocks import blocks_of
+from faber_ledger.recording import inbox
 from faber_ledger.recording.call import Answer
-from faber_ledger.recording.incoming import IncomingCall
+from faber_ledger.recording.checkout import checkout_at_end
+from faber_ledger.recording.incoming import ENDS, arrival_of, changes_nothing, masked
 from faber_ledger.recording.recording import Recording
-from faber_ledger.recording.subject import is_first_answer
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active_file import note_use, read_used_runs
 from faber_ledger.runs.clients import note_session
-from faber_ledger.runs.clone import lock_run
+from faber_ledger.runs.clone import lock_run, writer_of
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import current_phase, current_step
 from faber_ledger.runs.run import find_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import Any
 
     from faber_ledger.context.elsewhere import Elsewhere
     from faber_ledger.context.reload import Reload
     from faber_ledger.files.folders import TrackedFolder
     from faber_ledger.files.json_text import JsonText
-    from faber_ledger.hooks.watch import Watch
     from faber_ledger.ledger.events import Draft
     from faber_ledger.ledger.log import Log
     from faber_ledger.recording.call import Call
+    from faber_ledger.recording.inbox import Arrival
+    from faber_ledger.recording.incoming import Decided
     from faber_ledger.runs.active import ActiveRun
     from faber_ledger.runs.clients import SeenClient
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.settings import Settings
 
 
-# A hook must not be noticed, and the client kills SessionEnd after 1.5 seconds: a hook that waits longer is spooled.
+# A hook must not be noticed, and the client kills SessionEnd after 1.5 seconds: what takes longer waits in the inbox.
 WAIT_SECONDS = 3.0
 WAIT_SECONDS_AT_THE_END = 1.0
 SECONDS_TO_RECORD = 2.0  # of a start's time, which its artifacts leave
@@ -52,7 +56,7 @@ class Hook:
 
     `active` is the active run, None if the client's earlier session says the run.
 
-    Whatever may take long runs in the context of `watch`. `seen` is what this clone knew of the client before.
+    `seen` is what this clone knew of the client before.
     """
 
     def __init__(
@@ -63,7 +67,6 @@ class Hook:
         at: float,
         warn: Callable[[str], None],
         folder: TrackedFolder,
-        watch: Watch,
         seen: SeenClient | None = None,
     ) -> None:
         self.call = call
@@ -73,12 +76,14 @@ class Hook:
         self._warnings: list[str] = []  # what a start tells the user is wrong
         self._active = active
         self._folder = folder
-        self._watch = watch
-        self._spooled: str | None = None  # the file of a delivery that was spooled before it is recorded
+        self._seen = seen
         self._was_there = run.has_files()
         self._earlier: JsonText | None = None  # the state as it was read before the lock
         self._elsewhere: Elsewhere | None = None  # what the packet says about other clones
-        self._incoming = IncomingCall(call, run, at, self.warn, seen)
+        self._arrival: Arrival | None = None
+        self._file: inbox.InboxFile | None = None
+        self._is_recorded = False
+        self._known_settings: Settings | None = None
 
     def warn(self, message: str) -> None:
         """Print and log a message, once."""
@@ -87,69 +92,94 @@ class Hook:
         self._warnings.append(message)
         self._log(message)
 
+    def _settings(self) -> Settings:
+        """Return the project's settings, and warn once of what is wrong with them."""
+        if self._known_settings is None:
+            from faber_ledger.runs.settings import Settings
+
+            self._known_settings = Settings(self.run, os.environ)
+            for problem in self._known_settings.problems:
+                self.warn(problem)
+        return self._known_settings
+
     def answer(self) -> Answer | None:
         """Record the call and return what to print: a start's packet, or what a compaction's summary should keep.
 
-        A call that is refused, or that a bug of ours stops, is spooled; without a run, the error is raised.
+        A call that cannot be recorded now stays in the inbox, and is answered all the same; without a run, the error
+        is raised.
         """
-        state: dict[str, Any] | None = None
+        if self.call.hook == "SessionStart" and not self._is_subagents:
+            return self._start()
+        state, _ = self._read_state()
+        arrival = self._receive(state)
+        if lacks_ledger(self.run) and changes_nothing(arrival, blocks_of(state)) and not inbox.has_files(self.run):
+            self._leave_run()
+            return None
+        decided: Decided | None = None
         try:
-            if self.call.hook == "SessionStart" and not self._incoming.is_subagents:
-                return self._start()
-            if self.call.hook == "SessionEnd":
-                from faber_ledger.recording import spool  # noqa: F401 -- an alarm may ring in the midst of an import
-
-                self._watch.keep = self._spool_first
-            with self._watch:
-                if lacks_ledger(self.run) and self._incoming.came_after_the_end():
-                    self._leave_run()
-                    return None
-                self._incoming.summary()  # masking takes its time: before the lock
-                self._incoming.remember_end()
-                if self._is_on_network():
-                    self._spool_first()
-                with self._recording() as recording:
-                    state = recording.state
-                    is_repeated = self._append(recording, [])
-                self._watch.keep = None
-                self._remove_spooled()
-            if self._incoming.has_moved:
+            self._put(arrival)
+            if self.call.hook in ENDS and not self._is_subagents:
+                arrival["checkout"] = checkout_at_end(self.run)
+            with self._recording() as recording:
+                decided = self._record(recording, arrival, [])
+            if decided.has_moved:
                 note_use(self.run.root, self.run.run_id)
-                self._leave_run(is_followed=True)
-            elif not self._incoming.is_subagents:
-                self._leave_run()
         except (Exception, OutOfTime) as error:  # noqa: BLE001 -- a bug of ours must not lose a delivery
-            self._spool(error, [])
-            is_late = isinstance(error, OutOfTime) and state is None  # a hint would have to read it now
-            may_hint = not is_late and self.call.hook == "PreCompact"
-            is_repeated = not (may_hint and is_first_answer(self.call, self.run.root, self.at))
-        if self.call.hook == "PreCompact" and not is_repeated and not self._incoming.is_subagents:
+            self._report(error)
+        if not self._is_subagents:
+            self._leave_run(is_followed=decided is not None and decided.has_moved)
+        is_repeated = decided is not None and decided.is_repeated
+        if self.call.hook == "PreCompact" and not is_repeated and not self._is_subagents:
             return self._hint(state)
         return None
+
+    def finish(self) -> None:
+        """Remove the delivery from the inbox if what happened is in the log, as the last act: it is answered now."""
+        if self._file is not None and self._is_recorded:
+            self._file.remove()
+
+    @property
+    def _is_subagents(self) -> bool:
+        """Whether a subagent made the call; its sessions are not sessions of the run."""
+        return self.call.text("agent_id") is not None
+
+    def _receive(self, state: dict[str, Any]) -> Arrival:
+        self._follow_rename()
+        is_summary = self.call.hook == "PostCompact" and self.call.compact_summary != ""
+        has_summaries = self._settings().summaries if is_summary else True
+        return arrival_of(self.call, self.run, self.at, state, self._seen, has_summaries_in_git=has_summaries)
+
+    def _put(self, arrival: Arrival) -> None:
+        """Put the delivery into the inbox, or where the clone cannot be written, into the project without secrets."""
+        self._arrival = arrival
+        try:
+            self._file = inbox.put(self.run, arrival)
+        except OSError as error:
+            try:
+                self._file = inbox.put_in_tree(self.run, masked(arrival))
+            except OSError:
+                self.warn(f"the delivery cannot be written into the inbox: {error}")
+                return
+        end_after_deadline()
 
     # SessionStart
 
     def _start(self) -> Answer | None:
         """Gather the run's context, record the session's start with it, and return the packet."""
-        from faber_ledger.recording.environment import (  # other hooks rarely need it
-            EnvironmentQuery,
-            sessions_elsewhere,
-        )
+        from faber_ledger.recording.environment import sessions_elsewhere  # other hooks rarely need it
 
-        environment = EnvironmentQuery(self.run.root, self.call.text("cwd"))
         try:
-            with self._watch:
-                state, problem = self._read_state()
+            state, problem = self._read_state()
         except ForeignState as error:
             return Answer(self._packet_without_state(error), self._line({}))
-        except OutOfTime as error:
-            state, problem = {}, f"⚠️ WARNING: state.json, and what it names, was not read, since {error}"
         if state.get("status") in progress.FINISHED:
             self.warn(f"No active workflow found, skipping prime-context: {self.run.run_id} is {state['status']}")
             if self._earlier is not None:
                 state_write.refresh_copy(self.run, self._earlier, self.warn)
             self._leave_run()
             return None
+        arrival = self._receive(state)
+        self._put(arrival)
         elsewhere = sessions_elsewhere(state, self.run.root)
         if any(elsewhere):
             self._elsewhere = self._look_elsewhere(is_last_there=elsewhere[0])
@@ -161,30 +191,20 @@ class Hook:
         problems = [*([problem] if problem else []), *found]
         for text in found:  # the state's own problem is reported when the call is recorded
             self.warn(" / ".join([line for line in text.split("\n")[:5] if line]))
-        settings = self._incoming.settings()
-        self._incoming.remember_start(environment.read(), state)
 
         packet: str | None = None
-        loads: list[Draft] = []
         try:
-            with self._watch:
-                if self._is_on_network():
-                    packet, loads = self._pack(gathered, problems, settings, None)
-                    self._spool_first(loads)
-                with self._recording() as recording:
-                    recording.say_notices()
-                    packet, loads = self._pack(gathered, problems, settings, recording.view.log)
-                    is_repeated = self._append(recording, loads)
+            with self._recording() as recording:
+                recording.say_notices()
+                packet, loads = self._pack(gathered, problems, arrival, recording.view.log)
+                is_repeated = self._record(recording, arrival, loads).is_repeated
         except (Exception, OutOfTime) as error:  # noqa: BLE001 -- the agent gets its context all the same
             if packet is None:
                 if isinstance(error, OutOfTime):
                     problems.append(f"⚠️ WARNING: notes and summaries were not read, since {error}")
-                packet, loads = self._pack(gathered, problems, settings, None)
-            is_kept = self._spool(error, loads)
-            if is_kept and not is_first_answer(self.call, self.run.root, self.at):
-                return None
+                packet, _ = self._pack(gathered, problems, arrival, None)
+            self._report(error)
         else:
-            is_kept = True
             if is_repeated:
                 return None
             note_use(self.run.root, self.run.run_id)
@@ -194,9 +214,6 @@ class Hook:
         line = self._line(state)
         if not self.run.is_kept:
             return Answer(packet, line)
-        if not is_kept:
-            before, _, end = packet.rpartition(self._last_line())  # which would say where it is recorded
-            return Answer(before + end, line)
         from faber_ledger.runs.kept import not_in_tree
 
         return Answer(packet, f"{line}; {not_in_tree(self.run)}")
@@ -223,7 +240,7 @@ class Hook:
 
         self.warn(f"{error.message} - {error.hint}")
         problem = messages.state_broken(self.run, error, state_file.choose_backup(self.run))
-        budget = self._incoming.settings().packet_budget
+        budget = self._settings().packet_budget
         return pack(render_position(self.run, {}), [], [problem], budget=budget)[0]
 
     def _gather(self, state: dict[str, Any], *, is_state_read: bool) -> Reload:
@@ -233,24 +250,24 @@ class Hook:
         is_compacted = self.call.text("source") == "compact"
         reserve_time(SECONDS_TO_RECORD)
         try:
-            with self._watch:
-                return reload.gather_for_hook(
-                    self.run, state, compacted=is_compacted, at=self.at, is_state_read=is_state_read
-                )
+            return reload.gather_for_hook(
+                self.run, state, compacted=is_compacted, at=self.at, is_state_read=is_state_read
+            )
         except (Exception, OutOfTime) as error:  # noqa: BLE001 -- the agent gets its position all the same
             return reload.Reload.failed_to_gather(self.run.root, state, error)
         finally:
             reserve_time(-SECONDS_TO_RECORD)
 
     def _pack(
-        self, gathered: Reload, problems: list[str], settings: Settings, log: Log | None
+        self, gathered: Reload, problems: list[str], arrival: Arrival, log: Log | None
     ) -> tuple[str, list[Draft]]:
         """Return the packet, with notes and a summary if there is a log, and the facts of what is in it."""
+        settings = self._settings()
         return gathered.pack(
             self.run,
             log,
             problems,
-            session_id=self._incoming.session_id,
+            session_id=arrival["session_id"],
             client=self.call.client,
             source=self.call.text("source") or "unknown",
             budget=settings.packet_budget,
@@ -263,8 +280,7 @@ class Hook:
         from faber_ledger.context.elsewhere import Elsewhere  # only where another clone has recorded
 
         try:
-            with self._watch:
-                return Elsewhere(self.run, is_last_there=is_last_there)
+            return Elsewhere(self.run, is_last_there=is_last_there)
         except REFUSALS:
             return None  # the start itself reports what is wrong with the run
 
@@ -321,11 +337,9 @@ class Hook:
 
     # PreCompact
 
-    def _hint(self, state: dict[str, Any] | None) -> Answer | None:
-        """Return what a compaction's summary should keep; without a recording's `state` it is read."""
-        if state is None:
-            state, _ = self._read_state()
-        if state.get("status") in progress.FINISHED or not self._incoming.settings().precompact_hint:
+    def _hint(self, state: dict[str, Any]) -> Answer | None:
+        """Return what a compaction's summary should keep."""
+        if state.get("status") in progress.FINISHED or not self._settings().precompact_hint:
             return None
         return Answer(what_to_keep(self.run, state))
 
@@ -337,7 +351,7 @@ class Hook:
         If its newest session `is_followed` to this run, that is noted, unless the other run is locked: then the
         client's next delivery tries both again.
         """
-        run, seen, client, pid = self.run, self._incoming.seen, self.call.client, self.call.pid
+        run, seen, client, pid = self.run, self._seen, self.call.client, self.call.pid
         if seen is None and self.call.text("source") in ("clear", "fork"):
             from faber_ledger.runs.clients import client_of_process  # the process has a new client id
 
@@ -346,13 +360,12 @@ class Hook:
         if client is None or not (has_left or is_followed):
             return
         try:
-            with self._watch:
-                if has_left and seen is not None:
-                    from faber_ledger.recording.leaving import leave_run  # only where a client has moved
+            if has_left and seen is not None:
+                from faber_ledger.recording.leaving import leave_run  # only where a client has moved
 
-                    is_followed &= leave_run(run.root, seen, pid, self.at, self.warn, WAIT_SECONDS_AT_THE_END)
-                if is_followed:
-                    note_session(run.root, client, pid, run.run_id, self.at)
+                is_followed &= leave_run(run.root, seen, pid, self.at, self.warn, WAIT_SECONDS_AT_THE_END)
+            if is_followed:
+                note_session(run.root, client, pid, run.run_id, self.at)
         except OutOfTime as error:
             self.warn(f"{NOT_LEFT}: {error}")
 
@@ -366,21 +379,23 @@ class Hook:
             from faber_ledger.runs.kept import run_here
 
             found = run_here(root, self.run.run_id)
-        self.run = self._incoming.run = found
+        self.run = found
+        if self._file is not None and self._arrival is not None:
+            self._file.path = inbox.path_of(found, self._arrival)
         return True
 
     def _recording(self) -> Recording:
         seconds = WAIT_SECONDS_AT_THE_END if self.call.hook == "SessionEnd" else WAIT_SECONDS
         lock = lock_run(self.run, seconds)
-        writer = self._incoming.writer
+        writer = writer_of(self.run.root)
         return Recording(self.run, at=self.at, writer=writer, warn=self.warn, tolerant=True, lock=lock)
 
-    def _append(self, recording: Recording, loads: list[Draft]) -> bool:
-        """Append what the call means, a start with its `loads`; return whether it repeats a recorded call."""
+    def _record(self, recording: Recording, arrival: Arrival, loads: list[Draft]) -> Decided:
+        """Append what the call means, a start with its `loads`."""
         if recording.problem is not None:
             self.warn(f"{recording.problem} - {recording.problem.hint}")
-        is_repeated, has_added = self._incoming.record_in(recording.view, recording.state, recording.add, loads)
-        if has_added:
+        decided = recording.record(arrival, loads)
+        if decided.facts:
             try:
                 recording.commit()
             except StateNotWritten as error:
@@ -389,59 +404,26 @@ class Hook:
                 if not recording.is_durable:
                     raise
                 self.warn(f"state.json was not written, since {error} - what happened is in the ledger")
-        return is_repeated
+        self._is_recorded = True
+        return decided
 
-    def _is_on_network(self) -> bool:
-        if not self._was_there:
-            return False
-        device = os.stat(self.run.directory).st_dev
-        if os.major(device) != 0:  # a disk of this machine
-            return False
-        from faber_ledger.files.folders import network_file_system
-
-        return network_file_system(device) is not None
-
-    def _spool_first(self, loads: Iterable[Draft] = ()) -> None:
-        """Spool the call before it is recorded: the lock of a network file system may never be granted."""
-        from faber_ledger.recording import spool
-
-        try:
-            self._spooled = spool.put(self.run, self._incoming.to_spooled([*loads]))
-        except (OSError, spool.Full) as refusal:
-            self.warn(f"the delivery cannot be spooled: {refusal}")
-
-    def _remove_spooled(self) -> None:
-        if self._spooled is not None:
-            from faber_ledger.recording import spool
-
-            spool.remove(self._spooled)
-            spool.tidy(self.run)
-
-    def _spool(self, error: Exception | OutOfTime, loads: list[Draft]) -> bool:
-        """Keep a refused call until the next append; return whether it is kept.
+    def _report(self, error: Exception | OutOfTime) -> None:
+        """Warn why the call is not recorded now, and where it waits.
 
         Raises `error` if there is no run to record it on.
         """
         self._follow_rename()
         if isinstance(error, ForeignState) or not (self._was_there or self.run.has_files()):
             raise error
+        if self._is_recorded:
+            self.warn(f"recorded, but then: {error}")
+            return
         hint = f" - {error.hint}" if isinstance(error, LedgerError) and error.hint else ""
         reason = f"not recorded: {error}{hint}"
         if not isinstance(error, REFUSALS):
             reason = f"not recorded, because of a bug in faber-ledger, please report it: {error!r}"
-        from faber_ledger.recording import spool
-
-        try:
-            spooled = self._incoming.to_spooled(loads, is_late=isinstance(error, OutOfTime))
-        except Exception:  # noqa: BLE001 -- the same bug, which is reported already
-            spooled = self._incoming.to_spooled(loads, verbatim=True)
-        try:
-            path = self._spooled if os.path.isfile(self._spooled or "") else spool.put(self.run, spooled)
-        except (OSError, spool.Full) as refusal:
-            self.warn(f"{reason}; and it cannot be spooled: {refusal}")
-            return False
-        self.warn(f"{reason}; it waits in {path}, and the next append records it")
-        return True
+        waits = f"; it waits in {self._file.path}, and the next recording records it" if self._file is not None else ""
+        self.warn(f"{reason}{waits}")
 
 
 def what_to_keep(run: Run, state: dict[str, Any]) -> str:

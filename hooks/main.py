@@ -7,7 +7,7 @@ import sys
 
 from faber_ledger.files.folders import TrackedFolder
 from faber_ledger.files.untrusted import append_line
-from faber_ledger.hooks.watch import Watch
+from faber_ledger.hooks.watch import begin, end, limit, read_input
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.plain_json import encoder
@@ -26,17 +26,16 @@ def run_hook(name: str, agent: str | None = None) -> int:
     """
     at, root = now(), os.curdir
     hook = event_of(name) or name
-    watch = Watch()
     try:
-        watch.begin(hook)
-        content = watch.read_input(LIMIT)
+        begin(hook)
+        content = read_input(LIMIT)
         if agent is None:
             call = Call(hook, content, os.environ)
         else:
             from faber_ledger.hooks.agents import read_call  # the client needs no translation
 
             call = read_call(agent, hook, content)
-        watch.limit(call.hook)
+        limit(call.hook)
         start = _start(call)
         try:
             root = find_root(start)
@@ -91,7 +90,7 @@ def run_hook(name: str, agent: str | None = None) -> int:
         if subject.run_id is None:
             from faber_ledger.hooks.unused import answer_unused  # only where nothing is recorded
 
-            _print(call, _with_set_up_line(call, subject.root, answer_unused(call, subject, at, warn)))
+            _print(call, _with_set_up_line(call, subject.root, answer_unused(call, subject, warn)))
             return 0
         from faber_ledger.hooks.hook import Hook  # it loads SQLite, which calls outside a run need not wait for
 
@@ -103,17 +102,18 @@ def run_hook(name: str, agent: str | None = None) -> int:
 
             run = run_here(root, subject.run_id)
         active = subject.active
-        recorder = Hook(call, run, active, at, warn, held, watch, seen)
+        recorder = Hook(call, run, active, at, warn, held, seen)
         if active is not None and active.problem and call.hook == "SessionStart":
             recorder.warn(active.problem)
         answer = recorder.answer()
         _print(call, _with_set_up_line(call, root, answer))
+        recorder.finish()
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on
         message = _message_of(error)
         _print_error(message)
         log_line(root, at, hook, message)
     finally:
-        watch.end()
+        end()
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from faber_ledger.recording.call import Answer
-from faber_ledger.recording.subject import is_first_answer
 from faber_ledger.runs.active import count_used_at_work
 
 TYPE_CHECKING = False
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
 SKIPPED = {"SessionStart": "prime-context", "PreCompact": "session-end", "SessionEnd": "session-end"}
 
 
-def answer_unused(call: Call, subject: Subject, at: float, warn: Callable[[str], None]) -> Answer | None:
-    """Warn that no run is active, and return what a start shows to the user, once for each delivery."""
+def answer_unused(call: Call, subject: Subject, warn: Callable[[str], None]) -> Answer | None:
+    """Warn that no run is active, and return what a start shows to the user."""
     problem = subject.active.problem if subject.active is not None else ""
     skipped = SKIPPED.get(call.hook, "the compaction")
     warn(f"No active workflow found, skipping {skipped}{': ' if problem else ''}{problem}")
@@ -29,7 +28,7 @@ def answer_unused(call: Call, subject: Subject, at: float, warn: Callable[[str],
     if count:
         runs = "1 run is" if count == 1 else f"{count} runs are"
         lines.append(f"no run is active here; {runs} at work that this clone has recorded on: `faber-ledger run list`")
-    if not lines or not is_first_answer(call, subject.root, at):
+    if not lines:
         return None
     return Answer(None, f"faber-ledger: {'; '.join(lines)}")
 

@@ -10,7 +10,7 @@ OLDEST = 60.0  # seconds that a hook can have run when it asks: any other age is
 
 
 class OutOfTime(BaseException):
-    """A hook's time is over, or it was told to end; the text says which. Only who can spool its delivery catches it."""
+    """A hook's time is over; the text says so. Only the hook itself catches it."""
 
 
 class _Deadline:
@@ -33,13 +33,6 @@ def limit_time(seconds: float) -> None:
 def reserve_time(seconds: float) -> None:
     """Bring the deadline forward; a negative number moves it back."""
     _deadline.at -= seconds
-
-
-def end_time(reason: str | None = None) -> OutOfTime:
-    """Let the deadline be now, for a `reason` of its own; return the error that says why."""
-    _deadline.at = -FOREVER
-    _deadline.reason = reason or _deadline.reason
-    return OutOfTime(_deadline.reason)
 
 
 def time_left(longest: float = FOREVER) -> float:

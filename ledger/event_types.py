@@ -1,4 +1,4 @@
-"""One row per event type: its version, what readers rely on, what a redaction leaves, whether a hook may spool it.
+"""One row per event type: its version, what readers rely on, and what a redaction leaves.
 
 An event's shape is in `events`, which no hook imports; its row is here, what it does to the blocks is in the fold. This
 module imports no clock and no file, because a fold must not.
@@ -32,20 +32,17 @@ class EventType:
         version: int = 1,
         required: tuple[str, ...] = (),
         optional: tuple[str, ...] = (),
-        is_spoolable: bool = False,
     ) -> None:
         """Describe a type.
 
         `redacted` is shown in place of a payload that is gone: every field of the shape that is not optional, with a
         value of its type; `optional` are the others, without the session's id. `required` are the fields that a fold
         relies on, each of the type it has in `redacted` (`session_id` is text); without any, no fold reads the event.
-        An event that `is_spoolable` may wait with a hook's delivery.
         """
         self.version = version
         self.redacted = redacted
         self.required = {name: str if name == "session_id" else type(redacted[name]) for name in required}
         self.members = frozenset([*redacted, *optional])
-        self.is_spoolable = is_spoolable
         self.shape = [*{**OFTEN_OPTIONAL, **redacted}.items()]  # what the fields have the types of
 
 
@@ -88,18 +85,15 @@ EVENT_TYPES = {
             "given": "inline",
         },
         required=("session_id", "artifact_id", "trigger", "source", "size_bytes"),
-        is_spoolable=True,
     ),
     "artifact_failed": EventType(
         {"artifact_id": REDACTED, "trigger": REDACTED, "source": REDACTED, "required": False, "error": REDACTED},
-        is_spoolable=True,
     ),
     "artifact_skipped": EventType({"artifact_id": REDACTED, "trigger": REDACTED, "loaded_at": REDACTED}),
     "context_reloaded": EventType(
         {"trigger": REDACTED, "loaded": 0, "failed": 0, "skipped": 0},
         required=("session_id",),
         optional=("environment",),
-        is_spoolable=True,
     ),
     "compaction_completed": EventType(
         {"trigger": None, "agent_id": None, "phase": None, "step": None}, optional=("summary", "delivery")
@@ -107,6 +101,7 @@ EVENT_TYPES = {
     "delivery_ignored": EventType(
         {"reason": "repeated", "delivery": {"hook": REDACTED, "digest": REDACTED, "pid": None}}
     ),
+    "answer_lost": EventType({}, required=("session_id",)),
     "note_recorded": EventType(
         {"kind": "note", "text": REDACTED, "phase": None, "step": None}, required=("kind", "text")
     ),

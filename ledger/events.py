@@ -173,6 +173,13 @@ class DeliveryIgnored(TypedDict):
     delivery: Delivery
 
 
+class AnswerLost(TypedDict):
+    """A session's start was recorded, but its hook was killed before it gave the agent what it had loaded."""
+
+    type: Literal["answer_lost"]
+    session_id: str
+
+
 class NoteRecorded(TypedDict):
     """Someone left a note for the next session; `session_id` is the session that was open, if any."""
 
@@ -234,6 +241,7 @@ Event = (
     | ContextReloaded
     | CompactionCompleted
     | DeliveryIgnored
+    | AnswerLost
     | NoteRecorded
     | ContextReconstituted
     | EventRedacted

@@ -292,8 +292,10 @@ class Log:
         yield from self.connection.execute(older, (*values, highest, border))
 
     def newest_loads(self, session_id: str) -> Iterator[Recorded]:
-        """Yield the loads of a session, newest first."""
-        question = f"{READ} WHERE type = 'artifact_loaded' AND session_id = ? ORDER BY seq DESC, id DESC"
+        """Yield the loads of a session, newest first, without those of an answer that was lost."""
+        lost = "SELECT coalesce(max(seq), -1) FROM event WHERE type = 'answer_lost' AND session_id = ?1"
+        wanted = f"type = 'artifact_loaded' AND session_id = ?1 AND seq > ({lost})"
+        question = f"{READ} WHERE {wanted} ORDER BY seq DESC, id DESC"
         return map(decode_row, self.connection.execute(question, (session_id,)))
 
     def has_other_writer(self, writer: str) -> bool:

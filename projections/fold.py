@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.ledger.events import (
+        AnswerLost,
         ArtifactLoaded,
         ContextReloaded,
         Environment,
@@ -72,6 +73,8 @@ class Projector:
             self._end(event, at)
         elif event["type"] == "context_reloaded":
             self._reload(event, at)
+        elif event["type"] == "answer_lost":
+            self._lose(event)
         elif event["type"] == "run_adopted":
             self._adopt(event, at)
 
@@ -150,6 +153,15 @@ class Projector:
             }
         )
         metadata["artifacts_in_context"] = kept
+
+    def _lose(self, event: AnswerLost) -> None:
+        """Take away what was loaded for a session so far: its start was never answered."""
+        entry = self.index.get(event["session_id"])
+        if entry is None:
+            return
+        _list(entry, "artifacts_loaded").clear()
+        if self._is_newest(event["session_id"]):
+            self._metadata()["artifacts_in_context"] = []
 
     def _reload(self, event: ContextReloaded, at: str) -> None:
         entry = self._entry_to_change(event["session_id"], at)

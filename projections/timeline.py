@@ -123,7 +123,7 @@ class _Course:
             completed = event.get("phases_completed")
             names = [name for name in completed if isinstance(name, str)] if isinstance(completed, list) else []
             self._stretch(self.moment, _text(event["phase"]), names, self.number)
-        if kind in ("session_started", "session_ended", "artifact_loaded", "run_adopted"):
+        if kind in ("session_started", "session_ended", "artifact_loaded", "answer_lost", "run_adopted"):
             self._see_context()
 
     def _list(self, recorded: Recorded, is_milestone: bool) -> None:

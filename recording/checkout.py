@@ -34,16 +34,12 @@ def checkout_at_end(run: Run) -> Checkout | None:
 
     None outside git.
     """
-    tree = work_tree_of(run.root)
-    if tree is None:
+    found, tree = checkout_at_start(run), work_tree_of(run.root)
+    if found is None or tree is None:
         return None
     from faber_ledger.runs.uncommitted import WorkTreeQuery  # not at a start
 
-    return {
-        "has_run": not run.is_kept,
-        "branch": branch_of(run.root),
-        "uncommitted": WorkTreeQuery(run.root, tree).is_uncommitted(),
-    }
+    return {**found, "uncommitted": WorkTreeQuery(run.root, tree).is_uncommitted()}
 
 
 def checkout_after(fact: Draft, checkout: Checkout | None) -> list[Draft]:

@@ -9,7 +9,7 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions, subject
 from faber_ledger.recording.checkout import checkout_after, checkout_at_end
-from faber_ledger.recording.environment import EnvironmentQuery
+from faber_ledger.recording.environment import read_environment
 from faber_ledger.recording.leaving import follow_client
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import progress
@@ -20,6 +20,7 @@ from faber_ledger.runs.log import lacks_ledger
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from faber_ledger.ledger.events import Draft
     from faber_ledger.recording.sessions import Caller
@@ -33,7 +34,7 @@ def complete_record(run: Run, *, at: float, environ: Mapping[str, str], warn: Ca
     All of it is inferred. Raises what `Recording` raises.
     """
     client, is_new = sessions.client_of(environ), lacks_ledger(run)
-    environment = EnvironmentQuery(run.root).read() if client is not None else None
+    environment = read_environment(run.root) if client is not None else None
     seen = seen_client(run.root, client)
     with Recording(run, at=at, writer=writer_of(run.root), warn=warn) as recording:
         caller = sessions.caller_of(environ, recording.state, at, recording.writer, environment)
@@ -52,9 +53,9 @@ def _missing_start(recording: Recording, caller: Caller, seen: SeenClient | None
     view, state = recording.view, recording.state
     if caller["client"] is None or subject.find_session(view, caller, seen) is not None:
         return []
-    if state.get("status") in progress.FINISHED and not subject.was_seen_at_work(seen, state):
+    if state.get("status") in progress.FINISHED and not subject.was_seen_at_work(seen, _finished_at(state)):
         return []
-    started = subject.infer_start(view, caller, seen, state)
+    started = subject.infer_start(view, caller, seen, _text_of(state.get("started_at")))
     session_id = clock.session_id(started, os.urandom(6))
     return sessions.open_session(view, caller, session_id, "inferred", inferred_at=started)
 
@@ -64,7 +65,7 @@ def _missing_ends(recording: Recording, caller: Caller) -> list[Draft]:
     view, state = recording.view, recording.state
     if state.get("status") not in progress.FINISHED:
         return []
-    finished = seconds_of(state.get("completed_at") or state.get("updated_at")) or caller["at"]
+    finished = seconds_of(_finished_at(state)) or caller["at"]
     checkout = checkout_at_end(recording.run)
     ends: list[Draft] = []
     for name in blocks.open_sessions(view.blocks):
@@ -73,3 +74,11 @@ def _missing_ends(recording: Recording, caller: Caller) -> list[Draft]:
             end["at"] = min(finished, caller["at"])
             ends += [end, *checkout_after(end, checkout)]
     return ends
+
+
+def _finished_at(state: dict[str, Any]) -> str | None:
+    return _text_of(state.get("completed_at") or state.get("updated_at"))
+
+
+def _text_of(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from faber_ledger.runs.git import GitQuery, other_roots
+from faber_ledger.runs.git import GitQuery, commit_of, common_directory, other_roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.events import Environment
 
+SHORT = 7  # digits of a commit, as `git rev-parse --short` prints them
 NEWEST_SESSIONS = 8  # of a run, that are asked where they ran
 
 
-class EnvironmentQuery:
-    """Where this process runs; git is asked for the commit in the background, from the moment this is made."""
+def read_environment(root: str, cwd: str | None = None) -> Environment:
+    """Return hostname, platform, cwd and git_commit (AGENT, Environment collection); None for what is unknown.
 
-    def __init__(self, root: str, cwd: str | None = None) -> None:
-        self.cwd = cwd or _working_directory() or root
-        self._commit = GitQuery(["rev-parse", "--short", "HEAD"], root)
-
-    def read(self) -> Environment:
-        """Return hostname, platform, cwd and git_commit (AGENT, Environment collection); None for what is unknown."""
-        return {
-            "hostname": hostname(),
-            "platform": os.uname().sysname.lower() if hasattr(os, "uname") else sys.platform,
-            "cwd": self.cwd,
-            "git_commit": self._commit.answer() or None,
-        }
+    The commit is read from git's files; git is asked only where it keeps its references in tables.
+    """
+    commit = commit_of(root)
+    if commit is None and os.path.isdir(os.path.join(common_directory(root) or os.devnull, "reftable")):
+        commit = GitQuery(["rev-parse", "HEAD"], root).answer()
+    return {
+        "hostname": hostname(),
+        "platform": os.uname().sysname.lower() if hasattr(os, "uname") else sys.platform,
+        "cwd": cwd or _working_directory() or root,
+        "git_commit": commit[:SHORT] if commit else None,
+    }
 
 
 def _working_directory() -> str | None:

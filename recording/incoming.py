@@ -1,4 +1,8 @@
-"""A hook call about a run: what was known when it arrived, and the facts it becomes, at once or from the spool."""
+"""A hook call about a run: what is known when it arrives, and the facts that it becomes, at once or later.
+
+`arrival_of` gathers everything before the run is locked. `facts_of` decides from an arrival and a view of the log
+alone, whoever records the delivery and whenever.
+"""
 
 from __future__ import annotations
 
@@ -6,363 +10,292 @@ import os
 
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.canonical import sha256
-from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions, subject
-from faber_ledger.recording.call import LONGEST_VALUE, Call
-from faber_ledger.recording.checkout import checkout_after, checkout_at_end, checkout_at_start
-from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.clients import seen_client
-from faber_ledger.runs.clone import spool_path, writer_of
+from faber_ledger.recording.checkout import checkout_after, checkout_at_start
+from faber_ledger.recording.environment import read_environment
+from faber_ledger.recording.inbox import VERSION
+from faber_ledger.runs import progress
+from faber_ledger.runs.clients import SeenClient
+from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.private_files import keyed_digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, Protocol
+    from typing import Any
 
-    from faber_ledger.ledger.events import CompactionCompleted, Delivery, Draft, Environment, Recorded
+    from faber_ledger.ledger.events import CompactionCompleted, Delivery, Draft
     from faber_ledger.projections.blocks import Blocks
-    from faber_ledger.recording.checkout import Checkout
+    from faber_ledger.recording.call import Call
+    from faber_ledger.recording.inbox import Arrival
     from faber_ledger.recording.sessions import Caller, Reason, View
-    from faber_ledger.recording.spooled import Spooled
-    from faber_ledger.runs.clients import SeenClient
-    from faber_ledger.runs.progress import Snapshot
     from faber_ledger.runs.run import Run
-    from faber_ledger.runs.settings import Settings
-
-    class Add(Protocol):
-        """How facts enter a recording's open transaction."""
-
-        def __call__(self, drafts: list[Draft], *, at: float, writer: str) -> list[Recorded]:
-            """Append facts and return them as recorded."""
 
 
 ENDS = ("PreCompact", "SessionEnd")
-READ_WHEN_LATE = 1024 * 1024  # bytes of a state
+WORDS = {"SessionStart": "source", "PreCompact": "trigger", "PostCompact": "trigger", "SessionEnd": "reason"}
+LONGEST_SUMMARY = 64 * 1024  # characters: a longer one is masked and shortened before it is written anywhere
 NO_SESSION = "this client has no session on"
 
 
-class IncomingCall:
-    """One hook call about a run.
+class Decided:
+    """What becomes of a delivery.
 
-    Its first fact has the id `id`: a log that has that fact has recorded the call. `environment` is None until
-    `remember_start`. `progress` and `status` are the state's, None until `remember_state`. `checkout` is None outside
-    git, and until `remember_start` or `remember_end`. `seen` is what this clone knew of the client before; `has_moved`
-    says whether the client is on another run from now on.
+    `is_repeated` says whether it repeats a recorded one, `has_moved` whether the client is on this run from now on,
+    `is_unheard_of` that its client has no session here. `summary` is to be kept in this clone alone.
     """
 
-    def __init__(
-        self, call: Call, run: Run, at: float, warn: Callable[[str], None], seen: SeenClient | None = None
-    ) -> None:
-        self.call = call
-        self.run = run
-        self.at = at
-        self.warn = warn
-        self.seen = seen
-        self.has_moved = False
-        self.id = clock.event_id(at, os.urandom(10))
-        self.writer = writer_of(run.root)
-        self.salt = os.urandom(16).hex()
-        self.session_id = clock.session_id(at, os.urandom(6))
-        self.environment: Environment | None = None
-        self.checkout: Checkout | None = None
-        self.progress: Snapshot | None = None
-        self.status: str | None = None
-        self._digest: str | None = None
-        self._summary: str | None = None
-        self._recorded_summary: str | None = None
+    def __init__(self, facts: list[Draft] | None = None, *, is_repeated: bool = False, has_moved: bool = False) -> None:
+        self.facts = facts or []
+        self.is_repeated = is_repeated
+        self.has_moved = has_moved
+        self.is_unheard_of = False
+        self.summary = ""
 
-    @classmethod
-    def from_spooled(cls, spooled: Spooled, run: Run, warn: Callable[[str], None]) -> IncomingCall:
-        """Return a call as it arrived, from the spool."""
-        call = Call(spooled["hook"], spooled["delivery"].encode("utf-8", "surrogateescape"), spooled["environ"])
-        call.hook = spooled["hook"]
-        seen = seen_client(run.root, call.client)
-        if seen is not None and seen.first_at >= spooled["at"]:
-            seen = None  # it is known by this delivery, or by a later one
-        incoming = cls(call, run, spooled["at"], warn, seen)
-        incoming.id, incoming.salt = spooled["id"], spooled["salt"]
-        incoming.writer, incoming.session_id = spooled["writer"], spooled["session_id"]
-        incoming._digest = spooled["digest"]
-        incoming.environment, incoming.checkout = spooled["environment"], spooled.get("checkout")
-        incoming.progress, incoming.status = spooled["progress"], spooled["status"]
-        return incoming
 
-    @property
-    def is_subagents(self) -> bool:
-        """Whether a subagent made the call; its sessions are not sessions of the run."""
-        return self.call.text("agent_id") is not None
+def arrival_of(
+    call: Call, run: Run, at: float, state: dict[str, Any], seen: SeenClient | None, *, has_summaries_in_git: bool
+) -> Arrival:
+    """Gather what the facts of a call need, from files alone; `seen` is what this clone knew of its client before."""
+    summary = call.compact_summary if call.hook == "PostCompact" and call.text("agent_id") is None else ""
+    if len(summary) > LONGEST_SUMMARY:
+        from faber_ledger.recording.secrets.mask import clean_summary
 
-    def delivery(self) -> Delivery:
-        """Return what is recorded of the call itself."""
-        return {"hook": self.call.hook, "digest": self.digest, "pid": self.call.pid}
+        summary = clean_summary(summary)
+    return {
+        "inbox": VERSION,
+        "id": clock.event_id(at, os.urandom(10)),
+        "salt": os.urandom(16).hex(),
+        "run_id": run.run_id,
+        "hook": call.hook,
+        "at": at,
+        "writer": writer_of(run.root),
+        "session_id": clock.session_id(at, os.urandom(6)),
+        "client": call.client,
+        "pid": call.pid,
+        "digest": keyed_digest(run.root, call.sha256),
+        "word": call.text(WORDS[call.hook]),
+        "agent_id": call.text("agent_id"),
+        "summary": summary,
+        "has_summaries_in_git": has_summaries_in_git,
+        "environment": read_environment(run.root, call.text("cwd")),
+        "checkout": checkout_at_start(run),
+        "progress": progress.snapshot(state),
+        "status": _text(state.get("status")),
+        "started_at": _text(state.get("started_at")),
+        "finished_at": _text(state.get("completed_at") or state.get("updated_at")),
+        "seen": None if seen is None else {"first_at": seen.first_at, "last_at": seen.last_at, "run_id": seen.run_id},
+    }
 
-    @property
-    def digest(self) -> str:
-        """What says whether two calls brought the same bytes, here alone; empty if that cannot be said."""
-        if self._digest is None:
-            self._digest = keyed_digest(self.run.root, self.call.sha256)
-        return self._digest
 
-    def remember_start(self, environment: Environment, state: dict[str, object]) -> None:
-        """Keep what a session's start found out before the lock."""
-        self.environment = environment
-        self.checkout = checkout_at_start(self.run)
-        self.remember_state(state)
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
-    def remember_end(self) -> None:
-        """Keep what git has checked out, if the call can end a session; git is asked before the lock."""
-        if self.call.hook in ("PreCompact", "SessionEnd") and not self.is_subagents:
-            self.checkout = checkout_at_end(self.run)
 
-    def remember_state(self, state: dict[str, object]) -> None:
-        """Keep what the facts need from the run's state."""
-        status = state.get("status")
-        self.progress, self.status = progress.snapshot(state), status if isinstance(status, str) else None
+def masked(arrival: Arrival) -> Arrival:
+    """Return an arrival without secrets in its texts."""
+    from faber_ledger.recording.secrets.mask import clean_summary, mask_text
 
-    def settings(self) -> Settings:
-        """Read the project's settings, and warn of what is wrong with them."""
-        from faber_ledger.runs.settings import Settings
+    word, summary = arrival["word"], arrival["summary"]
+    return {**arrival, "word": mask_text(word) if word else word, "summary": clean_summary(summary) if summary else ""}
 
-        settings = Settings(self.run, os.environ)
-        for problem in settings.problems:
-            self.warn(problem)
-        return settings
 
-    def summary(self) -> str:
-        """Return the main conversation's summary, shortened and without secrets; empty if the call has none."""
-        if self._summary is None:
-            self._summary = self._masked_summary()
-        return self._summary
+def facts_of(arrival: Arrival, view: View, loads: list[Draft] | None = None) -> Decided:
+    """Decide which facts are appended for a delivery.
 
-    def recorded_summary(self) -> str:
-        """Return the summary if the ledger may hold it; otherwise keep it in this clone, and return an empty text."""
-        if self._recorded_summary is None:
-            text = self.summary()
-            if text and not self.settings().summaries:
-                self._keep_summary()
-                text = ""
-            self._recorded_summary = text
-        return self._recorded_summary
+    `loads` are those of the artifacts that its living hook is about to give; None if somebody else records it. The
+    facts have the same ids and salts whoever records it: recorded again after the same events, they are the same down
+    to their hashes, as after a kill that SQLite reported as a failure for a write that the log kept.
+    """
+    known = view.log.event_of(arrival["id"])
+    if known is not None:
+        decided = _facts_after_first(arrival, view, loads)
+        decided.is_repeated = known["event"].get("reason") == "repeated"
+        return decided
+    caller = _caller_of(arrival)
+    delivery: Delivery = {"hook": arrival["hook"], "digest": arrival["digest"], "pid": arrival["pid"]}
+    is_repeated = subject.is_repeated(view, caller, delivery)
+    if changes_nothing(arrival, view.blocks):
+        return Decided(is_repeated=is_repeated)
+    if is_repeated and is_finished(arrival) and not blocks.open_sessions(view.blocks):
+        return Decided(is_repeated=True)
+    if is_repeated:
+        facts = sessions.ignore_delivery(caller, delivery, "repeated")
+        decided = Decided(facts, is_repeated=True, has_moved=arrival["hook"] in ENDS and _is_new_here(arrival))
+    elif arrival["agent_id"] is not None and arrival["hook"] != "PostCompact":
+        decided = Decided(sessions.ignore_delivery(caller, delivery, "subagent"))
+    elif arrival["hook"] == "SessionStart":
+        source = arrival["word"] or "unknown"
+        opening = sessions.open_session(view, caller, arrival["session_id"], source, delivery=delivery)
+        facts = [*opening, *checkout_after(opening[-1], arrival["checkout"])]
+        return Decided([*_named(arrival, facts), *_named(arrival, loads or [], "load")], has_moved=True)
+    elif arrival["hook"] == "PostCompact":
+        decided = _compaction(arrival, view, caller, delivery)
+    else:
+        decided = _end(arrival, view, caller, delivery)
+    decided.facts = _named(arrival, decided.facts)
+    return decided
 
-    def _keep_summary(self) -> None:
-        from faber_ledger.runs.kept_summaries import keep_summary  # only where a project wants it
 
-        try:
-            keep_summary(self.run, self.id, self.summary())
-        except OSError as error:
-            self.warn(f"the compaction's summary cannot be kept: {error.filename or ''} {error.strerror or error}")
+def _facts_after_first(arrival: Arrival, view: View, loads: list[Draft] | None) -> Decided:
+    """Decide what follows of a delivery whose first fact the log has.
 
-    def record_in(self, view: View, state: dict[str, Any], add: Add, loads: list[Draft]) -> tuple[bool, bool]:
-        """Add the call's facts to an open recording with `add`; a session's start adds `loads`, those of its artifacts.
+    A living hook, whose delivery was recorded by somebody else, adds its loads. Anybody else finds the file of a hook
+    that was killed between its append and its answer: what it had loaded for a session was not given.
+    """
+    if arrival["hook"] != "SessionStart" or view.start_of(arrival["session_id"]) is None:
+        return Decided()
+    if loads is not None:
+        return Decided(_named(arrival, loads, "load"), has_moved=True)
+    lost: Draft = {
+        "event": {"type": "answer_lost", "session_id": arrival["session_id"]},
+        "client": arrival["client"],
+    }
+    (named,) = _named(arrival, [lost], "lost")
+    return Decided([named] if view.log.event_of(named["id"]) is None else [])
 
-        Return whether the call repeats a recorded one, and whether anything was added. `state` was read under the lock.
-        """
-        known = view.log.event_of(self.id)
-        if known is not None:
-            return known["event"].get("reason") == "repeated", False
-        caller: Caller = {
-            "client": self.call.client,
-            "pid": self.call.pid,
-            "writer": self.writer,
-            "at": self.at,
-            "environment": self.environment,
-            "progress": self.progress or progress.snapshot(state),
-        }
-        delivery = self.delivery()
-        is_repeated = subject.is_repeated(view, caller, delivery)
-        if self.changes_nothing(state, view.blocks):
-            return is_repeated, False
-        if is_repeated and self._is_finished(state) and not blocks.open_sessions(view.blocks):
-            return True, False
-        if is_repeated:
-            facts = sessions.ignore_delivery(caller, delivery, "repeated")
-        else:
-            facts = self._facts(view, caller, state, loads)
-        if not facts:
-            return False, False
-        add(self._with_ids(facts), at=self.at, writer=self.writer)
-        return is_repeated, True
 
-    def _with_ids(self, facts: list[Draft]) -> list[Draft]:
-        """Return the facts with the ids and salts that they get whenever the call is recorded.
+def _named(arrival: Arrival, facts: list[Draft], kind: str = "") -> list[Draft]:
+    """Return facts of a delivery with their ids and salts; the first of those without a `kind` has the arrival's id."""
+    named: list[Draft] = []
+    for number, fact in enumerate(facts):
+        digest = sha256(f"{arrival['salt']}{kind}{number}".encode()).digest()
+        name = clock.event_id(arrival["at"], digest[16:]) if number or kind else arrival["id"]
+        named.append({**fact, "id": name, "salt": digest[:16].hex()})
+    return named
 
-        Recorded again after the same events, the call becomes the same facts, down to their hashes. That happens if
-        SQLite, or a kill, reported a failure for a write that git kept.
-        """
-        named: list[Draft] = []
-        for number, fact in enumerate(facts):
-            digest = sha256(f"{self.salt}{number}".encode()).digest()
-            name = clock.event_id(self.at, digest[16:]) if number else self.id
-            named.append({**fact, "id": name, "salt": digest[:16].hex()})
-        return named
 
-    def changes_nothing(self, state: dict[str, Any], known: Blocks) -> bool:
-        """Return whether the run is finished and the call ends no session of it: neither one that is open nor its own.
+def _caller_of(arrival: Arrival) -> Caller:
+    return {
+        "client": arrival["client"],
+        "pid": arrival["pid"],
+        "writer": arrival["writer"],
+        "at": arrival["at"],
+        "environment": arrival["environment"],
+        "progress": arrival["progress"],
+    }
 
-        A client that was at work when the run was finished may have a session of which no delivery has come yet, or
-        one whose end was only inferred; one whose compaction has not come may go on with the session that its
-        PreCompact ended.
-        """
-        if not self._is_finished(state):
-            return False
-        if self.call.hook not in ENDS or self.is_subagents:
-            return True
-        if blocks.open_sessions(known) or subject.was_seen_at_work(self.seen, state):
-            return False
-        if self.seen is None:
-            return True
-        return not (blocks.has_ended_for_compaction(known) or blocks.may_have_inferred_end(known))
 
-    def _is_finished(self, state: dict[str, Any]) -> bool:
-        return (self.status or state.get("status")) in progress.FINISHED
+def _seen_of(arrival: Arrival) -> SeenClient | None:
+    seen = arrival["seen"]
+    if seen is None:
+        return None
+    return SeenClient(arrival["client"] or "", None, seen["first_at"], seen["last_at"], seen["run_id"])
 
-    def came_after_the_end(self) -> bool:
-        """Return whether the run was finished before it had a log, and this call ends no session of it.
 
-        Then nothing is recorded, so the run needs no log.
-        """
-        if os.path.isdir(spool_path(self.run)):
-            return False
-        try:
-            state = state_file.look_at_state(self.run).value
-        except (StateInvalid, StateMissing):
-            return False
-        known = blocks.blocks_of(state)
-        return self.changes_nothing(state, known)
+def is_finished(arrival: Arrival) -> bool:
+    """Return whether the run was finished when the delivery came."""
+    return arrival["status"] in progress.FINISHED
 
-    def _facts(self, view: View, caller: Caller, state: dict[str, Any], loads: list[Draft]) -> list[Draft]:
-        delivery = self.delivery()
-        if self.is_subagents and self.call.hook != "PostCompact":
-            return sessions.ignore_delivery(caller, delivery, "subagent")
-        if self.call.hook == "SessionStart":
-            source = self.call.text("source") or "unknown"
-            opening = sessions.open_session(view, caller, self.session_id, source, delivery=delivery)
-            self.has_moved = True
-            return [*opening, *checkout_after(opening[-1], self.checkout), *loads]
-        if self.call.hook == "PostCompact":
-            return self._compaction(view, caller)
-        return self._end(view, caller, state)
 
-    def _end(self, view: View, caller: Caller, state: dict[str, Any]) -> list[Draft]:
-        """Return the end of the client's session; one that nothing was heard of yet is opened first, as inferred."""
-        session_id = subject.find_session(view, caller, self.seen)
-        if session_id is None and not self._has_begun(caller, state):
-            return self._pass_over()
-        has_ended = session_id is not None and session_id not in blocks.open_sessions(view.blocks)
-        if has_ended and self._is_finished(state) and not self._may_replace_end(view, caller, session_id):
-            return []
-        if session_id is None or sessions.lacks_environment(view, session_id):
-            from faber_ledger.recording.environment import EnvironmentQuery  # the session's start recorded one
+def changes_nothing(arrival: Arrival, known: Blocks) -> bool:
+    """Return whether the run is finished and the call ends no session of it: neither one that is open nor its own.
 
-            caller["environment"] = EnvironmentQuery(self.run.root, self.call.text("cwd")).read()
-        opening: list[Draft] = []
-        self.has_moved = session_id is None or self.seen is None or self.seen.run_id != self.run.run_id
-        if session_id is None:
-            session_id, at = self.session_id, subject.infer_start(view, caller, self.seen, state)
-            opening = sessions.open_session(view, caller, session_id, "inferred", inferred_at=at)
-        reason: Reason = "compaction" if self.call.hook == "PreCompact" else "normal"
-        said = self._masked_reason()
-        delivery = self.delivery()
-        end = sessions.end_session(view, caller, session_id, reason, said, delivery=delivery, is_new=bool(opening))
-        return [*opening, end, *checkout_after(end, self.checkout)]
+    A client that was at work when the run was finished may have a session of which no delivery has come yet, or
+    one whose end was only inferred; one whose compaction has not come may go on with the session that its
+    PreCompact ended.
+    """
+    if not is_finished(arrival):
+        return False
+    if arrival["hook"] not in ENDS or arrival["agent_id"] is not None:
+        return True
+    seen = _seen_of(arrival)
+    if blocks.open_sessions(known) or subject.was_seen_at_work(seen, arrival["finished_at"]):
+        return False
+    return seen is None or not (blocks.has_ended_for_compaction(known) or blocks.may_have_inferred_end(known))
 
-    def _masked_reason(self) -> str | None:
-        """Return why the client says that a session ends, without secrets."""
-        said = self.call.text("trigger" if self.call.hook == "PreCompact" else "reason")
-        if said is None or said.replace("_", "").isalpha():  # a word of the client's, as `prompt_input_exit`
-            return said
-        from faber_ledger.recording.secrets.mask import mask_text
 
-        return mask_text(said)
+def _end(arrival: Arrival, view: View, caller: Caller, delivery: Delivery) -> Decided:
+    """Decide on the end of the client's session; one that nothing was heard of yet is opened first, as inferred."""
+    seen = _seen_of(arrival)
+    session_id = subject.find_session(view, caller, seen)
+    if session_id is None and not _has_begun(arrival, seen):
+        return _unheard_of()
+    has_ended = session_id is not None and session_id not in blocks.open_sessions(view.blocks)
+    if has_ended and is_finished(arrival) and not _may_replace_end(view, caller, session_id, seen):
+        return Decided()
+    opening: list[Draft] = []
+    has_moved = session_id is None or _is_new_here(arrival)
+    if session_id is None:
+        session_id, at = arrival["session_id"], subject.infer_start(view, caller, seen, arrival["started_at"])
+        opening = sessions.open_session(view, caller, session_id, "inferred", inferred_at=at)
+    reason: Reason = "compaction" if arrival["hook"] == "PreCompact" else "normal"
+    said = _masked_word(arrival["word"])
+    end = sessions.end_session(view, caller, session_id, reason, said, delivery=delivery, is_new=bool(opening))
+    return Decided([*opening, end, *checkout_after(end, arrival["checkout"])], has_moved=has_moved)
 
-    def _has_begun(self, caller: Caller, state: dict[str, Any]) -> bool:
-        """Return whether the client must have a session on this run, though no start of it came."""
-        if caller["client"] is None:
-            return False
-        if self._is_finished(state):
-            return subject.was_seen_at_work(self.seen, state)
-        return self.call.hook == "PreCompact" or self.seen is not None
 
-    def _may_replace_end(self, view: View, caller: Caller, session_id: str | None) -> bool:
-        """Return whether a session's end on a finished run was only inferred, or its client went on after a PreCompact.
+def _is_new_here(arrival: Arrival) -> bool:
+    """Return whether the client's newest session, as far as this clone knew, was on no run or another one."""
+    return arrival["seen"] is None or arrival["seen"]["run_id"] != arrival["run_id"]
 
-        No start is recorded on such a run, so the PreCompact must be the last delivery of it that was seen here.
-        """
-        if view.has_inferred_end(session_id or "", caller["client"]):
-            return True
-        end = sessions.uncompacted_end(view.log, caller["client"], caller["writer"], caller["pid"])
-        if end is None or end["event"].get("session_id") != session_id:
-            return False
-        return subject.is_last_heard(end, self.seen)
 
-    def _pass_over(self) -> list[Draft]:
-        """Warn that a call changes nothing, as a client sends one that only lists its plugins; return no fact."""
-        self.warn(f"{NO_SESSION} {self.run.run_id}: nothing is recorded")
-        return []
+def _masked_word(said: str | None) -> str | None:
+    """Return why the client says that a session ends, without secrets."""
+    if said is None or said.replace("_", "").isalpha():  # a word of the client's, as `prompt_input_exit`
+        return said
+    from faber_ledger.recording.secrets.mask import mask_text
 
-    def _compaction(self, view: View, caller: Caller) -> list[Draft]:
-        session_id = None if self.is_subagents else subject.find_session(view, caller, self.seen)
-        if session_id is None and not self.is_subagents:
-            return self._pass_over()
-        event: CompactionCompleted = {
-            "type": "compaction_completed",
-            "trigger": self.call.text("trigger"),
-            "agent_id": self.call.text("agent_id"),
-            "phase": caller["progress"]["phase"],
-            "step": caller["progress"]["step"],
-            "delivery": self.delivery(),
-        }
-        if session_id is not None:
-            event["session_id"] = session_id
-        if self.recorded_summary():
-            event["summary"] = self.recorded_summary()
-        return [{"event": event, "client": caller["client"]}]
+    return mask_text(said)
 
-    def _masked_summary(self) -> str:
-        said = self.call.compact_summary if self.call.hook == "PostCompact" else ""
-        if not said or self.is_subagents:
-            return ""
-        from faber_ledger.recording.secrets.mask import clean_summary  # most calls bring no summary
 
-        return clean_summary(said)
+def _has_begun(arrival: Arrival, seen: SeenClient | None) -> bool:
+    """Return whether the client must have a session on this run, though no start of it came."""
+    if arrival["client"] is None:
+        return False
+    if is_finished(arrival):
+        return subject.was_seen_at_work(seen, arrival["finished_at"])
+    return arrival["hook"] == "PreCompact" or seen is not None
 
-    def to_spooled(self, loads: list[Draft], *, verbatim: bool = False, is_late: bool = False) -> Spooled:
-        """Return the call as the spool keeps it; `verbatim` without reading the state or masking a summary for it.
 
-        If it `is_late`, no large state is read.
-        """
-        from faber_ledger.recording.spooled import LONGEST_DELIVERY, VARIABLES, VERSION
+def _may_replace_end(view: View, caller: Caller, session_id: str | None, seen: SeenClient | None) -> bool:
+    """Return whether a session's end on a finished run was only inferred, or its client went on after a PreCompact.
 
-        if self.progress is None and not verbatim:
-            try:
-                if is_late and os.stat(self.run.state_path).st_size > READ_WHEN_LATE:
-                    raise OSError
-                self.remember_state(state_file.look_at_state(self.run).value)
-            except (LedgerError, OSError):
-                pass  # then the state counts that is there when the call is recorded
-        summary = "" if verbatim else self.recorded_summary()
-        is_kept = bool(self._summary) and self._recorded_summary == ""  # the settings may change until it is recorded
-        spooled: Spooled = {
-            "spool": VERSION,
-            "id": self.id,
-            "salt": self.salt,
-            "run_id": self.run.run_id,
-            "hook": self.call.hook,
-            "at": self.at,
-            "writer": self.writer,
-            "environ": {
-                name: value[:LONGEST_VALUE] for name in VARIABLES if (value := os.environ.get(name)) is not None
-            },
-            "delivery": self.call.shortened(0 if is_kept else LONGEST_DELIVERY, summary),
-            "digest": self.digest,
-            "session_id": self.session_id,
-            "environment": self.environment,
-            "progress": self.progress,
-            "status": self.status,
-            "loads": loads,
-        }
-        if self.checkout is not None:
-            spooled["checkout"] = self.checkout
-        return spooled
+    No start is recorded on such a run, so the PreCompact must be the last delivery of it that was seen here.
+    """
+    if view.has_inferred_end(session_id or "", caller["client"]):
+        return True
+    end = sessions.uncompacted_end(view.log, caller["client"], caller["writer"], caller["pid"])
+    if end is None or end["event"].get("session_id") != session_id:
+        return False
+    return subject.is_last_heard(end, seen)
+
+
+def _unheard_of() -> Decided:
+    """Decide on nothing: a client that only lists its plugins sends such a call."""
+    decided = Decided()
+    decided.is_unheard_of = True
+    return decided
+
+
+def _compaction(arrival: Arrival, view: View, caller: Caller, delivery: Delivery) -> Decided:
+    is_subagents = arrival["agent_id"] is not None
+    session_id = None if is_subagents else subject.find_session(view, caller, _seen_of(arrival))
+    if session_id is None and not is_subagents:
+        return _unheard_of()
+    event: CompactionCompleted = {
+        "type": "compaction_completed",
+        "trigger": arrival["word"],
+        "agent_id": arrival["agent_id"],
+        "phase": caller["progress"]["phase"],
+        "step": caller["progress"]["step"],
+        "delivery": delivery,
+    }
+    if session_id is not None:
+        event["session_id"] = session_id
+    decided, summary = Decided(), _masked_summary(arrival["summary"])
+    if summary and arrival["has_summaries_in_git"]:
+        event["summary"] = summary
+    elif summary:
+        decided.summary = summary
+    decided.facts = [{"event": event, "client": caller["client"]}]
+    return decided
+
+
+def _masked_summary(said: str) -> str:
+    """Return a summary, shortened and without secrets."""
+    if not said:
+        return ""
+    from faber_ledger.recording.secrets.mask import clean_summary  # most calls bring no summary
+
+    return clean_summary(said)

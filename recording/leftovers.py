@@ -1,4 +1,4 @@
-"""Where else a redacted text may be: the hook log, the spool, other events, other files."""
+"""Where else a redacted text may be: the hook log, other events, other files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.event_types import REDACTED
-from faber_ledger.recording import spool
 from faber_ledger.runs.clone import state_copy_path
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.old_copies import doctor_copies
@@ -78,7 +77,7 @@ def _files_of(run: Run) -> list[str]:
 def _needles(texts: Iterable[str]) -> list[bytes]:
     """Return the forms that texts may have in a file, longest first: unchanged, as JSON, and as JSON within JSON.
 
-    The spool keeps a delivery, which is JSON, as JSON within JSON.
+    A file of deliveries of another tool may have JSON within JSON.
     """
     forms = {text for text in texts if len(text) >= MIN_LENGTH}
     for _ in range(2):
@@ -92,7 +91,6 @@ def _own_files(runs: list[Run]) -> Iterator[str]:
         yield from (path, path + ".1")
     copies = dict.fromkeys([path for run in runs for path in doctor_copies(run.root)])
     yield from [path for path in copies if os.path.basename(path).startswith(os.path.basename(HOOK_LOG))]
-    yield from spool.moved_aside(runs[0])  # all work trees share it
     yield from summary_paths(runs[0]).values()
     yield from list_set_aside(runs[0].root)
 

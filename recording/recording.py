@@ -17,9 +17,11 @@ from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections import blocks
 from faber_ledger.projections.fold import fold
+from faber_ledger.recording import inbox
+from faber_ledger.recording.incoming import NO_SESSION, facts_of
 from faber_ledger.recording.sessions import View
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.clone import lock_run, notices_path, set_aside_folder, spool_path, writer_of
+from faber_ledger.runs.clone import lock_run, notices_path, set_aside_folder, writer_of
 from faber_ledger.runs.log import has_log, open_run_log, read_log
 from faber_ledger.runs.publish import publish, why_not_published
 
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Draft, Recorded
     from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks
-    from faber_ledger.recording.spooled import Spooled
+    from faber_ledger.recording.inbox import Arrival
+    from faber_ledger.recording.incoming import Decided
     from faber_ledger.runs.projecting import Folded
     from faber_ledger.runs.run import Run
 
@@ -43,7 +46,7 @@ class Recording:
 
     A run without a log gets one with the first append: it begins with `first`, or else the run is adopted, with its
     blocks in the first event. With `tolerant`, a missing or broken state does not stop a run that has a log: `problem`
-    is the error then, and `state` the newest backup's. Deliveries that wait in the spool are recorded first.
+    is the error then, and `state` the newest backup's. Deliveries of the inbox whose hooks are gone are recorded first.
     """
 
     def __init__(
@@ -86,8 +89,7 @@ class Recording:
                     from faber_ledger.runs.set_aside import drop_old  # only where something was
 
                     drop_old(self.run.root, self.at)
-                if os.path.isdir(spool_path(self.run)):
-                    self._drain()
+                self._record_waiting()
             except BaseException:
                 self._open.close()
                 raise
@@ -194,79 +196,92 @@ class Recording:
         """Begin the next transaction, after a commit; raises what `Log.open` raises."""
         self._open.begin()
 
-    def _drain(self) -> None:
-        """Record the waiting deliveries; raises what `append` raises, except for state.json.
+    def record(self, arrival: Arrival, loads: list[Draft] | None = None) -> Decided:
+        """Add the facts of a hook's delivery; its own hook passes the `loads` that it is about to give."""
+        decided = facts_of(arrival, self.view, loads)
+        if decided.facts:
+            self.add(decided.facts, at=arrival["at"], writer=arrival["writer"])
+        if decided.summary:
+            from faber_ledger.runs.kept_summaries import keep_summary  # only where a project wants it
 
-        Their facts are durable before their files are removed. A file that is not a delivery is moved aside, with a
-        warning.
-        """
-        from faber_ledger.recording import spool  # only after the disk, or a lock, has refused
-
-        paths = spool.waiting(self.run)[: spool.MAX_FILES]  # a hook puts no more there, but a repository may
-        for first in range(0, len(paths), AT_ONCE):
-            check_time()
-            recorded = [path for path in paths[first : first + AT_ONCE] if self._record_waiting(path)]
             try:
-                self.commit()
-            except StateNotWritten as error:
-                self.warn(f"{error} - what happened is in the ledger: {error.hint}")
-            for path in recorded:
-                spool.remove(path)
-            self.begin()
-        spool.tidy(self.run)
+                keep_summary(self.run, arrival["id"], decided.summary)
+            except OSError as error:
+                self.warn(f"the compaction's summary cannot be kept: {error.filename or ''} {error.strerror or error}")
+        if decided.is_unheard_of:
+            self.warn(f"{NO_SESSION} {self.run.run_id}: nothing is recorded")
+        return decided
 
-    def _record_waiting(self, path: str) -> bool:
-        """Add a waiting delivery's facts to the open transaction; return whether its file may be removed afterwards.
+    def _record_waiting(self) -> None:
+        """Record the deliveries of the inbox whose hooks are gone; raises what `append` raises, except for state.json.
+
+        Their facts are durable before their files are removed.
+        """
+        files: list[inbox.InboxFile] = []
+        for file in inbox.take(self.run):
+            check_time()
+            if self._record_file(file):
+                files.append(file)
+            if len(files) >= AT_ONCE:
+                self._commit_waiting(files)
+                files = []
+        if files:
+            self._commit_waiting(files)
+
+    def _commit_waiting(self, files: list[inbox.InboxFile]) -> None:
+        try:
+            self.commit()
+        except StateNotWritten as error:
+            self.warn(f"{error} - what happened is in the ledger: {error.hint}")
+        for file in files:
+            file.remove()
+        self.begin()
+
+    def _record_file(self, file: inbox.InboxFile) -> bool:
+        """Add a file's facts to the open transaction; return whether the file may be removed afterwards.
 
         A file with the wrong content, or one that cannot be read, does not hold up the others.
         """
-        from faber_ledger.recording import spool
-
         try:
-            spooled = spool.read(path)
-            if spooled["run_id"] != self.run.run_id:
-                raise spool.Malformed(f"it is about the run {spooled['run_id']!r:.80}")
-        except FileNotFoundError:
-            return False
+            arrival = file.read()
+            if arrival["run_id"] != self.run.run_id:
+                raise inbox.Malformed(f"it is about the run {arrival['run_id']!r:.80}")
         except OSError as error:
-            self.warn(f"a waiting delivery cannot be read, and stays in the spool: {path}: {error.strerror}")
+            self.warn(f"a delivery cannot be read, and stays in the inbox: {file.path}: {error.strerror}")
+            file.close()
             return False
-        except spool.Malformed as error:
-            self._move_aside(path, error)
+        except inbox.Malformed as error:
+            self._set_aside(file, error)
             return False
+        log = self.view.log
         try:
-            self._add_spooled(spooled)
+            with log.writing():
+                log.connection.execute("SAVEPOINT delivery")
+                try:
+                    self.record(arrival)
+                except BaseException:
+                    if log.connection.in_transaction:  # a full disk makes SQLite roll back everything
+                        log.connection.execute("ROLLBACK TO delivery")
+                    raise
+                log.connection.execute("RELEASE delivery")
         except (LedgerError, OSError, sqlite3.Error):  # an error of the log, which the next delivery would meet too
             raise
         except Exception as error:  # noqa: BLE001 -- a bug of ours that this delivery triggers whenever it is tried
-            self.view.blocks = fold(self.view.log.stream())  # it may have stopped halfway through changing them
-            self._move_aside(path, error)
+            self.view.blocks = fold(log.stream())  # it may have stopped halfway through changing them
+            self._set_aside(file, error)
             return False
         return True
 
-    def _move_aside(self, path: str, error: Exception) -> None:
-        """Move a file that is not a delivery aside, and warn."""
-        from faber_ledger.recording.spool import move_aside
+    def _set_aside(self, file: inbox.InboxFile, error: Exception) -> None:
+        """Set a file aside that is not a delivery, and warn."""
+        from faber_ledger.runs.set_aside import set_file_aside
 
         try:
-            self.warn(f"a waiting delivery could not be recorded, and was moved to {move_aside(path)}: {error!r:.300}")
+            target = set_file_aside(self.run, file.path, move=True)
+            self.warn(f"a delivery could not be recorded, and was moved to {target}: {error!r:.300}")
         except OSError as refusal:
-            self.warn(f"{path} is not a delivery ({error!s:.300}), and cannot be moved aside: {refusal.strerror}")
-
-    def _add_spooled(self, spooled: Spooled) -> None:
-        from faber_ledger.recording.incoming import IncomingCall
-
-        incoming = IncomingCall.from_spooled(spooled, self.run, self.warn)
-        log = self.view.log
-        with log.writing():
-            log.connection.execute("SAVEPOINT delivery")
-            try:
-                incoming.record_in(self.view, self.state, self.add, spooled["loads"])
-            except BaseException:
-                if log.connection.in_transaction:  # a full disk makes SQLite roll back everything
-                    log.connection.execute("ROLLBACK TO delivery")
-                raise
-            log.connection.execute("RELEASE delivery")
+            self.warn(f"{file.path} is not a delivery ({error!s:.300}), and cannot be set aside: {refusal.strerror}")
+        file.close()
 
     def _read_state(self) -> None:
         try:
@@ -327,9 +342,7 @@ class Recording:
 
 def drain_waiting(run: Run, at: float, *, warn: Callable[[str], None]) -> None:
     """Record a run's waiting deliveries and nothing else; raises what `Recording` raises."""
-    from faber_ledger.recording.spool import waiting
-
-    if waiting(run):
+    if inbox.list_waiting(run):
         with Recording(run, at=at, writer=writer_of(run.root), warn=warn, tolerant=True):
             pass  # opening a recording records them
 

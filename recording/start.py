@@ -14,7 +14,7 @@ from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.recording.checkout import checkout_after, checkout_at_start
-from faber_ledger.recording.environment import EnvironmentQuery
+from faber_ledger.recording.environment import read_environment
 from faber_ledger.recording.leaving import follow_client
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_write
@@ -152,10 +152,9 @@ def _open_session(
     """Open a session of the client that is at work, and end the one on the run that it has `left`; return whether."""
     if sessions.client_of(environ) is None:
         return False
-    environment = EnvironmentQuery(run.root)
     writer = writer_of(run.root)
     with Recording(run, at=at, writer=writer, warn=warn) as recording:
-        caller = sessions.caller_of(environ, recording.state, at, writer, environment.read())
+        caller = sessions.caller_of(environ, recording.state, at, writer, read_environment(run.root))
         is_open = sessions.is_own_session(recording.view, caller)
         is_new = not (is_open or sessions.uncompacted_session(recording.view, caller))
         if is_new:

@@ -12,14 +12,11 @@ from faber_ledger.ledger.clock import event_id, seconds_of
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.runs.active import active_run, is_finished, named_since
-from faber_ledger.runs.clients import note_answer
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.run import RUNS, find_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from faber_ledger.ledger.events import Delivery, Recorded
     from faber_ledger.recording.call import Call
     from faber_ledger.recording.sessions import Caller, View
@@ -158,13 +155,6 @@ def is_repeated(view: View, caller: Caller, delivery: Delivery) -> bool:
     return at is not None and abs(caller["at"] - at) < seconds
 
 
-def is_first_answer(call: Call, root: str, at: float) -> bool:
-    """Return whether no equal delivery was answered just now, where the log cannot say so; note that this one is."""
-    is_long = call.pid is not None and call.hook != "PreCompact"
-    seconds = REPEAT_SECONDS_OF_ONE_PROCESS if is_long else REPEAT_SECONDS
-    return note_answer(root, call.client, f"{call.hook} {call.sha256} {call.pid}", at, seconds=seconds)
-
-
 def find_session(view: View, caller: Caller, seen: SeenClient | None) -> str | None:
     """Return the session that a client's delivery is about; None if there is none.
 
@@ -199,13 +189,13 @@ def find_session(view: View, caller: Caller, seen: SeenClient | None) -> str | N
     return None
 
 
-def infer_start(view: View, caller: Caller, seen: SeenClient | None, state: dict[str, Any]) -> float:
+def infer_start(view: View, caller: Caller, seen: SeenClient | None, started_at: str | None) -> float:
     """Return when a client's session on this run must have begun, if no start of it came.
 
     The latest of: the client's first delivery here, the run's start, the end of the run's previous session. One that is
     still open has lasted at least until its own start.
     """
-    moments = [seconds_of(state.get("started_at"))]
+    moments = [seconds_of(started_at)]
     for entry in blocks.session_history(view.blocks):
         if isinstance(entry, dict):
             moments.append(seconds_of(entry.get("ended_at") or entry.get("started_at")))
@@ -213,10 +203,10 @@ def infer_start(view: View, caller: Caller, seen: SeenClient | None, state: dict
     return min(caller["at"], max(latest, seen.first_at if seen is not None else caller["at"]))
 
 
-def was_seen_at_work(seen: SeenClient | None, state: dict[str, Any]) -> bool:
+def was_seen_at_work(seen: SeenClient | None, finished_at: str | None) -> bool:
     """Return whether a client was seen in this clone before a finished run was finished; not, if that is unknown."""
-    finished_at = seconds_of(state.get("completed_at") or state.get("updated_at"))
-    return seen is not None and finished_at is not None and seen.first_at < finished_at
+    at = seconds_of(finished_at)
+    return seen is not None and at is not None and seen.first_at < at
 
 
 def is_last_heard(recorded: Recorded, seen: SeenClient | None) -> bool:

@@ -1,11 +1,9 @@
 """What this clone has seen of its clients: two small files per client session id, below the git directory.
 
 One says since when a client is known here, the other which run its newest session is on (DECISIONS 37). They are two
-because each is replaced whole, without a lock: a delivery cannot undo what another one says of the session. Beside
-them an empty file for each delivery that was answered and is in no log keeps an equal one from being answered again
-(`note_answer`), without git in the user's folder for state. Nothing else is kept without git, and nothing at all in a
-project that has no `.fractary` folder; and of each client for 30 days after its last delivery. Whatever is read is
-checked: a git directory, too, can be a copy of somebody else's, with links in it.
+because each is replaced whole, without a lock: a delivery cannot undo what another one says of the session. Nothing
+is kept without git, nor in a project that has no `.fractary` folder; and of each client for 30 days after its last
+delivery. Whatever is read is checked: a git directory, too, can be a copy of somebody else's, with links in it.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.plain_json import dumps, loads
 from faber_ledger.runs.clone import clients_folder
 from faber_ledger.runs.git import common_directory, other_roots
-from faber_ledger.runs.private_files import is_behind_link, make_below, state_folder
+from faber_ledger.runs.private_files import is_behind_link, make_below
 from faber_ledger.runs.run import is_run_id
 
 TYPE_CHECKING = False
@@ -129,31 +127,6 @@ def note_session(root: str, client: str | None, pid: str | None, run_id: str, at
     _write(root, path + SESSION_ENDING, session)
 
 
-def note_answer(root: str, client: str | None, delivery: str, at: float, *, seconds: int) -> bool:
-    """Note that a client's delivery is answered though nothing is recorded of it; return whether it is the first time.
-
-    An answer that is `seconds` old counts no more. Without git it is noted in the user's own folder for state. For a
-    delivery without a client, and where nothing is kept, each time is the first.
-    """
-    path = client_path(root, client) or _path_without_git(root, client, at)
-    if path is None:
-        return True
-    path = f"{path}.{sha256(delivery.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
-    try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:
-        before = _changed_at(path)
-        if before is not None and abs(at - before) < seconds:
-            return False
-    except OSError:
-        return True
-    try:
-        os.utime(path, (at, at), follow_symlinks=False)  # of the delivery, which may have waited
-    except OSError:
-        pass
-    return True
-
-
 def client_of_process(root: str, pid: str | None, client: str | None) -> SeenClient | None:
     """Return which other client than `client` a process was when it was heard of last; None if that is not known.
 
@@ -193,19 +166,6 @@ def client_path(root: str, client: str | None) -> str | None:
     folder = _folder(root)
     if folder is None or not client or not os.path.isdir(os.path.join(root, ".fractary")):
         return None
-    return os.path.join(folder, _name_of(client))
-
-
-def _path_without_git(root: str, client: str | None, at: float) -> str | None:
-    """Return the path of what a client was answered in a project without git, in a folder that is made and swept."""
-    if not client or common_directory(root) is not None or not os.path.isdir(os.path.join(root, ".fractary")):
-        return None
-    folder = os.path.join(state_folder(root), "clients")
-    try:
-        make_below(folder, folder, durable=False)
-    except OSError:
-        return None
-    _sweep(folder, at)
     return os.path.join(folder, _name_of(client))
 
 

@@ -1,14 +1,14 @@
 """What this clone keeps of its runs below the common git directory, where no checkout, clean or commit reaches.
 
 In `.git/faber-ledger/`: `runs/` has a private folder for each run, with its log (`log.py`), its lock, the copy of its
-`state.json`, the notes on work trees (`tree_note.py`), events that wait for a parent, and its kept summaries; `spool/`
-the deliveries that wait, `clients/` what was seen of each client, `set-aside/` what was refused or removed,
-`notices/` what the next start of a run says of that, `doctor/` the copies that `doctor --fix` makes, `writer` the id of
-this clone, `key` its key, `run-list.json` what `run list` printed, `set-up-checked` is there once a hook has looked
-whether `init` was run in this clone, `sync/` what was exchanged with a team's server last; and there are the locks of
-what a clone does once.
+`state.json`, the notes on work trees (`tree_note.py`), events that wait for a parent, and its kept summaries; `inbox/`
+the deliveries that are not recorded yet, `clients/` what was seen of each client, `set-aside/` what was refused or
+removed, `notices/` what the next start of a run says of that, `doctor/` the copies that `doctor --fix` makes, `writer`
+the id of this clone, `key` its key, `run-list.json` what `run list` printed, `set-up-checked` is there once a hook has
+looked whether `init` was run in this clone, `sync/` what was exchanged with a team's server last; and there are the
+locks of what a clone does once.
 
-Of a project in a folder below the repository's top, `runs/`, `spool/`, `clients/` and the lists are in a folder of its
+Of a project in a folder below the repository's top, `runs/`, `inbox/`, `clients/` and the lists are in a folder of its
 own, `projects/<key>/` (`project_key`). Without git the same is in `$XDG_STATE_HOME/faber-ledger/<key>/`, where the key
 is the SHA-256 of the project's real path.
 """
@@ -37,7 +37,7 @@ def private_folder(root: str) -> str:
     return project_folder(root) or state_folder(root)
 
 
-def make_kept_folder(run: Run, folder: str) -> None:
+def make_kept_folder(run: Run, folder: str, *, durable: bool = True) -> None:
     """Make a private folder of a run; raises OSError.
 
     Nothing is made for a project that was renamed under a running hook. No link is followed, since it may lead
@@ -45,7 +45,7 @@ def make_kept_folder(run: Run, folder: str) -> None:
     """
     if not os.path.isdir(run.root):
         raise missing_error(run.root)
-    make_below(common_directory(run.root) or run.directory, folder)
+    make_below(common_directory(run.root) or run.directory, folder, durable=durable)
 
 
 def lock_run(run: Run, seconds: float = LOCK_SECONDS) -> RunLock:
@@ -117,14 +117,19 @@ def notices_path(run: Run) -> str:
     return os.path.join(notices_folder(run.root), quoted_form(run.run_id))
 
 
-def spools_folder(root: str) -> str:
-    """Return the folder that has a folder of waiting deliveries for each run."""
-    return os.path.join(private_folder(root), "spool")
+def inbox_folder(root: str) -> str:
+    """Return the folder that has a folder of deliveries for each run."""
+    return os.path.join(private_folder(root), "inbox")
 
 
-def spool_path(run: Run) -> str:
-    """Return the folder of a run's waiting deliveries."""
-    return os.path.join(spools_folder(run.root), quoted_form(run.run_id))
+def inbox_path(run: Run) -> str:
+    """Return the folder of a run's deliveries that are not recorded yet."""
+    return os.path.join(inbox_folder(run.root), quoted_form(run.run_id))
+
+
+def inbox_in_tree(run: Run) -> str:
+    """Return where a run's deliveries are left if this clone's folder cannot be written (DECISIONS 58)."""
+    return os.path.join(run.root, ".fractary", "inbox", quoted_form(run.run_id))
 
 
 def clients_folder(root: str) -> str | None:

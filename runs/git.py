@@ -349,6 +349,23 @@ def branch_of(root: str) -> str | None:
     return without_surrogates(branch) or None if kind == "ref: " and branch != ".invalid" else None
 
 
+def commit_of(root: str) -> str | None:
+    """Return the commit that a work tree has checked out, 40 or 64 hex digits, read from git's files.
+
+    None before the first commit, without git, and where git keeps its references in tables.
+    """
+    tree = work_tree_of(root)
+    found = _line_of(os.path.join(tree.own, "HEAD")) if tree else None
+    if tree is not None and found is not None and found.startswith("ref: "):
+        name = found.removeprefix("ref: ")
+        found = _line_of(os.path.join(tree.common, *name.split("/")))
+        if found is None:
+            named = b" " + os.fsencode(name)
+            lines = _packed_refs(tree.common).splitlines()
+            found = next((os.fsdecode(line[: -len(named)]) for line in lines if line.endswith(named)), None)
+    return found if found is not None and len(found) in (40, 64) and not found.strip("0123456789abcdef") else None
+
+
 STOPPED = {  # what each operation leaves in a work tree's git directory while it waits for the user
     "rebase-merge": "rebase",
     os.path.join("rebase-apply", "applying"): "am",

@@ -58,7 +58,7 @@ def read_summary(path: str) -> str | None:
 def remove_redacted_summaries(run: Run, log: Log) -> list[str]:
     """Remove the summaries of events that the log has redacted, and all others of the same text; return their paths.
 
-    A compaction that waited in the spool may have been delivered twice: then one of the two files has no event.
+    A compaction that waited in the inbox may have been delivered twice: then one of the two files has no event.
     """
     kept = summary_paths(run)
     question = "SELECT 1 FROM event WHERE id = ? AND payload IS NULL"

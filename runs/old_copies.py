@@ -79,7 +79,7 @@ def _is_of(path: str, run: Run) -> bool:
     folder, name = os.path.split(path.replace(os.sep, "/"))
     if run.suffix and folder.endswith(f"/{run.shown(run.directory)}"):
         return run.owns(name)
-    return folder.endswith((f"/runs/{run.run_id}", f"/spool/{run.run_id}", f"/{run.shown(run.directory)}"))
+    return folder.endswith((f"/runs/{run.run_id}", f"/{run.shown(run.directory)}"))
 
 
 def remove_old_copies(run: Run, log: Log, warn: Callable[[str], None]) -> list[str]:

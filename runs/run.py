@@ -216,7 +216,7 @@ def is_taken(run_id: str) -> bool:
     a folder of FABER's, keeps its id. A folder of theirs may have other folders: `shop/events/1` takes no place.
     """
     names = run_id.lower().split("/")[1:]
-    is_folder = bool(names) and (names[-1] in FABERS_FOLDERS or names[-1].startswith("spool-"))
+    is_folder = bool(names) and names[-1] in FABERS_FOLDERS
     return is_folder or any([_is_in_run(name) for name in names])
 
 

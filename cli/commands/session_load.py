@@ -25,7 +25,7 @@ from faber_ledger.ledger.file import sqlite3
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.recording.checkout import checkout_after, checkout_at_start
-from faber_ledger.recording.environment import EnvironmentQuery, sessions_elsewhere
+from faber_ledger.recording.environment import read_environment, sessions_elsewhere
 from faber_ledger.recording.leaving import follow_client
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.secrets.mask import mask_text
@@ -280,7 +280,7 @@ class Loading:
 
     def dry_run(self, budget: int) -> report.DryRun:
         """Load without recording, by the rules of the real load; raises LedgerError."""
-        caller = self._caller(EnvironmentQuery(self.run.root).read())
+        caller = self._caller(read_environment(self.run.root))
         result = self._read(caller, dry=True)
         why_not_recorded: str | None = None
         try:
@@ -317,9 +317,8 @@ class Loading:
         Return the load, its contents, and the error that kept it from being recorded. Whatever takes long, above all
         the user's programs, runs before the run is locked: hooks wait for the lock.
         """
-        environment = EnvironmentQuery(self.run.root)
         writer = writer_of(self.run.root)
-        caller = self._caller(environment.read(), writer)
+        caller = self._caller(read_environment(self.run.root), writer)
         result = self._step(log, caller, is_recorded=True, has_steps=has_steps)
         elsewhere = self._look_elsewhere()
         packet = ""

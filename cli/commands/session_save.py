@@ -16,7 +16,7 @@ from faber_ledger.ledger.errors import LedgerError, NotWritable, RunNotFound, St
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.recording.checkout import checkout_after, checkout_at_end
-from faber_ledger.recording.environment import EnvironmentQuery
+from faber_ledger.recording.environment import read_environment
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.subject import is_last_heard
 from faber_ledger.runs import state_file
@@ -73,7 +73,7 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
             session_id = _session_to_end(recording, caller, reason)
             if session_id is not None:
                 if sessions.lacks_environment(recording.view, session_id):
-                    caller["environment"] = EnvironmentQuery(root).read()
+                    caller["environment"] = read_environment(root)
                 end = sessions.end_session(recording.view, caller, session_id, reason)
                 recording.append([end, *checkout_after(end, checkout)])
             else:

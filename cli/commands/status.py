@@ -34,7 +34,7 @@ from faber_ledger.projections.blocks import (
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording import sessions
-from faber_ledger.recording.spool import waiting
+from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import known_writer
@@ -111,7 +111,7 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
         "not_in_file": more,
         "last_event_at": log.last_at if log else None,
         "state_agrees": agrees,
-        "waiting": len(waiting(meant)),
+        "waiting": len(list_waiting(meant)),
         "in_git": None,
         "is_set_up": not lacks_driver(root),
         "completion": comparison_data(completion),
@@ -201,7 +201,7 @@ def _not_in_file_lines(run: Run, count: int, why: str | None) -> Iterator[str]:
 
 
 def _waiting_lines(run: Run) -> Iterator[str]:
-    count = len(waiting(run))
+    count = len(list_waiting(run))
     if count:
         waits = f"{plural(count, 'delivery', 'deliveries')} {'waits' if count == 1 else 'wait'}"
         command = f", and so does `faber-ledger project {run.run_id}`" if not lacks_ledger(run) else ""

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sized
+from collections.abc import Callable, Iterator, Sized
+from functools import partial
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding, Fix
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.files.untrusted import FileRefused, read_text
 from faber_ledger.ledger.clock import now, seconds_of
-from faber_ledger.recording import spool
+from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.incoming import NO_SESSION
 from faber_ledger.recording.recording import drain_waiting
-from faber_ledger.runs.clone import known_writer, spool_path, spools_folder
+from faber_ledger.runs.clone import inbox_folder, known_writer
 from faber_ledger.runs.git import is_tracked
-from faber_ledger.runs.run import HOOK_LOG
+from faber_ledger.runs.run import HOOK_LOG, quoted_form
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
@@ -127,43 +128,34 @@ def deliveries_come_once(patient: Patient) -> Iterator[Finding]:
 
 
 def nothing_waits(patient: Patient) -> Iterator[Finding]:
-    """Look for deliveries that could not be recorded and wait in a spool, and for those moved aside."""
+    """Look for deliveries in the inbox whose hooks are gone."""
     for run in patient.runs:
-        yield from _check_spool(run)
-        aside = spool.moved_aside(run)
-        if aside:
-            what = f"{run.run_id}: {spool_path(run)} has deliveries that could not be recorded"
-            hint = f"read and remove them (*{spool.ASIDE}); rename one to *{spool.SUFFIX} to try it again"
-            yield Finding("note", what, hint)
-    for run_id in _list_spools(patient) - set(patient.all_ids):
-        what = f"deliveries wait for the run {run_id}, which is not in this worktree"
-        hint = (
-            f"run `faber-ledger project {run_id}` where the run is: that records them, as the next hook there does;"
-            f" only if the run is gone, `faber-ledger run forget {run_id} --yes` removes them with its mirror"
+        paths = list_waiting(run)
+        if not paths:
+            continue
+        command = f"faber-ledger project {run.run_id}"
+        what = f"{run.run_id}: {plural(len(paths), 'delivery', 'deliveries')} waiting in {os.path.dirname(paths[0])}"
+        hint = f"the next hook records what waits, as `{command}` does; the hook log says what stopped it"
+        fix = Fix(
+            f"inbox {run.run_id}",
+            f"{run.run_id}: record what waits in the inbox",
+            (run.state_path, run.backup_path, run.ledger_path),  # no copy of a delivery, which is not masked, may stay
+            partial(_record_waiting, run),
+            partial(list, [command]),
         )
-        yield Finding("note", what, hint)
+        yield Finding("warning", what, hint, fix)
+    yield from _waits_elsewhere(patient)
 
 
-def _check_spool(run: Run) -> Iterator[Finding]:
-    paths = spool.waiting(run)
-    if not paths:
-        return
-    count = plural(len(paths), "delivery", "deliveries")
-    what = f"{run.run_id}: {count} waiting in {spool_path(run)}: not recorded on arrival"
-    command = f"faber-ledger project {run.run_id}"
-    fix = Fix(
-        f"spool {run.run_id}",
-        f"{run.run_id}: record what waits in the spool",
-        (run.state_path, run.backup_path, run.ledger_path),  # no copy of a delivery, which is not masked, may stay
-        lambda warn: drain_waiting(run, now(), warn=warn),
-        lambda: [command],
-    )
-    hint = f"fix what stopped it, as the hook log says; the next hook records what waits, as `{command}` does"
-    yield Finding("warning", what, hint, fix)
+def _waits_elsewhere(patient: Patient) -> Iterator[Finding]:
+    """Look for deliveries to runs that this work tree has not."""
+    folder = inbox_folder(patient.root)
+    here = {quoted_form(run_id) for run_id in patient.all_ids}
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+        if name not in here and os.listdir(os.path.join(folder, name)):
+            what = f"deliveries wait in {os.path.join(folder, name)}, for a run that is not in this worktree"
+            yield Finding("warning", what, "run `faber-ledger project RUN` where the run is: that records them")
 
 
-def _list_spools(patient: Patient) -> set[str]:
-    """Return the ids of the runs that have deliveries in the clone's spool."""
-    top = spools_folder(patient.root) or ""
-    folders = [folder for folder, _, names in os.walk(top) if any([name.endswith(spool.SUFFIX) for name in names])]
-    return {os.path.relpath(folder, top).replace(os.sep, "/") for folder in folders}
+def _record_waiting(run: Run, warn: Callable[[str], None]) -> None:
+    drain_waiting(run, now(), warn=warn)

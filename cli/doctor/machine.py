@@ -33,9 +33,8 @@ def file_system_is_local(patient: Patient) -> Iterator[Finding]:
         kind = file_system(device, patient.mounts)
         if kind in NETWORK:
             what = f"{path} is on a network file system ({kind}): its locks and syncs may not hold"
-            spooled = ", so a hook first writes its delivery into the spool, then takes the lock"
             hint = "keep the clone on a local disk, and use git to share it"
-            yield Finding("warning", what + (spooled if path != patient.common else ""), hint)
+            yield Finding("warning", what, hint)
         else:
             kinds.append(kind)
     if len(kinds) == len(devices):

@@ -20,9 +20,9 @@ from faber_ledger.postgres.fetch import count_events, has_event
 from faber_ledger.postgres.notices import tell_readers
 from faber_ledger.postgres.project import newest_event
 from faber_ledger.postgres.push import push_events
+from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.insertion import write_blocks
 from faber_ledger.recording.recording import drain_waiting
-from faber_ledger.recording.spool import waiting
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.synced import empty_note, note_exchanged, read_note, write_note
 
@@ -115,7 +115,7 @@ def exchange_run(
         code = write_blocks(run, redacted=False, warn=warn)
         note["is_due"] = code != 0
         write_note(run.root, remote.key, run.run_id, note)
-    left = len(waiting(run)) if pushes else 0
+    left = len(list_waiting(run)) if pushes else 0
     return Exchanged(run.run_id, fetched, pushed, left_out, sorted(conflicts), moved, left, code or int(left > 0))
 
 

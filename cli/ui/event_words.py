@@ -108,6 +108,8 @@ def _event_text(kind: str, event: dict[str, Any]) -> str:
         return f"compaction ({event['trigger'] or 'unknown'}) completed{whose}{_where(event)}"
     if kind == "delivery_ignored":
         return f"{event['delivery']['hook']} changed nothing: {REASONS.get(event['reason'], event['reason'])}"
+    if kind == "answer_lost":
+        return "the session's start was not answered: its hook was killed, and what it had loaded was not given"
     if kind == "note_recorded":
         return f"{event['kind']}{_where(event)}: {event['text']}"
     if kind == "context_reconstituted":

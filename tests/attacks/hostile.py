@@ -273,9 +273,7 @@ class Hostile:
     def links(self) -> None:
         """Links out of the project in the places of its files and folders."""
         fractary = self.project.root / ".fractary"
-        files = [
-            self.project.run / name for name in ("state.json", "ledger.db", "ledger.lock", "metadata.json", "spool")
-        ]
+        files = [self.project.run / name for name in ("state.json", "ledger.db", "ledger.lock", "metadata.json")]
         files += [fractary / name for name in ("faber/logs", "faber/logs/hooks.log", ".gitignore", ".gitattributes")]
         files += [self.project.root / ".claude/settings.json", fractary / "faber/runs", self.project.run / "events"]
         for path in self.chance.sample(files, 2):

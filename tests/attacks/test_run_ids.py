@@ -13,7 +13,7 @@ TAKEN = (
     "ledger.db",
     "LEDGER.DB-journal",
     "ledger.lock",
-    "spool",
+    "inbox",
     "state.json",
     "state.json.backup",
     "place",

@@ -30,20 +30,20 @@ def usual_mask() -> None:
 
 
 def private_files(project: Project) -> list[Path]:
-    """Spool a delivery, which fills the hook log too; return the files that must be private."""
+    """Let a delivery wait, which fills the hook log too; return the files that must be private."""
     holder = Command(["flock", str(project.lock_path), "sh", "-c", "echo held; cat"], stdin=-1, stdout=-1)
     assert holder.stdout is not None
     assert holder.stdout.readline().strip() in (b"held", "held")
     project.deliver(END)
     holder.communicate()
     kept = project.root / ".git" / "faber-ledger"
-    spooled = list((kept / "spool" / RUN).iterdir())
-    assert len(spooled) == 1
+    waiting = list((kept / "inbox" / RUN).iterdir())
+    assert len(waiting) == 1
     private = kept / "runs" / RUN
     clients = list((kept / "clients").iterdir())
     assert clients
     return [
-        *spooled,
+        *waiting,
         *clients,
         private / "log.db",
         private / "state.json",
@@ -53,7 +53,7 @@ def private_files(project: Project) -> list[Path]:
 
 
 def test_another_user_does_not_read_what_was_said(project: Project) -> None:
-    """Another user of the machine reads spool, log, hook log or notes, or holds the lock (W6) (W7) (W19)."""
+    """Another user of the machine reads inbox, log, hook log or notes, or holds the lock (W6) (W7) (W19)."""
     assert {path.name: mode_of(path) for path in private_files(project) if mode_of(path) != 0o600} == {}
     assert mode_of(project.root / ".git" / "faber-ledger") == 0o700
 
@@ -154,7 +154,7 @@ def test_what_is_private_does_not_lie_in_the_project(project: Project, tmp_path:
             "hooks.log",
             "writer",
         }
-        assert {path.parent.parent.name for path in state.rglob("*.json")} == {"spool"}
+        assert {path.parent.parent.name for path in state.rglob("*.json")} == {"inbox"}
         assert mode_of(state / "faber-ledger") == 0o700
         count = len(project.events)
         assert project.faber("note", "add", "one more").returncode == 0

@@ -63,7 +63,7 @@ def test_what_is_safe_is_fixed_and_then_no_problem_is_left(patient: Patient, nam
     changed = {path for path, (_, _, content) in before.items() if content and is_changed(Path(path), content)}
     kept = {Path(copy).read_bytes() for one in data["mended"] for copy in one["copies"]}
     private = patient.root / ".git" / "faber-ledger"
-    waited = {path for path in changed if Path(path).parent == private / "spool" / RUN}  # unmasked: no copy may stay
+    waited = {path for path in changed if Path(path).parent == private / "inbox" / RUN}  # unmasked: no copy may stay
     assert not any([Path(path).exists() for path in waited])
     own = {path for path in changed if Path(path).parent == private / "runs" / RUN}
     for path in changed - waited - own:
@@ -168,6 +168,6 @@ def test_the_output_says_what_was_fixed_and_where_the_originals_are(patient: Pat
 def test_waiting_deliveries_are_recorded_as_project_records_them(patient: Patient) -> None:
     FAULTS["1 delivery waiting"][2](patient)
     data = patient.doctor("--fix", code=0)
-    assert [one["what"] for one in data["mended"]] == [f"{RUN}: record what waits in the spool"]
+    assert [one["what"] for one in data["mended"]] == [f"{RUN}: record what waits in the inbox"]
     assert patient.types[-1] == "session_ended"
-    assert not (patient.root / ".git" / "faber-ledger" / "spool" / RUN).exists()
+    assert list((patient.root / ".git" / "faber-ledger" / "inbox" / RUN).iterdir()) == []

@@ -14,12 +14,9 @@ from typing import Any
 import pytest
 from support.command import COMMAND
 from support.files_with import files_with
+from support.inbox import leave, waiting
 from support.project import Project
 
-from faber_ledger.ledger.clock import now
-from faber_ledger.recording import spool
-from faber_ledger.recording.call import Call
-from faber_ledger.recording.incoming import IncomingCall
 from faber_ledger.recording.redact import shared_word
 from faber_ledger.runs.run import find_run
 from faber_ledger.runs.text_cache import TEXT_CACHE
@@ -72,7 +69,7 @@ def test_a_redacted_note_is_in_no_file_of_the_clone(project: Project, tmp_path: 
         (project.run / name).write_text(SECRET)
     mirror = project.root / ".git" / "faber-ledger" / "runs" / project.run_id
     (mirror / "state.json.backup").write_text(SECRET)
-    aside = project.root / ".git" / "faber-ledger" / "spool" / project.run_id / "1.malformed"
+    aside = project.root / ".git" / "faber-ledger" / "set-aside" / f"20260101T000000Z.{project.run_id}.1.json"
     aside.parent.mkdir(parents=True)
     delivery = json.dumps({"summary": f"the customer is {SECRET}, says Ada"})
     aside.write_text(json.dumps({"delivery": delivery, "kept": 1}))
@@ -136,9 +133,9 @@ def test_a_waiting_delivery_is_recorded_first_and_named_if_it_has_the_text(proje
     note = project.events[-1]["id"]
     assert project.faber("init", "--summaries").returncode == 0
     delivery = json.dumps({"trigger": "auto", "compact_summary": text})
-    spool.put(run, IncomingCall(Call("PostCompact", delivery.encode(), {}), run, now(), print).to_spooled([]))
+    leave(run, "PostCompact", delivery.encode())
     output = redact(project, note)
-    assert spool.waiting(run) == []
+    assert waiting(project) == []
     (recorded,) = [one for one in project.events if one["event"]["type"] == "compaction_completed"]
     named = next(line for line in output.splitlines() if "the same text is also in other events" in line)
     assert recorded["id"] in named
@@ -151,9 +148,9 @@ def test_a_waiting_delivery_is_recorded_first_and_named_if_it_has_the_text(proje
 
 def test_a_dry_run_records_nothing(project: Project) -> None:
     run = find_run(str(project.root), project.run_id)
-    path = spool.put(run, IncomingCall(Call("SessionEnd", b"{}", {}), run, now(), print).to_spooled([]))
+    path = leave(run)
     assert project.faber("redact", note_id(project), "--dry-run").returncode == 0
-    assert spool.waiting(run) == [path]
+    assert waiting(project) == [path]
 
 
 def test_an_event_keeps_its_envelope_and_hash_and_its_place(project: Project) -> None:

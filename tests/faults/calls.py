@@ -2,7 +2,7 @@
 
 strace stops the real, unchanged program at its N-th call of a kind, and kills it there or makes the call fail. A
 preloaded library would need a compiler and would miss calls that bypass libc's wrappers; a VFS layer sees SQLite alone,
-not state.json or the spool; a ptrace loop of our own would be another strace. The calls are first counted in an
+not state.json or the inbox; a ptrace loop of our own would be another strace. The calls are first counted in an
 undisturbed run: a hook makes the same calls each time.
 """
 
@@ -169,7 +169,7 @@ def _shown(path: str) -> str:
     """Return the name of a project's file without the parts that differ from run to run."""
     path = RANDOM.sub("…", path.lstrip("/"))
     path = re.sub(r"^\.git/faber-ledger/runs/[^/]+", "private", path)
-    path = re.sub(r"^\.git/faber-ledger/spool/[^/]+", "spool", path)
+    path = re.sub(r"^\.git/faber-ledger/inbox/[^/]+", "inbox", path)
     path = re.sub(r"^\.git/faber-ledger/clients/[0-9a-f]{32}", "the client's file", path)
     path = re.sub(r"^\.git/faber-ledger", "common", path)
     path = re.sub(r"^\.fractary/runs/[^/]+/?", "", path)

@@ -40,7 +40,7 @@ class Crowd(NamedTuple):
     delivered: int
     lost: int
     doubled: int
-    spooled: int
+    waited: int
     reads: int
     torn: int
 
@@ -50,7 +50,7 @@ def run_crowd(project: Project, rounds: int, at_once: int = AT_ONCE) -> Crowd:
     stop, reads = threading.Event(), [0, 0]
     reader = threading.Thread(target=_read, args=(project, stop, reads))
     reader.start()
-    delivered, spooled = [], 0
+    delivered, waited = [], 0
     try:
         for one in range(rounds):
             clients = [f"client-{one}-{number}" for number in range(at_once)]
@@ -62,7 +62,7 @@ def run_crowd(project: Project, rounds: int, at_once: int = AT_ONCE) -> Crowd:
                 work = [pool.submit(project.deliver, kind, client=client) for kind, client in pairs]
                 answers = [done.result() for done in work]
             assert {answer.code for answer in answers} == {0}
-            spooled += sum("it waits in" in answer.errors for answer in answers)
+            waited += sum("it waits in" in answer.errors for answer in answers)
             delivered += clients
     finally:
         stop.set()
@@ -70,7 +70,7 @@ def run_crowd(project: Project, rounds: int, at_once: int = AT_ONCE) -> Crowd:
     assert project.deliver("SessionStart.startup.print", client="the last").packet  # it records what waits
     found = [event["client"] for event in project.events if delivery_of(event["event"])]
     lost = set(delivered) - set(found)
-    return Crowd(len(delivered), len(lost), len(found) - len(set(found)), spooled, reads[0], reads[1])
+    return Crowd(len(delivered), len(lost), len(found) - len(set(found)), waited, reads[0], reads[1])
 
 
 def _read(project: Project, stop: threading.Event, reads: list[int]) -> None:
@@ -166,7 +166,7 @@ def figures(rounds: int, writes: int) -> Iterator[str]:
     yield "|---|---|"
     yield f"| hooks of six kinds, {AT_ONCE} at once, rounds | {rounds} |"
     yield f"| deliveries | {many.delivered:,} |"
-    yield f"| of them refused the lock, spooled, and recorded by a later hook | {many.spooled:,} |"
+    yield f"| of them refused the lock, left in the inbox, and recorded by a later hook | {many.waited:,} |"
     yield f"| lost / recorded twice | {many.lost} / {many.doubled} |"
     yield f"| reads of `state.json` meanwhile / torn | {many.reads:,} / {many.torn} |"
     yield f"| writes of another tool under constant projection, a hundredth of a second apart | {tool.writes:,} |"

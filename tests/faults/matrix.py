@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
-SHORT = {"in the log": "log", "in the spool": "spool", "absent": "absent", "refused, and the hook says so": "reported"}
+SHORT = {"in the log": "log", "in the inbox": "inbox", "absent": "absent", "refused, and the hook says so": "reported"}
 SHORT |= {"refused, and it says so": "reported", "done": "done"}
 FAULTS = (KILL, *ERRORS)
 

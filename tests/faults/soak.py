@@ -21,7 +21,7 @@ from support.command import COMMAND
 from support.project import Answer, Project, units
 
 from faber_ledger.ledger.clock import now
-from faber_ledger.recording import spool
+from faber_ledger.recording import inbox
 from faber_ledger.recording.sessions import delivery_of
 from faber_ledger.runs.clients import note_delivery
 from faber_ledger.runs.run import find_run
@@ -45,7 +45,7 @@ BREAKABLE = {
     "fchmod": 2,
     "flock": 1,
 }
-REFUSED = ("cannot be spooled", "a bug in faber-ledger")
+REFUSED = ("cannot be written into the inbox", "a bug in faber-ledger")
 MB = 10_000_000
 HOSTILE = (
     b"",
@@ -300,7 +300,7 @@ def _settle(project: Project, elsewhere: Project, tally: Tally) -> None:
     """Record what waits, and merge what the other machine has."""
     for each in (project, elsewhere):
         answer = each.deliver(START, client=f"the last on {each.hostname}")
-        if answer.code != 0 or spool.waiting(find_run(str(each.root), each.run_id)):
+        if answer.code != 0 or inbox.list_waiting(find_run(str(each.root), each.run_id)):
             tally.wrong.append(f"deliveries still wait: {answer.errors}")
         if not _commit(each, "end"):
             tally.wrong.append("the last commit was refused")
@@ -334,10 +334,10 @@ def figures(soak: Soak, longest: tuple[float, str], seed: int) -> list[str]:
         (f"length, seconds; {os.cpu_count()} processors; seed {seed}", soak.seconds),
         ("deliveries acknowledged", soak.acknowledged),
         ("of them hostile", soak.hostile),
-        ("of them spooled, and recorded later", soak.waited),
+        ("of them left in the inbox, and recorded later", soak.waited),
         ("killed at any moment, so their outcome is unknown", soak.killed),
         ("calls broken, or killed at", soak.injected),
-        ("refused by log and spool, and reported", soak.refused),
+        ("refused by log and inbox, and reported", soak.refused),
         ("times the lock was held by a stopped process", soak.held),
         ("commits / merges of another machine's run, meanwhile", f"{soak.commits} / {soak.merges}"),
         ("times another tool rewrote `state.json`", soak.rewritten),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import json
 import shutil
 import sqlite3
 import tempfile
@@ -17,7 +18,7 @@ import faber_ledger
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import fold
-from faber_ledger.recording import spool
+from faber_ledger.recording import inbox
 from faber_ledger.recording.sessions import delivery_of
 from faber_ledger.runs.run import find_run
 from faults.calls import KILL, Call, break_at, list_calls
@@ -29,7 +30,7 @@ START, PRE, END = "SessionStart.startup.print", "PreCompact.auto.print", "Sessio
 
 
 class Story(NamedTuple):
-    """A delivery to a project; `waits`: others wait in the spool already; `refuses`: the ledger refuses this one."""
+    """A delivery to a project; `waits`: others wait in the inbox already; `refuses`: the ledger refuses this one."""
 
     name: str
     title: str
@@ -46,7 +47,7 @@ STORIES = {
             "append", "a session's end, on a run that has a ledger", END, has_ledger=True, waits=False, refuses=False
         ),
         Story("first", "a session's start, on a run without one", START, has_ledger=False, waits=False, refuses=False),
-        Story("spool", "a session's end that the ledger refuses", END, has_ledger=True, waits=False, refuses=True),
+        Story("refused", "a session's end that the ledger refuses", END, has_ledger=True, waits=False, refuses=True),
         Story("drain", "a compaction, while two deliveries wait", PRE, has_ledger=True, waits=True, refuses=False),
     )
 }
@@ -116,16 +117,16 @@ def outcome_of(story: Story, made: Project, call: Call, fault: str, folder: Path
     if events[: len(old)] != old:
         problems.append("what was acknowledged before is gone")
     is_recorded = _count(events[len(old) :], hook) == 1
-    waits = hook in [spool.read(path)["hook"] for path in _waiting(project)]
-    where = "in the log" if is_recorded else "in the spool" if waits else "absent"
+    waits = hook in [json.loads(Path(path).read_text())["hook"] for path in _waiting(project)]
+    where = "in the log" if is_recorded else "in the inbox" if waits else "absent"
     if where == "absent" and fault != KILL:
-        if "cannot be spooled" not in ended.errors:
+        if "cannot be written into the inbox" not in ended.errors:
             problems.append(f"the delivery is lost without a message: {ended.errors}")
         where = "refused, and the hook says so"
     state = compare_state(project, before, events, waited=story.waits)
     if state == "broken":
         problems.append("state.json is neither the old nor the new one")
-    problems += _check_next(story, project, hook, must=where in ("in the log", "in the spool"))
+    problems += _check_next(story, project, hook, must=where in ("in the log", "in the inbox"))
     shutil.rmtree(folder)
     return Outcome(where, state, tuple(problems))
 
@@ -177,7 +178,7 @@ def compare_state(project: Project, before: bytes, events: list[Recorded], *, wa
     document = JsonText(before.decode())
     if found == document.with_members(dict(fold(events))).encode():
         return "new"
-    # A hook that drains the spool writes twice, so a kill may leave the state between.
+    # A hook that records what waits writes twice, so a kill may leave the state between.
     between = [document.with_members(dict(fold(events[:count]))).encode() for count in range(len(events))]
     return "between" if waited and found in between else "broken"
 
@@ -222,4 +223,4 @@ def _relent(project: Project) -> None:
 
 
 def _waiting(project: Project) -> list[str]:
-    return spool.waiting(find_run(str(project.root), project.run_id))
+    return inbox.list_waiting(find_run(str(project.root), project.run_id))

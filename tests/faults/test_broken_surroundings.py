@@ -16,9 +16,8 @@ from support.project import Project, answer_of, without_overrides
 
 from faber_ledger.files.folders import TrackedFolder
 from faber_ledger.hooks.hook import Hook
-from faber_ledger.hooks.watch import Watch
 from faber_ledger.ledger.log import Log
-from faber_ledger.recording import spool
+from faber_ledger.recording import inbox
 from faber_ledger.recording.call import Call
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.run import find_run
@@ -37,7 +36,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def waiting(project: Project) -> int:
-    return len(spool.waiting(find_run(str(project.root), project.run_id)))
+    return len(inbox.list_waiting(find_run(str(project.root), project.run_id)))
 
 
 def ended(project: Project) -> bool:
@@ -104,7 +103,7 @@ def test_renaming_the_project_under_a_running_hook_loses_nothing(tmp_path: Path,
         hook.send_signal(signal.SIGCONT)
         assert hook.wait() == 0
     assert not project.root.exists()
-    assert ("the next append records it" in "".join(moved.log_lines)) == (waiting(moved) == 1)
+    assert ("the next recording records it" in "".join(moved.log_lines)) == (waiting(moved) == 1)
     assert_ended_once(moved)
 
 
@@ -187,7 +186,7 @@ def test_a_clock_set_back_by_a_day_changes_no_order(project: Project, monkeypatc
     run = find_run(str(project.root), project.run_id)
     yesterday = time.time() - 86_400
     folder = TrackedFolder(run.root)
-    Hook(Call("SessionEnd", content, {}), run, active_run(run.root), yesterday, pytest.fail, folder, Watch()).answer()
+    Hook(Call("SessionEnd", content, {}), run, active_run(run.root), yesterday, pytest.fail, folder).answer()
     assert [event["seq"] for event in project.events] == list(range(1, len(project.events) + 1))
     assert_ended_once(project)
 
@@ -196,7 +195,7 @@ def test_a_hook_that_may_not_write_says_so_and_exits_with_0(project: Project) ->
     before = project.state_path.read_bytes()
     answer = project.changed(END, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)), client="one")
     assert answer.code == 0
-    assert "it cannot be spooled" in answer.errors
+    assert "cannot be written into the inbox" in answer.errors
     assert project.state_path.read_bytes() == before
     assert project.deliver(END, client="one").code == 0
     assert_ended_once(project)
@@ -209,14 +208,14 @@ def test_too_few_descriptors_lose_nothing(project: Project, most: int) -> None:
 
     answer = project.changed(END, narrow, client="one")
     assert answer.code == 0
-    assert waiting(project) or ended(project) or "cannot be spooled" in answer.errors
+    assert waiting(project) or ended(project) or "cannot be written into the inbox" in answer.errors
     assert project.deliver(END, client="one").code == 0
     project.assert_projected()
 
 
 def test_forty_hooks_at_once_lose_no_delivery_and_tear_no_read(project: Project) -> None:
     found = run_crowd(project, rounds=1)
-    assert found._replace(spooled=0, reads=0) == (40, 0, 0, 0, 0, 0)
+    assert found._replace(waited=0, reads=0) == (40, 0, 0, 0, 0, 0)
     assert found.reads
     project.assert_projected()
 

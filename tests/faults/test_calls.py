@@ -49,12 +49,12 @@ def assert_breaks_in_order(story: Story, calls: list[Call], folder: Path) -> Non
     """Kill at each call, in order, and check that from one call on the delivery is recorded."""
     assert {"openat", "fsync", "rename", "mkdir"} <= {call.name for call in calls} | {"mkdir"}
     found = [outcome.delivery for outcome in outcomes(story, [(call, KILL) for call in calls], folder)]
-    assert set(found) == {"absent", "in the spool" if story.refuses else "in the log"}
+    assert set(found) == {"absent", "in the inbox" if story.refuses else "in the log"}
     assert all(delivery == "absent" for delivery in found[: found.count("absent")])
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["first", "spool", "drain"])
+@pytest.mark.parametrize("name", ["first", "refused", "drain"])
 def test_a_hook_that_is_killed_at_a_write_has_recorded_all_or_nothing(tmp_path: Path, name: str) -> None:
     assert_breaks_in_order(STORIES[name], once(calls_in(STORIES[name], tmp_path / "calls"), last=True), tmp_path)
 
@@ -67,7 +67,7 @@ def test_an_append_that_is_killed_at_its_first_or_last_write_of_a_file_is_record
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["append", "first", "spool"])
+@pytest.mark.parametrize("name", ["append", "first", "refused"])
 def test_a_delivery_that_the_system_refuses_is_recorded_or_waits(tmp_path: Path, name: str) -> None:
     story = STORIES[name]
     calls = once(calls_in(story, tmp_path / "calls"))
@@ -80,11 +80,11 @@ def test_a_delivery_that_the_system_refuses_is_recorded_or_waits(tmp_path: Path,
         ]
     cells = [(call, ERRORS[number % len(ERRORS)]) for number, call in enumerate(calls)]
     places = {outcome.delivery for outcome in outcomes(story, cells, tmp_path)}
-    if name == "spool":
-        assert places == {"in the spool", "refused, and the hook says so"}
+    if name == "refused":
+        assert places == {"in the inbox", "refused, and the hook says so"}
     else:
-        assert "in the spool" in places
-        assert places <= {"in the log", "in the spool"}
+        assert "in the inbox" in places
+        assert places <= {"in the log", "in the inbox"}
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.project import FIXTURES, RUN, Project, payload_of
 
-from faber_ledger.recording import spool
+from faber_ledger.recording import inbox
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import find_run
 from fuzz.box import KINDS, Box, check_leftovers, run_forked
@@ -131,12 +131,12 @@ def test_a_ledger_that_was_changed_on_disk_stops_no_hook(box: Box, data: st.Data
 
 @pytest.fixture(scope="module")
 def waiting(box: Box) -> tuple[str, dict[str, Any]]:
-    """Return the path and the content of a delivery that waits in the spool."""
+    """Return the path and the content of a delivery that waits in the inbox."""
     project = box.restore()
     project.ledger_path.unlink()
     project.refuse()
     box.deliver("SessionStart.clear.print")
-    (path,) = spool.waiting(find_run(str(project.root), RUN))
+    (path,) = inbox.list_waiting(find_run(str(project.root), RUN))
     content = Path(path).read_text()
     project.relent()
     return path, json.loads(content)
@@ -149,13 +149,13 @@ def test_a_mutated_waiting_delivery_stops_no_hook(
 ) -> None:
     project = box.restore()
     known = project.events
-    path, spooled = waiting
-    content = rendered(data.draw(mutated(spooled)), data.draw(st.booleans()))
-    Path(path).parent.mkdir(parents=True)
+    path, delivery = waiting
+    content = rendered(data.draw(mutated(delivery)), data.draw(st.booleans()))
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_bytes(data.draw(spoiled(content)) if data.draw(st.integers(0, 3)) == 0 else content)
     box.deliver(kind)
     assert project.events[: len(known)] == known
-    assert spool.waiting(find_run(str(project.root), RUN)) == []
+    assert inbox.list_waiting(find_run(str(project.root), RUN)) == []
     assert len(project.events) > len(known)
     project.assert_projected()
 

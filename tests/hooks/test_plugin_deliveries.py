@@ -78,7 +78,7 @@ def end_as_client(process: subprocess.Popen[bytes], content: bytes) -> Answer:
 
 
 def waiting(project: Project) -> list[Path]:
-    return sorted((project.root / ".git" / "faber-ledger").rglob("spool/**/*.json"))
+    return sorted((project.root / ".git" / "faber-ledger").rglob("inbox/**/*.json"))
 
 
 def repeats(project: Project) -> int:
@@ -86,7 +86,7 @@ def repeats(project: Project) -> int:
 
 
 def make_all_deliveries_to_both(project: Project, client: str) -> None:
-    """Deliver all four; an end has one second, so on a busy machine it may wait in the spool afterwards."""
+    """Deliver all four; an end has one second, so on a busy machine it may wait in the inbox afterwards."""
     for recorded in (START, PRE, POST, END):
         answers = deliver_to_both(project, recorded, client=client, pid=PID)
         assert [answer.code for answer in answers] == [0, 0], recorded
@@ -135,14 +135,14 @@ def test_a_clone_that_was_never_set_up_is_told_once_at_its_first_start(project: 
 
 
 @pytest.mark.parametrize("has_git", [True, False])
-def test_why_nothing_is_recorded_is_said_once_also_without_git(project: Project, *, has_git: bool) -> None:
+def test_why_nothing_is_recorded_is_said_also_without_git(project: Project, *, has_git: bool) -> None:
     project.active_path.write_text("fractary-faber-259-20260101-000000-aaaaaa\n")
     if not has_git:
         shutil.rmtree(project.root / ".git")
     for client in ("one", "two"):
         answers = deliver_to_both(project, START, client=client, pid=PID)
-        (said,) = [answer.message for answer in answers if answer.output]
-        assert "fractary-faber-259-20260101-000000-aaaaaa" in (said or "")
+        for answer in answers:
+            assert "fractary-faber-259-20260101-000000-aaaaaa" in (answer.message or "")
     assert not list(project.root.rglob("clients")) or has_git
 
 
@@ -162,7 +162,7 @@ def test_the_end_of_a_plugins_session_is_not_lost_on_a_busy_machine(project: Pro
         if is_held:
             fcntl.flock(lock, fcntl.LOCK_EX)
         answer = end_as_client(project.started(END, client=ME, pid=PID, env=plugins), content)
-    assert answer.code == 0, answer.errors
+    assert answer.code in (0, -signal.SIGTERM), answer.errors
     assert not is_held or len(waiting(project)) == 1
     assert project.faber("project").returncode == 0
     assert waiting(project) == []
@@ -170,42 +170,13 @@ def test_the_end_of_a_plugins_session_is_not_lost_on_a_busy_machine(project: Pro
     project.assert_projected()
 
 
-RING = """
-import os, signal, sys
-note = os.open({path!r}, os.O_WRONLY | os.O_CREAT, 0o600)
-rung = []
-def hear(event, arguments):
-    if event == "sqlite3.connect" and not rung:
-        rung.append(os.kill(os.getpid(), signal.SIGALRM))
-    frame = sys._getframe() if event in ("import", "open") else None
-    while frame is not None and frame.f_code.co_name != "_ring":
-        frame = frame.f_back
-    if frame is not None:
-        os.write(note, f"{{event}} {{arguments[0]}}\\n".encode())
-sys.addaudithook(hear)
-"""
-
-
-def test_the_alarm_of_a_sessions_end_imports_nothing(project: Project, tmp_path: Path) -> None:
-    """It may ring in the midst of the very import that it would wait for."""
-    noted = tmp_path / "noted"
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(RING.format(path=str(noted)))
-    project.deliver(START, client=ME, pid=PID)
-    project.deliver(END, client=ME, pid=PID, env={"PYTHONPATH": str(tmp_path / "site")})
-    lines = noted.read_text().splitlines()
-    assert any("spool" in line for line in lines if line.startswith("open "))  # it rang, and spooled the delivery
-    assert [line for line in lines if line.startswith("import ")] == []
-    assert (waiting(project), project.current) == ([], None)
-
-
 @pytest.mark.parametrize("recorded", [START, PRE, POST, END])
-def test_two_deliveries_that_wait_in_the_spool_are_recorded_and_printed_once(project: Project, recorded: str) -> None:
+def test_two_deliveries_that_wait_are_recorded_once_and_both_answered(project: Project, recorded: str) -> None:
     project.deliver(START, client="before" if recorded == START else ME, pid=PID)
     with open(project.lock_path, "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         answers = deliver_to_both(project, recorded, client=ME, pid=PID)
-    assert sum(bool(answer.output) for answer in answers) == (recorded in (START, PRE))
+    assert sum(bool(answer.output) for answer in answers) == 2 * (recorded in (START, PRE))
     assert len(waiting(project)) == 2
     assert project.faber("project").returncode == 0
     assert waiting(project) == []

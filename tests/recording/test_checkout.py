@@ -267,5 +267,5 @@ def test_a_waiting_delivery_has_it_only_where_it_is_known(project: Project) -> N
     with open(project.lock_path, "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         project.deliver("PostCompact.auto.print", **ME)
-    (path,) = [path for path in (project.root / ".git/faber-ledger").rglob("*.json") if "spool" in str(path)]
-    assert "checkout" not in json.loads(path.read_text())
+    (path,) = [path for path in (project.root / ".git/faber-ledger").rglob("*.json") if "inbox" in str(path)]
+    assert json.loads(path.read_text())["checkout"]["uncommitted"] is None

@@ -162,7 +162,12 @@ def test_without_git_the_summary_is_not_kept(tmp_path: Path) -> None:
     outside = {"GIT_CEILING_DIRECTORIES": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
     packet(project, STARTUP, ME, env=outside)
     compacted(project, ME, SAID, env=outside)
-    assert files_with(project.root, SAID) + files_with(tmp_path / "state", SAID) == []
+    project.ledger_path.rename(tmp_path / "aside")
+    project.refuse()
+    project.deliver(POST, client=ME, fields={"compact_summary": SAID}, env=outside)
+    (waiting,) = (tmp_path / "state").rglob(f"inbox/{project.run_id}/*.json")
+    assert json.loads(waiting.read_text())["hook"] == "PostCompact"
+    assert files_with(project.root, SAID) == []
     assert "summaries of compactions are not kept without git (`summaries` is false: " in doctors(project)
 
 
@@ -203,11 +208,11 @@ def test_a_variable_goes_before_the_runs_setting_and_that_before_the_projects(
     assert f"> {SAID}\n" in packet(project, STARTUP, OTHER, env=env)
 
 
-# What waits in the spool
+# What waits in the inbox
 
 
 @pytest.mark.parametrize("by", ["the project's file", "a variable"])
-def test_a_spooled_compaction_has_no_summary(project: Project, by: str) -> None:
+def test_a_waiting_compaction_keeps_its_summary_out_of_the_log(project: Project, by: str) -> None:
     """The process that records it may lack the variable, or be on a branch with another setting."""
     env = {"FABER_LEDGER_SUMMARIES": "0"} if by == "a variable" else {}
     if by == "a variable":
@@ -218,7 +223,7 @@ def test_a_spooled_compaction_has_no_summary(project: Project, by: str) -> None:
     answer = project.deliver(POST, client=ME, fields={"compact_summary": SAID}, env=env)
     assert "it waits in" in answer.errors
     assert [name.split("/")[1] for name in files_with(project.root, SAID)] == ["faber-ledger"]
-    assert files_with(project.root / ".git/faber-ledger/spool", SAID) == []
+    assert len(files_with(project.root / ".git/faber-ledger/inbox", SAID)) == 1  # its user alone reads it
     project.relent()
     (project.run / "aside").rename(project.ledger_path)
     project.write(SETTING, '{"summaries": true}')
@@ -228,20 +233,6 @@ def test_a_spooled_compaction_has_no_summary(project: Project, by: str) -> None:
     project.write(SETTING, '{"summaries": false}')
     assert f"> {SAID}\n" in packet(project, STARTUP, OTHER)
     project.assert_projected()
-
-
-def test_a_compaction_spooled_before_the_setting_keeps_its_summary_here_too(tmp_path: Path) -> None:
-    project = started(tmp_path / "p", "--summaries")
-    packet(project, STARTUP, ME)
-    project.ledger_path.rename(project.run / "aside")
-    project.refuse()
-    project.deliver(POST, client=ME, fields={"compact_summary": SAID})
-    project.relent()
-    (project.run / "aside").rename(project.ledger_path)
-    done(project, "init", "--no-summaries")
-    assert f"> {SAID}\n" in packet(project, STARTUP, OTHER)
-    assert [path.read_text() for path in kept(project)] == [SAID]
-    assert SAID.encode() not in project.ledger_path.read_bytes()
 
 
 # What removes it

@@ -56,11 +56,11 @@ def holders(project: Project, *secrets: str) -> list[str]:
     return files_with(project.root, *(secrets or (TOKEN, PASSWORD)))
 
 
-def spool(project: Project) -> Path:
-    return project.root / ".git" / "faber-ledger" / "spool" / project.run_id
+def inbox(project: Project) -> Path:
+    return project.root / ".git" / "faber-ledger" / "inbox" / project.run_id
 
 
-def spooled(project: Project, *deliveries: tuple[str, dict[str, str]], **changes: Any) -> list[Path]:
+def refused(project: Project, *deliveries: tuple[str, dict[str, str]], **changes: Any) -> list[Path]:
     """Deliver where the ledger cannot be written; return what waits."""
     aside = project.run / "aside"
     project.ledger_path.rename(aside)
@@ -69,7 +69,7 @@ def spooled(project: Project, *deliveries: tuple[str, dict[str, str]], **changes
         assert project.deliver(name, fields=fields, **changes).code == 0
     project.relent()
     aside.rename(project.ledger_path)
-    return sorted(spool(project).glob("*.json"))
+    return sorted(inbox(project).glob("*.json"))
 
 
 # Every event, and every field
@@ -126,7 +126,7 @@ def test_a_delivery_waits_readable_by_its_user_alone_and_takes_its_secrets_along
     project.deliver(START, client=ME)
     before = len(project.events)
     client = OTHER if name == START else ME
-    (path,) = spooled(project, (name, fields), client=client)
+    (path,) = refused(project, (name, fields), client=client)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert holders(project) in ([], [str(path.relative_to(project.root))])
     assert project.faber("project").returncode == 0
@@ -147,14 +147,14 @@ def test_a_delivery_with_a_secret_is_recorded_once(project: Project) -> None:
     """Its digest is of what came, so that the same bytes are the same delivery, though other words are recorded."""
     project.deliver(START, client=ME)
     fields = {"compact_summary": SAID}
-    (path,) = spooled(project, (POST, fields), client=ME)
+    (path,) = refused(project, (POST, fields), client=ME)
     waited = path.read_bytes()
     assert project.faber("project").returncode == 0
     (event,) = project.of_type("compaction_completed")
     content = project.prepared(POST, client=ME, fields=fields)[0]
     assert event["delivery"]["digest"] == keyed_digest(project.root / ".git", content)
     assert "[masked" in event["summary"]
-    path.parent.mkdir()
+    path.parent.mkdir(exist_ok=True)
     path.write_bytes(waited)  # as a hook leaves it that was killed between the commit and the unlink
     assert project.faber("project").returncode == 0
     project.deliver(POST, client=ME, fields=fields)
@@ -170,14 +170,13 @@ def test_a_delivery_with_a_secret_is_recorded_once(project: Project) -> None:
 def test_what_is_no_delivery_is_moved_aside_for_its_user_alone(project: Project, content: str) -> None:
     """(W7)"""
     project.deliver(START, client=ME)
-    spool(project).mkdir(parents=True)
-    path = spool(project) / "01700000000000000-x.json"
+    inbox(project).mkdir(parents=True, exist_ok=True)
+    path = inbox(project) / "01700000000000000-x.json"
     path.write_text(content)
     path.chmod(0o600)
     assert project.deliver(END, client=ME).code == 0
     assert project.types[-1] == "session_ended"
-    (aside,) = spool(project).iterdir()
-    assert aside.suffix == ".malformed"
+    (aside,) = (project.root / ".git" / "faber-ledger" / "set-aside").iterdir()
     assert stat.S_IMODE(aside.stat().st_mode) == 0o600
     assert holders(project) == [str(aside.relative_to(project.root))]
 
@@ -185,9 +184,9 @@ def test_what_is_no_delivery_is_moved_aside_for_its_user_alone(project: Project,
 def test_doctor_copies_no_delivery(project: Project) -> None:
     """(W7)"""
     project.deliver(START, client=ME)
-    spooled(project, (POST, {"compact_summary": SAID}), (END, {"reason": SAID}), client=ME)
+    refused(project, (POST, {"compact_summary": SAID}), (END, {"reason": SAID}), client=ME)
     fixed = project.faber("doctor", "--fix")
-    assert "record what waits in the spool" in fixed.stdout
+    assert "record what waits in the inbox" in fixed.stdout
     assert project.types[-1] == "session_ended"
     assert list((project.root / ".git" / "faber-ledger" / "doctor").rglob("*.json"))  # of the state
     assert holders(project) == []

@@ -348,7 +348,7 @@ def test_nobody_is_told_where_it_is_recorded_if_it_is_not(project: Project) -> N
     answer = project.changed(
         COMPACTED, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)), client="one", pid="1"
     )
-    assert "it cannot be spooled" in answer.errors
+    assert "cannot be written into the inbox" in answer.errors
     assert answer.packet is not None
     assert NOT_IN_TREE not in answer.packet
     assert NOT_IN_TREE not in (answer.message or "")

@@ -10,13 +10,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from faber_ledger.ledger.clock import now
-from faber_ledger.recording import spool
-from faber_ledger.recording.call import Call
-from faber_ledger.recording.incoming import IncomingCall
 from faber_ledger.runs.run import PLACE, find_run
 from support.command import COMMAND, run_command
 from support.forging import forge
+from support.inbox import leave
 from support.project import RUN, Project, payload_of, usual_state
 from support.redacting import redact
 
@@ -275,15 +272,11 @@ def _compacted_without_an_end(patient: Patient) -> None:
 
 def _a_delivery_waits(patient: Patient) -> None:
     run = find_run(str(patient.root), RUN)
-    spool.put(run, IncomingCall(Call("SessionEnd", b'{"reason": "other"}', {}), run, now(), print).to_spooled([]))
-
-
-def _no_delivery_waits(patient: Patient) -> None:
-    patient.write(f".git/faber-ledger/spool/{RUN}/01.malformed", "{}")
+    leave(run)
 
 
 def _a_delivery_waits_for_a_run_that_is_gone(patient: Patient) -> None:
-    patient.write(".git/faber-ledger/spool/gone/01.json", "{}")
+    patient.write(".git/faber-ledger/inbox/gone/01.json", "{}")
 
 
 def _no_drivers(patient: Patient) -> None:
@@ -542,7 +535,6 @@ FAULTS = {
     "a warning": ("hooks.log", "note", _a_warning),
     "twice delivered": ("hooks.repeated", "note", _twice_delivered),
     "1 delivery waiting": ("hooks.waiting", "warning", _a_delivery_waits),
-    "no delivery waits": ("hooks.waiting", "note", _no_delivery_waits),
     "1 delivery waiting for a run that is gone": ("hooks.waiting", "note", _a_delivery_waits_for_a_run_that_is_gone),
     "no drivers": ("git.drivers", "warning", _no_drivers),
     "no stash": ("git.autostash", "warning", _no_stash),

@@ -140,6 +140,7 @@ def history() -> list[Event]:
             "delivery": delivery("PostCompact"),
         },
         {"type": "delivery_ignored", "reason": "repeated", "delivery": delivery("PostCompact")},
+        {"type": "answer_lost", "session_id": "claude-session-20260105-143000-000000"},
         {
             "type": "session_ended",
             "session_id": FIRST,

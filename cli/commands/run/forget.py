@@ -12,8 +12,9 @@ from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.cli.worktrees.places import count_events, gone_runs, places_of, what_forget_would_lose
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
-from faber_ledger.recording import spool
+from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs.active import active_run
+from faber_ledger.runs.clone import inbox_path
 from faber_ledger.runs.git import other_roots
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.log import has_log
@@ -54,7 +55,7 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     places = places_of(run)
     if places:
         raise LedgerError(f"the run {run_id} still exists: {', '.join(places)}", hint="a run that exists keeps its log")
-    events, waits = count_events(path), spool.waiting(run)
+    events, waits = count_events(path), list_waiting(run)
     waiting = f"{plural(len(waits), 'delivery', 'deliveries')} never recorded"
     if waits and not yes:
         raise LedgerError(
@@ -81,9 +82,7 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     remove_run_list(root, warn)
     kept = summary_paths(run).values()
     shutil.rmtree(run.private_folder)
-    for one in [*waits, *spool.moved_aside(run)]:
-        spool.remove(one)
-    spool.tidy(run)
+    shutil.rmtree(inbox_path(run), ignore_errors=True)
     more = f", {plural(len(kept), 'kept summary', 'kept summaries')}" if kept else ""
     removed = f"its log, with {events_shown(events)}{more}" + (f", and {waiting}" if waits else "")
     show(

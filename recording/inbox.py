@@ -1,0 +1,287 @@
+"""The inbox of a clone: each delivery about a run is a file from its hook's first act until its facts are in the log.
+
+Its hook holds the file's lock as long as it lives, so whoever can take the lock may record the delivery. A file gets
+its name when it is whole and locked. Files are not synced: a power cut may take the newest.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from faber_ledger.files.untrusted import FileRefused, open_regular
+from faber_ledger.ledger.clock import is_event_id, utc_text
+from faber_ledger.ledger.plain_json import dumps, loads
+from faber_ledger.ledger.whole_file import OWN, make_private, remove
+from faber_ledger.recording.call import HOOKS
+from faber_ledger.runs.clone import inbox_in_tree, inbox_path, make_kept_folder
+from faber_ledger.runs.private_files import is_behind_link
+
+try:
+    import fcntl
+except ImportError:  # Windows has no locks of this kind
+    fcntl = None  # type: ignore[assignment]  # None means below that there is no lock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, TypedDict
+
+    from faber_ledger.ledger.events import Environment
+    from faber_ledger.recording.checkout import Checkout
+    from faber_ledger.runs.progress import Snapshot
+    from faber_ledger.runs.run import Run
+
+    class Seen(TypedDict):
+        """What this clone knew of the client before the delivery; times are in seconds since 1970."""
+
+        first_at: float
+        last_at: float
+        run_id: str | None
+
+    class Arrival(TypedDict):
+        """A hook call about a run, with everything that its facts need; it is what the inbox holds.
+
+        `id` is the id of its first fact; the other ids, and the salts, derive from `salt`. `at` is in seconds since
+        1970. `session_id` is for the session that the call may open. `word` is the client's source, trigger or reason.
+        `summary` is the client's own, with its secrets; `has_summaries_in_git` says whether the log may hold it.
+        `status`, `started_at` and `finished_at` are the run's. `checkout` is None outside git.
+        """
+
+        inbox: int
+        id: str
+        salt: str
+        run_id: str
+        hook: str
+        at: float
+        writer: str
+        session_id: str
+        client: str | None
+        pid: str | None
+        digest: str
+        word: str | None
+        agent_id: str | None
+        summary: str
+        has_summaries_in_git: bool
+        environment: Environment
+        checkout: Checkout | None
+        progress: Snapshot
+        status: str | None
+        started_at: str | None
+        finished_at: str | None
+        seen: Seen | None
+
+
+ENDING, UNFINISHED = ".json", ".tmp"
+LARGEST = 16 * 1024 * 1024
+ABANDONED_SECONDS = 3600
+VERSION = 1
+# A shape is a tuple of types, or the members of an object.
+TEXT, OPTIONAL, TIME = (str,), (str, type(None)), (int, float)
+ENVIRONMENT = dict.fromkeys(("hostname", "platform", "cwd", "git_commit"), OPTIONAL)
+CHECKOUT = {"has_run": (bool,), "branch": OPTIONAL, "uncommitted": (bool, type(None))}
+PROGRESS = {"phase": OPTIONAL, "step": OPTIONAL, "phases_completed": (list,)}
+SEEN = {"first_at": TIME, "last_at": TIME, "run_id": OPTIONAL}
+ARRIVAL: dict[str, Any] = {
+    "inbox": (int,),
+    **dict.fromkeys(("id", "salt", "run_id", "hook", "writer", "session_id", "digest", "summary"), TEXT),
+    **dict.fromkeys(("client", "pid", "word", "agent_id", "status", "started_at", "finished_at"), OPTIONAL),
+    "at": (float,),
+    "has_summaries_in_git": (bool,),
+    "environment": ENVIRONMENT,
+    "progress": PROGRESS,
+}
+
+
+class Malformed(Exception):
+    """A file in the inbox is not a delivery; the message says why."""
+
+
+class InboxFile:
+    """A delivery's file, whose lock this process holds until it is removed or the process ends."""
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self.descriptor = descriptor
+
+    def remove(self) -> None:
+        """Remove the file."""
+        remove(self.path)
+        self.close()
+
+    def close(self) -> None:
+        """Release the lock, and leave the file."""
+        os.close(self.descriptor)
+
+    def read(self) -> Arrival:
+        """Return the delivery; raises Malformed and OSError."""
+        size = os.fstat(self.descriptor).st_size
+        if size > LARGEST:
+            raise Malformed(f"it is larger than {LARGEST:,} bytes")
+        content = bytearray()
+        while piece := os.read(self.descriptor, size + 1 - len(content)):
+            content += piece
+        try:
+            found = loads(content.decode("utf-8", "surrogatepass"))
+        except (ValueError, RecursionError) as error:
+            raise Malformed(f"it is not JSON: {error}") from error
+        if not is_arrival(found):
+            raise Malformed("it is not a delivery of this version")
+        arrival: Arrival = found
+        return arrival
+
+
+def put(run: Run, arrival: Arrival) -> InboxFile:
+    """Write a delivery into the inbox, locked; raises OSError."""
+    folder = inbox_path(run)
+    make_kept_folder(run, folder, durable=False)
+    return _put(folder, arrival)
+
+
+def put_in_tree(run: Run, arrival: Arrival) -> InboxFile:
+    """Write a delivery, which has no secrets, into the project's folder that git ignores; raises OSError."""
+    folder = inbox_in_tree(run)
+    if is_behind_link(folder, run.root) or not os.path.isdir(os.path.join(run.root, ".fractary")):
+        raise OSError(f"{folder} is behind a link, or its project is gone")
+    os.makedirs(folder, 0o700, exist_ok=True)
+    ignored = os.path.join(os.path.dirname(folder), ".gitignore")
+    if not os.path.lexists(ignored):
+        with open(ignored, "w", encoding="utf-8") as file:
+            file.write("*\n")
+    return _put(folder, arrival)
+
+
+def _put(folder: str, arrival: Arrival) -> InboxFile:
+    path = os.path.join(folder, _name_of(arrival))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(path + UNFINISHED, flags, OWN)
+    try:
+        _lock(descriptor)
+        make_private(descriptor, path)
+        left = memoryview(dumps(arrival).encode("utf-8", "surrogatepass"))
+        while left:
+            left = left[os.write(descriptor, left) :]
+        os.rename(path + UNFINISHED, path)
+    except BaseException:
+        remove(path + UNFINISHED)
+        os.close(descriptor)
+        raise
+    return InboxFile(path, descriptor)
+
+
+def _name_of(arrival: Arrival) -> str:
+    """Return the name of a delivery's file; names sort by time of arrival and id."""
+    return f"{int(arrival['at'] * 1_000_000):017d}-{arrival['id']}{ENDING}"
+
+
+def path_of(run: Run, arrival: Arrival) -> str:
+    """Return where a delivery's file is in this clone."""
+    return os.path.join(inbox_path(run), _name_of(arrival))
+
+
+def list_waiting(run: Run) -> list[str]:
+    """Return the paths of a run's deliveries that no living hook holds, in order of arrival."""
+    found = list(take(run))
+    for file in found:
+        file.close()
+    return [file.path for file in found]
+
+
+def take(run: Run) -> Iterator[InboxFile]:
+    """Yield a run's deliveries that no living hook holds, in order of arrival, each with its lock.
+
+    Those in the project's own folder come last, and none that git tracks.
+    """
+    for path in _list_files(inbox_path(run)):
+        if (file := _take(path)) is not None:
+            yield file
+    folder = inbox_in_tree(run)
+    in_tree = _list_files(folder) if os.path.isdir(folder) and not is_behind_link(folder, run.root) else []
+    if in_tree:
+        from faber_ledger.runs.git import is_tracked  # only where the git directory could not be written
+
+        for path in in_tree:
+            if not is_tracked(path) and (file := _take(path)) is not None:
+                yield file
+
+
+def has_files(run: Run) -> bool:
+    """Return whether a run has deliveries that are not recorded yet, whoever holds them."""
+    return any([os.path.isdir(folder) and os.listdir(folder) for folder in (inbox_path(run), inbox_in_tree(run))])
+
+
+def _list_files(folder: str) -> list[str]:
+    """Return the paths of a folder's deliveries; what a killed hook left of one an hour ago is removed."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    for name in names:
+        if name.endswith(UNFINISHED):
+            _remove_abandoned(os.path.join(folder, name))
+    return [os.path.join(folder, name) for name in names if name.endswith(ENDING)]
+
+
+def _remove_abandoned(path: str) -> None:
+    try:
+        if abs(time.time() - os.lstat(path).st_mtime) > ABANDONED_SECONDS:
+            os.unlink(path)
+    except OSError:
+        pass
+
+
+def _take(path: str) -> InboxFile | None:
+    """Open and lock a file; None if a living hook holds it, or has removed it meanwhile, and for what is no file."""
+    try:
+        descriptor = open_regular(path)
+    except (OSError, FileRefused):
+        return None
+    try:
+        _lock(descriptor, is_shared=True)
+        if os.fstat(descriptor).st_nlink:
+            return InboxFile(path, descriptor)
+    except OSError:
+        pass
+    os.close(descriptor)
+    return None
+
+
+def _lock(descriptor: int, *, is_shared: bool = False) -> None:
+    """Take a file's lock; raises BlockingIOError if another process has it."""
+    if fcntl is not None:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+
+
+def is_arrival(found: Any) -> bool:
+    """Return whether a value is what a hook of this version writes, so that it becomes only facts of a hook."""
+    if not (type(found) is dict and {"checkout", "seen"} <= found.keys() and _has(found, ARRIVAL | _or_none(found))):
+        return False
+    try:
+        utc_text(found["at"])
+    except (ValueError, OverflowError, OSError):
+        return False
+    return (
+        found["inbox"] == VERSION
+        and found["hook"] in HOOKS
+        and is_event_id(found["id"])
+        and _is_hex(found["salt"])
+        and _is_hex(found["writer"])
+        and found["session_id"] != ""
+        and all([type(phase) is str for phase in found["progress"]["phases_completed"]])
+    )
+
+
+def _or_none(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the shapes of the members that are an object or null."""
+    shapes = {"checkout": CHECKOUT, "seen": SEEN}
+    return {name: (type(None),) if found[name] is None else shape for name, shape in shapes.items()}
+
+
+def _has(value: Any, shape: Any) -> bool:
+    if isinstance(shape, dict):
+        return type(value) is dict and value.keys() == shape.keys() and all([_has(value[k], shape[k]) for k in shape])
+    return type(value) in shape
+
+
+def _is_hex(text: str) -> bool:
+    return len(text) == 32 and not text.strip("0123456789abcdef")

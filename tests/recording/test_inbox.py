@@ -1,0 +1,660 @@
+"""Each delivery is a file first: its hook removes it, or the next recording takes it, once and in order."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from faults.calls import KILL, break_call
+from support.command import COMMAND
+from support.inbox import leave, waiting
+from support.project import Answer, Project, heed_interrupts, without_overrides
+
+from faber_ledger.recording import inbox
+from faber_ledger.runs.clone import inbox_in_tree, inbox_path
+from faber_ledger.runs.run import Run, find_run
+from faber_ledger.runs.set_aside import list_set_aside
+
+START, PRE, POST, END = (
+    "SessionStart.startup.print",
+    "PreCompact.auto.print",
+    "PostCompact.auto.print",
+    "SessionEnd.other.print",
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "project")
+
+
+def run_of(project: Project) -> Run:
+    return find_run(str(project.root), project.run_id)
+
+
+def refused(project: Project, *recorded: str, **changes: Any) -> list[Path]:
+    """Deliver to a run that cannot be locked; return the waiting files."""
+    project.deliver("SessionEnd.other.print", client="unknown")  # it makes the folder of the lock
+    project.refuse()
+    for name in recorded:
+        answer = project.deliver(name, **changes)
+        assert answer.code == 0
+        assert bool(answer.packet) == name.startswith("SessionStart")
+    project.relent()
+    return waiting(project)
+
+
+def files(project: Project) -> list[Path]:
+    """Return the files in the inbox, whoever holds them."""
+    folder = Path(inbox_path(run_of(project)))
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def test_what_is_delivered_while_the_lock_is_held_is_recorded_by_the_next_hook(project: Project) -> None:
+    project.deliver(START, client="before")
+    with project.lock_path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert project.deliver(START, client="one").packet
+        assert len(waiting(project)) == 1
+        assert "another process has held" in project.log_lines[-1]
+        assert str(waiting(project)[0]) in project.log_lines[-1]
+    project.deliver(END, client="one")
+    assert files(project) == []
+    assert project.types[-2:] == ["session_started", "session_ended"]
+    project.assert_projected()
+
+
+def test_a_refused_day_is_the_same_day_once_it_is_recorded(project: Project, tmp_path: Path) -> None:
+    other = Project.made(tmp_path / "other")
+    other.deliver(END, client="unknown")
+    day = [START, PRE, "SessionStart.compact.print", POST, END]
+    for name in day:
+        other.deliver(name, client="one", pid="11")
+    assert len(refused(project, *day, client="one", pid="11")) == 5
+    for one in (project, other):
+        assert one.faber("note", "add", "one").returncode == 0
+    assert files(project) == []
+    loads = ("artifact_loaded", "artifact_failed", "artifact_skipped", "context_reloaded")
+    assert project.types == [kind for kind in other.types if kind not in loads]
+    assert [entry["artifacts_loaded"] for entry in project.history] == [[], []]  # nobody knows what was given
+
+
+def test_a_delivery_keeps_what_was_known_when_it_came(project: Project) -> None:
+    (path,) = refused(project, START)
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps({**values, "at": 1_700_000_000.5}))
+    project.change_state(current_phase="release")
+    project.deliver(END)
+    started = project.of_type("session_started")[0]
+    assert project.history[0]["started_at"] == "2023-11-14T22:13:20Z"
+    assert started["phase"] == values["progress"]["phase"] != "release"
+    assert project.events[1]["id"] == values["id"]
+    project.assert_projected()
+
+
+def test_a_hook_that_lives_keeps_its_delivery_to_itself(project: Project) -> None:
+    project.deliver(START, client="one")
+    path = leave(run_of(project))
+    with path.open() as living:
+        fcntl.flock(living, fcntl.LOCK_EX)
+        assert project.faber("note", "add", "one").returncode == 0
+        assert project.deliver(START, client="two").packet
+        assert files(project) == [path]
+    assert project.faber("note", "add", "two").returncode == 0
+    assert files(project) == []
+
+
+def test_a_delivery_whose_answer_was_lost_loads_nothing(project: Project, tmp_path: Path) -> None:
+    """Its facts are in the log, and its file was not removed: the hook was killed before it had answered."""
+    project.deliver(START, client="before")
+    (path,) = refused(project, START, client="one")
+    shutil.copy(path, tmp_path / "kept")
+    assert project.faber("project").returncode == 0
+    values = json.loads((tmp_path / "kept").read_text())
+    session = values["session_id"]
+    assert project.faber("session-load").returncode == 0  # as its hook had loaded
+    assert project.in_context
+    before = project.types
+    shutil.copy(tmp_path / "kept", path)
+    for _ in range(2):
+        assert project.faber("note", "add", "one").returncode == 0
+        shutil.copy(tmp_path / "kept", path)
+    assert [kind for kind in project.types if kind != "note_recorded"] == [*before, "answer_lost"]
+    assert project.of_type("answer_lost")[0]["session_id"] == session
+    assert (project.in_context, project.history[-1]["artifacts_loaded"]) == ([], [])
+    again = project.faber("session-load").stdout
+    assert project.in_context, again  # nothing of it is skipped
+    project.assert_projected()
+
+
+KILLED = """
+import os, signal
+from faber_ledger.cli.entry import main
+from faber_ledger.recording.inbox import InboxFile
+
+InboxFile.remove = lambda file: os.kill(os.getpid(), signal.SIGKILL)
+main()
+"""
+
+
+def test_a_recording_that_is_killed_before_it_removes_files_doubles_nothing(project: Project) -> None:
+    refused(project, START, PRE, "SessionStart.compact.print", client="one")
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, "note", "add", "one"],
+        cwd=project.root,
+        env=project.environment(),
+        capture_output=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert len(waiting(project)) == 3
+    assert project.faber("note", "add", "two").returncode == 0
+    assert files(project) == []
+    facts = [kind for kind in project.types if kind not in ("answer_lost", "checkout_recorded")]
+    assert facts == ["run_adopted", "session_started", "session_ended", "session_started", "note_recorded"]
+    project.assert_projected()
+
+
+# A kill at every system call
+
+CHANGES = (
+    "openat",
+    "write",
+    "pwrite64",
+    "fdatasync",
+    "fsync",
+    "ftruncate",
+    "flock",
+    "link",
+    "mkdir",
+    "rename",
+    "unlink",
+)
+
+
+def calls_after_the_file(command: list[str], project: Project, environment: dict[str, str], content: bytes) -> Any:
+    """Return the calls that change something, from the rename of the inbox file on, as (name, number)."""
+    trace = project.root.parent / "trace"
+    options = ["-o", str(trace), "-e", f"trace={','.join(CHANGES)}", "-e", "signal=none"]
+    done = subprocess.run(
+        ["strace", *options, *command],
+        cwd=project.root,
+        env=environment,
+        input=content,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    counts: dict[str, int] = {}
+    found, is_there = [], False
+    for line in trace.read_text(errors="replace").splitlines():
+        name = line.partition("(")[0]
+        if name not in CHANGES:
+            continue
+        counts[name] = counts.get(name, 0) + 1
+        if is_there and (name != "openat" or "O_CREAT" in line):
+            found.append((name, counts[name]))
+        is_there |= name == "rename" and "/faber-ledger/inbox/" in line
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("recorded", [START, PRE, END])
+def test_a_hook_that_is_killed_at_any_call_is_recorded_once_and_gives_no_load_that_it_did_not_print(
+    tmp_path: Path, recorded: str
+) -> None:
+    made = Project.made(tmp_path / "made" / "project")
+    for name in (START, END):
+        made.deliver(name, client="before")
+    if recorded != START:
+        made.deliver(START, client="one", pid="1")
+    told = {"found": 0, "lost": 0, "given": 0}
+
+    def kill(at: tuple[int, tuple[str, int]]) -> None:
+        number, call = at
+        project = Project(tmp_path / str(number) / "project")
+        shutil.copytree(made.root, project.root, symlinks=True)
+        content, environment, argument = project.prepared(recorded, client="one", pid="1")
+        command = [str(COMMAND), "hook", argument]
+        ended, _ = break_call(*call, KILL, command, project.root, environment, content)
+        was_waiting = len(waiting(project))
+        assert project.faber("note", "add", "next").returncode == 0
+        hook = recorded.partition(".")[0]
+        deliveries = [one for one in project.events if one["client"] == "one" and "delivery" in one["event"]]
+        mine = [one for one in deliveries if one["event"]["delivery"]["hook"] == hook]  # type: ignore[typeddict-item]
+        assert len(mine) == 1, (call, ended, project.types)
+        assert files(project) == [], call
+        if recorded == START and not ended.output:
+            assert (project.in_context, project.history[-1]["artifacts_loaded"]) == ([], []), call
+        told["found"] += was_waiting
+        told["lost"] += project.types.count("answer_lost")
+        told["given"] += recorded == START and bool(project.in_context)
+        project.assert_projected()
+        assert project.faber("verify").returncode == 0, call
+        shutil.rmtree(project.root.parent)
+
+    probe = Project(tmp_path / "probe" / "project")
+    shutil.copytree(made.root, probe.root, symlinks=True)
+    content, environment, argument = probe.prepared(recorded, client="one", pid="1")
+    calls = calls_after_the_file([str(COMMAND), "hook", argument], probe, environment, content)
+    assert len(calls) > 15
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(kill, enumerate(calls)))
+    assert told["found"] > 10
+    assert (told["lost"] > 0) == (recorded == START)
+
+
+# Many at once
+
+
+def deliver_at_once(project: Project, deliveries: list[tuple[str, dict[str, Any]]]) -> list[Answer]:
+    with ThreadPoolExecutor(len(deliveries)) as pool:
+        work = [pool.submit(project.deliver, name, **changes) for name, changes in deliveries]
+        return [done.result() for done in work]
+
+
+MOST_IN_A_START = 4  # events after it
+
+
+def test_forty_hooks_at_once_lose_and_double_nothing_and_record_no_other_that_lives(project: Project) -> None:
+    project.deliver(START, client="before")
+    clients = [f"client-{number}" for number in range(40)]
+    answers = deliver_at_once(project, [(START, {"client": client}) for client in clients])
+    assert {answer.code for answer in answers} == {0}
+    assert [client for client, answer in zip(clients, answers, strict=True) if not answer.packet] == []
+    waited = ["it waits in" in answer.errors for answer in answers]
+    assert project.faber("project").returncode == 0
+    assert files(project) == []
+    started = [one for one in project.events if one["event"]["type"] == "session_started"]
+    assert sorted([one["client"] or "" for one in started]) == sorted(["before", *clients])
+    assert "answer_lost" not in project.types
+    # What a hook records itself is one transaction: the start, what is checked out, and its loads.
+    begun = {one["event"]["session_id"]: one["seq"] for one in started if one["event"]["type"] == "session_started"}
+    loads = [one for one in project.events if one["event"]["type"] == "context_reloaded"]
+    loads += [one for one in project.events if one["event"]["type"] == "artifact_loaded"]
+    apart = [one for one in loads if one["seq"] - begun[str(one["event"].get("session_id"))] > MOST_IN_A_START]
+    assert apart == []
+    assert len({one["event"].get("session_id") for one in loads}) >= 1 + len(clients) - sum(waited)
+    project.assert_projected()
+
+
+def test_the_same_delivery_twice_at_once_is_answered_and_recorded_once(project: Project) -> None:
+    for number in range(5):
+        answers = deliver_at_once(project, [(START, {"client": f"one-{number}", "pid": "7"})] * 2)
+        assert sorted([bool(answer.packet) for answer in answers]) == [False, True]
+    assert project.types.count("session_started") == project.types.count("delivery_ignored") == 5
+    assert files(project) == []
+    project.assert_projected()
+
+
+def test_two_starts_at_once_both_get_a_packet(project: Project) -> None:
+    for number in range(5):
+        answers = deliver_at_once(project, [(START, {"client": f"{name}-{number}"}) for name in ("one", "two")])
+        assert all(answer.packet for answer in answers)
+    assert project.types.count("session_started") == 10
+    project.assert_projected()
+
+
+# What is in the inbox
+
+
+def test_a_waiting_delivery_is_readable_by_its_owner_only_and_outside_the_work_tree(project: Project) -> None:
+    (path,) = refused(project, START)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.is_relative_to(project.root / ".git" / "faber-ledger" / "inbox")
+    assert json.loads(path.read_text())["word"] == "startup"
+
+
+def test_without_git_a_delivery_waits_in_the_users_folder_for_state(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    shutil.rmtree(project.root / ".git")
+    (path,) = refused(project, START)
+    key = hashlib.sha256(bytes(project.root.resolve())).hexdigest()
+    state = tmp_path / "state" / "faber-ledger"
+    assert path.parent == state / key / "inbox" / project.run_id
+    assert {one.stat().st_mode & 0o777 for one in (state, *path.parents[:3])} == {0o700}
+    project.deliver(END)
+    assert files(project) == []
+    assert project.types[-2:] == ["session_started", "session_ended"]
+
+
+def test_where_the_git_directory_cannot_be_written_a_delivery_waits_in_the_project_without_secrets(
+    project: Project,
+) -> None:
+    secret = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
+    kept = project.root / ".git" / "faber-ledger"
+    project.deliver(START, client="one")
+    folders = [kept, *[path for path in kept.rglob("*") if path.is_dir()]]
+    modes = [path.stat().st_mode for path in folders]
+    for path in folders:
+        path.chmod(0o500)
+    answer = project.changed(END, without_overrides, client="one", fields={"reason": f"token {secret}"})
+    assert answer.code == 0
+    assert ".fractary/inbox/" in answer.errors
+    assert project.changed("SessionStart.resume.print", without_overrides, client="one").packet
+    for path, mode in zip(folders, modes, strict=True):
+        path.chmod(mode)
+    found = sorted(Path(inbox_in_tree(run_of(project))).iterdir())
+    assert len(found) == 2
+    assert not [path for path in found if secret in path.read_text()]
+    assert ".fractary/inbox" not in project.git("status", "--porcelain", "--untracked-files=all")
+    project.git("add", "--force", str(found[1]))  # what git tracks may be anybody's
+    assert project.faber("note", "add", "next").returncode == 0
+    assert [path.exists() for path in found] == [False, True]
+    assert len(project.of_type("session_ended")) == len(project.of_type("session_started")) == 1
+    project.assert_projected()
+
+
+def test_a_file_that_is_not_a_delivery_is_set_aside_and_holds_up_nothing(project: Project) -> None:
+    first, _ = refused(project, START, END)
+    values = json.loads(first.read_text())
+    bad: dict[str, bytes] = {
+        "00000000000000000-empty.json": b"",
+        "00000000000000001-text.json": b"not json",
+        "00000000000000002-list.json": b"[]",
+        "00000000000000004-time.json": json.dumps({**values, "at": 1e300}).encode(),
+        "00000000000000005-run.json": json.dumps({**values, "run_id": "other"}).encode(),
+        "00000000000000006-more.json": json.dumps({**values, "more": 1}).encode(),
+        "00000000000000007-status.json": json.dumps({**values, "status": 7}).encode(),
+        "00000000000000008-writer.json": json.dumps({**values, "writer": "me"}).encode(),
+        "00000000000000009-session.json": json.dumps({**values, "session_id": ""}).encode(),
+        "00000000000000010-seen.json": json.dumps({**values, "seen": {}}).encode(),
+    }
+    for name, content in bad.items():
+        (first.parent / name).write_bytes(content)
+    done = project.faber("note", "add", "one")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("could not be recorded, and was moved to") == len(bad)
+    assert files(project) == []
+    assert sorted([Path(path).read_bytes() for path in list_set_aside(str(project.root))]) == sorted(bad.values())
+    assert project.types[-3:] == ["session_started", "session_ended", "note_recorded"]
+    project.assert_projected()
+
+
+def test_links_and_pipes_in_the_inbox_are_never_read(project: Project, tmp_path: Path) -> None:
+    project.deliver(START)
+    folder = Path(inbox_path(run_of(project)))
+    (tmp_path / "theirs").write_text("theirs")
+    (folder / "00000000000000000-link.json").symlink_to(tmp_path / "theirs")
+    os.mkfifo(folder / "00000000000000002-pipe.json")
+    assert project.deliver(END).errors == ""
+    assert (tmp_path / "theirs").read_text() == "theirs"
+    project.assert_projected()
+
+
+def test_a_file_that_cannot_be_read_holds_up_nothing(project: Project) -> None:
+    (path,) = refused(project, START, client="one")
+    path.chmod(0)  # as root's, of a hook that was run with sudo
+    assert project.changed("SessionStart.resume.print", without_overrides, client="two").packet
+    if os.geteuid():
+        assert files(project) == [path]
+    path.chmod(0o600)
+    project.deliver(END, client="two")
+    assert files(project) == []
+    project.assert_projected()
+
+
+def test_what_a_hook_left_unfinished_is_no_delivery_and_is_removed_an_hour_later(project: Project) -> None:
+    project.deliver(START)
+    folder = Path(inbox_path(run_of(project)))
+    for name, age in (("1.json.tmp", 7200), ("2.json.tmp", 0)):
+        (folder / name).write_text("{")
+        os.utime(folder / name, (time.time() - age,) * 2)
+    assert project.deliver(END).errors == ""
+    assert [path.name for path in files(project)] == ["2.json.tmp"]
+
+
+# Who records what waits
+
+
+def test_status_reports_waiting_deliveries(project: Project) -> None:
+    refused(project, START, END)
+    project.faber("run", "resume", project.run_id)
+    leave(run_of(project))
+    assert "3 deliveries wait" in project.faber("status").stdout
+    assert json.loads(project.faber("status", "--json").stdout)["data"]["waiting"] == 3
+
+
+@pytest.mark.parametrize("command", [["project"], ["seal"], ["note", "add", "one"], ["session-save"]])
+def test_commands_record_what_waits(project: Project, command: list[str]) -> None:
+    project.deliver(START, client="one")
+    project.deliver(PRE, client="one")
+    (path,) = refused(project, "SessionStart.compact.print", client="one")
+    done = project.faber(*command)
+    assert done.returncode == 0, done.stderr
+    assert not path.exists()
+    assert project.types.count("session_started") == 2
+    project.assert_projected()
+
+
+def test_a_missing_run_gets_no_inbox(project: Project) -> None:
+    shutil.rmtree(project.run)
+    assert project.deliver(END).code == 0
+    assert not (project.root / ".git" / "faber-ledger" / "inbox").exists()
+
+
+def test_a_forgotten_run_loses_its_inbox(project: Project) -> None:
+    project.deliver(START)
+    path = leave(run_of(project))
+    shutil.rmtree(project.run)
+    held = project.faber("run", "forget", project.run_id)
+    assert held.returncode == 1
+    assert "would be removed, and 1 delivery never recorded" in held.stderr
+    done = project.faber("run", "forget", project.run_id, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "and 1 delivery never recorded, are removed" in done.stdout
+    assert not path.parent.exists()
+
+
+# Bugs and signals
+
+DEFECT = """
+import importlib, sys
+from faber_ledger.cli.entry import main
+
+def fail(*arguments, **named):
+    raise RuntimeError("a defect")
+
+module, name = sys.argv.pop(1).split(":")
+setattr(importlib.import_module("faber_ledger." + module), name, fail)
+main()
+"""
+
+
+def with_defect(
+    project: Project, recorded: str, defect: str = "recording.sessions:open_session", **changes: Any
+) -> str:
+    """Deliver to a program with a bug, by default in what a session's start needs; return its messages."""
+    content, environment, argument = project.prepared(recorded, **changes)
+    done = subprocess.run(
+        [sys.executable, "-c", DEFECT, defect, "hook", argument],
+        cwd=project.root,
+        env=environment,
+        input=content,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stdout or not recorded.startswith(("SessionStart", "PreCompact"))
+    return done.stderr.decode()
+
+
+def test_a_bug_in_loading_artifacts_leaves_the_position(project: Project) -> None:
+    output = with_defect(project, START, "context.reload:gather_for_hook", client="one")
+    assert "a bug in faber-ledger kept it from loading artifacts, please report it: RuntimeError('a defect')" in output
+    assert "it waits in" not in output
+    assert project.types.count("session_started") == 1
+    project.assert_projected()
+
+
+def test_a_bug_of_ours_loses_no_delivery(project: Project) -> None:
+    output = with_defect(project, START, client="one")
+    assert "a bug in faber-ledger, please report it: RuntimeError('a defect'); it waits in" in output
+    assert len(waiting(project)) == 1
+    assert project.deliver(END, client="one").errors == ""
+    assert project.types[-2:] == ["session_started", "session_ended"]
+    project.assert_projected()
+
+
+def test_a_delivery_that_triggers_a_bug_each_time_holds_up_no_other(project: Project) -> None:
+    project.deliver("SessionStart.resume.print", client="none")
+    leave(run_of(project), "SessionStart", b'{"session_id": "two", "source": "startup"}')
+    leave(run_of(project), "SessionEnd", b'{"session_id": "none", "reason": "other"}')
+    output = with_defect(project, PRE, client="none")
+    assert "a delivery could not be recorded, and was moved to" in output
+    assert "RuntimeError('a defect')" in output
+    assert files(project) == []
+    (path,) = map(Path, list_set_aside(str(project.root)))
+    assert json.loads(path.read_text())["client"] == "two"
+    project.assert_projected()
+
+
+DEFECT_IN_THE_FOLD = """
+from faber_ledger.cli.entry import main
+from faber_ledger.projections.fold import Projector
+
+start = Projector._start
+
+def fail(projector, event, at):
+    start(projector, event, at)
+    if event["source"] == "startup":
+        raise RuntimeError("a defect")
+
+Projector._start = fail
+main()
+"""
+
+
+def test_a_bug_in_the_fold_leaves_no_rolled_back_facts_in_the_state(project: Project) -> None:
+    project.deliver("SessionStart.resume.print", client="none")
+    refused(project, START, client="one")
+    done = subprocess.run(
+        [sys.executable, "-c", DEFECT_IN_THE_FOLD, "note", "add", "one"],
+        cwd=project.root,
+        env=project.environment(),
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert b"could not be recorded, and was moved to" in done.stderr
+    assert project.types.count("session_started") == 1
+    project.assert_projected()
+
+
+SENT = """
+import fcntl, os, signal
+from faber_ledger.cli import entry
+held = fcntl.flock
+def flock(descriptor, operation):
+    if not operation & fcntl.LOCK_NB:
+        os.kill(os.getpid(), getattr(signal, os.environ["ENDS"]))  # while it waits for the lock
+    return held(descriptor, operation)
+fcntl.flock = flock
+entry.main()
+"""
+
+
+def heed_all() -> None:
+    heed_interrupts()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize("end", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_a_hook_that_is_terminated_while_it_waits_for_the_lock_leaves_its_delivery(project: Project, end: str) -> None:
+    project.deliver(START)
+    content, environment, _ = project.prepared(END)
+    with open(project.lock_path, "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(
+            [sys.executable, "-c", SENT, "hook", "session-end"],
+            cwd=project.root,
+            env={**environment, "ENDS": end},
+            input=content,
+            capture_output=True,
+            check=False,
+            preexec_fn=heed_all,
+        )
+    assert done.returncode == -getattr(signal, end), done.stderr
+    assert len(waiting(project)) == 1
+    assert project.faber("project").returncode == 0
+    assert project.types[-1] == "session_ended"
+
+
+def test_a_hook_ends_soon_after_its_deadline_whatever_it_waits_for(project: Project, tmp_path: Path) -> None:
+    """A file system that hangs: here, the work tree is asked in a call that never returns."""
+    project.deliver(START)
+    (tmp_path / "site").mkdir()
+    hang = "import time, os\nos.posix_spawnp = lambda *given, **named: time.sleep(60)\n"
+    (tmp_path / "site" / "sitecustomize.py").write_text(hang)
+    began = time.monotonic()
+    answer = project.deliver(END, env={"PYTHONPATH": str(tmp_path / "site")})
+    assert (answer.code, time.monotonic() - began < 30) == (0, True)
+    assert len(waiting(project)) == 1
+    assert project.faber("project").returncode == 0
+    assert len(project.of_type("session_ended")) == 1
+
+
+def test_a_command_that_is_interrupted_while_it_waits_for_the_lock_ends_at_once(project: Project) -> None:
+    project.deliver(START)
+    with open(project.lock_path, "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(
+            [sys.executable, "-c", SENT, "note", "add", "never"],
+            cwd=project.root,
+            env={**project.environment(), "ENDS": "SIGINT"},
+            capture_output=True,
+            check=False,
+            preexec_fn=heed_interrupts,
+        )
+    assert done.returncode == 130, done.stderr
+
+
+def test_a_delivery_that_is_recorded_again_after_the_same_events_becomes_the_same_facts(project: Project) -> None:
+    project.deliver(START, client="one")
+    refused(project, START, client="two")
+    kept = project.root.with_name("kept")
+    shutil.copytree(project.root, kept)
+    found = []
+    for _ in range(2):
+        shutil.rmtree(project.root)
+        shutil.copytree(kept, project.root)
+        assert project.faber("project").returncode == 0
+        found.append(project.faber("export", project.run_id).stdout)
+    assert project.of_type("session_started")[1:]
+    assert found[0] == found[1]
+
+
+def test_a_start_that_is_refused_at_its_commit_waits_and_is_recorded_alone(project: Project) -> None:
+    project.deliver(START, client="one")
+    content, environment, name = project.prepared(START, client="two")
+    command = [str(COMMAND), "hook", name]
+    ended, _ = break_call("pwrite64", 1, "ENOSPC", command, project.root, environment, content, project.clones_log)
+    assert "additionalContext" in ended.output
+    assert len(waiting(project)) == 1
+    loaded = len(project.of_type("artifact_loaded"))
+    assert project.faber("project").returncode == 0
+    assert files(project) == []
+    assert [started["source"] for started in project.of_type("session_started")] == ["startup", "startup"]
+    assert len(project.of_type("artifact_loaded")) == loaded
+
+
+def test_a_file_that_is_read_is_what_was_put(project: Project) -> None:
+    run = run_of(project)
+    path = leave(run, word="a\udc80b", summary="\u2028" * 10)
+    (file,) = inbox.take(run)
+    arrival = file.read()
+    file.close()
+    assert (arrival["word"], arrival["summary"], file.path) == ("a\udc80b", "\u2028" * 10, str(path))
