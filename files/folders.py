@@ -30,12 +30,6 @@ def file_system(device: int, mounts: str = MOUNTS) -> str | None:
     return None
 
 
-def network_file_system(device: int, mounts: str = MOUNTS) -> str | None:
-    """Return the kind of the network file system with a device number; None if it is local or unknown."""
-    kind = file_system(device, mounts)
-    return kind if kind in NETWORK else None
-
-
 class TrackedFolder:
     """The folder at `path`, held open until the process ends so that a rename can be followed."""
 

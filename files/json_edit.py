@@ -51,13 +51,6 @@ def without(text: str, path: Path) -> str:
     return text[: children[index - 1][3]] + text[end:]
 
 
-def with_value(text: str, path: Path, value: Any) -> str:
-    """Return the text with another value, on one line, at `path`."""
-    children = _children(text, _place(text, path[:-1]))
-    _, _, start, end = children[_index(children, path[-1])]
-    return text[:start] + _render(text, value, None) + text[end:]
-
-
 def line_of(text: str, path: Path) -> int:
     """Return the line, counted from 1, on which the value at `path` starts."""
     return text.count("\n", 0, _place(text, path)) + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from faber_ledger.runs.git import GitQuery, commit_of, common_directory, other_roots
+from faber_ledger.runs.git import GitQuery, commit_of, common_directory, other_roots, read_config
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,14 +13,15 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.events import Environment
 
-SHORT = 7  # digits of a commit, as `git rev-parse --short` prints them
+FEWEST = 7  # digits of a commit that git shows
 NEWEST_SESSIONS = 8  # of a run, that are asked where they ran
 
 
 def read_environment(root: str, cwd: str | None = None) -> Environment:
     """Return hostname, platform, cwd and git_commit (AGENT, Environment collection); None for what is unknown.
 
-    The commit is read from git's files; git is asked only where it keeps its references in tables.
+    The commit is read from git's files; git is asked only where it keeps its references in tables. It has as many
+    digits as `git rev-parse --short` shows where so many name one object (DECISIONS 18).
     """
     commit = commit_of(root)
     if commit is None and os.path.isdir(os.path.join(common_directory(root) or os.devnull, "reftable")):
@@ -29,8 +30,24 @@ def read_environment(root: str, cwd: str | None = None) -> Environment:
         "hostname": hostname(),
         "platform": os.uname().sysname.lower() if hasattr(os, "uname") else sys.platform,
         "cwd": cwd or _working_directory() or root,
-        "git_commit": commit[:SHORT] if commit else None,
+        "git_commit": commit[: _digits(common_directory(root) or "")] if commit else None,
     }
+
+
+def _digits(common: str) -> int:
+    """Return how many digits `git rev-parse --short` shows of a commit: by `core.abbrev`, or the objects in packs."""
+    said = read_config(common, "core", "abbrev") or ""
+    if said.isdecimal():
+        return max(4, int(said))
+    folder, count = os.path.join(common, "objects", "pack"), 0
+    try:
+        for name in [name for name in os.listdir(folder) if name.endswith(".idx")]:
+            with open(os.path.join(folder, name), "rb") as index:
+                index.seek(8 + 255 * 4)  # the last of 256 sums
+                count += int.from_bytes(index.read(4), "big")
+    except OSError:
+        pass  # there are no packs, or git is just replacing them
+    return max(FEWEST, (count.bit_length() + 1) // 2)
 
 
 def _working_directory() -> str | None:

@@ -357,12 +357,7 @@ def commit_of(root: str) -> str | None:
     tree = work_tree_of(root)
     found = _line_of(os.path.join(tree.own, "HEAD")) if tree else None
     if tree is not None and found is not None and found.startswith("ref: "):
-        name = found.removeprefix("ref: ")
-        found = _line_of(os.path.join(tree.common, *name.split("/")))
-        if found is None:
-            named = b" " + os.fsencode(name)
-            lines = _packed_refs(tree.common).splitlines()
-            found = next((os.fsdecode(line[: -len(named)]) for line in lines if line.endswith(named)), None)
+        found = named_commit(tree, found.removeprefix("ref: "))
     return found if found is not None and len(found) in (40, 64) and not found.strip("0123456789abcdef") else None
 
 
@@ -463,7 +458,7 @@ def named_commit(tree: WorkTree, ref: str) -> str | None:
     found = _line_of(os.path.join(tree.common, *ref.split("/")))
     if found is not None:
         return found
-    ending = f" {ref}".encode()
+    ending = b" " + os.fsencode(ref)
     lines = [line for line in _packed_refs(tree.common).splitlines() if line.endswith(ending)]
     return lines[0].partition(b" ")[0].decode("ascii", "replace") if lines else None
 
