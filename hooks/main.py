@@ -24,97 +24,120 @@ def run_hook(name: str, agent: str | None = None) -> int:
 
     `agent` names another agent than the client, which has its own forms of both.
     """
-    at, root = now(), os.curdir
     hook = event_of(name) or name
+    log = _Log(hook, now())
     try:
         begin(hook)
-        content = read_input(LIMIT)
-        if agent is None:
-            call = Call(hook, content, os.environ)
-        else:
-            from faber_ledger.hooks.agents import read_call  # the client needs no translation
-
-            call = read_call(agent, hook, content)
+        call = _read_call(hook, agent)
         limit(call.hook)
         start = _start(call)
         try:
-            root = find_root(start)
+            log.root = find_root(start)
         except LedgerError as error:
             from faber_ledger.hooks.unused import answer_foreign  # only in a folder of another user
 
             _print(call, answer_foreign(call, error, _print_error))
             return 0
-        held = TrackedFolder(root)
-
-        def warn(message: str) -> None:
-            _print_error(message)
-            log_line(held.current_path() or root, at, hook, message)
-
-        if agent is not None:
-            from faber_ledger.hooks.agents import admit_call
-
-            if not admit_call(call, agent, root, warn):
-                _print(call, None)
-                return 0
-        if call.problem is not None:
-            warn(call.problem)
-        if call.directory is not None and start != call.directory:
-            from faber_ledger.runs.worktree_registry import gone_worktree  # rarely needed
-
-            lost = gone_worktree(root, call.directory)
-            if lost is not None:
-                warn(f"{call.directory} was in the worktree {lost}, which is gone: nothing is recorded")
-                return 0
-            warn(f"{call.directory} does not exist; looking for the run from {start} upwards")
-        if call.hook not in HOOKS:
-            names, of = [name for name, _ in HOOKS.values()], "faber-ledger"
-            if agent is not None:
-                from faber_ledger.hooks.agents import list_events
-
-                names, of = list_events(agent), agent
-            warn(f"{call.hook} is not a hook of {of}: {', '.join(names)}")
-            _print(call, None)
-            return 0
-        is_from_plugin = "CLAUDE_PLUGIN_ROOT" in os.environ
-        seen = note_delivery(
-            root, call.client, call.pid, at, is_end=call.hook == "SessionEnd", is_from_plugin=is_from_plugin
-        )
-        if unused_tops and call.hook == "SessionStart":
-            from faber_ledger.runs.ownership import describe_unused  # only below a repository of another user
-
-            warn(" - ".join(describe_unused()))
-        subject = subject_of(call, root, seen)
-        if subject.run_id is None and (held.current_path() or root) != root:  # the project was renamed
-            root = held.current_path() or root
-            subject = subject_of(call, root, seen)
-        if subject.run_id is None:
-            from faber_ledger.hooks.unused import answer_unused  # only where nothing is recorded
-
-            _print(call, _with_set_up_line(call, subject.root, answer_unused(call, subject, warn)))
-            return 0
-        from faber_ledger.hooks.hook import Hook  # it loads SQLite, which calls outside a run need not wait for
-
-        if subject.root != root:
-            root, held = subject.root, TrackedFolder(subject.root)
-        run = find_run(root, subject.run_id)
-        if not run.is_recorded():
-            from faber_ledger.runs.kept import run_here  # only after git has removed the run
-
-            run = run_here(root, subject.run_id)
-        active = subject.active
-        recorder = Hook(call, run, active, at, warn, held, seen)
-        if active is not None and active.problem and call.hook == "SessionStart":
-            recorder.warn(active.problem)
-        answer = recorder.answer()
-        _print(call, _with_set_up_line(call, root, answer))
-        recorder.finish()
+        log.held = TrackedFolder(log.root)
+        if _is_for_us(call, agent, start, log):
+            _record(call, log)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on
-        message = _message_of(error)
-        _print_error(message)
-        log_line(root, at, hook, message)
+        log.warn(_message_of(error))
     finally:
         end()
     return 0
+
+
+class _Log:
+    """Where a hook says what is wrong: standard error, and the log of the project at `root`, which may be renamed."""
+
+    def __init__(self, hook: str, at: float) -> None:
+        self.hook = hook
+        self.at = at
+        self.root = os.curdir
+        self.held: TrackedFolder | None = None
+
+    def place(self) -> str:
+        """Return where the project is now."""
+        return (self.held.current_path() if self.held is not None else None) or self.root
+
+    def warn(self, message: str) -> None:
+        """Print a message, and append it to the log."""
+        _print_error(message)
+        log_line(self.place(), self.at, self.hook, message)
+
+
+def _read_call(hook: str, agent: str | None) -> Call:
+    content = read_input(LIMIT)
+    if agent is None:
+        return Call(hook, content, os.environ)
+    from faber_ledger.hooks.agents import read_call  # the client needs no translation
+
+    return read_call(agent, hook, content)
+
+
+def _is_for_us(call: Call, agent: str | None, start: str, log: _Log) -> bool:
+    """Return whether a delivery can be recorded: it has a hook's name, and a folder; else say why not."""
+    if agent is not None:
+        from faber_ledger.hooks.agents import admit_call
+
+        if not admit_call(call, agent, log.root, log.warn):
+            _print(call, None)
+            return False
+    if call.problem is not None:
+        log.warn(call.problem)
+    if call.directory is not None and start != call.directory:
+        from faber_ledger.runs.worktree_registry import gone_worktree  # rarely needed
+
+        lost = gone_worktree(log.root, call.directory)
+        if lost is not None:
+            log.warn(f"{call.directory} was in the worktree {lost}, which is gone: nothing is recorded")
+            return False
+        log.warn(f"{call.directory} does not exist; looking for the run from {start} upwards")
+    if call.hook in HOOKS:
+        return True
+    names, of = [name for name, _ in HOOKS.values()], "faber-ledger"
+    if agent is not None:
+        from faber_ledger.hooks.agents import list_events
+
+        names, of = list_events(agent), agent
+    log.warn(f"{call.hook} is not a hook of {of}: {', '.join(names)}")
+    _print(call, None)
+    return False
+
+
+def _record(call: Call, log: _Log) -> None:
+    """Record a delivery on the run that it is about, and print the answer."""
+    is_end, is_from_plugin = call.hook == "SessionEnd", "CLAUDE_PLUGIN_ROOT" in os.environ
+    seen = note_delivery(log.root, call.client, call.pid, log.at, is_end=is_end, is_from_plugin=is_from_plugin)
+    if unused_tops and call.hook == "SessionStart":
+        from faber_ledger.runs.ownership import describe_unused  # only below a repository of another user
+
+        log.warn(" - ".join(describe_unused()))
+    subject = subject_of(call, log.root, seen)
+    if subject.run_id is None and log.place() != log.root:  # the project was renamed
+        log.root = log.place()
+        subject = subject_of(call, log.root, seen)
+    if subject.run_id is None:
+        from faber_ledger.hooks.unused import answer_unused  # only where nothing is recorded
+
+        _print(call, _with_set_up_line(call, subject.root, answer_unused(call, subject, log.warn)))
+        return
+    from faber_ledger.hooks.hook import Hook  # it loads SQLite, which calls outside a run need not wait for
+
+    if log.held is None or subject.root != log.root:
+        log.root, log.held = subject.root, TrackedFolder(subject.root)
+    run = find_run(log.root, subject.run_id)
+    if not run.is_recorded():
+        from faber_ledger.runs.kept import run_here  # only after git has removed the run
+
+        run = run_here(log.root, subject.run_id)
+    hook = Hook(call, run, subject.active, log.at, log.warn, log.held, seen)
+    if subject.active is not None and subject.active.problem and call.hook == "SessionStart":
+        hook.warn(subject.active.problem)
+    answer = hook.answer()
+    _print(call, _with_set_up_line(call, log.root, answer))
+    hook.finish()
 
 
 def _with_set_up_line(call: Call, root: str, answer: Answer | None) -> Answer | None:
