@@ -116,7 +116,7 @@ def is_behind_link(folder: str, base: str) -> bool:
 
 
 def key_of(root: str) -> bytes:
-    """Return the random key of this clone (32 bytes), readable as the files of ours; empty if none can be made.
+    """Return the random key of this clone (32 bytes), which others than git's group never read; empty without one.
 
     A hash that is made with it says whether two texts of this clone are the same, and lets nobody else guess a text.
     The first use makes it.
@@ -130,6 +130,7 @@ def key_of(root: str) -> bytes:
     try:
         make_below(common_directory(root) or folder, folder, durable=False)
         whole_file.write(temporary, os.urandom(KEY_BYTES), mode=whole_file.OWN, durable=False)
+        os.chmod(temporary, file_mode(path) & 0o660)
         try:
             os.link(temporary, path)  # the first of two processes wins, and both read its key
         except FileExistsError:

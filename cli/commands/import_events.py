@@ -15,6 +15,7 @@ from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.insertion import open_to_insert, write_blocks
+from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import find_root, find_run
 
@@ -61,6 +62,7 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
             log.close()
         code = 0
         if not dry_run and (count or payloads):
+            note_use(run.root, run.run_id, is_taken_up=True)
             with open_to_insert(run, warn) as opened:
                 if opened.log.heads() != (heads or []):  # another writer was faster
                     _check_against(staged, opened.log, run, file)

@@ -14,10 +14,10 @@ from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_run import fold_log, recheck_under_lock, run_to_project, runs_with_ledgers
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.difference import find_difference
 from faber_ledger.runs import state_file
+from faber_ledger.runs.log import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,7 +94,7 @@ def _check_run(run: Run) -> dict[str, Any]:
 def _differences(run: Run) -> Iterator[Difference]:
     """Return the first event and field in which log and state.json differ, if they do."""
     found = blocks_of(state_file.read_state(run).value)
-    with Log.read(run.ledger_path) as log:
+    with read_log(run) as log:
         differs = find_difference(log.stream, found)
     if differs is not None:
         yield differs

@@ -54,7 +54,7 @@ def run_with_ledger(text: str | None, work_id: str | None = None, *, root: str |
 
 
 def run_to_project(text: str | None, *, needs_ledger: bool = True) -> Run:
-    """Return the named run, else the active one, if it has a ledger.
+    """Return the named run, else the active one, if it has a ledger; this clone takes it up.
 
     Without `needs_ledger` neither is required, since a backup of the state can be restored without. Raises like
     `run_with_ledger`.
@@ -66,8 +66,10 @@ def run_to_project(text: str | None, *, needs_ledger: bool = True) -> Run:
     except InvalidRunId:
         run = None
     if run is None or not has_log(run) or run.is_recorded():
-        return run_with_ledger(text) if needs_ledger else choose_run(root, text)
-    os.makedirs(run.directory, exist_ok=True)
+        run = run_with_ledger(text) if needs_ledger else choose_run(root, text)
+    else:
+        os.makedirs(run.directory, exist_ok=True)
+    note_use(root, run.run_id, is_taken_up=True)
     return run
 
 

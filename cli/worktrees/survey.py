@@ -17,6 +17,7 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file, worktree_registry
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.git import work_tree_of
+from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import find_run
 
@@ -183,8 +184,8 @@ def with_run(site: Site, run_id: str) -> Site:
             session=current_session(blocks_of(state)),
             member=member if isinstance(member, dict) else {},
         )
-        if os.path.lexists(run.ledger_path):
-            with Log.read(run.ledger_path) as log:
+        if not lacks_ledger(run):
+            with read_log(run) as log:
                 recorded = list(log.stream())
             newest = max([event["at"] for event in recorded], default="") or None
             site = site._replace(session=current_session(fold(recorded)), last_event=newest)

@@ -109,6 +109,7 @@ def test_a_work_tree_that_was_moved_is_still_one(tmp_path: Path) -> None:
     project.git("worktree", "add", "--quiet", "../linked")
     shutil.move(tmp_path / "linked", tmp_path / "moved")
     moved = Project(tmp_path / "moved")
+    assert moved.faber("run", "resume", moved.run_id).returncode == 0
     moved.deliver(START, client="one")
     assert moved.types[-1] == "session_started"
     assert (project.root / ".git" / "faber-ledger" / "runs").is_dir()

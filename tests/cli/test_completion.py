@@ -166,13 +166,6 @@ def test_of_a_log_that_cannot_be_read_what_the_mirror_has_is_offered(project: Pr
     assert offered(project, "log", "--session", "") == [session]
 
 
-def test_of_a_log_that_is_gone_nothing_is_offered(project: Project) -> None:
-    """Every command says that `project` brings it back."""
-    project.ledger_path.write_bytes(b"")
-    assert offered(project, "show", "0") == []
-    assert offered(project, "log", "--session", "") == []
-
-
 # What it costs
 
 

@@ -15,6 +15,7 @@ from support.project import RUN, Project
 from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.recording.checkout import checkout_at_end
 from faber_ledger.runs import uncommitted as queries
+from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.git import branch_of, forget_work_trees
 from faber_ledger.runs.run import find_run
 
@@ -37,6 +38,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
     project.write(".gitignore", "build/\n")
     project.write("src/a.txt", "one\n")
     commit(project)
+    note_use(str(project.root), project.run_id, is_taken_up=True)
     forget_work_trees()
     yield project
     forget_work_trees()

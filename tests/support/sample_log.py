@@ -49,6 +49,7 @@ def undo() -> Event:
 def later_types() -> list[Event]:
     """Return an event of each type that is not in the short history."""
     return [
+        {"type": "answer_lost", "session_id": "claude-session-20260105-143000-000000"},
         {
             "type": "note_recorded",
             "session_id": FIRST,
@@ -140,7 +141,6 @@ def history() -> list[Event]:
             "delivery": delivery("PostCompact"),
         },
         {"type": "delivery_ignored", "reason": "repeated", "delivery": delivery("PostCompact")},
-        {"type": "answer_lost", "session_id": "claude-session-20260105-143000-000000"},
         {
             "type": "session_ended",
             "session_id": FIRST,
