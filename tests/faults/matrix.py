@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,13 +34,14 @@ def matrix(stage: ModuleType, story: Story | Command) -> Iterator[str]:
     if problems:
         sys.exit("\n".join(problems))
     yield from ("", f"### {story.title[0].upper()}{story.title[1:]}", "")
-    yield f"| call | times | {' | '.join(FAULTS)} |"
-    yield "|---" * (2 + len(FAULTS)) + "|"
-    for name in dict.fromkeys(map(str, calls)):
-        columns = [
-            _cell([outcome for (call, fault), outcome in found if (str(call), fault) == (name, one)]) for one in FAULTS
-        ]
-        yield f"| `{name}` | {sum(str(call) == name for call in calls)} | {' | '.join(columns)} |"
+    yield "| file | calls | killed | refused |"
+    yield "|---|---|---|---|"
+    for file in dict.fromkeys(call.file for call in calls):
+        counts = Counter(call.name for call in calls if call.file == file)
+        names = [f"{name} × {count}" if count > 1 else name for name, count in counts.items()]
+        killed = [outcome for (call, fault), outcome in found if call.file == file and fault == KILL]
+        refused = [outcome for (call, fault), outcome in found if call.file == file and fault != KILL]
+        yield f"| `{file}` | {', '.join(names)} | {_cell(killed)} | {_cell(refused)} |"
     yield from ("", f"{len(found):,} faults, promises broken: 0.")
 
 
