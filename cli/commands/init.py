@@ -63,7 +63,7 @@ OF_ALL_PROJECTS = (
     f'a project keeps them in each clone with `{{"summaries": false}}` in {PATH}'
 )
 PURPOSES = {
-    IGNORE_FILE: "backups, locks, journals, logs and the active file stay out of git",
+    IGNORE_FILE: "backups, logs and the active file stay out of git",
     ATTRIBUTES_FILE: "git merges and shows a run's files with faber-ledger",
     PATH: "the project's id, and whether summaries of compactions are committed",
 }

@@ -83,5 +83,5 @@ def _check_at_rest(path: str) -> None:
     if os.path.exists(path + JOURNAL_ENDING):
         raise LedgerError(
             f"there is a journal beside {path}: a writer is using it, or was killed",
-            hint="run `faber-ledger project RUN` in its project, which recovers it, then run this again",
+            hint="run `faber-ledger project RUN` in its project, which rolls the journal back, then run this again",
         )
