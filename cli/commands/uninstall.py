@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
     """Remove what `init` added; runs, ledgers and everything else in the files stay.
 
-    The hook log, and the locks and backups of runs, that git would no longer ignore are removed too.
+    The hook log and the backups of runs that git would no longer ignore are removed too.
 
     \b
     Example: faber-ledger uninstall --scope local
@@ -128,7 +128,7 @@ def _hooks_elsewhere(scope: str, root: str, plugins: list[Plugin], changes: list
 
 
 def _local_files(root: str) -> list[str]:
-    """Return the hook log, locks and backups of runs that git does not track: it would add what nothing ignores.
+    """Return the hook log and the backups of runs that git does not track: it would add what nothing ignores.
 
     The backup of a state that cannot be read stays.
     """

@@ -151,10 +151,10 @@ def test_where_only_deliveries_show_a_plugin_init_adds_the_hooks_to_a_scope_that
 
 def test_a_started_run_asks_for_what_the_plugin_cannot_do(project: Patient) -> None:
     started = project.call("run", "start", "--work-id", "1", "--yes").stdout
-    assert "Run `faber-ledger init` for the client's hooks, and to keep locks and backups out of git." in started
+    assert "Run `faber-ledger init` for the client's hooks, and to keep backups and logs out of git." in started
     install_plugin(project)
     started = project.call("run", "start", "--work-id", "2", "--yes").stdout
-    assert "Run `faber-ledger init --plugin` to keep locks and backups out of git." in started
+    assert "Run `faber-ledger init --plugin` to keep backups and logs out of git." in started
 
 
 @pytest.mark.parametrize("is_inside", [True, False])

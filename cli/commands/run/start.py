@@ -251,7 +251,7 @@ def _start_lines(started: Run, plan: RunPlan) -> list[str]:
     if not os.path.exists(os.path.join(started.root, ".fractary", ".gitignore")):
         has_plugin = list_enabled_plugins(started.root) or unlisted_plugin_delivery(started.root, now())
         how = "`faber-ledger init --plugin`" if has_plugin else "`faber-ledger init` for the client's hooks, and"
-        lines.append(f"Run {how} to keep locks and backups out of git.")
+        lines.append(f"Run {how} to keep backups and logs out of git.")
     return lines
 
 
