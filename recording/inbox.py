@@ -247,9 +247,18 @@ def _take(path: str) -> InboxFile | None:
 
 
 def _lock(descriptor: int, *, is_shared: bool = False) -> None:
-    """Take a file's lock; raises BlockingIOError if another process has it."""
-    if fcntl is not None:
+    """Take a file's lock; raises BlockingIOError if another process has it.
+
+    Where the file system has no locks, the file waits all the same: nothing can be recorded there either.
+    """
+    if fcntl is None:
+        return
+    try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return
 
 
 def is_arrival(found: Any) -> bool:

@@ -407,6 +407,20 @@ def test_a_file_that_cannot_be_read_holds_up_nothing(project: Project) -> None:
     project.assert_projected()
 
 
+def test_where_the_file_system_has_no_locks_a_delivery_waits_until_it_has(project: Project) -> None:
+    project.deliver(START, client="one")
+    content, environment, name = project.prepared(END, client="one")
+    trace = ["strace", "-f", "-qq", "-o", os.devnull, "-e", "inject=flock:error=ENOLCK"]
+    done = subprocess.run(
+        [*trace, str(COMMAND), "hook", name], cwd=project.root, env=environment, input=content, check=False
+    )
+    assert done.returncode == 0
+    assert len(files(project)) == 1
+    assert project.faber("project").returncode == 0
+    assert (files(project), project.types[-1]) == ([], "session_ended")
+    project.assert_projected()
+
+
 def test_what_a_hook_left_unfinished_is_no_delivery_and_is_removed_an_hour_later(project: Project) -> None:
     project.deliver(START)
     folder = Path(inbox_path(run_of(project)))
