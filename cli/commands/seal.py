@@ -132,15 +132,20 @@ def _check_settled(root: str, top: str) -> None:
 def _seal_for_commit(root: str) -> None:
     """Stage the active run, and those that the commit has already; say in a line what cannot be done.
 
-    Nothing goes into a commit of named paths, or into one that is empty otherwise (DECISIONS 56).
+    Nothing goes into a commit of named paths, or into one that is empty otherwise (DECISIONS 56); and nothing of a run
+    that the commit removes.
     """
     if os.path.basename(os.environ.get("GIT_INDEX_FILE", "")).startswith("next-index-"):
         return
-    paths = os.fsdecode(git("diff", "--cached", "--name-only", "--relative", "-z", at=root)).split("\0")
-    is_empty = not git("diff", "--cached", "--name-only", "-z", at=root)
-    for run in [] if is_empty else _runs_of_commit(root, set(paths)):
+    names = ("diff", "--cached", "--name-only", "-z")
+    paths, removed = [
+        set(os.fsdecode(git(*names, "--relative", *more, at=root)).split("\0")) for more in ((), ("--diff-filter=D",))
+    ]
+    is_empty = not git(*names, at=root)
+    for run in [] if is_empty else _runs_of_commit(root, paths):
+        is_removed = not removed.isdisjoint([run.shown(path) for path in run.tracked_paths])
         try:
-            if has_branch(root, run.run_id):
+            if not is_removed and has_branch(root, run.run_id):
                 _seal(run, is_named=False)
         except (LedgerError, OSError, sqlite3.Error) as error:
             warn(f"faber-ledger: {run.run_id} is not in this commit: {error}")

@@ -126,6 +126,14 @@ def test_a_commit_of_a_named_path_and_one_of_nothing_get_no_file_of_a_run(projec
     assert f".fractary/runs/{RUN}/ledger.db" in project.git("show", "--name-only", "--format=").split()
 
 
+def test_a_run_that_a_commit_removes_does_not_come_back_with_it(project: Project) -> None:
+    faber_starts(project)
+    commit(project)
+    project.git("rm", "-rq", "--cached", ".fractary/runs")
+    project.git("commit", "--quiet", "-m", "Remove the run")
+    assert ".fractary/runs" not in project.git("ls-files")
+
+
 def test_no_commit_is_stopped_by_what_is_wrong_with_a_run(project: Project) -> None:
     faber_starts(project)
     commit(project)

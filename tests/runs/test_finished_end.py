@@ -71,13 +71,6 @@ def test_the_pre_commit_hook_leaves_it_in_the_mirror(project: Project, command: 
     assert "session_ended" not in file_types(project)
 
 
-def test_seal_stages_what_other_tools_changed_in_the_state(project: Project) -> None:
-    project.deliver(END, client="one", pid="1")
-    project.put_state(project.state | {"note": "after the merge"})
-    assert project.faber("seal").returncode == 0
-    assert project.git("diff", "--cached", "--name-only") == f".fractary/runs/{RUN}/state.json"
-
-
 def test_seal_run_alone_publishes_it(project: Project) -> None:
     project.deliver(END, client="one", pid="1")
     for command in (["project"], ["note", "add", "one more thing"], ["seal"]):

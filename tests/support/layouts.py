@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from support.clones import ACTIVE, Clone
+from support.clones import Clone
 from support.project import usual_state
 
 PLAN = ".fractary/faber/runs/plan-258"
@@ -49,8 +49,7 @@ def begin(root: Path, layout: Layout) -> Clone:
     clone.forget_driver()
     clone.state_path.parent.mkdir(parents=True)
     clone.put({**usual_state(layout.run_id), "updated_at": "2026-01-05T14:30:22Z", "notes": {"a": 1, "b": 2, "c": 3}})
-    (root / ACTIVE).parent.mkdir(exist_ok=True)
-    (root / ACTIVE).write_text(f"{layout.run_id}\n")
+    clone.name_run(layout.run_id)
     clone.record("first")
     clone.commit("begin")
     return clone

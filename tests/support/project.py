@@ -134,6 +134,7 @@ class Project:
         project.put_state(usual_state(run_id) if state is None else state)
         project.active_path.parent.mkdir(parents=True)
         project.active_path.write_text(f"{run_id}\n")
+        note_use(str(root), run_id, is_taken_up=True)  # as by the first hook, before the state was committed
         return project
 
     @classmethod
