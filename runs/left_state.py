@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.runs.kept import run_here
-from faber_ledger.runs.run import find_run, private_run_id, private_runs_folder, run_ids
+from faber_ledger.runs.run import find_run, path_form, private_run_id, private_runs_folder, run_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 def run_ids_here(root: str) -> list[str]:
     """Return the ids of the runs that this clone has: those of the work tree, and those that it keeps, sorted."""
-    return sorted({*run_ids(root), *kept_run_ids(root)})
+    there = run_ids(root)
+    forms = {path_form(run_id) for run_id in there}
+    return sorted([*there, *[run_id for run_id in kept_run_ids(root) if path_form(run_id) not in forms]])
 
 
 def runs_here(root: str) -> list[Run]:
@@ -26,9 +28,9 @@ def runs_here(root: str) -> list[Run]:
     `run forget`.
     """
     runs = [find_run(root, run_id) for run_id in run_ids(root)]
-    there = {run.run_id for run in runs}
+    there = {path_form(run.run_id) for run in runs}
     for run_id in kept_run_ids(root):
-        if run_id not in there and (here := run_here(root, run_id)).is_kept:
+        if path_form(run_id) not in there and (here := run_here(root, run_id)).is_kept:
             runs.append(here)
     return sorted(runs, key=lambda run: run.run_id)
 

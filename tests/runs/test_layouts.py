@@ -13,6 +13,8 @@ import pytest
 from support.command import COMMAND
 from support.project import Project, usual_state
 
+from faber_ledger.runs.active_file import note_use
+
 PLAN, SUFFIX, OTHER = "fractary-faber-258", "2026-04-17T10-20-30Z", "2026-05-01T08-00-00Z"
 OURS, FABERS = ".fractary/runs", ".fractary/faber/runs"
 START, COMPACTION = "SessionStart.startup.print", "PreCompact.auto.print"
@@ -76,8 +78,9 @@ def project_of(root: Path, layout: Layout) -> Project:
     project.write(layout.state, json.dumps(state_of(layout.run_id), indent=2) + "\n")
     if layout.suffix or "plan" in layout.folder:
         project.write(neighbour(layout), json.dumps(state_of(f"{PLAN}-run-{OTHER}"), indent=2) + "\n")
-    assert project.faber("init", "--git-only").returncode == 0
+    assert project.faber("init", "--git-only", "--no-pre-commit").returncode == 0
     commit(project, "Begin")
+    note_use(str(root), layout.run_id, is_taken_up=True)
     return seen(project, layout)
 
 
@@ -101,7 +104,7 @@ def seen(project: Project, layout: Layout) -> Project:
 def clone_of(project: Project, layout: Layout, name: str, *, drivers: bool = True) -> Project:
     clone = seen(project.clone(project.root.parent / name, name), layout)
     if drivers:
-        assert clone.faber("init", "--git-only").returncode == 0
+        assert clone.faber("init", "--git-only", "--no-pre-commit").returncode == 0
     return clone
 
 
@@ -527,7 +530,7 @@ def test_a_clone_without_the_states_finds_the_runs_by_their_ledgers(tmp_path: Pa
     project.git("rm", "-q", "--cached", "-r", FABERS)
     project.write(".gitignore", "state-*.json\n.fractary/faber/runs/.active-run-id\n")
     project.deliver(START, client="one", pid="71")
-    sure(project, "init", "--git-only")
+    sure(project, "init", "--git-only", "--no-pre-commit")
     assert "git.travels" not in warnings_of(project)
     staged = json.loads(sure(project, "seal", "--json"))["data"]["runs"][0]["staged"]
     assert staged == [layout.file("ledger.db")]

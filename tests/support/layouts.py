@@ -45,7 +45,7 @@ def begin(root: Path, layout: Layout) -> Clone:
     clone = seen(Clone(root), layout)
     root.mkdir()
     clone.git("init", "-q", "-b", "main")
-    clone.faber("init", "--git-only")
+    clone.faber("init", "--git-only", "--no-pre-commit")
     clone.forget_driver()
     clone.state_path.parent.mkdir(parents=True)
     clone.put({**usual_state(layout.run_id), "updated_at": "2026-01-05T14:30:22Z", "notes": {"a": 1, "b": 2, "c": 3}})
