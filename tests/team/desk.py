@@ -77,7 +77,6 @@ class Desk:
             active.parent.mkdir(parents=True, exist_ok=True)
             active.write_text(f"{run}\n")
         self.team.say(f"{self.machine.name}/{self.root.name}: FABER starts {run} as {path.relative_to(self.root)}")
-        self.machine.set_times()
 
     def change_run(self, run: str, **members: Any) -> None:
         """Change members of a run's state, as FABER does."""

@@ -110,21 +110,7 @@ class Machine:
         environment = {**self.environment, **(more or {})}
         with Command(words, cwd=root, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as process:
             output, errors = process.communicate(content, timeout=180)
-        self.set_times()
         return Answer(process.returncode, output.decode(errors="replace"), errors.decode(errors="replace"))
-
-    def set_times(self) -> None:
-        """Give what was written just now the time of the simulation: which run is active depends on it."""
-        folders = [self.main / ".git", *(self.main / ".git" / "worktrees").glob("*")]
-        paths = [root / name for root in self.trees.values() for name in ACTIVE]
-        paths += [path for folder in folders for path in folder.glob("faber-ledger-*")]
-        paths += (self.main / ".git" / "faber-ledger" / "clients").glob("*")
-        for path in paths:
-            try:
-                if path.stat().st_mtime > self.clock.now + 1:
-                    os.utime(path, (self.clock.now, self.clock.now))
-            except FileNotFoundError:
-                continue
 
     # What is on the disk
 
@@ -140,10 +126,10 @@ class Machine:
         lines = self.git(root, "ls-files", "-u", "-z").output.split("\0")
         return sorted({line.partition("\t")[2] for line in lines if line})
 
-    def mirrored(self) -> dict[str, dict[str, dict[str, Any]]]:
+    def logged(self) -> dict[str, dict[str, dict[str, Any]]]:
         """Return what this clone has recorded or received: each run's events, by their ids."""
         kept = self.main / ".git" / "faber-ledger" / "runs"
-        return {path.parent.name: self.events(path) for path in kept.glob("*/log.db")}
+        return {run_in(path.parent): self.events(path) for path in kept.glob("*/log.db")}
 
     def ledgers(self, root: Path) -> dict[str, Path]:
         """Return the ledgers that a work tree has, by the names of their runs."""
@@ -157,6 +143,11 @@ class Machine:
         if known is None or known[0] != stamp:
             known = self.read[path] = stamp, read_events(path)
         return known[1]
+
+
+def run_in(private: Path) -> str:
+    """Return the id of the run that a private folder is for."""
+    return (private / "place").read_text().splitlines()[1]
 
 
 def read_events(path: Path) -> dict[str, dict[str, Any]]:

@@ -39,7 +39,7 @@ def publish(team: Team, machine: Machine) -> None:
     if machine.branch(machine.main) != "main":
         desk.go_to("main")
     desk.pull("main")
-    kept = machine.mirrored()
+    kept = machine.logged()
     for run, path in machine.ledgers(machine.main).items():
         if run in kept and kept[run].keys() - (machine.events(path).keys() if path.exists() else set()):
             desk.faber("seal", run)

@@ -203,7 +203,7 @@ class Team:
     def _see(self, machine: Machine) -> dict[str, dict[str, str | None]]:
         """Keep the events that a clone has now; return them."""
         found = {}
-        for run, events in machine.mirrored().items():
+        for run, events in machine.logged().items():
             found[run] = {one: digest_of(event["payload"]) for one, event in events.items()}
             self.seen.setdefault(run, {}).update(found[run])
         return found
