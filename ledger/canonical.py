@@ -24,11 +24,11 @@ def canonical(value: Any) -> str:
 def clean(value: Any) -> Any:
     """Make a value fit to be hashed: floats become strings, lone surrogates U+FFFD, keys strings."""
     if isinstance(value, str):
-        return without_surrogates(value)
+        return value if value.isascii() else without_surrogates(value)
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, dict):
-        return {clean(str(key)): clean(item) for key, item in value.items()}
+        return {without_surrogates(str(key)): clean(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [clean(item) for item in value]
     return value

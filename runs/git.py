@@ -215,9 +215,6 @@ def work_tree_of(folder: str) -> WorkTree | None:
     return known
 
 
-_keys: dict[str, str] = {}  # of the projects that were asked about
-
-
 def project_key(root: str) -> str:
     """Return what tells a project from the others in its repository, as part of a file's name; empty at the top.
 
@@ -226,17 +223,16 @@ def project_key(root: str) -> str:
     tree = work_tree_of(root)
     if tree is None or tree.top == root:
         return ""
-    if root not in _keys:
-        inside = os.path.relpath(os.path.realpath(root), os.path.realpath(tree.top)).replace(os.sep, "/")
-        _keys[root] = "" if inside == "." else sha256(os.fsencode(inside)).hexdigest()[:32]
-    return _keys[root]
+    inside = os.path.relpath(os.path.realpath(root), os.path.realpath(tree.top)).replace(os.sep, "/")
+    return "" if inside == "." else sha256(os.fsencode(inside)).hexdigest()[:32]
 
 
 def forget_work_trees() -> None:
     """Look for git's directories again from now on."""
     _known.clear()
     unused_tops.clear()
-    _keys.clear()
+    _project_folders.clear()
+    _default_refs.clear()
 
 
 unused_tops: dict[str, str] = {}  # work trees that are not used: what in each belongs to another user, or work tree
@@ -430,11 +426,21 @@ def default_branch(root: str) -> str | None:
 def default_ref(root: str) -> str | None:
     """Return the default branch as a full ref, read from git's files without running git; None if none is known.
 
-    It is the remote's HEAD as the clone has it, else the first that exists of `init.defaultBranch` and DEFAULTS.
+    It is the remote's HEAD as the clone has it, else the first that exists of `init.defaultBranch` and DEFAULTS. It is
+    looked for once per clone and process.
     """
     tree = work_tree_of(root)
     if tree is None:
         return None
+    if tree.common not in _default_refs:
+        _default_refs[tree.common] = _find_default_ref(tree)
+    return _default_refs[tree.common]
+
+
+_default_refs: dict[str, str | None] = {}  # by the git directory
+
+
+def _find_default_ref(tree: WorkTree) -> str | None:
     remotes = os.path.join(tree.common, "refs", "remotes")
     try:
         names = sorted(os.listdir(remotes), key=lambda name: (*[name != first for first in REMOTES], name))
@@ -501,8 +507,16 @@ def project_folder(root: str) -> str | None:
 
     A project at the repository's top has the clone's own folder, any other one of its own in it.
     """
+    known = _project_folders.get(root)
+    if known is not None:
+        return known
     folder, key = clone_folder(root), project_key(root)
-    return os.path.join(folder, "projects", key) if folder and key else folder
+    if folder is not None:
+        folder = _project_folders[root] = os.path.join(folder, "projects", key) if key else folder
+    return folder
+
+
+_project_folders: dict[str, str] = {}
 
 
 def other_roots(root: str) -> list[str]:

@@ -202,6 +202,7 @@ def test_a_link_in_place_of_the_folder_is_not_followed(project: Project, tmp_pat
         os.utime(path, (MOMENT, MOMENT))
     link = project.root / linked
     link.parent.mkdir(exist_ok=True)
+    shutil.rmtree(link, ignore_errors=True)
     link.symlink_to(elsewhere)
     before = sorted(elsewhere.rglob("*"))
     note_session(str(project.root), "client", "7", RUN, MOMENT + 60 * DAY)
