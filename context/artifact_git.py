@@ -8,7 +8,8 @@ import re
 from faber_ledger.context.artifact import MAX_BYTES, REFUSED, ArtifactError
 from faber_ledger.context.artifact_source import NO_SOURCE, fill_command
 from faber_ledger.context.program import ProgramFailed, decode_output, run_program
-from faber_ledger.runs.git import FOREIGN, QUIET, options_against_filters, top_above
+from faber_ledger.runs.git import top_above
+from faber_ledger.runs.git_query import FOREIGN, QUIET, options_against_filters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import LATEST, utc_text
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.git import GitQuery, branch_of, time_limit, work_tree_of
+from faber_ledger.runs.git import work_tree_of
+from faber_ledger.runs.git_query import GitQuery, time_limit
+from faber_ledger.runs.git_refs import branch_of
 from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 from faber_ledger.runs.uncommitted import WorkTreeQuery

@@ -9,14 +9,8 @@ from faber_ledger.context.state_outline import TIMES
 from faber_ledger.context.workflow import SHIPPED
 from faber_ledger.context.workflow_steps import steps_in_order
 from faber_ledger.files.text import clip, one_line, quoted, shares, units
-from faber_ledger.runs.git import (
-    branch_of,
-    has_remotes,
-    is_plain,
-    places_of_branch,
-    stopped_command,
-    work_tree_of,
-)
+from faber_ledger.runs.git import has_remotes, stopped_command, work_tree_of
+from faber_ledger.runs.git_refs import branch_of, is_plain, places_of_branch
 from faber_ledger.runs.progress import (
     FINISHED,
     branch_name,

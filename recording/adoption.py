@@ -265,7 +265,8 @@ def _is_within(moment: float | None, spans: list[tuple[float, float]]) -> bool:
 
 def _states_of_git(run: Run) -> list[dict[str, Any]] | None:
     """Return the run's states in HEAD, in the index, and in the commit that is being merged; None if git is silent."""
-    from faber_ledger.runs.git import GitQuery, work_tree_of
+    from faber_ledger.runs.git import work_tree_of
+    from faber_ledger.runs.git_query import GitQuery
 
     if work_tree_of(run.directory) is None:
         return []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from faber_ledger.runs.git import branch_of, work_tree_of
+from faber_ledger.runs.git import work_tree_of
+from faber_ledger.runs.git_refs import branch_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

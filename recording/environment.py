@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from faber_ledger.runs.git import GitQuery, commit_of, common_directory, other_roots, read_config
+from faber_ledger.runs.git import common_directory, other_roots, read_config
+from faber_ledger.runs.git_query import GitQuery
+from faber_ledger.runs.git_refs import commit_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

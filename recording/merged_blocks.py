@@ -19,7 +19,8 @@ from faber_ledger.ledger.union import write_union
 from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.adoption import list_unknown
-from faber_ledger.runs.git import GitQuery, time_limit, work_tree_of
+from faber_ledger.runs.git import work_tree_of
+from faber_ledger.runs.git_query import GitQuery, time_limit
 from faber_ledger.runs.run import LEDGER, kind_of, with_suffix
 from faber_ledger.runs.state_merge import is_state, overwrite, read_members
 

@@ -22,7 +22,8 @@ from faber_ledger.runs.active import active_run
 from faber_ledger.runs.active_file import check_active_folder, note_use, write_active_file
 from faber_ledger.runs.clients import SeenClient, seen_client
 from faber_ledger.runs.clone import takeover_lock_path, writer_of
-from faber_ledger.runs.git import branch_of, common_directory
+from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.git_refs import branch_of
 from faber_ledger.runs.private_files import make_below
 from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.run import EVENTS, RUNS, Run, new_run

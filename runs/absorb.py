@@ -22,7 +22,8 @@ from faber_ledger.ledger.union import insert_rows, missing_rows
 from faber_ledger.runs import tree_note
 from faber_ledger.runs.clone import is_empty, writer_of
 from faber_ledger.runs.copies import head_copy, runs_in_other_work_trees
-from faber_ledger.runs.git import GitQuery, is_git_at_work
+from faber_ledger.runs.git import is_git_at_work
+from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.set_aside import LARGEST, line_of, read_rows, report, set_file_aside, set_rows_aside
 
 TYPE_CHECKING = False

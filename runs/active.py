@@ -18,7 +18,7 @@ from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active_file import read_name, read_used_runs, write_active_file
 from faber_ledger.runs.clone import read_state_copy
-from faber_ledger.runs.git import branch_of, default_branch
+from faber_ledger.runs.git_refs import branch_of, default_branch
 from faber_ledger.runs.run import find_run, run_ids
 
 TYPE_CHECKING = False
@@ -246,7 +246,8 @@ def _find_named(root: str, name: Name, here: Here) -> tuple[Run | None, str]:
 
 def _is_tracked(root: str, file: str) -> bool:
     """Return whether git has a file in its index; not, if git does not answer."""
-    from faber_ledger.runs.git import GitQuery, work_tree_of  # once in a run's life, before it is recorded on
+    from faber_ledger.runs.git import work_tree_of  # once in a run's life, before it is recorded on
+    from faber_ledger.runs.git_query import GitQuery
 
     return work_tree_of(root) is not None and bool(GitQuery(["ls-files", "--", file], root).answer())
 
@@ -289,7 +290,8 @@ def _only_run_of_user(root: str) -> Run | None:
     at_work = [run for run in _runs_here(root) if not run.is_kept and _is_known_at_work(run)]
     if not at_work or len(at_work) > MOST_ASKED:
         return None
-    from faber_ledger.runs.git import GitQuery, time_limit, work_tree_of  # only where no file and no branch names a run
+    from faber_ledger.runs.git import work_tree_of  # only where no file and no branch names a run
+    from faber_ledger.runs.git_query import GitQuery, time_limit
 
     if work_tree_of(root) is None:
         return None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.runs.git import GitQuery, other_roots, work_tree_of
+from faber_ledger.runs.git import other_roots, work_tree_of
+from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.run import find_run
 
 TYPE_CHECKING = False

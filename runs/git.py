@@ -1,148 +1,12 @@
-"""Ask git with `os.posix_spawn`, and read where work trees are from git's own files.
-
-This is how hooks ask git, and every library that a hook may load: read-only, without a shell, with a deadline, answered
-while other work goes on, and without the module `subprocess`, which costs too much to import. Commands that need git as
-the user has it, or that change something with it, call `runs/git_command.py`.
-"""
+"""Where work trees and git's directories are, read from git's own files without running git."""
 
 from __future__ import annotations
 
 import os
-import time
 
-from faber_ledger.ledger.canonical import sha256, without_surrogates
-from faber_ledger.ledger.deadline import time_left
+from faber_ledger.ledger.canonical import sha256
 
-SECONDS = 2.0
-LIMIT = 1_000_000
-SIGKILL = 9  # the module `signal` costs as much as a third of `json`
-QUIET = {
-    "GIT_ALLOW_PROTOCOL": "none",  # an object that a partial clone lacks would be fetched, by a program of its settings
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-}
-# A bare repository that came along as files has a configuration of its own, which may name programs.
-SAFE = ("-c", "safe.bareRepository=explicit")
-WITHOUT_MONITOR = ("-c", "core.fsmonitor=")  # which even `ls-files` would run
-FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE")
-
-
-class GitQuery:
-    """A git command that was started; it never writes and never prompts."""
-
-    def __init__(
-        self,
-        arguments: list[str],
-        directory: str,
-        *,
-        limit: int = LIMIT,
-        deadline: float | None = None,
-        content: bytes = b"",
-    ) -> None:
-        """Start `git -C directory arguments`; without git, or above `limit` bytes, its answer is None.
-
-        `deadline` is that of `time_limit`; without one, git has two seconds. A hook's own deadline holds too. `content`
-        is its standard input, written while the answer is read: a pipe may hold no more than a page.
-        """
-        self._pid = 0
-        self._content = content
-        self._limit = limit
-        environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
-        environment |= QUIET
-        command = ["git", *SAFE, *WITHOUT_MONITOR, "-C", directory, *arguments]
-        self._deadline = time_limit(SECONDS) if deadline is None else deadline
-        self._read, write = os.pipe()
-        self._write: int | None = None
-        given: int | None = None
-        if content:
-            given, self._write = os.pipe()
-        nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0)
-        actions = [
-            nothing if given is None else (os.POSIX_SPAWN_DUP2, given, 0),
-            (os.POSIX_SPAWN_DUP2, write, 1),
-            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_RDWR, 0),
-        ]
-        try:
-            self._pid = os.posix_spawnp("git", command, environment, file_actions=actions)
-        except OSError:
-            pass
-        finally:
-            os.close(write)
-            if given is not None and self._write is not None:
-                os.close(given)
-                os.set_blocking(self._write, False)
-
-    def answer(self) -> str | None:
-        """Return what git printed, without the last newline; None if it failed, was too slow or is not installed."""
-        printed = self.answer_bytes()
-        return None if printed is None else printed.decode("utf-8", "replace").rstrip("\n")
-
-    def answer_bytes(self) -> bytes | None:
-        """Return what git printed; None if it failed, was too slow, printed too much or is not installed."""
-        import select  # imported here, while git is working
-
-        pieces, size, is_late = [], 0, False
-        try:
-            while self._pid and size < self._limit:
-                left = time_left(self._deadline - time.monotonic())
-                writing = [] if self._write is None else [self._write]
-                ready = select.select([self._read], writing, [], left) if left > 0 else ([], [], [])
-                if not (ready[0] or ready[1]):
-                    is_late = True  # even if git has ended well meanwhile: nobody read what it printed
-                    os.kill(self._pid, SIGKILL)
-                    break
-                if ready[1]:
-                    self._write_more()
-                if not ready[0]:
-                    continue
-                piece = os.read(self._read, 65536)
-                if not piece:
-                    break
-                pieces.append(piece)
-                size += len(piece)
-        finally:
-            os.close(self._read)
-            self._close_input()
-        if not self._pid or os.waitpid(self._pid, 0)[1] != 0 or is_late:
-            return None
-        return b"".join(pieces)
-
-    def _write_more(self) -> None:
-        """Write what the pipe to git has room for."""
-        try:
-            self._content = self._content[os.write(self._write or 0, self._content) :]
-        except BlockingIOError:
-            return
-        except BrokenPipeError:  # git has ended
-            self._content = b""
-        if not self._content:
-            self._close_input()
-
-    def _close_input(self) -> None:
-        if self._write is not None:
-            os.close(self._write)
-            self._write = None
-
-
-def time_limit(seconds: float) -> float:
-    """Return the deadline of questions that together may take `seconds` from now on."""
-    return time.monotonic() + seconds
-
-
-def options_against_filters(names: str) -> list[str] | None:
-    """Return options that keep git from running filters on changed files; None if one of them cannot be disabled.
-
-    `names` is what `git config --name-only --get-regexp .` prints: the names of all settings, one a line.
-    """
-    filters = [name[7:].rpartition(".") for name in names.split("\n") if name.startswith("filter.")]
-    options = []
-    for name in sorted({name for name, dot, _ in filters if dot}):
-        if "=" in name or "\ufffd" in name:
-            return None
-        for variable, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")):
-            options += ["-c", f"filter.{name}.{variable}={value}"]
-    return options
+LIMIT = 1_000_000  # bytes that are read of one of git's files
 
 
 class WorkTree:
@@ -170,7 +34,7 @@ class WorkTree:
             names = sorted(os.listdir(admin))
         except OSError:
             return []
-        files = [(os.path.join(admin, name), _line_of(os.path.join(admin, name, "gitdir"))) for name in names]
+        files = [(os.path.join(admin, name), line_of(os.path.join(admin, name, "gitdir"))) for name in names]
         return [os.path.dirname(os.path.normpath(os.path.join(folder, text))) for folder, text in files if text]
 
     def top_with(self, branch: str) -> str | None:
@@ -181,8 +45,8 @@ class WorkTree:
         except OSError:
             owns = []
         for own in [self.common, *owns]:
-            if own != self.own and _line_of(os.path.join(own, "HEAD")) == f"ref: refs/heads/{branch}":
-                link = _line_of(os.path.join(own, "gitdir")) or ""
+            if own != self.own and line_of(os.path.join(own, "HEAD")) == f"ref: refs/heads/{branch}":
+                link = line_of(os.path.join(own, "gitdir")) or ""
                 return os.path.dirname(os.path.normpath(os.path.join(own, link))) if link else self.main
         return None
 
@@ -232,7 +96,6 @@ def forget_work_trees() -> None:
     _known.clear()
     unused_tops.clear()
     _project_folders.clear()
-    _default_refs.clear()
 
 
 unused_tops: dict[str, str] = {}  # work trees that are not used: what in each belongs to another user, or work tree
@@ -284,6 +147,8 @@ _safe: list[str] = []
 def _safe_directories() -> list[str]:
     """List what `safe.directory` names in the system's and the user's configuration; git is asked once."""
     if not _safe:
+        from faber_ledger.runs.git_query import GitQuery  # only where an owner differs
+
         question = ["config", "--null", "--show-scope", "--type=path", "--get-all", "safe.directory"]
         words = (GitQuery(question, os.sep).answer_bytes() or b"").split(b"\0")
         scopes = zip(words[::2], words[1::2], strict=False)
@@ -299,8 +164,8 @@ def _find_work_tree(folder: str) -> WorkTree | None:
     if os.path.islink(link):
         own = os.path.realpath(link)
     if os.path.isfile(own):
-        own = os.path.normpath(os.path.join(top, (_line_of(own) or "").removeprefix("gitdir:").strip()))
-    shared = _line_of(os.path.join(own, "commondir"))
+        own = os.path.normpath(os.path.join(top, (line_of(own) or "").removeprefix("gitdir:").strip()))
+    shared = line_of(os.path.join(own, "commondir"))
     common = os.path.normpath(os.path.join(own, shared)) if shared else own
     stranger = stranger_at(top, link) if own is link else stranger_at(top, link, own) or _other_tree(top, own, common)
     if stranger is not None:
@@ -315,7 +180,7 @@ def _other_tree(top: str, own: str, common: str) -> str | None:
     An archive may bring such a file, and would get what this user's clone keeps. One that was moved is gone from there.
     """
     if own != common:
-        named = os.path.dirname(_line_of(os.path.join(own, "gitdir")) or "")
+        named = os.path.dirname(line_of(os.path.join(own, "gitdir")) or "")
     else:
         said = read_config(common, "core", "worktree")
         main = os.path.dirname(own) if os.path.basename(own) == ".git" else top
@@ -332,29 +197,6 @@ def top_above(folder: str) -> str | None:
             return None
         at = above
     return at
-
-
-def branch_of(root: str) -> str | None:
-    """Return the branch that a work tree has checked out, read from git's HEAD file without running git.
-
-    None if it is detached or unknown: without git, and where git keeps its references in tables of its own.
-    """
-    tree = work_tree_of(root)
-    kind, _, branch = ((_line_of(os.path.join(tree.own, "HEAD")) if tree else None) or "").partition("refs/heads/")
-    # Where references are in tables, the file names a branch that cannot exist.
-    return without_surrogates(branch) or None if kind == "ref: " and branch != ".invalid" else None
-
-
-def commit_of(root: str) -> str | None:
-    """Return the commit that a work tree has checked out, 40 or 64 hex digits, read from git's files.
-
-    None before the first commit, without git, and where git keeps its references in tables.
-    """
-    tree = work_tree_of(root)
-    found = _line_of(os.path.join(tree.own, "HEAD")) if tree else None
-    if tree is not None and found is not None and found.startswith("ref: "):
-        found = named_commit(tree, found.removeprefix("ref: "))
-    return found if found is not None and len(found) in (40, 64) and not found.strip("0123456789abcdef") else None
 
 
 STOPPED = {  # what each operation leaves in a work tree's git directory while it waits for the user
@@ -374,29 +216,6 @@ def stopped_command(tree: WorkTree) -> str | None:
     return found[0] if found else None
 
 
-def places_of_branch(root: str, name: str) -> list[str]:
-    """Return where a clone has a branch, by git's own files: an empty text for its own, else the names of remotes.
-
-    As if it were its own where that is not known: where git keeps its references in tables, or has very many of them.
-    """
-    tree = work_tree_of(root)
-    if tree is None or os.path.isdir(os.path.join(tree.common, "reftable")):
-        return [""]
-    remotes = os.path.join(tree.common, "refs", "remotes")
-    packed = _packed_refs(tree.common)
-    named = {line.partition(b" ")[2] for line in packed.splitlines()}
-    if os.fsencode(f"refs/heads/{name}") in named or os.path.isfile(os.path.join(tree.common, "refs", "heads", name)):
-        return [""]
-    of_remotes = {ref.split(b"/")[2] for ref in named if ref.startswith(b"refs/remotes/")}
-    with_it = {remote for remote in of_remotes if b"refs/remotes/%b/%b" % (remote, os.fsencode(name)) in named}
-    try:
-        loose = os.listdir(remotes)
-    except OSError:
-        loose = []
-    with_it |= {os.fsencode(remote) for remote in loose if os.path.isfile(os.path.join(remotes, remote, name))}
-    return [""] if len(packed) == LIMIT else sorted(map(os.fsdecode, with_it))
-
-
 def has_remotes(common: str) -> bool:
     """Return whether a git directory's own `config` names a remote; without running git."""
     try:
@@ -404,90 +223,6 @@ def has_remotes(common: str) -> bool:
             return b"[remote " in file.read(LIMIT)
     except OSError:
         return False
-
-
-def is_plain(name: str) -> bool:
-    """Return whether a branch's name may stand in a command; git also allows `$(…)`, and by a push a first `-`."""
-    return name[:1].isalnum() and all(
-        [letter.isascii() and (letter.isalnum() or letter in "._/@+#-") for letter in name]
-    )
-
-
-REMOTES = ("upstream", "origin")  # in this order, then by name: in a fork, pull requests go to `upstream`
-DEFAULTS = ("main", "master", "develop", "trunk")  # names of default branches, where no remote says it
-
-
-def default_branch(root: str) -> str | None:
-    """Return the name of the default branch, as `default_ref` finds it; None if none is known."""
-    ref = default_ref(root)
-    return ref.split("/", 3 if ref.startswith("refs/remotes/") else 2)[-1] if ref else None
-
-
-def default_ref(root: str) -> str | None:
-    """Return the default branch as a full ref, read from git's files without running git; None if none is known.
-
-    It is the remote's HEAD as the clone has it, else the first that exists of `init.defaultBranch` and DEFAULTS. It is
-    looked for once per clone and process.
-    """
-    tree = work_tree_of(root)
-    if tree is None:
-        return None
-    if tree.common not in _default_refs:
-        _default_refs[tree.common] = _find_default_ref(tree)
-    return _default_refs[tree.common]
-
-
-_default_refs: dict[str, str | None] = {}  # by the git directory
-
-
-def _find_default_ref(tree: WorkTree) -> str | None:
-    remotes = os.path.join(tree.common, "refs", "remotes")
-    try:
-        names = sorted(os.listdir(remotes), key=lambda name: (*[name != first for first in REMOTES], name))
-    except OSError:
-        names = []
-    for remote in names:
-        kind, _, ref = (_line_of(os.path.join(remotes, remote, "HEAD")) or "").partition(" ")
-        if kind == "ref:" and ref.startswith(f"refs/remotes/{remote}/"):
-            return without_surrogates(ref)
-    named = _initial_branch(tree.common)
-    packed = _packed_refs(tree.common).splitlines()
-    for branch in (*([named] if named else []), *DEFAULTS):
-        is_loose = os.path.isfile(os.path.join(tree.common, "refs", "heads", *branch.split("/")))
-        if is_loose or any([line.endswith(os.fsencode(f" refs/heads/{branch}")) for line in packed]):
-            return f"refs/heads/{branch}"
-    return None
-
-
-def named_commit(tree: WorkTree, ref: str) -> str | None:
-    """Return the commit that a full ref names, read from git's files; None if they do not say it."""
-    found = _line_of(os.path.join(tree.common, *ref.split("/")))
-    if found is not None:
-        return found
-    ending = b" " + os.fsencode(ref)
-    lines = [line for line in _packed_refs(tree.common).splitlines() if line.endswith(ending)]
-    return lines[0].partition(b" ")[0].decode("ascii", "replace") if lines else None
-
-
-def _initial_branch(common: str) -> str | None:
-    """Return `init.defaultBranch` of the repository, else of the user, else of the system."""
-    home = os.path.expanduser("~")
-    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-    mine = os.environ.get("GIT_CONFIG_GLOBAL")
-    users = [mine] if mine else [os.path.join(home, ".gitconfig"), os.path.join(folder, "git", "config")]
-    for path in (os.path.join(common, "config"), *users, "/etc/gitconfig"):
-        found = _read_setting(path, "init", "defaultbranch")
-        if found is not None:
-            return found
-    return None
-
-
-def _packed_refs(common: str) -> bytes:
-    try:
-        with open(os.path.join(common, "packed-refs"), "rb") as file:
-            return file.read(LIMIT)
-    except OSError:
-        return b""
 
 
 def common_directory(root: str) -> str | None:
@@ -540,11 +275,11 @@ def read_config(common: str, section: str, name: str) -> str | None:
 
     Without running git, which a hook would wait for: includes are not followed.
     """
-    found = _read_setting(os.path.join(common, "config"), section, name)
+    found = read_setting(os.path.join(common, "config"), section, name)
     return None if found is None else found.lower()
 
 
-def _read_setting(path: str, section: str, name: str) -> str | None:
+def read_setting(path: str, section: str, name: str) -> str | None:
     """Return the last value of a setting in a configuration file; section and name are in lower case."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
@@ -569,7 +304,7 @@ def _read_setting(path: str, section: str, name: str) -> str | None:
     return found
 
 
-def _line_of(path: str) -> str | None:
+def line_of(path: str) -> str | None:
     """Return the text of a file of git's; None if there is none. A pipe in its place is never waited for."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
@@ -594,6 +329,8 @@ def is_tracked(path: str) -> bool | None:
     if work_tree is None:
         return None
     inside = os.path.relpath(os.path.join(folder, name), work_tree.top).replace(os.sep, "/")
+    from faber_ledger.runs.git_query import GitQuery  # few hooks ask
+
     # Some file systems ignore case. An index may lack what the last commit has; before the first commit there is none.
     for tree in (["--with-tree=HEAD"], []):
         arguments = ["--no-literal-pathspecs", "ls-files", "-z", *tree, "--", f":(literal,icase){inside}"]

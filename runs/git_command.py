@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from faber_ledger.ledger.command_errors import GitFailed
-from faber_ledger.runs.git import SAFE
+from faber_ledger.runs.git_query import SAFE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

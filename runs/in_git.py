@@ -13,7 +13,9 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import MAX_VALUE_BYTES, UNREADABLE, check_schema, sqlite3
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.runs.copies import runs_in_other_work_trees
-from faber_ledger.runs.git import GitQuery, branch_of, is_plain, time_limit, work_tree_of
+from faber_ledger.runs.git import work_tree_of
+from faber_ledger.runs.git_query import GitQuery, time_limit
+from faber_ledger.runs.git_refs import branch_of, is_plain
 from faber_ledger.runs.run import LAYOUTS, find_run, run_at
 
 TYPE_CHECKING = False

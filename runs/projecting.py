@@ -15,7 +15,7 @@ from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import lock_run, read_state_copy
-from faber_ledger.runs.git import GitQuery
+from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.log import has_log, lacks_ledger, open_run_log
 from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.publish import publish

@@ -11,7 +11,8 @@ import os
 from faber_ledger.ledger import whole_file
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import Here
-from faber_ledger.runs.git import default_ref, is_git_at_work, named_commit, stopped_command, work_tree_of
+from faber_ledger.runs.git import is_git_at_work, stopped_command, work_tree_of
+from faber_ledger.runs.git_refs import default_ref, named_commit
 from faber_ledger.runs.tree_note import NEWER, shape_of
 
 TYPE_CHECKING = False

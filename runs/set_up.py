@@ -6,7 +6,8 @@ import os
 
 from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.runs.clone import note_set_up_checked
-from faber_ledger.runs.git import GitQuery, common_directory
+from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.run import ATTRIBUTES_FILE
 
 NAMES_DRIVER = b"merge=faber-ledger"

@@ -170,7 +170,7 @@ def is_state_ignored(run: Run) -> bool:
     """
     if run.is_kept or os.path.lexists(run.state_path) or not os.path.lexists(run.ledger_path):
         return False
-    from faber_ledger.runs.git import GitQuery  # only where a state is missing
+    from faber_ledger.runs.git_query import GitQuery  # only where a state is missing
 
     return bool(GitQuery(["check-ignore", "--", run.shown(run.state_path)], run.root).answer())
 
@@ -247,7 +247,7 @@ def _is_unmerged(run: Run, content: bytes) -> bool:
 
     if has_markers(content):
         return True
-    from faber_ledger.runs.git import GitQuery  # only for a file that cannot be read
+    from faber_ledger.runs.git_query import GitQuery  # only for a file that cannot be read
 
     return bool(GitQuery(["ls-files", "-u", "--", run.state_path], run.directory).answer_bytes())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.runs.git import GitQuery, options_against_filters, time_limit
+from faber_ledger.runs.git_query import GitQuery, options_against_filters, time_limit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import os
 import shutil
 
 from faber_ledger.ledger.command_errors import GitFailed, GitIgnores
-from faber_ledger.runs.git import FOREIGN
 from faber_ledger.runs.git_command import limit_answers, run_git
+from faber_ledger.runs.git_query import FOREIGN
 from faber_ledger.runs.run import RUNS, Run
 from faber_ledger.runs.settings import project_settings
 

@@ -33,7 +33,7 @@ from faber_ledger.recording.state_document import (
     take_content,
 )
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.git import GitQuery
+from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import LARGEST_STATE
 from faber_ledger.runs.state_file import parse_state

@@ -10,7 +10,8 @@ from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.command_errors import GitFailed, NoWorkTree
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import git_command
-from faber_ledger.runs.git import FOREIGN, WorkTree, forget_work_trees, top_above, work_tree_of
+from faber_ledger.runs.git import WorkTree, forget_work_trees, top_above, work_tree_of
+from faber_ledger.runs.git_query import FOREIGN
 
 if TYPE_CHECKING:
     import subprocess

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from faber_ledger.context.reconstitution.journal import text_or_na
-from faber_ledger.runs.git import GitQuery, default_ref
+from faber_ledger.runs.git_query import GitQuery
+from faber_ledger.runs.git_refs import default_ref
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.recording.checkout import checkout_at_end
 from faber_ledger.runs import uncommitted as queries
 from faber_ledger.runs.active_file import note_use
-from faber_ledger.runs.git import branch_of, forget_work_trees
+from faber_ledger.runs.git import forget_work_trees
+from faber_ledger.runs.git_refs import branch_of
 from faber_ledger.runs.run import find_run
 
 if TYPE_CHECKING:

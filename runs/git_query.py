@@ -1,0 +1,144 @@
+"""Ask git with `os.posix_spawn`.
+
+This is how hooks ask git, and every library that a hook may load: read-only, without a shell, with a deadline, answered
+while other work goes on, and without the module `subprocess`, which costs too much to import. Commands that need git as
+the user has it, or that change something with it, call `runs/git_command.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from faber_ledger.ledger.deadline import time_left
+
+SECONDS = 2.0
+LIMIT = 1_000_000
+SIGKILL = 9  # the module `signal` costs as much as a third of `json`
+QUIET = {
+    "GIT_ALLOW_PROTOCOL": "none",  # an object that a partial clone lacks would be fetched, by a program of its settings
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+# A bare repository that came along as files has a configuration of its own, which may name programs.
+SAFE = ("-c", "safe.bareRepository=explicit")
+WITHOUT_MONITOR = ("-c", "core.fsmonitor=")  # which even `ls-files` would run
+FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE")
+
+
+class GitQuery:
+    """A git command that was started; it never writes and never prompts."""
+
+    def __init__(
+        self,
+        arguments: list[str],
+        directory: str,
+        *,
+        limit: int = LIMIT,
+        deadline: float | None = None,
+        content: bytes = b"",
+    ) -> None:
+        """Start `git -C directory arguments`; without git, or above `limit` bytes, its answer is None.
+
+        `deadline` is that of `time_limit`; without one, git has two seconds. A hook's own deadline holds too. `content`
+        is its standard input, written while the answer is read: a pipe may hold no more than a page.
+        """
+        self._pid = 0
+        self._content = content
+        self._limit = limit
+        environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+        environment |= QUIET
+        command = ["git", *SAFE, *WITHOUT_MONITOR, "-C", directory, *arguments]
+        self._deadline = time_limit(SECONDS) if deadline is None else deadline
+        self._read, write = os.pipe()
+        self._write: int | None = None
+        given: int | None = None
+        if content:
+            given, self._write = os.pipe()
+        nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0)
+        actions = [
+            nothing if given is None else (os.POSIX_SPAWN_DUP2, given, 0),
+            (os.POSIX_SPAWN_DUP2, write, 1),
+            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_RDWR, 0),
+        ]
+        try:
+            self._pid = os.posix_spawnp("git", command, environment, file_actions=actions)
+        except OSError:
+            pass
+        finally:
+            os.close(write)
+            if given is not None and self._write is not None:
+                os.close(given)
+                os.set_blocking(self._write, False)
+
+    def answer(self) -> str | None:
+        """Return what git printed, without the last newline; None if it failed, was too slow or is not installed."""
+        printed = self.answer_bytes()
+        return None if printed is None else printed.decode("utf-8", "replace").rstrip("\n")
+
+    def answer_bytes(self) -> bytes | None:
+        """Return what git printed; None if it failed, was too slow, printed too much or is not installed."""
+        import select  # imported here, while git is working
+
+        pieces, size, is_late = [], 0, False
+        try:
+            while self._pid and size < self._limit:
+                left = time_left(self._deadline - time.monotonic())
+                writing = [] if self._write is None else [self._write]
+                ready = select.select([self._read], writing, [], left) if left > 0 else ([], [], [])
+                if not (ready[0] or ready[1]):
+                    is_late = True  # even if git has ended well meanwhile: nobody read what it printed
+                    os.kill(self._pid, SIGKILL)
+                    break
+                if ready[1]:
+                    self._write_more()
+                if not ready[0]:
+                    continue
+                piece = os.read(self._read, 65536)
+                if not piece:
+                    break
+                pieces.append(piece)
+                size += len(piece)
+        finally:
+            os.close(self._read)
+            self._close_input()
+        if not self._pid or os.waitpid(self._pid, 0)[1] != 0 or is_late:
+            return None
+        return b"".join(pieces)
+
+    def _write_more(self) -> None:
+        """Write what the pipe to git has room for."""
+        try:
+            self._content = self._content[os.write(self._write or 0, self._content) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:  # git has ended
+            self._content = b""
+        if not self._content:
+            self._close_input()
+
+    def _close_input(self) -> None:
+        if self._write is not None:
+            os.close(self._write)
+            self._write = None
+
+
+def time_limit(seconds: float) -> float:
+    """Return the deadline of questions that together may take `seconds` from now on."""
+    return time.monotonic() + seconds
+
+
+def options_against_filters(names: str) -> list[str] | None:
+    """Return options that keep git from running filters on changed files; None if one of them cannot be disabled.
+
+    `names` is what `git config --name-only --get-regexp .` prints: the names of all settings, one a line.
+    """
+    filters = [name[7:].rpartition(".") for name in names.split("\n") if name.startswith("filter.")]
+    options = []
+    for name in sorted({name for name, dot, _ in filters if dot}):
+        if "=" in name or "\ufffd" in name:
+            return None
+        for variable, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")):
+            options += ["-c", f"filter.{name}.{variable}={value}"]
+    return options
