@@ -7,8 +7,9 @@ import stat
 
 from faber_ledger.context.artifact import ArtifactError
 from faber_ledger.files.untrusted import FileRefused, around, real_path, size_of
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import value_at
-from faber_ledger.runs.run import RUNS, find_run, is_run_id
+from faber_ledger.runs.run import RUNS, is_run_id
 from faber_ledger.runs.settings import places_in_plugins
 
 TYPE_CHECKING = False

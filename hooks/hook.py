@@ -18,9 +18,9 @@ from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active_file import note_use, read_used_runs
 from faber_ledger.runs.clients import note_session
 from faber_ledger.runs.clone import lock_run, writer_of
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import current_phase, current_step
-from faber_ledger.runs.run import find_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from faber_ledger.recording.subject import subject_of
 from faber_ledger.runs.clients import note_delivery
 from faber_ledger.runs.clone import is_set_up_unchecked
 from faber_ledger.runs.git import unused_tops
-from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, HOOK_LOG, RUNS, find_root, find_run
+from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, HOOK_LOG, RUNS, find_root
 
 
 def run_hook(name: str, agent: str | None = None) -> int:

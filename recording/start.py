@@ -24,9 +24,10 @@ from faber_ledger.runs.clients import SeenClient, seen_client
 from faber_ledger.runs.clone import takeover_lock_path, writer_of
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.git_refs import branch_of
+from faber_ledger.runs.layouts import new_run
 from faber_ledger.runs.private_files import make_below
 from faber_ledger.runs.progress import PHASES
-from faber_ledger.runs.run import EVENTS, RUNS, Run, new_run
+from faber_ledger.runs.run import EVENTS, RUNS, Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

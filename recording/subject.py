@@ -13,7 +13,8 @@ from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.runs.active import active_run, is_finished, named_since
 from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.run import RUNS, find_run
+from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.run import RUNS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _runs_of_folder(root: str, folder: str | None) -> list[str] | None:
     above = [os.path.join(os.path.realpath(root), *runs.split("/"), "") for runs in RUNS]
     if not real.startswith(tuple(above)):
         return None
-    from faber_ledger.runs.run import run_ids  # only there
+    from faber_ledger.runs.layouts import run_ids  # only there
 
     return [run_id for run_id in run_ids(root) if _is_in_folder(find_run(root, run_id), real)]
 

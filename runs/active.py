@@ -19,7 +19,7 @@ from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active_file import read_name, read_used_runs, write_active_file
 from faber_ledger.runs.clone import read_state_copy
 from faber_ledger.runs.git_refs import branch_of, default_branch
-from faber_ledger.runs.run import find_run, run_ids
+from faber_ledger.runs.layouts import find_run, run_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from faber_ledger.files.conflict_markers import has_markers
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.runs.git_command import git, run_git, top_of
-from faber_ledger.runs.run import LARGEST_STATE, STATE, Run, find_run, run_at, run_ids
+from faber_ledger.runs.layouts import find_run, run_at, run_ids
+from faber_ledger.runs.run import LARGEST_STATE, STATE, Run
 from faber_ledger.runs.state_file import stopped_merge
 
 BASE, OURS, THEIRS = "1", "2", "3"  # git's stages of a file in conflict

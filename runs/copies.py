@@ -6,7 +6,7 @@ import os
 
 from faber_ledger.runs.git import other_roots, work_tree_of
 from faber_ledger.runs.git_query import GitQuery
-from faber_ledger.runs.run import find_run
+from faber_ledger.runs.layouts import find_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.git_query import GitQuery, time_limit
 from faber_ledger.runs.git_refs import branch_of, is_plain
-from faber_ledger.runs.run import LAYOUTS, find_run, run_at
+from faber_ledger.runs.layouts import find_run, run_at
+from faber_ledger.runs.run import LAYOUTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

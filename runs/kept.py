@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from faber_ledger.runs.clone import is_empty
 from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.private_files import is_behind_link
-from faber_ledger.runs.run import Run, find_run, private_folder_of
+from faber_ledger.runs.run import Run, private_folder_of
 
 
 def kept_run(root: str, run_id: str) -> Run | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from faber_ledger.runs.kept import run_here
-from faber_ledger.runs.run import find_run, path_form, private_run_id, private_runs_folder, run_ids
+from faber_ledger.runs.layouts import find_run, private_run_id, run_ids
+from faber_ledger.runs.run import path_form, private_runs_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

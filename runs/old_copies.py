@@ -20,6 +20,7 @@ from faber_ledger.runs.clone import (
 )
 from faber_ledger.runs.git import clone_folder, common_directory, project_folder
 from faber_ledger.runs.kept_summaries import remove_redacted_summaries
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.private_files import is_behind_link
 from faber_ledger.runs.run import (
     COPY_ENDINGS,
@@ -28,7 +29,6 @@ from faber_ledger.runs.run import (
     STRIPPED,
     UNFINISHED_ENDINGS,
     Run,
-    find_run,
     with_suffix,
 )
 

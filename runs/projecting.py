@@ -16,10 +16,11 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import lock_run, read_state_copy
 from faber_ledger.runs.git_query import GitQuery
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import has_log, lacks_ledger, open_run_log
 from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.publish import publish
-from faber_ledger.runs.run import LARGEST_STATE, find_run, is_run_id
+from faber_ledger.runs.run import LARGEST_STATE, is_run_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

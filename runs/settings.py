@@ -9,7 +9,8 @@ from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.plain_json import loads
-from faber_ledger.runs.run import RUNS, Run, runs_for_new
+from faber_ledger.runs.layouts import runs_for_new
+from faber_ledger.runs.run import RUNS, Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

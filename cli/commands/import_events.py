@@ -16,8 +16,9 @@ from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.insertion import open_to_insert, write_blocks
 from faber_ledger.runs.active_file import note_use
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger, read_log
-from faber_ledger.runs.run import find_root, find_run
+from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.importing import Staged

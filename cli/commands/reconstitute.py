@@ -43,8 +43,9 @@ from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import FINISHED, current_phase, current_step
-from faber_ledger.runs.run import find_root, find_run
+from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import read_user_config
 
 if TYPE_CHECKING:

@@ -30,9 +30,10 @@ from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import git, limit_answers, top_of
 from faber_ledger.runs.in_git import events_of_file
+from faber_ledger.runs.layouts import find_run, run_ids
 from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
 from faber_ledger.runs.publish import why_not_published
-from faber_ledger.runs.run import Run, find_root, find_run, run_ids
+from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.state_file import read_state
 from faber_ledger.runs.tree_note import TreeNote
 

@@ -23,8 +23,9 @@ from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clients import seen_client
 from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import FINISHED, phase_statuses
-from faber_ledger.runs.run import Run, find_root, find_run
+from faber_ledger.runs.run import Run, find_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

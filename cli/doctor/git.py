@@ -30,12 +30,7 @@ from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git import unused_tops
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.ownership import describe_unused
-from faber_ledger.runs.run import (
-    ATTRIBUTES_FILE,
-    COPY_ENDINGS,
-    HOOK_LOG,
-    LOGS,
-)
+from faber_ledger.runs.run import ATTRIBUTES_FILE, COPY_ENDINGS, HOOK_LOG, LOGS
 from faber_ledger.runs.settings import PATH
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.kept import kept_run, not_in_tree, run_here
+from faber_ledger.runs.layouts import find_run, may_be_run, places_of, run_at
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import (
     ACTIVE_FILES,
@@ -27,11 +28,7 @@ from faber_ledger.runs.run import (
     STATE_BACKUP,
     UNFINISHED_ENDINGS,
     Run,
-    find_run,
     kind_of,
-    may_be_run,
-    places_of,
-    run_at,
     with_suffix,
 )
 

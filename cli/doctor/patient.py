@@ -17,8 +17,9 @@ from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run
 from faber_ledger.runs.git import WorkTree, work_tree_of
+from faber_ledger.runs.layouts import find_run, run_ids
 from faber_ledger.runs.log import lacks_ledger, read_log
-from faber_ledger.runs.run import RUNS, Run, find_run, run_ids
+from faber_ledger.runs.run import RUNS, Run
 from faber_ledger.runs.settings import Settings, project_settings
 
 if TYPE_CHECKING:

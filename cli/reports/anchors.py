@@ -18,7 +18,8 @@ from faber_ledger.ledger.row import HASH, ID, PAYLOAD, compute_hash
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git_command import git, run_git, top_of
-from faber_ledger.runs.run import Run, places_of
+from faber_ledger.runs.layouts import places_of
+from faber_ledger.runs.run import Run
 from faber_ledger.runs.text_cache import TEXT_CACHE, has_cached_text
 
 WRITER = 5

@@ -9,8 +9,9 @@ from faber_ledger.ledger.clock import utc_text
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.git_refs import is_plain
 from faber_ledger.runs.in_git import GitSurvey
+from faber_ledger.runs.layouts import run_ids
 from faber_ledger.runs.left_state import kept_run_ids
-from faber_ledger.runs.run import LAYOUTS, is_state_file, run_ids
+from faber_ledger.runs.run import LAYOUTS, is_state_file
 
 if TYPE_CHECKING:
     from faber_ledger.runs.in_git import InGit

@@ -21,7 +21,8 @@ from faber_ledger.files.text import escape
 from faber_ledger.ledger.command_errors import NotFound, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.run import find_root, find_run, is_run_id, path_form
+from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.run import find_root, is_run_id, path_form
 from faber_ledger.runs.settings import project_id
 
 if TYPE_CHECKING:

@@ -22,10 +22,11 @@ from faber_ledger.runs.active import ActiveRun, active_run, name_if_none_is
 from faber_ledger.runs.active_file import note_use, write_active_file
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.kept import not_in_tree, run_here
+from faber_ledger.runs.layouts import find_run, run_ids
 from faber_ledger.runs.left_state import run_ids_here, runs_here
 from faber_ledger.runs.log import has_log, lacks_ledger, read_log
 from faber_ledger.runs.projecting import reproject
-from faber_ledger.runs.run import Run, find_root, find_run, path_form, run_ids
+from faber_ledger.runs.run import Run, find_root, path_form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

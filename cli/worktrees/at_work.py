@@ -9,7 +9,7 @@ from faber_ledger.cli.worktrees.survey import record_of, with_run
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.git import other_roots, project_key
-from faber_ledger.runs.run import find_run, run_ids
+from faber_ledger.runs.layouts import find_run, run_ids
 from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:

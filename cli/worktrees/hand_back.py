@@ -19,8 +19,9 @@ from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import work_tree_of
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.projecting import reproject
-from faber_ledger.runs.run import Run, find_run
+from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

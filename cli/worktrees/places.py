@@ -13,11 +13,12 @@ from faber_ledger.projections.blocks import open_sessions
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.git_command import run_git, top_of
+from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.layouts import places_of as places_in_layouts
 from faber_ledger.runs.left_state import kept_run_ids
 from faber_ledger.runs.log import has_log
 from faber_ledger.runs.projecting import is_committed
-from faber_ledger.runs.run import Run, find_run
-from faber_ledger.runs.run import places_of as places_in_layouts
+from faber_ledger.runs.run import Run
 
 
 def check_is_new(run: Run, *, everywhere: bool) -> None:

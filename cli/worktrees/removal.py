@@ -15,7 +15,8 @@ from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import progress
 from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.run import LOGS, STATE_BACKUP, find_run, run_ids, with_suffix
+from faber_ledger.runs.layouts import find_run, run_ids
+from faber_ledger.runs.run import LOGS, STATE_BACKUP, with_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,9 +17,9 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file, worktree_registry
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.git import work_tree_of
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.progress import current_phase
-from faber_ledger.runs.run import find_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ from support.project import RUN, Project, spec_state
 
 from faber_ledger.ledger.clock import now
 from faber_ledger.recording.recording import record_before_projecting
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.projecting import reproject
-from faber_ledger.runs.run import find_run
 
 COUNTING = """
 import os, sys

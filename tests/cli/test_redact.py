@@ -18,7 +18,7 @@ from support.inbox import leave, waiting
 from support.project import Project
 
 from faber_ledger.recording.redact import shared_word
-from faber_ledger.runs.run import find_run
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.text_cache import TEXT_CACHE
 
 SECRET = "hunter2-§-hunter2"

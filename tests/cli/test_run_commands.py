@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from support.project import Project
 
 from faber_ledger.ledger.errors import InvalidRunId
-from faber_ledger.runs.run import find_run, is_run_id
+from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.run import is_run_id
 
 if TYPE_CHECKING:
     pass

@@ -15,7 +15,7 @@ from support.sample_log import RUN as SAMPLE
 
 from faber_ledger.cli.reports import show
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.run import find_run
+from faber_ledger.runs.layouts import find_run
 
 LOADED_FIRST = "# Orchestration\n\nOne step after the other.\n"
 

@@ -16,7 +16,7 @@ from support.verifying import folder, verify
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
 from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.ledger.verify import find_problems
-from faber_ledger.runs.run import find_run
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.schemas.events import check_event
 
 HASH = "(SELECT hash FROM event WHERE seq = 2)"

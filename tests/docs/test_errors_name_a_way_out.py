@@ -21,7 +21,7 @@ from faber_ledger.ledger.errors import StateNotWritten
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs.active_file import write_active_file
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.run import find_run
+from faber_ledger.runs.layouts import find_run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording import inbox
 from faber_ledger.recording.sessions import delivery_of
-from faber_ledger.runs.run import find_run
+from faber_ledger.runs.layouts import find_run
 from faults.calls import KILL, Call, break_at, list_calls
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.recording import inbox
 from faber_ledger.recording.call import Call
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.run import find_run
+from faber_ledger.runs.layouts import find_run
 from faults.calls import stop_at
 from faults.crowds import run_crowd, run_rewrites
 from faults.holder import start_holder

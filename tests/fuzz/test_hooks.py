@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from support.project import FIXTURES, RUN, Project, payload_of
 
 from faber_ledger.recording import inbox
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import read_log
-from faber_ledger.runs.run import find_run
 from fuzz.box import KINDS, Box, check_leftovers, run_forked
 from fuzz.shapes import hard_values, mutated, rendered, some, spoiled
 

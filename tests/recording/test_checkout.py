@@ -18,7 +18,7 @@ from faber_ledger.runs import uncommitted as queries
 from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.git import forget_work_trees
 from faber_ledger.runs.git_refs import branch_of
-from faber_ledger.runs.run import find_run
+from faber_ledger.runs.layouts import find_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,7 +23,8 @@ from support.project import Answer, Project, heed_interrupts, without_overrides
 
 from faber_ledger.recording import inbox
 from faber_ledger.runs.clone import inbox_in_tree, inbox_path
-from faber_ledger.runs.run import Run, find_run
+from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.run import Run
 from faber_ledger.runs.set_aside import list_set_aside
 
 START, PRE, POST, END = (

@@ -18,8 +18,8 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import HASH, ID, INSERT, PAYLOAD, compute_hash
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.recording.insertion import insert_passing, write_blocks
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.projecting import fold_checked
-from faber_ledger.runs.run import find_run
 
 if TYPE_CHECKING:
     from faber_ledger.runs.run import Run

@@ -17,8 +17,8 @@ from support.project import RUN, Project, spec_state, usual_state
 
 from faber_ledger.projections.blocks import NAMES
 from faber_ledger.runs import state_write
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import read_log
-from faber_ledger.runs.run import find_run
 
 
 def shown(project: Project) -> bool:

@@ -11,7 +11,7 @@ from support.project import RUN, Project
 
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.kept import kept_run, run_here
-from faber_ledger.runs.run import find_run
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.state_file import read_state
 
 START, END = "SessionStart.startup.print", "SessionEnd.other.print"

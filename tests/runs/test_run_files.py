@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faber_ledger.ledger.whole_file import is_own_name, own_name
-from faber_ledger.runs.run import Run, kind_of, places_of
+from faber_ledger.runs.layouts import places_of
+from faber_ledger.runs.run import Run, kind_of
 
 PIECES = ["a", "b", ".json", ".db", ".backup", "-journal", ".lock", ".tmp", "-", "state", "2026"]
 

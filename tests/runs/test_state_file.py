@@ -18,7 +18,8 @@ from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateNotWritten
 from faber_ledger.projections.blocks import blocks_of, text_of
 from faber_ledger.runs import state_file, state_write
-from faber_ledger.runs.run import Run, find_run
+from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.run import Run
 
 ENDED: dict[str, Any] = {"current_session_id": None, "total_sessions": 0, "session_history": []}
 NAMES = {"state.json", "state.json.backup"}
@@ -341,7 +342,7 @@ def test_leftovers_of_a_killed_writer_stop_nothing(project: Project, name: str, 
 KILLED = """
 import os, signal, sys
 from faber_ledger.runs import state_write
-from faber_ledger.runs.run import find_run
+from faber_ledger.runs.layouts import find_run
 os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
 state_write.write_members(find_run(sys.argv[1], sys.argv[2]), {"sessions": {}}, warn=print)
 """

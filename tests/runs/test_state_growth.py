@@ -18,8 +18,8 @@ from faber_ledger.projections.blocks import NAMES, blocks_of, session_history, t
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file, state_write
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import read_log
-from faber_ledger.runs.run import find_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,8 @@ from faber_ledger.recording import inbox
 from faber_ledger.recording.call import Call
 from faber_ledger.recording.incoming import arrival_of
 from faber_ledger.runs import state_file
-from faber_ledger.runs.run import Run, find_run
+from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
     from support.project import Project

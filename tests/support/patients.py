@@ -10,7 +10,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from faber_ledger.runs.run import PLACE, find_run
+from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.run import PLACE
 from support.command import COMMAND, run_command
 from support.forging import forge
 from support.inbox import leave

@@ -17,9 +17,10 @@ from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import inbox_path
 from faber_ledger.runs.git import other_roots
 from faber_ledger.runs.kept_summaries import summary_paths
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import has_log
 from faber_ledger.runs.old_copies import remove_run_list
-from faber_ledger.runs.run import find_root, find_run
+from faber_ledger.runs.run import find_root
 
 
 @click.command()

@@ -32,9 +32,10 @@ from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active import active_run, has_branch
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.kept import run_here
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_run_from_log, write_ignored_state
-from faber_ledger.runs.run import find_root, find_run, is_portable, name_part
+from faber_ledger.runs.run import find_root, is_portable, name_part
 from faber_ledger.runs.settings import project_settings, read_user_config
 from faber_ledger.runs.synced import has_state_apart
 

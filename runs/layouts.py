@@ -1,0 +1,301 @@
+"""Find a run by its id or by a path, in whatever layout a project keeps its runs."""
+
+from __future__ import annotations
+
+import os
+
+from faber_ledger.files.untrusted import FileRefused, read_regular
+from faber_ledger.ledger import BACKUP_ENDING
+from faber_ledger.ledger.errors import InvalidRunId
+from faber_ledger.runs.run import (
+    LARGEST_STATE,
+    LOG,
+    LONGEST_PATH,
+    OF_PLAN,
+    PLACE,
+    RUN_FILES,
+    RUNS,
+    Run,
+    is_name,
+    is_run_id,
+    is_taken,
+    kind_of,
+    path_form,
+    private_folder_of,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def find_run(root: str, name: str) -> Run:
+    """Return a run by its id, or by the form that its path has, from the layout that it is in.
+
+    The id is the state's: for a path `<plan_id>/<suffix>`, that or `<plan_id>-run-<suffix>`. A run that is nowhere is
+    at the place that this clone remembers, else at the one for a new run. Raises InvalidRunId for a text that is not a
+    run id, and for a folder that leaves the runs directory through a link.
+    """
+    if not is_run_id(name):
+        raise InvalidRunId(
+            f"{name!r:.80} is not a run id: one to three parts joined by `/`, each of letters, digits and `._-` and"
+            " starting with a letter or digit, 255 characters in all",
+            hint="run `faber-ledger run list` to see the runs",
+        )
+    run = _find_recorded(root, name)
+    if run is None and is_taken(name) and _read_place(root, name) is None:
+        raise InvalidRunId(
+            f"{name!r:.80} is not the id of a new run: FABER's tools have files of such a name in a run's folder",
+            hint="run `faber-ledger run list` to see the runs",
+        )
+    run = run or _find_folder(root, name)
+    if run is None:
+        run = _find_remembered(root, name) or Run(root, name, os.path.join(runs_for_new(root), *name.split("/")))
+    else:
+        run.run_id = _id_of(run)
+    _check_inside(run)
+    return run
+
+
+def new_run(root: str, run_id: str, runs: str) -> Run:
+    """Return a run that is to be started, in one of `RUNS`, unless it is there already; raises InvalidRunId."""
+    found = find_run(root, run_id)
+    if os.path.lexists(found.directory):
+        return found
+    return Run(root, run_id, os.path.join(root, *runs.split("/"), *run_id.split("/")))
+
+
+def runs_for_new(root: str) -> str:
+    """Return the folder that new runs go into: FABER's where a project has only that one."""
+    ours, fabers = _runs_folders(root)
+    return fabers if os.path.isdir(fabers) and not os.path.lexists(ours) else ours
+
+
+def places_of(root: str, name: str) -> Iterator[Run]:
+    """Yield a run at every place that it may have in the layouts, in the order of search; `run_id` is the name."""
+    ours, fabers = _runs_folders(root)
+    parts = name.split("/")
+    yield Run(root, name, os.path.join(ours, *parts))
+    yield Run(root, name, os.path.join(fabers, *parts))
+    plan, found, suffix = name.rpartition(OF_PLAN)
+    if found and is_run_id(plan) and is_name(suffix):
+        folder = os.path.join(fabers, *plan.split("/"))
+        yield Run(root, name, os.path.join(folder, suffix))
+        if not suffix.endswith(BACKUP_ENDING):
+            yield Run(root, name, folder, suffix)
+    if len(parts) > 1 and not parts[-1].endswith(BACKUP_ENDING):
+        yield Run(root, name, os.path.join(fabers, *parts[:-1]), parts[-1])
+
+
+def run_at(root: str, path: str) -> tuple[Run, str] | None:
+    """Return the run whose state or ledger is at a path in the project, and which of `RUN_FILES` it is.
+
+    None for any other file, and for a place that is not used, because the run has another one.
+    """
+    run = _run_of_path(root, path)
+    kind = kind_of(path.rpartition("/")[2])
+    if run is None or kind is None:
+        return None
+    run.run_id = _id_of(run)
+    try:
+        _check_inside(run)
+    except InvalidRunId:
+        return None
+    is_used = is_run_id(run.run_id) and _is_first_at(run, run.run_id) and not _is_unused(run)
+    return (run, kind[0]) if is_used else None
+
+
+def _runs_folders(root: str) -> list[str]:
+    return [os.path.join(root, *runs.split("/")) for runs in RUNS]
+
+
+def _find_recorded(root: str, name: str) -> Run | None:
+    """Return a run of which the state or the ledger is there; of several places, the one that is the run's.
+
+    A place is another run's if its state names the other id that its path allows.
+    """
+    found = [run for run in places_of(root, name) if run.is_recorded()]
+    if len(found) < 2:
+        return found[0] if found else None
+    other = _other_form(name)
+    own = [run for run in found if other == name or _named_in_state(run, [name, other]) != other]
+    return own[0] if len(own) == 1 else _place_in_use(root, name, own or found)
+
+
+def _place_in_use(root: str, name: str, places: list[Run]) -> Run:
+    """Return, of several places of a run, the one that this clone has recorded on.
+
+    Else it is the first whose state a tool wrote here, since git does not have it: git may bring a second one at any
+    time, and the run that is at work stays where it is. Else the first.
+    """
+    from faber_ledger.runs.git import is_tracked  # only where a run has several places
+
+    recorded_on = _read_place(root, name)
+    for run in places:
+        if recorded_on is not None and run.shown(run.state_path) == recorded_on[0]:
+            return run
+    written = [run for run in places if os.path.lexists(run.state_path) and is_tracked(run.state_path) is False]
+    return (written or places)[0]
+
+
+def private_run_id(folder: str) -> str | None:
+    """Return the id of the run whose log is in a private folder; None if there is none."""
+    place = _read_place_in(folder)
+    try:
+        has_log = os.path.getsize(os.path.join(folder, LOG)) > 0
+    except OSError:
+        return None
+    return place[1] if has_log and place is not None and is_run_id(place[1]) else None
+
+
+def _read_place(root: str, name: str) -> tuple[str, str] | None:
+    """Return the path of the state that this clone recorded a run with, and the run's id; None if it recorded none."""
+    return _read_place_in(private_folder_of(root, name))
+
+
+def _read_place_in(folder: str) -> tuple[str, str] | None:
+    try:
+        state, run_id = read_regular(os.path.join(folder, PLACE), LONGEST_PATH).decode().splitlines()
+    except (FileRefused, OSError, ValueError):
+        return None
+    return state, run_id
+
+
+def _other_form(name: str) -> str:
+    """Return the other id of the two that a place in a plan's folder allows, or the name itself."""
+    plan, _, suffix = name.rpartition("/")
+    return f"{plan}{OF_PLAN}{suffix}" if plan else path_form(name)
+
+
+def _find_folder(root: str, name: str) -> Run | None:
+    """Return a run of which only the folder is there."""
+    places = zip(RUNS, places_of(root, name), strict=False)
+    return next((run for _, run in places if os.path.lexists(run.directory)), None)
+
+
+def _run_of_path(root: str, path: str) -> Run | None:
+    """Return the run whose state or ledger has a path in the project; `run_id` is the path's form."""
+    for runs in RUNS:
+        folder, _, file_name = path.removeprefix(runs + "/").rpartition("/")
+        kind = kind_of(file_name)
+        if not path.startswith(runs + "/") or not folder or kind is None:
+            continue
+        suffix = kind[1]
+        name = f"{folder}/{suffix}" if suffix else folder
+        if may_be_run(name, runs) and not (suffix and runs == RUNS[0]):
+            return Run(root, name, os.path.join(root, *runs.split("/"), *folder.split("/")), suffix)
+    return None
+
+
+def may_be_run(form: str, runs: str) -> bool:
+    """Return whether a path below a folder of runs may be a run's: in a plan's folder its id may be the other form."""
+    return is_run_id(form) or (runs == RUNS[1] and is_run_id(_other_form(form)))
+
+
+def _id_of(run: Run) -> str:
+    """Return the id of a run by its place: the one that its state names, of the two that the place allows.
+
+    A state may name any run. If the other tools' form of it belongs to a run elsewhere, that one is not this run.
+    """
+    fabers = os.path.join(_runs_folders(run.root)[1], "")
+    form = run.directory.removeprefix(fabers).replace(os.sep, "/") + (f"/{run.suffix}" if run.suffix else "")
+    plan, _, suffix = form.rpartition("/")
+    if not plan or not run.directory.startswith(fabers):
+        return run.run_id
+    named = [name for name in (f"{plan}{OF_PLAN}{suffix}", form) if is_run_id(name) and _is_first_at(run, name)]
+    if len(named) < 2:
+        return named[0] if named else form
+    return _named_in_state(run, named) or _named_elsewhere(run, named) or named[0 if run.suffix else 1]
+
+
+def _is_unused(run: Run) -> bool:
+    """Return whether a run of a plan, named after its path, is a second place of the one that its state names."""
+    plan, _, suffix = run.run_id.rpartition("/")
+    form = f"{plan}{OF_PLAN}{suffix}"
+    in_plan = bool(plan) and run.directory.startswith(os.path.join(_runs_folders(run.root)[1], ""))
+    return in_plan and not _is_first_at(run, form) and _named_in_state(run, [run.run_id, form]) == form
+
+
+def _is_first_at(run: Run, name: str) -> bool:
+    found = _find_recorded(run.root, name)
+    return found is None or found.state_path == run.state_path
+
+
+def _find_remembered(root: str, name: str) -> Run | None:
+    """Return a run that is not in the work tree at the place that it had here."""
+    place = _read_place(root, name)
+    run = _run_of_path(root, place[0]) if place is not None else None
+    if place is None or run is None or not is_run_id(place[1]):
+        return None
+    if not any([run.state_path == one.state_path for one in places_of(root, place[1])]):
+        return None
+    run.run_id = place[1] if path_form(place[1]) == path_form(name) else name
+    return run
+
+
+def _named_in_state(run: Run, ids: list[str]) -> str | None:
+    from faber_ledger.runs.naming import named_in_state  # only in a plan's folder, or where a run has several places
+
+    return named_in_state(run.state_path, ids, LARGEST_STATE)
+
+
+def _named_elsewhere(run: Run, ids: list[str]) -> str | None:
+    """Return which of some ids the run's log names, else the one that this clone keeps; its state does not tell."""
+    from faber_ledger.runs.naming import named_in_log  # only if a state is missing or broken
+
+    place = _read_place(run.root, run.run_id)
+    return named_in_log(run.ledger_path, ids) or (place[1] if place is not None and place[1] in ids else None)
+
+
+def _check_inside(run: Run) -> None:
+    runs = next(runs for runs in _runs_folders(run.root) if run.directory.startswith(os.path.join(runs, "")))
+    real = os.path.realpath(run.directory)
+    for inside in (os.path.realpath(run.root), os.path.realpath(runs)):
+        if not real.startswith(os.path.join(inside, "")):
+            raise InvalidRunId(
+                f"the run {run.run_id} is behind a link that leads out of {inside}",
+                hint="put the folder itself in the link's place",
+            )
+
+
+def run_ids(root: str) -> list[str]:
+    """Return the ids of a project's runs, those with one of `RUN_FILES`, in every layout, sorted."""
+    found = set()
+    for runs in _runs_folders(root):
+        for run in _runs_below(root, runs, "", depth=3):
+            run_id = _id_of(run)
+            # In a run's own folder, a file such as `state-old.json` is a copy, unless it says that it is a run.
+            is_run = not run.suffix or not _is_own_folder(run.directory) or _named_in_state(run, [run_id])
+            run.run_id = run_id
+            if is_run and is_run_id(run_id) and not _is_unused(run):
+                found.add(run_id)
+    return sorted(found)
+
+
+def _is_own_folder(directory: str) -> bool:
+    return any([os.path.isfile(os.path.join(directory, name)) for name in RUN_FILES])
+
+
+def _runs_below(root: str, directory: str, prefix: str, depth: int) -> Iterator[Run]:
+    """Yield what looks like a run below a folder of runs; `run_id` is the path's form."""
+    try:
+        entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+    except OSError:
+        return
+    runs = RUNS[0] if os.path.join(directory, "").startswith(os.path.join(_runs_folders(root)[0], "")) else RUNS[1]
+    has_plans = bool(prefix) and runs == RUNS[1]
+    suffixes = set()
+    for entry in entries:
+        kind = kind_of(entry.name) if has_plans else None
+        if kind is not None and kind[1] and entry.is_file(follow_symlinks=False):
+            suffixes.add(kind[1])
+        run_id = prefix + entry.name
+        if not entry.is_dir(follow_symlinks=False) or not may_be_run(run_id, runs):
+            continue
+        if _is_own_folder(entry.path):
+            yield Run(root, run_id, entry.path)
+        if depth > 1:
+            yield from _runs_below(root, entry.path, run_id + "/", depth - 1)
+    for suffix in sorted(suffixes):
+        if may_be_run(prefix + suffix, runs):
+            yield Run(root, prefix + suffix, directory, suffix)
