@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.files.untrusted import FileRefused, open_regular
+from faber_ledger.files.untrusted import FileRefused, FileTooLarge, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+LARGEST = 10_000_000  # an archive can bring a file of any size that takes no room
 
 
 class FileChange:
@@ -37,12 +40,13 @@ class FileChange:
 
 
 def read_file(path: str) -> bytes | None:
-    """Read a file, through a link; None if there is none. Raises LedgerError if it is not a regular file."""
+    """Read a file of at most 10 MB, through a link; None if there is none. Raises LedgerError for anything else."""
     try:
-        with open(open_regular(path, follow=True), "rb") as file:
-            return file.read()
+        return read_regular(path, LARGEST, follow=True)
     except FileNotFoundError:
         return None
+    except FileTooLarge as error:
+        raise LedgerError(f"{path} is too large: {error}", hint="put a smaller file in its place, or nothing") from error
     except FileRefused as error:
         raise LedgerError(
             f"{path} is not a regular file", hint="put a regular file in its place, or nothing"

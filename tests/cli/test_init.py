@@ -486,6 +486,15 @@ def test_a_folder_or_a_pipe_in_the_settings_place_is_refused(project: Project) -
     assert not (project.root / ".fractary").exists()
 
 
+def test_settings_of_any_size_that_take_no_room_are_refused_and_not_read(project: Project) -> None:
+    project.settings.parent.mkdir()
+    with open(project.settings, "wb") as file:
+        file.truncate(20_000_000_000)
+    for command, code in (("init", 1), ("doctor", 23)):
+        failed = project.run(command, code=code)
+        assert "20,000,000,000 bytes" in failed.stdout + failed.stderr
+
+
 def test_a_link_to_itself_is_refused(project: Project) -> None:
     project.settings.parent.mkdir()
     project.settings.symlink_to("settings.json")
