@@ -122,7 +122,8 @@ def _open_file(run: Run, warn: Callable[[str], None], busy_seconds: float) -> Lo
     try:
         if is_empty(path):
             make_kept_folder(run, run.private_folder)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), OWN)
+            careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # it may be a link, or a pipe
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | careful, OWN)
             make_private(descriptor, path)
             os.close(descriptor)
             keep_place(run)
