@@ -70,7 +70,8 @@ def test_an_event_is_shown_with_what_it_changed(sample: Project) -> None:
 
 
 def test_an_event_that_was_changed_says_so(sample: Project) -> None:
-    forge(sample.ledger_path, "UPDATE event SET client = 'forged' WHERE seq = 4")
+    assert shown(sample, "4")["hash_holds"]  # from now on the clone has its log
+    forge(sample.clones_log, "UPDATE event SET client = 'forged' WHERE seq = 4")
     assert not shown(sample, "4")["hash_holds"]
     assert "which does not match what it says" in sample.faber("show", "4").stdout
 

@@ -183,7 +183,8 @@ class Clone:
 
     def assert_sound(self) -> None:
         """Check that the log is sound, and that state.json shows it."""
-        assert self.faber("verify", RUN).stdout == f"{RUN}: sound\n"
+        said = self.faber("verify", RUN).stdout
+        assert said == f"{RUN}: sound\n", said
         with Log.read(str(self.ledger)) as log:
             assert text_of(blocks_of(self.state)) == text_of(fold(log.stream()))
 
