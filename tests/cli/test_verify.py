@@ -16,6 +16,7 @@ from support.verifying import folder, verify
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
 from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.ledger.verify import find_problems
+from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.schemas.events import check_event
 
@@ -24,7 +25,9 @@ HASH = "(SELECT hash FROM event WHERE seq = 2)"
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
+    """A project whose run this clone has taken up."""
     write_run(tmp_path)
+    note_use(str(tmp_path), RUN, is_taken_up=True)
     return tmp_path
 
 
