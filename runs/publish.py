@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.tree_note import TreeNote
 
 PIECE = 1 << 20
+ENDED_BY_COMMIT = ("merge", "cherry-pick", "revert")  # of the commands that stop; a rebase writes commits again
 
 
 def why_not_published(
@@ -54,10 +55,11 @@ def why_not_published(
     tree = work_tree_of(run.root)
     if tree is None:
         return None
+    is_commit = "GIT_INDEX_FILE" in os.environ  # git names it to the hooks that it calls
     command = stopped_command(tree)
-    if command is not None:
+    if command is not None and not (is_commit and command in ENDED_BY_COMMIT):
         return f"git {command} has stopped here"
-    if is_git_at_work(run.root) and "GIT_INDEX_FILE" not in os.environ:  # git names it to its own hooks
+    if is_git_at_work(run.root) and not is_commit:
         return "git is changing this work tree"
     if state is not None:
         here.know(run, state)

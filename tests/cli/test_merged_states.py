@@ -216,6 +216,18 @@ def test_resolve_does_the_same_where_git_has_stopped(tmp_path: Path, case: str, 
     assert_merged(clone, CASES[case], events)
 
 
+@pytest.mark.parametrize("way", ["merge", "cherry-pick"])
+def test_the_commit_that_ends_it_has_the_inferred_end_of_a_finished_run(tmp_path: Path, way: str) -> None:
+    clone, _ = begin(tmp_path, CASES["one completes the run while the other works on it later"], way, driver=False)
+    bring(clone, way, code=1)
+    clone.faber("resolve")
+    finish(clone, way)
+    assert clone.git("status", "--porcelain") == ""
+    still_open = [one for one in clone.state["sessions"]["session_history"] if "ended_at" not in one]
+    assert [one["environment"]["hostname"] for one in still_open] == ["theirs"]  # its end is that machine's to record
+    clone.assert_sound()
+
+
 @pytest.mark.parametrize("driver", [True, False], ids=["driver", "no driver"])
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("deleted", ["ours", "theirs"])
