@@ -46,7 +46,8 @@ def read_file(path: str) -> bytes | None:
     except FileNotFoundError:
         return None
     except FileTooLarge as error:
-        raise LedgerError(f"{path} is too large: {error}", hint="put a smaller file in its place, or nothing") from error
+        hint = "put a smaller file in its place, or nothing"
+        raise LedgerError(f"{path} is too large: {error}", hint=hint) from error
     except FileRefused as error:
         raise LedgerError(
             f"{path} is not a regular file", hint="put a regular file in its place, or nothing"

@@ -7,7 +7,6 @@ import os
 from itertools import chain
 
 from faber_ledger.ledger import BACKUP_ENDING
-from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
@@ -19,12 +18,12 @@ from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import has_log, lacks_ledger, open_run_log
 from faber_ledger.runs.old_copies import remove_old_copies
-from faber_ledger.runs.publish import publish
+from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import LARGEST_STATE, is_run_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from faber_ledger.files.json_text import JsonText
@@ -39,16 +38,15 @@ if TYPE_CHECKING:
     OldState = tuple[str, JsonText, str | None]
 
 
-MAX_COMMITS = 100  # that are searched for a state.json, of HEAD and of all local branches
-REQUIRED_KEYS = ("status", "phases")  # keys that a state lacks if it was written from the log alone
+MAX_COMMITS = 100  # that are searched for a state.json
 NEVER_KNOWN = ("status", "workflow_version", "target", "started_at", "phases", "artifacts")
 
 
 class Reprojection:
     """What `reproject` did.
 
-    `source` is the name of the backup or commit that a missing state.json was restored from; `unknown` has the keys
-    that the new file lacks if there was none.
+    `source` is the name of the copy, backup or commit that a missing state.json was restored from; `unknown` has the
+    keys that the new file lacks if there was none.
     """
 
     def __init__(self, source: str | None, *, is_changed: bool, unknown: list[str] | None = None) -> None:
@@ -81,13 +79,12 @@ def reproject(
 ) -> Reprojection:
     """Write a run's blocks from its log, which is not folded again if it is as it was `folded` just before.
 
-    A missing state.json is restored from a backup or a commit. If there is none, the file is written from the log and
-    from `defaults`, and lacks the keys that neither knows; without `defaults` StateMissing is raised. With `redacted` a
-    payload was removed from the log just before: once state.json lacks it too, older copies are removed. The run is
-    published `on_purpose` wherever its folder is. Raises as
-    `read_state`, `project_blocks`, `RunLock` and `open_log`, and RunNotFound for a log without an event.
+    With `defaults` a missing state.json is written: from this clone's copy, else a backup, else git; else from the log
+    and from `defaults`, without the keys that neither knows. The file and the blocks are published with it. With
+    `redacted` a payload was removed from the log just before: once state.json lacks it too, older copies are removed.
+    The run is published `on_purpose` wherever its folder is. Raises as `read_state`, `project_blocks`, `RunLock` and
+    `open_log`, and RunNotFound for a log without an event.
     """
-    is_away = not run.is_recorded()
     if rebuild:
         _make_damaged_log_again(run, warn)
     with lock_run(run), open_run_log(run, warn) as opened:
@@ -101,7 +98,6 @@ def reproject(
                 rebuild=rebuild,
                 warn=warn,
                 defaults=defaults,
-                is_away=is_away,
                 on_purpose=on_purpose,
             )
         except StateMissing:
@@ -137,84 +133,55 @@ def _project(
     rebuild: bool,
     warn: Callable[[str], None],
     defaults: dict[str, str] | None,
-    is_away: bool,
     on_purpose: bool,
 ) -> Reprojection:
-    source = None
     try:
         state = state_write.read_known(run)
     except StateMissing:
-        source = _restore_state(run, is_away=is_away)
-        if source is None and defaults is None:
+        if defaults is None:
             raise
-        if source is None:
-            blocks = fold_checked(opened.log) if folded is None else folded
-            known = {**known_members(opened.log, run), **(defaults or {})}
-            opened.commit()
-            state_write.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
-            publish(run, opened, warn)
-            state_write.note_shown(opened, state_write.texts_of(blocks))
-            names = ("workflow_id", "work_id", "current_phase", *NEVER_KNOWN)
-            return Reprojection(None, is_changed=True, unknown=[name for name in names if name not in known])
-        state = state_write.read_known(run)
-    if not rebuild and state.shows(opened.log) and source is None:
+        return _write_missing(run, opened, folded, defaults, warn)
+    if not rebuild and state.shows(opened.log):
         changed = state_write.project_blocks(
             run, opened, blocks_of(state.value), warn=warn, known=state, on_purpose=on_purpose
         )
         state_write.refresh_copy(run, state.document, warn)
         return Reprojection(None, is_changed=changed)
     blocks = fold_checked(opened.log) if folded is None else folded
-    known_state = None if rebuild or source else state
     changed = state_write.project_blocks(
-        run, opened, blocks, warn=warn, known=known_state, on_purpose=on_purpose or rebuild
+        run, opened, blocks, warn=warn, known=None if rebuild else state, on_purpose=on_purpose or rebuild
     )
     if state.value.get("status") in progress.FINISHED:
         state_write.remove_backup(run)
-    return Reprojection(source, is_changed=changed or source is not None)
+    return Reprojection(None, is_changed=changed)
 
 
-def _restore_state(run: Run, *, is_away: bool) -> str | None:
-    """Restore a missing state.json from a backup, this clone's copy or a commit; return the name of it, or None.
-
-    One that was written from the log alone, as 0.1.0 did, lacks the keys of all other tools: any complete one is
-    better, however old, and one with neither `status` nor `phases` is not used. HEAD counts before any other branch.
-    What came from elsewhere and was never merged, as a remote's branch or a pull request, is not used. Of backups and
-    copy it is the newest by `updated_at`; of two that are as old, the backup, but the copy if the whole run `is_away`:
-    what git ignores was left in its folder.
-    """
-    kept = [*_read_copy(run), *_read_backups(run)] if is_away else [*_read_backups(run), *_read_copy(run)]
-    kept.sort(key=lambda one: seconds_of(one[1].value.get("updated_at")) or 0.0, reverse=True)
-    found = _best_of(chain(kept, _read_commits(run, "HEAD")))
+def _write_missing(
+    run: Run, opened: RunLog, folded: Blocks | None, defaults: dict[str, str], warn: Callable[[str], None]
+) -> Reprojection:
+    why = why_not_published(run, None, opened.note, on_purpose=True)
+    if why is not None:
+        message = f"the run {run.run_id} has no state.json, and none is written: {why}"
+        raise StateMissing(message, hint="restore it from git")
+    blocks = fold_checked(opened.log) if folded is None else folded
+    found = next(chain(_read_copy(run), _read_backups(run), _read_commits(run)), None)
+    unknown: list[str] = []
     if found is None:
-        found = _best_of(_read_commits(run, "--branches"))
-    if found is None:
-        return None
-    name, state, like = found
-    state_write.write_new(run, state.text, like=like)
-    return name
+        known = {**known_members(opened.log, run), **defaults}
+        unknown = [name for name in ("workflow_id", "work_id", "current_phase", *NEVER_KNOWN) if name not in known]
+        state_write.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
+    else:
+        state_write.write_new(run, found[1].text, like=found[2])
+    state_write.project_blocks(run, opened, blocks, warn=warn, on_purpose=True)
+    if found is not None and found[1].value.get("status") in progress.FINISHED:
+        state_write.remove_backup(run)
+    return Reprojection(None if found is None else found[0], is_changed=True, unknown=unknown)
 
 
-def find_committed(run: Run, revision: str) -> tuple[str, bytes] | None:
-    """Return the newest commit's name and its valid state of the run, a complete one if there is any; or None."""
-    found = _best_of(_read_commits(run, revision))
+def find_committed(run: Run) -> tuple[str, bytes] | None:
+    """Return the name of the newest commit of HEAD that has a valid state of the run, and the state; or None."""
+    found = next(_read_commits(run), None)
     return None if found is None else (found[0], found[1].text.encode())
-
-
-def _best_of(states: Iterable[OldState]) -> OldState | None:
-    """Return the first complete state, else the first that has `status` or `phases`, else None."""
-    partial = None
-    for one in states:
-        _, state, _ = one
-        if all([state.value.get(name) for name in REQUIRED_KEYS]):
-            return one
-        if partial is None and any([key in state.value for key in REQUIRED_KEYS]):
-            partial = one
-    return partial
-
-
-def _read_backups(run: Run) -> Iterator[OldState]:
-    for path, state in state_file.read_backups(run):
-        yield os.path.basename(path), state, path
 
 
 def _read_copy(run: Run) -> Iterator[OldState]:
@@ -224,13 +191,18 @@ def _read_copy(run: Run) -> Iterator[OldState]:
         if content is not None:
             yield "this clone's copy", state_file.parse_state(run, content), None
     except LedgerError:
-        return  # a commit may have a readable one
+        return  # a backup or a commit may have a readable one
 
 
-def _read_commits(run: Run, revisions: str) -> Iterator[OldState]:
-    """Read the run's states in the newest commits of HEAD or of all local branches."""
+def _read_backups(run: Run) -> Iterator[OldState]:
+    for path, state in state_file.read_backups(run):
+        yield os.path.basename(path), state, path
+
+
+def _read_commits(run: Run) -> Iterator[OldState]:
+    """Read the run's states in the newest commits of HEAD."""
     path = f"./{os.path.basename(run.state_path)}"
-    asked = ["rev-list", "--date-order", f"--max-count={MAX_COMMITS}", revisions, "--", path]
+    asked = ["rev-list", "--date-order", f"--max-count={MAX_COMMITS}", "HEAD", "--", path]
     for commit in (GitQuery(asked, run.directory).answer() or "").split():
         question = GitQuery(["cat-file", "blob", f"{commit}:{path}"], run.directory, limit=LARGEST_STATE)
         content = question.answer_bytes()

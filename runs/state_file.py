@@ -176,21 +176,10 @@ def is_state_ignored(run: Run) -> bool:
 
 
 def way_back(run: Run) -> str:
-    """Return the hint for a missing state: from its backup if there is one, which has more than the ledger."""
+    """Return the hint for a missing state."""
     if not run.has_files():
         return "run `faber-ledger run list` to see the runs of this project"
-    backup = choose_backup(run)
-    if os.path.exists(backup):
-        return f"run `faber-ledger project {run.run_id} --restore` to take its backup {run.shown(backup)}"
-    if is_state_ignored(run):
-        return (
-            f"git ignores it in this project; run `faber-ledger run resume {run.run_id}` to write one from the ledger"
-        )
-    from faber_ledger.runs.synced import was_exchanged  # only where a state is missing
-
-    if was_exchanged(run.root, run.run_id):
-        return f"run `faber-ledger sync {run.run_id}` to fetch it from the team's server, or restore it from git"
-    return f"restore it from git{_or_write_one(run, 'write')}"
+    return _from_log(run) or "restore it from git"
 
 
 def way_back_from_broken(run: Run) -> str:
@@ -198,13 +187,14 @@ def way_back_from_broken(run: Run) -> str:
     backup = choose_backup(run)
     if os.path.exists(backup):
         return f"take its backup {run.shown(backup)} with `faber-ledger project {run.run_id} --restore`"
-    return f"restore it from git{_or_write_one(run, 'move it aside and write')}"
+    written = _from_log(run)
+    return "restore it from git" + (f", or move it aside and {written}" if written else "")
 
 
-def _or_write_one(run: Run, how: str) -> str:
-    """Return the end of a hint: a state can be written from a log, if there is one."""
+def _from_log(run: Run) -> str | None:
+    """Return what writes a missing state if there is a log."""
     has_log = any(map(os.path.lexists, (run.ledger_path, run.log_path)))
-    return f", or {how} one from the ledger with `faber-ledger project {run.run_id}`" if has_log else ""
+    return f"run `faber-ledger project {run.run_id}`, which writes one" if has_log else None
 
 
 def parse_state(run: Run, content: bytes) -> JsonText:

@@ -10,7 +10,6 @@ import click
 
 from faber_ledger.cli.setup.ignored import is_left_out
 from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.which_run import project_again
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.files.conflict_markers import split_sides
 from faber_ledger.files.text import quote_word
@@ -35,7 +34,7 @@ from faber_ledger.runs.conflicts import (
 from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.ledger_merge import merge_ledgers
 from faber_ledger.runs.log import lacks_ledger
-from faber_ledger.runs.projecting import find_committed
+from faber_ledger.runs.projecting import find_committed, reproject
 from faber_ledger.runs.run import LEDGER, find_root
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 from faber_ledger.runs.state_merge import Merged, is_state, merge_states
@@ -157,7 +156,7 @@ def _merge(conflict: Conflict, found: list[Conflict]) -> Merged:
     merged = merge_states(base, ours, theirs, fold_union(ledgers, (ours, theirs)))
     if is_state(merged.content):
         return merged._replace(remark=merged.remark or BOTH)
-    committed = find_committed(run, "HEAD")
+    committed = find_committed(run)
     if committed is None:
         raise LedgerError("neither side can be read, nor a commit with it: write it, then stage it with `git add`")
     return Merged(committed[1], [], f"neither side can be read: {committed[0]} is used")
@@ -181,7 +180,7 @@ def _project(found: list[Conflict], results: list[Result]) -> None:
         try:
             if not lacks_ledger(run):
                 record_before_projecting(run, now(), warn=warn)
-                project_again(run, rebuild=True)
+                reproject(run, rebuild=True, warn=warn)
                 git("add", "--", run.ledger_path)
             is_in_conflict = run.shown(run.state_path) in [conflict.path for conflict in found]
             if is_in_conflict or (os.path.lexists(run.state_path) and not is_left_out(run.state_path, run.root)):
@@ -190,7 +189,7 @@ def _project(found: list[Conflict], results: list[Result]) -> None:
             for result in results:
                 if result["path"] == run.shown(run.state_path):
                     result |= {"mended": False, "how": error.message, "keys": []}
-            warn(f"note: {run.run_id}: {error.message}")
+            warn(f"note: {run.run_id}: {error.message}{f'; {error.hint}' if error.hint else ''}")
 
 
 def _lines(results: list[Result], others: list[str], dry_run: bool) -> Iterator[str]:

@@ -13,7 +13,7 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.git_words import hint_if_left_out
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, project_again, runs_in_tree, runs_with_ledgers
+from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, runs_in_tree, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun
@@ -32,6 +32,7 @@ from faber_ledger.runs.git_command import git, limit_answers, top_of
 from faber_ledger.runs.in_git import events_of_file
 from faber_ledger.runs.layouts import find_run, run_ids
 from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
+from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.state_file import read_state
@@ -171,7 +172,7 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
         returned, redacted = opened.absorbed, opened.redacted
     record_before_projecting(run, now(), warn=warn)  # what is not in the log yet belongs to this commit
     _check(run)
-    project_again(run, rebuild=False, redacted=redacted, on_purpose=is_named)
+    reproject(run, rebuild=False, warn=warn, redacted=redacted, on_purpose=is_named)
     with lock_run(run):  # git takes no lock
         why = why_not_published(run, read_state(run).value, TreeNote(run), on_purpose=is_named)
         staged = _stage(run) if why is None else []

@@ -15,7 +15,7 @@ from faber_ledger.cli.ui.output import ask_number, tell, warn
 from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, SeveralActiveRuns
-from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWritable, RunNotFound, StateMissing
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWritable, RunNotFound
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run, name_if_none_is
@@ -25,7 +25,6 @@ from faber_ledger.runs.kept import not_in_tree, run_here
 from faber_ledger.runs.layouts import find_run, run_ids
 from faber_ledger.runs.left_state import run_ids_here, runs_here
 from faber_ledger.runs.log import has_log, lacks_ledger, read_log
-from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.run import Run, find_root, path_form
 
 TYPE_CHECKING = False
@@ -107,22 +106,6 @@ def fold_log(run: Run) -> Blocks:
     """Return the two blocks folded from a run's log; raises like `read_log`."""
     with read_log(run) as log:
         return fold(log.stream())
-
-
-def project_again(run: Run, *, rebuild: bool, redacted: bool = False, on_purpose: bool = False) -> None:
-    """Write a run's blocks as `reproject` does, and warn where a missing state.json was restored from.
-
-    If no backup and no commit has one, it stays missing: one made from the log alone would, once committed, remove the
-    other tools' keys in every clone.
-    """
-    try:
-        source = reproject(run, rebuild=rebuild, warn=warn, redacted=redacted, on_purpose=on_purpose).source
-    except StateMissing:
-        message = f"{run.shown(run.state_path)} is missing, and no backup and no commit of a local branch has one"
-        warn(f"note: {message}: it is left so; `faber-ledger project {run.run_id}` writes one from the ledger")
-        return
-    if source is not None:
-        warn(f"note: {run.shown(run.state_path)} was missing and is taken from {source}")
 
 
 def runs_with_ledgers(text: str | None, *, every: bool, root: str | None = None) -> list[Run]:

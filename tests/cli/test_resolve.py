@@ -153,45 +153,23 @@ def test_a_conflict_in_other_files_is_not_touched(one: Clone, other: Clone) -> N
     assert one.git("status", "--porcelain").count("AA ") == 2
 
 
-STATE_COPY = f".git/faber-ledger/runs/{RUN}/state.json"
-
-
-def test_a_missing_state_beside_a_conflict_of_the_ledger_alone_is_restored(one: Clone, other: Clone) -> None:
-    one.change(status="paused", mine=1)
-    apart(one, other)
+def test_where_the_state_is_missing_the_ledger_is_resolved_and_what_writes_one_is_named(
+    one: Clone, other: Clone
+) -> None:
+    both = apart(one, other)
     before = one.state
-    assert one.git("pull", "--no-rebase", "../other", "main", code=1)
+    stopped(one)
     one.git("checkout", "-q", "--ours", "--", STATE)
     one.git("add", STATE)
     one.state_path.unlink()
-    for path in (*one.state_path.parent.glob("state*backup*"), one.root / STATE_COPY):
-        path.unlink()
     done = one.faber("resolve")
-    assert f"note: {STATE} was missing and is taken from commit " in done.stderr
-    assert {name: one.state[name] for name in ("status", "phases", "mine")} == {
-        name: before[name] for name in ("status", "phases", "mine")
-    }
-    assert one.git("diff", "--name-only", "--diff-filter=D", "HEAD") == ""
-    one.assert_sound()
-
-
-def test_a_state_that_no_copy_has_stays_missing_and_the_ledger_is_resolved(one: Clone, other: Clone) -> None:
-    for clone in (one, other):
-        clone.git("rm", "-q", "--cached", STATE)
-        clone.git("commit", "-q", "--amend", "-m", "no state")
-        clone.git("reflog", "expire", "--expire=now", "--all")
-        (clone.root / ".git/info/exclude").write_text("state.json*\n")
-        clone.git("update-ref", "-d", "refs/remotes/origin/main")
-        clone.git("remote", "remove", "origin", code=2 if clone is one else 0)
-    both = apart(one, other)
-    assert one.git("pull", "-q", "--no-rebase", "--allow-unrelated-histories", "../other", "main", code=1)
-    for path in (*one.state_path.parent.glob("state*"), one.root / STATE_COPY):
-        path.unlink()
-    done = one.faber("resolve")
-    assert f"{STATE} is missing, and no backup and no commit of a local branch has one: it is left so" in done.stderr
+    assert f"the run {RUN} has no state.json; run `faber-ledger project {RUN}`, which writes one\n" in done.stderr
     assert not one.state_path.exists()
-    assert one.ids() == both
     assert one.git("diff", "--name-only", "--diff-filter=U") == ""
+    one.faber("project", RUN)
+    assert one.ids() == both
+    assert {**one.state, "sessions": 0, "context_metadata": 0} == {**before, "sessions": 0, "context_metadata": 0}
+    one.assert_sound()
 
 
 def test_a_state_that_its_owner_may_not_write_is_left(one: Clone, other: Clone) -> None:

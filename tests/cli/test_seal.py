@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone
@@ -170,140 +170,72 @@ def test_what_git_ignores_is_an_error_with_gits_message(one: Clone) -> None:
     assert "`git add` failed: The following paths are ignored" in one.faber("seal", code=1).stderr
 
 
-# --- seal, where state.json is missing
+# --- where state.json is missing
 
 
-def made_of_the_log(clone: Clone) -> dict[str, Any]:
-    """Give the state that 0.1.0's `seal` wrote where there was none."""
-    names = ("run_id", "workflow_id", "work_id", "current_phase", "sessions", "context_metadata")
-    return {name: clone.state[name] for name in names}
+COPY = Path(f".git/faber-ledger/runs/{RUN}/state.json")
 
 
-def without_backup(clone: Clone) -> None:
-    """Remove the state's backups and the copy beside the mirror, which count before any commit."""
-    kept = clone.root / ".git" / "faber-ledger" / "runs" / RUN
-    for path in (*clone.state_path.parent.glob("state*backup*"), *kept.glob("state.json*")):
-        path.unlink()
+def without(clone: Clone, *more: Path) -> None:
+    """Remove state.json, and other copies of it."""
+    for path in (clone.state_path, *more):
+        path.unlink(missing_ok=True)
 
 
-def foreign(state: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in state.items() if name not in ("sessions", "context_metadata")}
-
-
-def test_a_missing_state_is_taken_from_the_backup(one: Clone) -> None:
-    one.change(status="paused", mine=1)
-    one.record("next")
-    before = one.state
-    one.state_path.unlink()
-    done = one.faber("seal")
-    assert done.stderr == f"note: {STATE} was missing and is taken from state.json.backup\n"
-    assert foreign(one.state) == foreign(before)
-    assert staged(one) == [LEDGER, STATE]
+def test_a_seal_without_a_state_is_an_error_that_names_what_writes_one(one: Clone) -> None:
+    without(one)
+    done = one.faber("seal", code=1)
+    assert done.stderr == (
+        f"error: the run {RUN} has no state.json\n\nhint: run `faber-ledger project {RUN}`, which writes one\n"
+    )
+    assert staged(one) == []
+    one.faber("project", RUN)
+    assert one.faber("seal").stdout.startswith(f"{RUN}: ")
     one.assert_sound()
 
 
-@pytest.mark.parametrize("backup", ["none", "gutted"])
-def test_without_a_backup_the_state_is_taken_from_the_newest_commit_with_a_complete_one(
-    one: Clone, backup: str
-) -> None:
+def test_project_takes_a_missing_state_from_the_copy_then_the_backup_then_git(one: Clone) -> None:
+    copy, backup = one.root / COPY, one.state_path.with_name("state.json.backup")
+    one.change(mine="in git")
+    one.commit("the state")
+    commit = f"commit {one.git('rev-parse', 'HEAD')[:12]}"
+    text = one.state_path.read_text()
+    backup.write_text(text.replace("in git", "in the backup"))
+    copy.write_text(text.replace("in git", "in the copy"))
+    for source, value, gone in (
+        ("this clone's copy", "in the copy", []),
+        ("state.json.backup", "in the backup", [copy]),
+        (commit, "in git", [copy, backup]),
+    ):
+        without(one, *gone)
+        said = f"{RUN}: state.json restored from {source}, and the log projected onto it\n"
+        assert one.faber("project", RUN).stdout == said
+        assert one.state["mine"] == value
+        one.assert_sound()
+
+
+@pytest.mark.parametrize("ref", ["refs/heads/topic", "refs/remotes/origin/topic", "refs/stash"])
+def test_a_state_that_only_another_branch_has_is_not_taken(one: Clone, ref: str) -> None:
     one.change(mine=1)
     one.commit("whole")
-    whole = one.git("rev-parse", "HEAD")[:12]
-    before = one.state
-    one.put(made_of_the_log(one))
-    one.commit("gutted, by 0.1.0")
-    one.put({**made_of_the_log(one), "status": "in_progress"})
-    one.commit("and resumed")
-    one.record("next")
-    one.state_path.unlink()
-    without_backup(one)
-    if backup == "gutted":
-        (one.state_path.parent / "state.json.backup").write_text(json.dumps(made_of_backup(before)))
-    done = one.faber("seal")
-    assert done.stderr == f"note: {STATE} was missing and is taken from commit {whole}\n"
-    assert foreign(one.state) == foreign(before)
-    one.assert_sound()
-
-
-def made_of_backup(state: dict[str, Any]) -> dict[str, Any]:
-    return {name: state[name] for name in ("run_id", "sessions", "context_metadata")}
-
-
-def test_a_missing_state_is_taken_from_another_local_branch(one: Clone) -> None:
-    one.git("checkout", "-q", "-b", "topic")
-    one.change(mine=1)
-    one.commit("whole")
-    before = one.state
+    one.git("update-ref", "refs/kept", "HEAD")
     one.git("checkout", "-q", "--orphan", "bare")
     one.git("rm", "-q", "--cached", STATE)
-    one.git("commit", "-qm", "no state here")
-    one.state_path.unlink()
-    without_backup(one)
-    assert "is taken from commit " in one.faber("seal").stderr
-    assert foreign(one.state) == foreign(before)
-
-
-@pytest.mark.parametrize("ref", ["refs/remotes/origin/topic", "refs/pull/7/head", "refs/stash"])
-def test_a_state_that_was_fetched_and_never_merged_is_not_taken(one: Clone, ref: str) -> None:
-    one.git("checkout", "-q", "-b", "topic")
-    one.change(mine=1)
-    one.commit("whole")
-    one.git("checkout", "-q", "--orphan", "bare")
-    one.git("rm", "-q", "--cached", STATE)
-    one.git("commit", "-qm", "no state here")
-    one.git("update-ref", ref, "topic")
-    one.git("branch", "-q", "-D", "topic", "main")
-    one.state_path.unlink()
-    without_backup(one)
-    assert "no backup and no commit of a local branch has one" in one.faber("seal").stderr
-    assert not one.state_path.exists()
-
-
-def test_what_head_has_counts_before_another_branch(one: Clone) -> None:
-    one.git("checkout", "-q", "-b", "topic")
-    one.change(mine=1)
-    one.commit("whole")
-    one.git("checkout", "-q", "--orphan", "bare")
-    one.put({**made_of_the_log(one), "status": "paused"})
-    one.commit("gutted")
-    head = one.git("rev-parse", "HEAD")[:12]
-    one.state_path.unlink()
-    without_backup(one)
-    assert f"is taken from commit {head}" in one.faber("seal").stderr
-    assert one.state["status"] == "paused"
+    one.git("commit", "-qm", "no state here", "--no-verify")
+    one.git("update-ref", ref, "refs/kept")
+    without(one, one.root / COPY, *one.state_path.parent.glob("state*backup*"))
+    assert f"{RUN}: state.json was missing and was created" in one.faber("project", RUN).stdout
     assert "mine" not in one.state
 
 
-def test_a_state_that_no_copy_has_stays_missing_and_is_reported(tmp_path: Path) -> None:
-    one = Clone.first(tmp_path / "one")
-    shutil.rmtree(one.root / ".git")
-    one.git("init", "-q", "-b", "main")
-    one.put(made_of_the_log(one))
-    one.commit("gutted from the first")
-    without_backup(one)
-    one.git("rm", "-q", STATE)
-    done = one.faber("seal")
-    assert done.stderr == (
-        f"note: {STATE} is missing, and no backup and no commit of a local branch has one: it is left so;"
-        f" `faber-ledger project {RUN}` writes one from the ledger\n"
-    )
-    assert STATE not in done.stdout
-    assert not one.state_path.exists()
-    output = one.faber("project").stdout
-    assert output.startswith(f"{RUN}: state.json was missing and was created; the log does not know: ")
-    assert "status" in output
-    one.assert_sound()
-
-
-def test_project_takes_a_missing_state_from_a_commit_too(one: Clone) -> None:
-    before = one.state
-    one.state_path.unlink()
-    without_backup(one)
-    head = one.git("rev-parse", "HEAD")[:12]
-    assert one.faber("project").stdout == (
-        f"{RUN}: state.json restored from commit {head}, and the log projected onto it\n"
-    )
-    assert one.state == before
+def test_no_state_is_written_beside_a_ledger_of_a_newer_format(one: Clone) -> None:
+    with sqlite3.connect(one.ledger) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    before = one.ledger.read_bytes()
+    without(one)
+    assert "no state.json, and none is written: the file there is" in one.faber("project", RUN, code=1).stderr
+    assert (one.ledger.read_bytes(), one.state_path.exists()) == (before, False)
 
 
 # --- verify

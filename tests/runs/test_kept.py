@@ -208,15 +208,3 @@ def test_a_run_comes_back_with_the_copy_and_not_with_the_older_backup_that_git_l
     assert done.returncode == 0, done.stderr
     assert project.state["status"] == "completed"
     project.assert_projected()
-
-
-@pytest.mark.parametrize(("copy", "taken"), [("2026-03-01", "paused"), ("2026-01-01", "in_progress")])
-def test_of_backup_and_copy_the_newer_one_takes_the_place_of_a_missing_state(
-    project: Project, copy: str, taken: str
-) -> None:
-    now = project.state | {"updated_at": "2026-02-01T00:00:00Z"}
-    (project.run / "state.json.backup").write_text(json.dumps(now))
-    state_copy(project).write_text(json.dumps(now | {"updated_at": f"{copy}T00:00:00Z", "status": "paused"}))
-    project.state_path.unlink()
-    assert project.faber("project", RUN).returncode == 0
-    assert project.state["status"] == taken
