@@ -139,6 +139,11 @@ class Hook:
             self._file.remove()
 
     @property
+    def _is_delivered(self) -> bool:
+        """Whether the call is in the inbox, so that it is recorded now or later."""
+        return self._file is not None
+
+    @property
     def _is_subagents(self) -> bool:
         """Whether a subagent made the call; its sessions are not sessions of the run."""
         return self.call.text("agent_id") is not None
@@ -212,7 +217,7 @@ class Hook:
         self._leave_run(is_followed=True)
         self._export_variables(state)
         line = self._line(state)
-        if not self.run.is_kept:
+        if not self.run.is_kept or not self._is_delivered:
             return Answer(packet, line)
         from faber_ledger.runs.kept import not_in_tree
 
@@ -273,7 +278,7 @@ class Hook:
             budget=settings.packet_budget,
             has_summaries_in_git=settings.summaries,
             elsewhere=self._elsewhere,
-            last_line=self._last_line(),
+            last_line=self._last_line() if self._is_delivered else "",
         )
 
     def _look_elsewhere(self, *, is_last_there: bool) -> Elsewhere | None:

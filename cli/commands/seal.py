@@ -90,7 +90,7 @@ def seal(run: str | None, every: bool, pre_commit: bool, as_json: bool) -> None:
     index_before = _read_index(root)
     results: list[dict[str, Any]] = []
     failures: list[LedgerError] = []
-    for one in map(check_in_tree, chosen or runs_with_ledgers(run, every=every)):
+    for one in map(check_in_tree, chosen or _named_runs(root, run, every=every)):
         try:
             results.append(_seal(one, is_named=run is not None))
         except LedgerError as error:
@@ -115,10 +115,26 @@ def _find_active(root: str) -> tuple[list[Run], str | None]:
         run = choose_run(root, None)
     except NoActiveRun:
         return [], hint_if_left_out(root) or "no run is active here"
-    place = find_run(root, run.run_id)
-    if not lacks_ledger(place):
+    if run.is_kept:
+        why = f"this work tree does not have the files of {run.run_id}"
+    elif lacks_ledger(run) and not _has_started_here(run):
+        why = f"the active run {run.run_id} has no ledger here"
+    else:
         return [run], None
-    return [], hint_if_left_out(root, place) or f"the active run {run.run_id} has no ledger here"
+    return [], hint_if_left_out(root, find_run(root, run.run_id)) or why
+
+
+def _named_runs(root: str, named: str | None, *, every: bool) -> list[Run]:
+    """Return the named run, also one without a ledger that a tool has started here, or `every` one with a ledger."""
+    if named is not None and not every:
+        run = choose_run(root, named)
+        if lacks_ledger(run) and _has_started_here(run):
+            return [run]
+    return runs_with_ledgers(named, every=every)
+
+
+def _has_started_here(run: Run) -> bool:
+    return os.path.lexists(run.state_path) and is_started_here(run)
 
 
 def _check_settled(root: str, top: str) -> None:

@@ -10,11 +10,19 @@ from pathlib import Path
 import pytest
 from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone
 from support.command import COMMAND
+from support.project import usual_state
+
+from faber_ledger.ledger.log import Log
 
 
 @pytest.fixture
 def one(tmp_path: Path) -> Clone:
     return Clone.first(tmp_path / "one")
+
+
+def types_in(path: Path) -> list[str]:
+    with Log.read(str(path)) as log:
+        return [one["event"]["type"] for one in log.stream()]
 
 
 def staged(clone: Clone) -> list[str]:
@@ -149,9 +157,35 @@ def test_without_a_run_a_ledger_or_git_there_is_nothing_to_seal(one: Clone, tmp_
     assert one.faber("seal").stdout == "nothing to seal: no run is active here\n"
     shutil.copytree(one.root / ".fractary", tmp_path / "plain" / ".fractary")
     plain = Clone(tmp_path / "plain")
+    (one.root / ACTIVE).write_text("no-such-run\n")
+    assert one.faber("seal").stdout.startswith("nothing to seal: ")
     assert plain.faber("seal", RUN).stdout == (
         "nothing to seal: there is no git repository here, so there is nothing to stage\n"
     )
+
+
+@pytest.mark.parametrize("command", [["seal"], ["seal", "by-a-tool"]], ids=" ".join)
+def test_a_seal_begins_the_ledger_of_a_run_that_a_tool_started_in_this_clone(one: Clone, command: list[str]) -> None:
+    folder = one.root / ".fractary/runs/by-a-tool"
+    folder.mkdir()
+    (folder / "state.json").write_text(json.dumps(usual_state("by-a-tool")))
+    (one.root / ACTIVE).write_text("by-a-tool\n")
+    assert one.faber(*command).stdout.startswith("by-a-tool: 1 event; staged .fractary/runs/by-a-tool/ledger.db, ")
+    assert types_in(folder / "ledger.db") == ["run_adopted"]
+
+
+@pytest.mark.parametrize("command", [["seal"], ["seal", "by-a-tool"]], ids=" ".join)
+def test_a_seal_begins_no_ledger_of_a_run_that_another_clone_has_started(one: Clone, command: list[str]) -> None:
+    folder = one.root / ".fractary/runs/by-a-tool"
+    folder.mkdir()
+    (folder / "state.json").write_text(json.dumps(usual_state("by-a-tool")))
+    one.git("add", "-A")
+    one.git("commit", "-qm", "a tool's run", "--no-verify")
+    two = one.clone("two")
+    two.name_run("by-a-tool")
+    done = two.call(str(COMMAND), *command)
+    assert "no ledger" in done.stdout + done.stderr
+    assert not (two.root / ".fractary/runs/by-a-tool/ledger.db").exists()
 
 
 def test_the_index_that_git_names_is_the_one_that_is_written(one: Clone) -> None:
