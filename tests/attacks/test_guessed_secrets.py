@@ -107,7 +107,6 @@ def test_a_link_in_the_keys_place_is_not_followed(project: Project, tmp_path: Pa
     known = tmp_path / "known"
     known.write_bytes(bytes(32))
     folder = project.root / ".git" / "faber-ledger"
-    folder.mkdir()
     (folder / "key").symlink_to(known)
     project.deliver(START)
     assert (folder / "key").read_bytes() != known.read_bytes() == bytes(32)

@@ -58,7 +58,6 @@ def test_a_link_in_the_git_directory_leads_no_hook_or_command_away(tmp_path: Pat
     outside = tmp_path / "elsewhere"
     outside.mkdir()
     kept = project.root / ".git" / "faber-ledger"
-    kept.mkdir()
     (kept / name).symlink_to("../../../elsewhere")
     project.ledger_path.write_bytes(b"no ledger")  # which is set aside
     project.deliver(START, client="one")

@@ -12,6 +12,8 @@ from support.command import Command
 from support.forged_events import forge_event
 from support.project import RUN, Project
 
+from faber_ledger.runs.git import forget_work_trees
+
 START, END, COMPACT = "SessionStart.startup.print", "SessionEnd.other.print", "PostCompact.auto.print"
 
 
@@ -74,6 +76,7 @@ def test_a_second_user_of_the_group_can_record(tmp_path: Path) -> None:
     """`git init --shared` gives the git directory a group, which whatever is made in it has too (W19)."""
     project = Project.made(tmp_path / "project")
     project.git("init", "--quiet", "--shared=group")
+    shutil.rmtree(project.root / ".git" / "faber-ledger")  # what it has made before
     git = project.root / ".git"
     group = 4712 if os.geteuid() == 0 else os.getgroups()[-1]
     os.chown(git, -1, group)
@@ -141,6 +144,7 @@ def test_a_pipe_below_the_git_directory_is_not_waited_for(project: Project, name
 def test_what_is_private_does_not_lie_in_the_project(project: Project, tmp_path: Path) -> None:
     """An archive, or a later commit, takes along what is private in a project without git (W7)."""
     shutil.rmtree(project.root / ".git")
+    forget_work_trees()
     state = tmp_path / "state"
     os.environ["XDG_STATE_HOME"], before = str(state), os.environ["XDG_STATE_HOME"]
     try:

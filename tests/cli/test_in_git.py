@@ -35,6 +35,7 @@ def second(clone: Clone, *options: str, name: str = "desktop") -> Clone:
     clone.git("clone", "-q", *options, f"file://{clone.root.parent}/origin", f"../{name}")
     made = Clone(clone.root.parent / name)
     made.faber("init", "--git-only")
+    made.name_run()
     return made
 
 
@@ -357,7 +358,7 @@ def test_without_an_answer_of_git_nothing_is_said(clone: Clone, change: Callable
 def test_a_ledger_in_git_that_cannot_be_read_is_not_counted(clone: Clone) -> None:
     content = clone.ledger.read_bytes()
     clone.ledger.write_bytes(b"version https://git-lfs.github.com/spec/v1\n")
-    clone.commit("a pointer")
+    clone.git("commit", "--no-verify", "-qam", "a pointer")
     clone.ledger.write_bytes(content)
     assert data_of(clone)["committed"] is None
 
@@ -367,6 +368,7 @@ def test_a_project_in_a_folder_of_its_repository(tmp_path: Path) -> None:
     shutil.rmtree(clone.root / ".git")
     top = Clone(tmp_path)
     top.git("init", "-q", "-b", "main")
+    clone.name_run()
     top.git("config", "user.name", "dev")
     (tmp_path / ".gitignore").write_text("/home-*\n")
     assert "the run is untracked" in (line_of(clone) or "")
@@ -420,7 +422,9 @@ def test_a_merge_that_has_stopped(clone: Clone) -> None:
     clone.git("checkout", "-qb", "topic")
     clone.advance("on-topic")
     clone.git("checkout", "-q", "main")
-    clone.advance("on-main")
+    clone.faber("note", "add", "on main")
+    clone.faber("seal", RUN)
+    clone.commit("on main")
     clone.git("merge", "-q", "topic", code=1)
     clone.git("checkout", "--ours", STATE)
     assert line_of(clone) is None
