@@ -42,19 +42,19 @@ def adopt_run(run: Run, known: Blocks, at: float) -> list[Draft]:
     return [{"event": _adoption(run, known)}, *_end_earlier_sessions(known, at)]
 
 
-def take_up_if_started_here(run: Run) -> None:
-    """Take a run up in the clone in which another tool has started it."""
+def take_up_if_started_here(run: Run, content: bytes) -> None:
+    """Take a run up in the clone in which another tool has started it; `content` is that of its state."""
     from faber_ledger.runs.active_file import note_use
 
-    if is_started_here(run):
+    if is_started_here(run, content):
         note_use(run.root, run.run_id, is_taken_up=True)
 
 
-def is_started_here(run: Run) -> bool:
+def is_started_here(run: Run, content: bytes) -> bool:
     """Return whether another tool has started a run in this clone: its state is not what git's last commit has."""
     from faber_ledger.runs.copies import read_state_in_head
 
-    return not run.is_kept and read_state_in_head(run) != state_file.read_bytes(run)
+    return not run.is_kept and read_state_in_head(run) != content
 
 
 def _with_plain_ids(known: Blocks) -> Blocks:

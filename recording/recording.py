@@ -323,7 +323,8 @@ class Recording:
             return [self.first]
         from faber_ledger.recording.adoption import adopt_run, take_up_if_started_here  # once in a run's life
 
-        take_up_if_started_here(self.run)
+        if self._known is not None:
+            take_up_if_started_here(self.run, self._known.document.text.encode())
         return adopt_run(self.run, blocks.blocks_of(self.state), self.at)
 
     def _fold_beside(self, found: Blocks) -> Blocks:

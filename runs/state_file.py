@@ -39,25 +39,37 @@ def read_state(run: Run) -> JsonText:
     return parse_state(run, read_bytes(run))
 
 
-_looked_at: dict[str, JsonText] = {}  # by path; at most one, since it may be large
+_looked_at: dict[str, tuple[tuple[int, int, int] | None, JsonText]] = {}  # at most one, since it may be large
 
 
 def look_at_state(run: Run, limit: int = LARGEST_STATE) -> JsonText:
-    """Read a run's state, which the caller does not change; one that was just looked at is not decoded again.
+    """Read a run's state, which the caller does not change; one that was just looked at is not read again.
 
     Raises as `read_state`, and StateRefused for one of more than `limit` bytes.
     """
-    content = read_bytes(run, limit=limit)
-    document = take_looked_at(run, content) or parse_state(run, content)
-    _looked_at[run.state_path] = document
+    version = version_of(run.state_path)
+    before, document = _looked_at.get(run.state_path, (None, None))
+    if document is None or version is None or version != before:
+        document = parse_state(run, read_bytes(run, limit=limit))
+        _looked_at.clear()
+        _looked_at[run.state_path] = (version, document)
     return document
 
 
 def take_looked_at(run: Run, content: bytes) -> JsonText | None:
     """Return the state that was looked at if it has this content; from now on the caller may change it."""
-    document = _looked_at.pop(run.state_path, None)
+    _, document = _looked_at.pop(run.state_path, (None, None))
     _looked_at.clear()
     return document if document is not None and document.text.encode() == content else None
+
+
+def version_of(path: str) -> tuple[int, int, int] | None:
+    """Return what differs after each rewrite of a file, None if there is none; costs one system call."""
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def check_required(run: Run, state: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from faber_ledger.projections.blocks import blocks_of, is_named, text_of
 from faber_ledger.projections.fold import PROJECTOR
 from faber_ledger.runs.clone import keep_state, read_state_copy
 from faber_ledger.runs.publish import publish, why_not_published
-from faber_ledger.runs.state_file import parse_state, read_bytes, read_state, take_looked_at
+from faber_ledger.runs.state_file import parse_state, read_bytes, read_state, take_looked_at, version_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -293,8 +293,8 @@ def _put_if_unchanged(
             whole_file.put(run.backup_path, before, like=like, durable=False, temporary=beside)
         except OSError:
             warn("Could not create backup")
-        seen = _version(run.state_path)
-        if read_bytes(run) != before or _version(run.state_path) != seen:  # reading takes longer than this last check
+        seen = version_of(run.state_path)
+        if read_bytes(run) != before or version_of(run.state_path) != seen:  # reading takes longer than this last check
             return False
         os.replace(temporary, run.state_path)
         replaced = True
@@ -306,12 +306,6 @@ def _put_if_unchanged(
             whole_file.remove(temporary)
     copy_state(run, after, warn)
     return True
-
-
-def _version(path: str) -> tuple[int, int, int]:
-    """Return what differs after each rewrite of a file; costs one system call."""
-    status = os.stat(path, follow_symlinks=False)
-    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _check_written(run: Run, path: str, content: bytes, members: dict[str, Any], texts: dict[str, str]) -> None:

@@ -35,7 +35,7 @@ from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import Run, find_root
-from faber_ledger.runs.state_file import read_state
+from faber_ledger.runs.state_file import read_bytes, read_state
 from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def _runs_of_commit(root: str, paths: set[str]) -> Iterator[Run]:
 
 def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
     """Make one run ready: recorded, verified, published and staged; one that `is_named` wherever it is."""
-    if lacks_ledger(run) and not is_started_here(run):
+    if lacks_ledger(run) and not is_started_here(run, read_bytes(run)):
         return {"run_id": run.run_id, "events": 0, "returned": 0, "left": 0, "why": NOT_STARTED, "staged": []}
     note_use(run.root, run.run_id, is_taken_up=True)
     complete_record(run, at=now(), environ=os.environ, warn=warn)

@@ -265,6 +265,9 @@ def test_a_state_that_was_read_before_counts_only_as_long_as_it_has_the_same_byt
     run = find_run(str(project.root), RUN)
     earlier = state_file.look_at_state(run)
     assert state_file.look_at_state(run) is earlier
+    project.change_state(notes="newer")
+    assert state_file.look_at_state(run).value["notes"] == "newer"
+    earlier = state_file.look_at_state(run)
     assert state_write.read_known(run).document is earlier
     assert state_file.look_at_state(run) is not earlier, "it may be changed now"
     project.change_state(notes="new")
