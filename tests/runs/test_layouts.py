@@ -345,7 +345,9 @@ def test_a_commit_takes_the_ledger_of_a_plans_run_along(tmp_path: Path) -> None:
     project = project_of(tmp_path / "project", layout)
     sure(project, "init", "--git-only", "--pre-commit")
     project.deliver(START, client="one", pid="71")
-    project.git("commit", "-q", "--allow-empty", "-m", "Work")
+    project.write("code.py", "pass\n")
+    project.git("add", "code.py")
+    project.git("commit", "-q", "-m", "Work")
     assert layout.file("ledger.db") in project.git("show", "--name-only", "--format=").splitlines()
     assert neighbour(layout) not in project.git("show", "--name-only", "--format=").splitlines()
     assert "session_started" in project.git("show", "--format=", "--", layout.file("ledger.db"))
@@ -443,7 +445,6 @@ def test_a_second_place_that_git_brings_is_not_used(tmp_path: Path, layout: Layo
     project.write(layout.state, json.dumps(state_of(layout.run_id), indent=2) + "\n")
     seen(project, layout)
     if is_recorded:
-        commit(project, "Begin")
         project.deliver(START, client="one", pid="71")
         project.deliver(END, client="one", pid="71")
         commit(project, "Work")
