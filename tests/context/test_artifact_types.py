@@ -171,14 +171,8 @@ def test_a_file_or_a_folder_outside_is_not_a_directory_artifact(notes: Path) -> 
 def test_the_runs_own_folder_is_given_without_the_files_that_each_append_changes(tmp_path: Path) -> None:
     run = tmp_path / ".fractary/faber/runs" / RUN
     run.mkdir(parents=True)
-    left_over = (
-        "state.json.tmp",
-        "state.json.broken.backup",
-        "ledger.db.recovered",
-        "ledger.db.tmp",
-        "ledger.db.backup",
-    )
-    for name in ("ledger.db", "ledger.lock", "state.json", "state.json.backup", *left_over, "plan.json"):
+    left_over = ("state.json.tmp", "state.json.broken.backup", "ledger.db.tmp", "ledger.db.backup")
+    for name in ("ledger.db", "state.json", "state.json.backup", *left_over, "plan.json"):
         (run / name).write_text(name)
     surroundings = {**around(tmp_path), "run_dir": str(run)}
     loaded = given_by(surroundings, "directory", path=".fractary/runs/{run_id}/")  # type: ignore[arg-type]  # simpler than its type
