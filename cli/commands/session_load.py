@@ -23,6 +23,7 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, NotWritable, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.projections import blocks
+from faber_ledger.projections.fold import fold
 from faber_ledger.recording import sessions
 from faber_ledger.recording.checkout import checkout_after, checkout_at_start
 from faber_ledger.recording.environment import read_environment, sessions_elsewhere
@@ -32,8 +33,8 @@ from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clients import seen_client
-from faber_ledger.runs.clone import is_empty, writer_of
-from faber_ledger.runs.log import read_log
+from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import Settings, read_user_config
@@ -210,6 +211,10 @@ def _required_failure(result: Reload, beside: Bounded) -> LedgerError | None:
     )
 
 
+def _warn(text: str) -> None:
+    warn(f"⚠️  {text}")
+
+
 def _mask_errors(loads: list[Draft]) -> None:
     """Mask the secrets in the errors of what failed to load: a user's program may have printed one."""
     for load in loads:
@@ -250,7 +255,8 @@ class Loading:
         self.trigger = trigger
         self.at = at
         self.is_forced = is_forced
-        self.state: dict[str, Any] = state_file.read_state(run).value
+        self._known = state_write.KnownState(state_file.read_state(run))
+        self.state = self._known.value
         state_file.check_required(run, self.state)
         state_file.check_status(run, self.state)
         self.state["workflow_id"] = state_file.workflow_id_of(run, self.state)
@@ -323,7 +329,7 @@ class Loading:
         elsewhere = self._look_elsewhere()
         packet = ""
         try:
-            with Recording(self.run, at=self.at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
+            with Recording(self.run, at=self.at, writer=writer, warn=_warn) as recording:
                 view = recording.view
                 session_id, opening = self._session(view, caller)
                 is_incomplete = not opening and sessions.lacks_environment(view, session_id)
@@ -339,7 +345,7 @@ class Loading:
             return result, packet or self._pack(result, None, caller, "", budget, elsewhere)[0], error
         seen = seen_client(self.run.root, caller["client"])
         client, pid, is_new = caller["client"], caller["pid"], bool(opening)
-        follow_client(self.run, client, pid, seen, at=self.at, warn=lambda text: warn(f"⚠️  {text}"), is_new=is_new)
+        follow_client(self.run, client, pid, seen, at=self.at, warn=_warn, is_new=is_new)
         if opening:
             log(f"✓ New session detected: {session_id}")
             if self.state["status"] in FINISHED:
@@ -416,9 +422,11 @@ class Loading:
     def _read(self, caller: Caller, *, dry: bool, is_recorded: bool = False) -> Reload:
         """Load the artifacts by what state and log say now, without taking the run's lock."""
         try:
-            if is_empty(self.run.ledger_path):
+            if lacks_ledger(self.run):
                 return self._gather(None, caller, dry=dry)
-            with read_log(self.run) as log:
+            with read_log(self.run, _warn) as log:
+                if not self._known.shows(log):
+                    self.blocks = fold(log.stream())
                 return self._gather(sessions.View(log, self.blocks), caller, dry=dry)
         except (LedgerError, OSError, sqlite3.Error):
             if not is_recorded:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -219,9 +218,9 @@ def test_a_load_that_cannot_be_recorded_gives_its_contents(project: Project, has
     if has_ledger:
         load(project)
         project.age_log(400)
-    project.run.chmod(0o555)
-    done = without_writing(project, "session-load")
-    project.run.chmod(0o755)
+    project.refuse()
+    done = project.faber("session-load")
+    project.relent()
     assert done.returncode == 1
     assert f"# FABER run {project.run_id}" in done.stdout
     assert "One step after the other" in done.stdout
@@ -230,16 +229,37 @@ def test_a_load_that_cannot_be_recorded_gives_its_contents(project: Project, has
     assert names(load(project)) == BOTH
 
 
-def test_contents_are_given_though_the_ledger_cannot_be_read(project: Project) -> None:
-    """The failure follows them (session-manager-reload-reconstitution 14)."""
-    load(project)
-    shutil.rmtree(project.root / ".git" / "faber-ledger")
-    project.ledger_path.write_bytes(b"not a ledger" * 100)
-    done = project.faber("session-load", "--json")
+@pytest.mark.parametrize("is_published", [True, False])
+def test_a_load_that_the_log_has_and_the_run_s_files_have_not_is_not_given_again(
+    project: Project, is_published: bool
+) -> None:
+    """The agent has its contents, although the command has failed."""
+    if is_published:
+        load(project)
+    project.run.chmod(0o555)
+    done = without_writing(project, "session-load", "--force")
+    project.run.chmod(0o755)
     assert done.returncode == 1
-    assert "One step after the other" in json.loads(done.stdout)["data"]["context"]
-    assert json.loads(done.stdout)["data"]["session_id"] is None
-    assert json.loads(done.stderr)["error"]["message"]
+    assert "One step after the other" in done.stdout
+    assert "❌ ERROR: Failed to save state file" in done.stderr
+    assert names(load(project)) == []
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("is_published", [True, False])
+def test_contents_are_given_though_the_log_cannot_be_read(project: Project, is_published: bool) -> None:
+    """What can be recorded is recorded, in the log that is made again (DECISIONS 59)."""
+    load(project)
+    before = project.events
+    project.clones_log.write_bytes(b"not a ledger" * 100)
+    if not is_published:
+        project.ledger_path.write_bytes(b"not a ledger" * 100)
+    done = project.faber("session-load", "--force")
+    assert done.returncode == 0
+    assert "One step after the other" in done.stdout
+    assert f"the log of {project.run_id} could not be read" in done.stderr
+    assert (project.events[: len(before)] == before) is is_published
+    project.assert_projected()
 
 
 def test_a_name_that_no_artifact_has_loads_nothing_and_records_nothing(project: Project) -> None:
