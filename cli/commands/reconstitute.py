@@ -44,6 +44,7 @@ from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import FINISHED, current_phase, current_step
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import read_user_config
@@ -130,7 +131,8 @@ def reconstitute(
     config = read_user_config()
     try:
         state = load_state(meant)
-        known = read_known(meant, _look_elsewhere(meant, state) if has_content else None, client_of(os.environ))
+        elsewhere = _look_elsewhere(meant, state) if has_content else None
+        known = read_known(meant, elsewhere, client_of(os.environ), _warn)
         counts = known_lines(known)
         context = reconstitute_context(meant, state, config, journal, counts)
     except (click.Abort, KeyboardInterrupt, LedgerError) as error:
@@ -138,7 +140,7 @@ def reconstitute(
             show(None, report, as_json=False)
         if isinstance(error, LedgerError):
             error.data |= {"block": error.block, "findings": journal.findings}
-        if journal.findings and os.path.isfile(meant.ledger_path):
+        if journal.findings and not lacks_ledger(meant):
             _record_stop(meant, journal)
         raise
     if context["resume_point"] is not None:  # a look at a finished run changes nothing
@@ -224,10 +226,14 @@ def _record_stop(run: Run, journal: Journal) -> None:
         _record(run, {**_fact(state, None, journal.findings), "mode": "stopped"})
 
 
+def _warn(text: str) -> None:
+    warn(f"⚠️  {text}")
+
+
 def _record(run: Run, event: ContextReconstituted) -> None:
     """Record the reconstitution; a ledger that cannot be used is only a warning."""
     try:
-        with Recording(run, at=now(), writer=writer_of(run.root), warn=lambda text: warn(f"⚠️  {text}")) as recording:
+        with Recording(run, at=now(), writer=writer_of(run.root), warn=_warn) as recording:
             recording.append([{"event": event, "client": client_of(os.environ)}])
     except (LedgerError, sqlite3.DatabaseError, OSError) as error:
         warn_lines(

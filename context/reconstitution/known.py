@@ -16,6 +16,7 @@ from faber_ledger.runs.settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypedDict
 
     from faber_ledger.context.elsewhere import Elsewhere
@@ -50,13 +51,13 @@ if TYPE_CHECKING:
 NEWEST_SUMMARIES = 5
 
 
-def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None) -> Known:
+def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: Callable[[str], None]) -> Known:
     """Return what a run's ledger knows; next to nothing if there is none, or it cannot be read.
 
-    `elsewhere` has asked git about other clones for this client.
+    `elsewhere` has asked git about other clones for this client. `warn` is called with what was set aside.
     """
     try:
-        with read_log(run) as log:
+        with read_log(run, warn) as log:
             notes, others = notes_of(log)
             broken = describe_break(log, client)
             keeper = None if Settings(run, os.environ).summaries else run

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -149,7 +150,9 @@ def context_of(project: Project, *arguments: str) -> dict[str, Any]:
 
 def recorded(project: Project) -> dict[str, str]:
     """The findings of the last recorded reconstitution: severity by code."""
-    return {found["code"]: found["severity"] for found in project.of_type("context_reconstituted")[-1]["findings"]}
+    log = project.events if project.ledger_path.exists() else project.recorded  # its branch may not be checked out
+    events = [dict(one["event"]) for one in log if one["event"]["type"] == "context_reconstituted"]
+    return {found["code"]: found["severity"] for found in events[-1]["findings"]}
 
 
 def answered(project: Project, keys: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -178,10 +181,16 @@ def assert_report(project: Project, report: str) -> None:
     """Check the documents' report: alone, and at the end of everything, behind an empty line."""
     alone = project.faber("reconstitute", "--only", "report")
     assert (alone.returncode, alone.stdout, alone.stderr) == (0, report, "")
-    project.ledger_path.unlink()
+    forget_log(project)
     done = project.faber("reconstitute")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(f"\n\n{report}")
+
+
+def forget_log(project: Project) -> None:
+    """Remove the run's log, as if nothing had been recorded."""
+    project.ledger_path.unlink(missing_ok=True)
+    shutil.rmtree(project.private)
 
 
 def test_a_full_context_is_printed_in_the_documents_words(project: Project) -> None:
@@ -1112,9 +1121,23 @@ def test_a_deep_event_is_given_or_skipped(project: Project, depth: int) -> None:
     assert done.stderr == ""
 
 
-def test_a_damaged_ledger_does_not_stop_a_reconstitution(project: Project) -> None:
-    project.ledger_path.write_bytes(b"no database at all, and longer than a header of one would be" * 100)
+@pytest.mark.parametrize("is_published", [True, False])
+def test_a_damaged_ledger_does_not_stop_a_reconstitution(project: Project, is_published: bool) -> None:
+    """It is set aside, which a line says, and the reconstitution is recorded (DECISIONS 52 and 59)."""
+    damaged = project.ledger_path if is_published else project.clones_log
+    damaged.write_bytes(b"no database at all, and longer than a header of one would be" * 100)
+    done = project.faber("reconstitute")
+    assert done.returncode == 0
+    assert ("is not a sound ledger" if is_published else "could not be read") in done.stderr
+    assert "✓ Context reconstituted for run: " in done.stdout
+    assert project.types[-1] == "context_reconstituted"
+    project.assert_projected()
+
+
+def test_a_reconstitution_that_cannot_be_recorded_is_printed(project: Project) -> None:
+    project.refuse()
     done = project.faber("reconstitute")
     assert done.returncode == 0
     assert "⚠️ WARNING: Reconstitution not recorded\n" in done.stderr
     assert "✓ Context reconstituted for run: " in done.stdout
+    assert not project.clones_log.exists()
