@@ -19,6 +19,7 @@ from faber_ledger.context.reload import loads_held
 from faber_ledger.context.selection import MAX_BYTES_READ, MAX_PER_LIST
 from faber_ledger.context.workflow_steps import steps_in_order
 from faber_ledger.files.text import units
+from faber_ledger.ledger import log as logs
 from faber_ledger.ledger.log import Log
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def test_a_dry_run_reads_each_recorded_load_once(tmp_path: Path, monkeypatch: py
     project.faber("session-load", "--budget", "100000")
     assert "Total: 60 artifacts (0 would be loaded, 60 skipped)" in project.faber("session-load", "--dry-run").stdout
     with Log.read(str(project.ledger_path)) as log:
-        decoded = counted(monkeypatch, log, "decode", lambda row: 1)
+        decoded = counted(monkeypatch, logs, "decode_row", lambda row: 1)
         (session,) = project.history
         assert len(loads_held(log, session["session_id"])) == 60
         assert len(decoded) == 60
