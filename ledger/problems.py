@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 HINT_NEWEST = (
-    "run `faber-ledger project --rebuild`, which sets the log aside and makes it again from what passes of it and of"
+    "run `faber-ledger project RUN --rebuild`, which sets the log aside and makes it again from what passes of it and of"
     " the published files"
 )
 FORGED = "odd_redaction"

@@ -6,13 +6,14 @@ import errno
 import json
 import os
 import resource
-import sqlite3
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from support.command import COMMAND, run_command
+from support.forging import forge
 from support.project import RUN, Project, usual_state
 
 from faber_ledger.ledger import whole_file
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import ContextReloaded
 
 START = "SessionStart.startup.interactive"
+CHANGE = "UPDATE event SET at = '2020' WHERE seq = 2"
 
 
 def begun(tmp_path: Path) -> Project:
@@ -75,7 +77,6 @@ def test_a_broken_state_without_a_ledger_is_restored(tmp_path: Path) -> None:
 def test_a_pipe_in_place_of_the_clones_id_stops_no_hook(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     place = project.root / ".git" / "faber-ledger" / "writer"
-    place.parent.mkdir()
     os.mkfifo(place)
     assert project.deliver(START).packet is not None
     assert len(place.read_text().strip()) == 32
@@ -155,30 +156,52 @@ def test_an_event_in_our_spelling_is_recognized(tmp_path: Path) -> None:
     assert project.log_lines == []
 
 
-@pytest.mark.parametrize("has_mirror", [True, False])
-def test_a_damaged_log_comes_back_as_the_hint_says(tmp_path: Path, *, has_mirror: bool) -> None:
+@pytest.mark.parametrize("damaged", ["published", "log", "both"])
+def test_a_damaged_ledger_comes_back_as_the_hint_says(tmp_path: Path, damaged: str) -> None:
+    """From the log, from the published file, or from git's last commit."""
     project = begun(tmp_path)
-    connection = sqlite3.connect(project.ledger_path)
-    connection.executescript("DROP TRIGGER event_is_never_updated; UPDATE event SET at = '2020' WHERE seq = 2;")
-    connection.close()
-    mirrors, aside = project.root / ".git" / "faber-ledger" / "runs", tmp_path / "runs"
-    if not has_mirror:
-        mirrors.rename(aside)
+    before = project.events
+    project.git("add", "-A")
+    project.git("commit", "-q", "-m", "Work")
+    if damaged != "log":
+        forge(project.ledger_path, CHANGE)
+    if damaged != "published":
+        forge(project.clones_log, CHANGE)
     done = project.faber("verify")
     assert done.returncode == 20
-    message, _, after = done.stdout.partition("faber-ledger project")
-    if has_mirror:
-        assert f"run `faber-ledger quarantine {project.run_id}`" in message
-        assert project.faber("quarantine", "--yes").returncode == 0
-    else:
-        assert "move it aside and restore it from git, or from another machine" in message
-        assert "once it is moved aside" in message
-        assert "mirror" in after
-        aside.rename(mirrors)
-        project.ledger_path.rename(tmp_path / "aside.db")
-        assert project.faber("project").returncode == 0
+    command = f"project {RUN}" if damaged == "published" else "project RUN --rebuild"
+    assert f"run `faber-ledger {command}`, which " in done.stdout
+    assert project.faber(*command.replace("RUN", RUN).split()).returncode == 0
     assert project.faber("verify").returncode == 0
-    assert project.of_type("session_started")
+    assert project.events == before
+    project.assert_projected()
+
+
+def test_of_a_ledger_of_which_no_copy_is_whole_the_sessions_come_back_from_the_state(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    events, history = project.events, project.history
+    for path in (project.ledger_path, project.clones_log):
+        forge(path, CHANGE)
+    assert project.faber("project", "--rebuild").returncode == 0
+    done = project.faber("verify")
+    assert done.returncode == 21
+    assert f"run `faber-ledger project {RUN}` to take over the 1 session" in done.stdout
+    assert project.faber("project", RUN).returncode == 0
+    assert project.faber("verify").returncode == 0
+    assert project.events[0] == events[0]
+    assert project.history == history
+    project.assert_projected()
+
+
+def test_a_log_that_cannot_be_read_comes_back_without_a_command(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    before = project.events
+    project.clones_log.write_bytes(b"junk" * 100)
+    done = project.faber("verify")
+    assert (done.returncode, project.recorded) == (0, before)
+    packet = project.deliver(START, client="two", pid="2")
+    assert f"the log of {RUN} could not be read" in (packet.message or "")
+    assert project.events[: len(before)] == before
     project.assert_projected()
 
 
@@ -189,8 +212,7 @@ def test_a_foreign_file_that_is_not_a_ledger_is_named_by_its_own_path(tmp_path: 
     junk.write_bytes(b"junk" * 100)
     message = project.faber("union", str(junk), str(project.ledger_path), "--out", str(tmp_path / "out.db")).stderr
     assert f"{junk} is not a SQLite database" in message
-    assert "move it aside and restore it from git, or from another machine" in message
-    assert "restore ledger.db" not in message
+    assert "hint: get the file again from where it is intact" in message
 
 
 def test_the_state_of_another_run_is_reported_in_the_packet_and_nothing_is_recorded(tmp_path: Path) -> None:
@@ -297,10 +319,13 @@ def test_a_refused_restore_makes_no_ledger_and_an_empty_ledger_counts_as_missing
     assert project.faber("project", "--restore").returncode == 1
     assert not project.ledger_path.exists()
     project.ledger_path.touch()
-    for command in ("verify", "log", "replay"):
+    shutil.rmtree(project.private)
+    for command in ("verify", "log", "replay", "project"):
         done = project.faber(command)
         assert done.returncode == 10
-        assert "faber-ledger project" in done.stderr
+        assert f"hint: its first event creates one: run `faber-ledger session-load --run-id {RUN}`" in done.stderr
+    assert project.faber("session-load", "--run-id", RUN).returncode == 0
+    project.assert_projected()
 
 
 # Something else in place of a file
