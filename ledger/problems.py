@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 HINT_NEWEST = (
-    "run `faber-ledger project RUN --rebuild`, which sets the log aside and makes it again from what passes of it and of"
-    " the published files"
+    "run `faber-ledger project RUN --rebuild`, which sets the log aside and makes it again from what passes of it and"
+    " of the published files"
 )
 FORGED = "odd_redaction"
 UNEXPLAINED = "payload_gone"
