@@ -110,16 +110,11 @@ def _runs_folders(root: str) -> list[str]:
 
 
 def _find_recorded(root: str, name: str) -> Run | None:
-    """Return a run of which the state or the ledger is there; of several places, the one that is the run's.
-
-    A place is another run's if its state names the other id that its path allows.
-    """
+    """Return a run of which the state or the ledger is there; of several places, the one that is in use."""
     found = [run for run in places_of(root, name) if run.is_recorded()]
     if len(found) < 2:
         return found[0] if found else None
-    other = _other_form(name)
-    own = [run for run in found if other == name or _named_in_state(run, [name, other]) != other]
-    return own[0] if len(own) == 1 else _place_in_use(root, name, own or found)
+    return _place_in_use(root, name, found)
 
 
 def _place_in_use(root: str, name: str, places: list[Run]) -> Run:
@@ -209,11 +204,14 @@ def _id_of(run: Run) -> str:
 
 
 def _is_unused(run: Run) -> bool:
-    """Return whether a run of a plan, named after its path, is a second place of the one that its state names."""
+    """Return whether a place in a plan's folder is a second one of the run that its path or its state names."""
     plan, _, suffix = run.run_id.rpartition("/")
     form = f"{plan}{OF_PLAN}{suffix}"
-    in_plan = bool(plan) and run.directory.startswith(os.path.join(_runs_folders(run.root)[1], ""))
-    return in_plan and not _is_first_at(run, form) and _named_in_state(run, [run.run_id, form]) == form
+    if not plan or not run.directory.startswith(os.path.join(_runs_folders(run.root)[1], "")):
+        return False
+    if not _is_first_at(run, run.run_id):
+        return True
+    return not _is_first_at(run, form) and _named_in_state(run, [run.run_id, form]) == form
 
 
 def _is_first_at(run: Run, name: str) -> bool:

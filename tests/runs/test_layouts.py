@@ -405,33 +405,34 @@ def test_another_member_may_name_the_other_id(tmp_path: Path) -> None:
     assert f"Run: {layout.path_form}" in sure(project, "status", layout.run_id)
 
 
+@pytest.mark.parametrize("used", ["plan", "shared"])
 @pytest.mark.parametrize("is_swapped", [False, True])
-def test_of_two_places_for_a_name_the_one_whose_state_names_it_is_the_run(tmp_path: Path, is_swapped: bool) -> None:
-    """One folder of the plan is named as another run's suffix, and each state names one of the two ids."""
+def test_of_two_places_of_a_plans_run_one_is_used_whatever_their_states_name(
+    tmp_path: Path, used: str, is_swapped: bool
+) -> None:
+    """The run has one log in this clone: what happens at the second place would get into it."""
+    places = {"plan": LAYOUTS["plan"], "shared": LAYOUTS["shared"]}
     ids = [f"{PLAN}-run-{SUFFIX}", f"{PLAN}/{SUFFIX}"]
-    states = dict(zip([LAYOUTS["plan"].state, LAYOUTS["shared"].state], ids if is_swapped else ids[::-1], strict=True))
+    names = dict(zip(places, ids if is_swapped else ids[::-1], strict=True))
+    other = next(name for name in places if name != used)
     project = Project.made(tmp_path / "project")
-    for state, run_id in states.items():
-        project.write(state, json.dumps({**state_of(run_id), "work_id": state}))
-    assert {run["run_id"] for run in json.loads(sure(project, "run", "list", "--json"))["data"]} >= set(ids)
-    for state, run_id in states.items():
-        assert json.loads(sure(project, "status", run_id, "--json"))["data"]["work_id"] == state
-        project.write(f"{FABERS}/.active-run-id", f"{run_id}\n")
+    project.write(places[used].state, json.dumps(state_of(names[used])))
+    project.write(".fractary/faber/.active-run-id", f"{names[used]}\n")
+    project.deliver(START, client="one", pid="71")
+    second = project.write(places[other].state, json.dumps(state_of(names[other])))
+    before = second.read_bytes()
+    listed = [run["run_id"] for run in json.loads(sure(project, "run", "list", "--json"))["data"]]
+    assert [run_id for run_id in listed if run_id in ids] == [names[used]]
+    for number, run_id in enumerate(ids):
+        assert f"Run: {names[used]}\n" in sure(project, "status", run_id)
         project.write(".fractary/faber/.active-run-id", f"{run_id}\n")
-        project.deliver(START, client=state, pid=state)
-        ledger = Path(state.replace("state", "ledger").replace(".json", ".db"))
-        assert (project.root / ledger).exists(), ledger
-
-
-def test_doctor_names_a_state_to_which_no_id_leads(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    used, unused = LAYOUTS["plan"], LAYOUTS["shared"]
-    for layout in (used, unused):
-        project.write(layout.state, json.dumps(state_of(used.run_id)))
-    said = f"{unused.state} is not used: the run {used.run_id} is recorded in {used.folder}"
+        project.deliver(START, client=f"client-{number}", pid=f"8{number}")
+    seen(project, places[used])
+    assert project.types.count("session_started") == 3
+    assert second.read_bytes() == before
+    assert not (project.root / places[other].file("ledger.db")).exists()
+    said = f"{places[other].state} is not used: the run {names[used]} is recorded in {places[used].folder}"
     assert project.faber("doctor").stdout.count(said) == 1
-    project.write(unused.state, json.dumps(state_of(unused.path_form)))
-    assert "is not used" not in project.faber("doctor").stdout
 
 
 @pytest.mark.parametrize(
