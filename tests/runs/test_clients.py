@@ -201,6 +201,8 @@ def test_a_link_in_place_of_the_folder_is_not_followed(project: Project, tmp_pat
         path.write_text("precious\n")
         os.utime(path, (MOMENT, MOMENT))
     link = project.root / linked
+    if link.exists():
+        shutil.rmtree(link)
     link.parent.mkdir(exist_ok=True)
     shutil.rmtree(link, ignore_errors=True)
     link.symlink_to(elsewhere)
