@@ -151,7 +151,9 @@ def context_of(project: Project, *arguments: str) -> dict[str, Any]:
 def recorded(project: Project) -> dict[str, str]:
     """The findings of the last recorded reconstitution: severity by code."""
     log = project.events if project.ledger_path.exists() else project.recorded  # its branch may not be checked out
-    events = [dict(one["event"]) for one in log if one["event"]["type"] == "context_reconstituted"]
+    events: list[dict[str, Any]] = [
+        dict(one["event"]) for one in log if one["event"]["type"] == "context_reconstituted"
+    ]
     return {found["code"]: found["severity"] for found in events[-1]["findings"]}
 
 
