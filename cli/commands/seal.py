@@ -134,7 +134,7 @@ def _named_runs(root: str, named: str | None, *, every: bool) -> list[Run]:
 
 
 def _has_started_here(run: Run) -> bool:
-    return os.path.lexists(run.state_path) and is_started_here(run)
+    return os.path.lexists(run.state_path) and is_started_here(run, read_bytes(run))
 
 
 def _check_settled(root: str, top: str) -> None:
