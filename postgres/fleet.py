@@ -6,6 +6,7 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from faber_ledger.ledger.errors import IntegrityError
+from faber_ledger.ledger.event_types import REDACTED
 from faber_ledger.ledger.row import decode_row
 from faber_ledger.postgres.ask import EVENT_COLUMNS, NONE, ask
 from faber_ledger.projections.blocks import open_sessions, session_history
@@ -123,7 +124,8 @@ def _decode(rows: Sequence[tuple[Any, ...]]) -> list[Recorded]:
 def _summarize(newest: _Newest, events: Sequence[Recorded], state: dict[str, Any]) -> FleetRun:
     blocks, compactions = fold(events), Compactions()
     sessions = list(summarize_sessions(blocks))
-    machines = [session["hostname"] for session in sessions if isinstance(session["hostname"], str)]
+    names = [session["hostname"] for session in sessions if isinstance(session["hostname"], str)]
+    machines = [name for name in names if name != REDACTED]
     return {
         "project": newest.project,
         "run_id": newest.run_id,

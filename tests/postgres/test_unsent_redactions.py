@@ -1,4 +1,4 @@
-"""A redaction that is only half way: not on the server yet, or not accepted yet in a clone that has fetched it."""
+"""A redaction that is only half way: not on the server yet."""
 
 from __future__ import annotations
 
@@ -82,24 +82,3 @@ def test_a_run_that_was_never_exchanged_is_on_no_server(team: Team) -> None:
     assert redact_alone(alone, note(alone)).stderr == ""
     assert first.faber("sync", "--fetch", env={"FABER_LEDGER_URL": team.url}).returncode == 0
     assert redact_alone(alone, note(alone)).stderr == ""
-
-
-def test_a_sync_says_what_waits_to_be_accepted_as_status_does(team: Team) -> None:
-    first, second, _ = team.clones
-    name = note(first)
-    team.synced(first)
-    team.synced(second)
-    done = second.faber("redact", name, "--yes", env={"FABER_LEDGER_URL": team.url})
-    assert (done.returncode, done.stderr) == (0, "")
-    line = (
-        "1 event redacted elsewhere waits to be accepted here:"
-        f" `faber-ledger redact --accept {RUN}` lists what this clone keeps"
-    )
-    assert f"{RUN}: {line}\n" in team.sync(first).stdout
-    assert f"{RUN}: {line}\n" in team.sync(first, "--all").stdout
-    assert f"Redactions: {line}\n" in first.faber("status").stdout
-    assert team.synced(first)["unaccepted"] == 1
-    assert first.faber("redact", "--accept", "--all", RUN, "--yes").returncode == 0
-    assert "redacted elsewhere" not in team.sync(first).stdout
-    assert team.synced(first)["unaccepted"] == 0
-    assert "redacted elsewhere" not in team.sync(second).stdout
