@@ -45,7 +45,7 @@ def find_run(root: str, name: str) -> Run:
     run = _find_recorded(root, name)
     if run is None and is_taken(name) and _read_place(root, name) is None:
         raise InvalidRunId(
-            f"{name!r:.80} is not the id of a new run: FABER's tools have files of such a name in a run's folder",
+            f"{name!r:.80} is not the id of a new run: a run's folder has files or folders of such a name",
             hint="run `faber-ledger run list` to see the runs",
         )
     run = run or _find_folder(root, name)

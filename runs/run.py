@@ -50,9 +50,9 @@ LOCK = "lock"
 PLACE = "place"  # two lines: the path of the run's state in the project, and the run's id
 STRIPPED = "stripped"  # there while older copies may have a payload that was removed from the log
 SUMMARY = "summary-"  # a kept summary, with the id of its event
-# What FABER's own tools make in a run's folder: files, and folders.
+# What is in a run's folder: files, ours and those of FABER's own tools, and folders of these tools.
 EVENTS, CONSOLIDATED, SUMMARIES = "events", "events.jsonl", "session-summaries"
-FABERS_FILES = (CONSOLIDATED, "plan.json")
+FILES_IN_RUN = (STATE, LEDGER, SETTINGS, STATE_BACKUP, METADATA, CONSOLIDATED, "plan.json")
 FABERS_FOLDERS = (EVENTS, SUMMARIES, "summaries", "inbox")
 DEVICES = ("CON", "PRN", "AUX", "NUL", *[f"{port}{number}" for port in ("COM", "LPT") for number in range(1, 10)])
 
@@ -208,10 +208,11 @@ def is_run_id(text: str) -> bool:
 
 
 def is_taken(run_id: str) -> bool:
-    """Return whether a run's id has the name of a file that FABER's tools, or runs of a plan, have in a run's folder.
+    """Return whether a run's id has the name of a file, or of a folder of FABER's tools, in another run's folder.
 
-    No new run gets such an id: FABER's tools would read its state as an event of another run. An existing run, as in
-    a folder of FABER's, keeps its id. A folder of theirs may have other folders: `shop/events/1` takes no place.
+    No new run gets such an id: it would take the place of that file, or FABER's tools would read its state as an event
+    of the other run. An existing run, as in a folder of FABER's, keeps its id. A folder of theirs may have other
+    folders: `shop/events/1` takes no place.
     """
     names = run_id.lower().split("/")[1:]
     is_folder = bool(names) and names[-1] in FABERS_FOLDERS
@@ -220,7 +221,7 @@ def is_taken(run_id: str) -> bool:
 
 def _is_in_run(name: str) -> bool:
     is_suffixed = name.startswith(("state-", "ledger-")) and any([one in name for one in (".json", ".db", ".lock")])
-    return is_suffixed or name.startswith(FABERS_FILES)
+    return is_suffixed or name.startswith(FILES_IN_RUN)
 
 
 def is_portable(run_id: str) -> bool:
