@@ -133,15 +133,16 @@ def undo_redaction(
 ) -> str:
     """Put the payload of an event back from any copy that has it, and return the id of the `redaction_undone`.
 
+    It may have been undone elsewhere: a team's server brings the undo, and no payload.
     Raises UsageFailed if it is not redacted, or was by its own writer elsewhere, NotFound if no copy has the payload,
     and what `lock_run` and `open_run_log` raise.
     """
     with lock_run(run), open_run_log(run, warn) as opened:
         found = effective_redactions(opened.log.connection).get(name)
         (row,) = rows_named(opened.log, name)
-        if found is None:
+        if found is None and row[PAYLOAD] is not None:
             raise UsageFailed(f"event {name} is not redacted", hint="run `faber-ledger log` to see what is")
-        if found.writer == row[WRITER] != writer:
+        if found is not None and found.writer == row[WRITER] != writer:
             raise UsageFailed(
                 f"event {name} was redacted by the clone that wrote it, and that clone alone can undo it",
                 hint=f"run `faber-ledger show {found.id}` to see who, and when",

@@ -20,7 +20,7 @@ from faber_ledger.ledger.roots import find_foreign_roots, roots_in
 from faber_ledger.ledger.row import ROW
 from faber_ledger.ledger.union import insert_rows, missing_rows
 from faber_ledger.runs import tree_note
-from faber_ledger.runs.clone import is_empty, writer_of
+from faber_ledger.runs.clone import is_empty
 from faber_ledger.runs.copies import head_copy, runs_in_other_work_trees
 from faber_ledger.runs.git import is_git_at_work
 from faber_ledger.runs.git_query import GitQuery
@@ -173,20 +173,20 @@ def copy_to_memory(run: Run) -> Log:
     return Log(memory, run.log_path)
 
 
-def keep_what_others_redact(run: Run, log: Log, rows: list[Row], warn: Callable[[str], None]) -> None:
-    """Set aside what others have redacted before it leaves the log; raises NotWritable."""
+def keep_redacted(run: Run, log: Log, rows: list[Row], warn: Callable[[str], None]) -> None:
+    """Set rows aside before a redaction from elsewhere takes their payloads from the log; raises NotWritable.
+
+    One in this clone's own name too: anybody can write the name, and `redact` itself takes the payload at once.
+    """
     found = effective_redactions(log.connection)
-    others = [row for row in rows if found[row[1]].writer != writer_of(run.root)]
-    if not others:
-        return
     try:
-        path = set_rows_aside(run, others)
+        path = set_rows_aside(run, rows)
     except OSError as error:
         raise NotWritable(f"cannot keep what a redaction removes: {error.strerror or error}", hint=HINT) from error
-    writers = sorted({found[row[1]].writer[:8] for row in others})
-    count = f"{len(others)} event{'s were' if len(others) > 1 else ' was'}"
+    writers = sorted({found[row[1]].writer[:8] for row in rows})
+    count = f"{len(rows)} event{'s were' if len(rows) > 1 else ' was'}"
     what = f"{count} redacted elsewhere, by {', '.join(writers)}: `faber-ledger redact --undo EVENT` puts one back,"
-    report(run, warn, f"{what} for 30 days; the first is {others[0][1]}", path)
+    report(run, warn, f"{what} for 30 days; the first is {rows[0][1]}", path)
 
 
 def _open(run: Run) -> Log:

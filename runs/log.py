@@ -188,14 +188,14 @@ class RunLog:
         self.strip_redacted()
 
     def strip_redacted(self) -> None:
-        """Remove the payloads that are redacted, after a private copy was set aside of what others have redacted."""
+        """Remove the payloads that are redacted, after a private copy of them was set aside."""
         from faber_ledger.ledger.redaction import rows_to_strip
 
         rows = rows_to_strip(self.log.connection)
         if rows:
-            from faber_ledger.runs.absorb import keep_what_others_redact
+            from faber_ledger.runs.absorb import keep_redacted
 
-            keep_what_others_redact(self.run, self.log, rows, self._warn)
+            keep_redacted(self.run, self.log, rows, self._warn)
             self.strip([row[1] for row in rows])
 
     def strip(self, names: Collection[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from support.project import RUN, Project
 from support.team_server import FORGED, Team, made_team, start_of
 
-from faber_ledger.ledger.canonical import canonical, payload_hash
+from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.row import compute_hash
 from faber_ledger.runs.run import is_run_id, is_taken
 
@@ -151,27 +151,31 @@ def test_a_run_that_no_event_starts_makes_no_folder(team: Team) -> None:
     assert sorted(one.name for one in second.run.parent.iterdir()) == [RUN]
 
 
-def test_a_forged_redaction_takes_no_clones_payload(team: Team) -> None:
+def test_what_a_forged_redaction_hides_comes_back_with_an_undo(team: Team) -> None:
     first, second, _ = team.clones
     assert first.faber("note", "add", "still here").returncode == 0
     team.synced(first)
     team.synced(second)
     target = first.events[-1]["id"]
-    said = {"event_id": target, "fields": [], "remains": {"kind": "note", "text": "made up"}, "supersedes": []}
     forged = with_hash({**team.forged(first, id=FORGED), "type": "event_redacted"})
-    forged["payload"] = canonical({**said, "reason": None})
+    forged["payload"] = canonical({"event_id": target, "reason": None})
     team.put(with_hash(forged))
     assert "still here" not in str(team.rows())
-    assert payload_hash(bytes(16), "{}")  # the salt is known: the member chose it
     for clone in (first, second):
+        done = team.sync(clone)
+        assert (done.returncode, "1 event was redacted elsewhere" in done.stderr) == (0, True)
+        assert b"still here" not in team.export(clone)
+    for clone in (first, second):  # the redaction is in the name of the first
+        done = clone.faber("redact", target, "--undo")
+        assert done.returncode == 0, done.stderr
         assert team.sync(clone).returncode == 0
+        assert team.sync(second).returncode == 0
         assert b"still here" in team.export(clone)
 
 
 NAMES_OF_FILES = [
-    *("unaccepted.db", "Unaccepted.DB", "unaccepted.db.tmp", "unaccepted.db/x", "quarantine.jsonl", "place.1.tmp"),
-    *("accepted-redactions", "summary-01KE0000000000000000000009", "ledger.db", "state.json", "events", "inbox"),
-    *("events.jsonl", "session-summaries", "plan.json"),
+    *("ledger.db", "Ledger.DB", "ledger.db/x", "state.json", "state.json.backup", "state.backup.json", "ledger.json"),
+    *("metadata.json", "events", "inbox", "events.jsonl", "session-summaries", "plan.json"),
 ]
 
 
@@ -186,35 +190,18 @@ def test_a_run_named_as_a_file_of_another_takes_no_place(team: Team) -> None:
         lines = done.stderr.splitlines()
         assert len(lines) == len(NAMES_OF_FILES)
         assert all("a run of the server is left out: " in line for line in lines)
-        kept = clone.root / ".git/faber-ledger/runs" / RUN
-        assert not [
-            path for folder in (kept, clone.run) if folder.is_dir() for path in folder.rglob("*") if path.is_dir()
-        ]
+        assert not [path for path in clone.run.rglob("*") if path.is_dir()]
         done = team.sync(clone, "--all")
         assert (done.returncode, done.stderr) == (0, "")
-    assert first.faber("note", "add", "the word is swordfish").returncode == 0
-    for clone in (first, second, third):
-        team.synced(clone)
-    name = first.events[-1]["id"]
-    assert first.faber("redact", name, "--yes", env={"FABER_LEDGER_URL": team.url}).returncode == 0
-    assert team.sync(first).returncode == 0
-    for clone in (second, third):
-        done = team.sync(clone)
-        assert (done.returncode, done.stderr) == (0, "")
-        kept = clone.root / ".git/faber-ledger/runs" / RUN
-        holders = [path.name for path in kept.iterdir() if b"swordfish" in path.read_bytes()]
-        assert holders == ["unaccepted.db"]
-        # Whatever is there now, no run of such a name would be taken in.
-        free = {path.name for folder in (kept, clone.run) for path in folder.iterdir() if is_run_id(f"r/{path.name}")}
-        assert not {name for name in free if not is_taken(f"r/{name}")}
-        assert clone.faber("redact", "--accept", "--all", "--yes", RUN).returncode == 0
-        assert not [path for path in kept.iterdir() if b"swordfish" in path.read_bytes()]
+        names = {path.name for path in clone.run.iterdir() if is_run_id(f"r/{path.name}")}
+        assert {"state.json", "ledger.db"} <= names
+        assert not {name for name in names if not is_taken(f"r/{name}")}
 
 
 def test_readers_name_a_run_that_no_clone_has(team: Team) -> None:
     first = team.clones[0]
     team.synced(first)
-    team.put(start_of(f"{RUN}/unaccepted.db"), f"{RUN}/unaccepted.db")
+    team.put(start_of(f"{RUN}/events.jsonl"), f"{RUN}/events.jsonl")
     asked = {"FABER_LEDGER_URL": team.url}
     done = first.faber("verify", "--all", "--url", "-", env=asked)
     assert done.returncode == 20
