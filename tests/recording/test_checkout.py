@@ -74,6 +74,8 @@ def test_it_follows_each_start_and_end_of_a_delivery(project: Project) -> None:
     project.git("switch", "--quiet", "--create", "other")
     project.deliver("SessionStart.compact.interactive", **ME)
     project.deliver(END, **ME)
+    project.git("switch", "--quiet", "feat/258-csv")
+    assert project.faber("project", RUN).returncode == 0  # on the run's branch it is published
     first, second = [entry["session_id"] for entry in project.history]
     assert following(project, "session_started") == [
         {"session_id": first, "is_end": False, "has_run": True, "branch": "feat/258-csv", "uncommitted": None},
@@ -261,6 +263,8 @@ def test_a_waiting_delivery_keeps_what_was_checked_out_when_it_arrived(project: 
         project.deliver(END, **ME)
     project.git("switch", "--quiet", "--create", "later")
     assert project.faber("note", "add", "recorded").returncode == 0
+    project.git("switch", "--quiet", "feat/258-csv")
+    assert project.faber("project", RUN).returncode == 0  # on the run's branch it is published
     (end,) = [event for event in project.of_type("checkout_recorded") if event["is_end"]]
     assert end["branch"] == "feat/258-csv"
 

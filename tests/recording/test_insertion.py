@@ -18,6 +18,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import HASH, ID, INSERT, PAYLOAD, compute_hash
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.recording.insertion import insert_passing, write_blocks
+from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.projecting import fold_checked
 
@@ -118,6 +119,7 @@ def insert_sample(folder: Path) -> Run:
     run = find_run(str(folder), RUN)
     Path(run.directory).mkdir(parents=True)
     Path(run.state_path).write_text(json.dumps({"run_id": RUN, "status": "in_progress"}))
+    note_use(run.root, RUN, is_taken_up=True)
     assert insert_passing(run, offer(rows), [rows[0][ID]], refuse_warnings).added == len(rows)
     return run
 

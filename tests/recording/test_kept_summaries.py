@@ -156,13 +156,14 @@ def test_hooks_that_are_installed_twice_keep_one(project: Project) -> None:
     assert len(kept(project)) == 1
 
 
-def test_without_git_the_summary_is_not_kept(tmp_path: Path) -> None:
+def test_without_git_the_summary_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     project = started(tmp_path / "p", "--no-summaries")
     shutil.rmtree(project.root / ".git")
-    outside = {"GIT_CEILING_DIRECTORIES": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
+    outside = {"GIT_CEILING_DIRECTORIES": str(tmp_path)}
     packet(project, STARTUP, ME, env=outside)
     compacted(project, ME, SAID, env=outside)
-    project.ledger_path.rename(tmp_path / "aside")
     project.refuse()
     project.deliver(POST, client=ME, fields={"compact_summary": SAID}, env=outside)
     (waiting,) = (tmp_path / "state").rglob(f"inbox/{project.run_id}/*.json")
