@@ -26,6 +26,7 @@ from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.projecting import DEFAULTS
+from faber_ledger.runs.run import find_run
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.state_file import parse_state
 from faber_ledger.runs.synced import (
@@ -193,6 +194,8 @@ def _fetch(root: str, text: str, url: str | None, document: str | None, path: st
         key = f"{project} {open_project(server, project, '', writing=False)}"
         run_id = pick_server_run(server, project, text)
         run = run_here(root, run_id)
+        if run.is_kept and not os.path.lexists(run.state_path):
+            run = find_run(root, run_id)  # its log came without a state
         _check_folder(run)
         with progress_bars() as progress:
             write_run_log(server, project, run_id, path, progress)

@@ -30,7 +30,7 @@ from faber_ledger.recording.sessions import client_of
 from faber_ledger.recording.start import activate_run, lock_takeover, start_run
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active import active_run, has_branch
-from faber_ledger.runs.clone import lock_run
+from faber_ledger.runs.clone import lock_run, state_copy_path
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import resume_point
@@ -344,7 +344,7 @@ def _is_lacking(root: str, text: str) -> bool:
     if run is None:
         return True
     if not run.is_recorded() or run.is_kept:
-        return False
+        return not os.path.lexists(state_copy_path(run) or run.state_path)
     return not os.path.lexists(run.state_path) or has_state_apart(root, run.run_id)
 
 
