@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
-SHORT = {"in the log": "log", "in the inbox": "inbox", "absent": "absent", "refused, and the hook says so": "reported"}
-SHORT |= {"refused, and it says so": "reported", "done": "done"}
+SHORT = {"in the log": "log", "in the inbox": "inbox", "absent": "absent", "done": "done"}
+SHORT |= {"refused, and it says so": "reported"}
 FAULTS = (KILL, *ERRORS)
 
 

@@ -146,6 +146,7 @@ def test_a_client_that_left_the_worktree_is_still_recorded_there(project: Projec
 def test_a_clone_that_is_set_up_is_told_nothing(project: Project) -> None:
     assert project.faber("init", "--git-only").returncode == 0
     project.active_path.unlink()
+    project.change_state(status="completed")
     assert project.deliver(START).output == b""
 
 
