@@ -154,7 +154,7 @@ def _waits_elsewhere(patient: Patient) -> Iterator[Finding]:
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
         if name not in here and os.listdir(os.path.join(folder, name)):
             what = f"deliveries wait in {os.path.join(folder, name)}, for a run that is not in this worktree"
-            yield Finding("warning", what, "run `faber-ledger project RUN` where the run is: that records them")
+            yield Finding("note", what, "run `faber-ledger project RUN` where the run is: that records them")
 
 
 def _record_waiting(run: Run, warn: Callable[[str], None]) -> None:

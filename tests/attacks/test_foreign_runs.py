@@ -115,7 +115,7 @@ def assert_kept_apart(pair: Pair, *, lacks: str, is_foreign: bool = False) -> No
     if is_foreign:
         assert (alice.ledger.read_bytes(), alice.state_path.read_bytes()) == (brought, before)
         alice.git("checkout", "-q", "-f", "main")
-        alice.faber("project", RUN)
+        alice.faber("seal", RUN)  # main is not the run's branch
     assert all([text in texts(alice.ledger) for text in (SAID, PRIVATE, "afterwards")])
     assert lacks not in texts(alice.ledger)
     alice.faber("verify", RUN)

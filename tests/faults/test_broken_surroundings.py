@@ -16,7 +16,6 @@ from support.project import Project, answer_of, without_overrides
 
 from faber_ledger.files.folders import TrackedFolder
 from faber_ledger.hooks.hook import Hook
-from faber_ledger.ledger.log import Log
 from faber_ledger.recording import inbox
 from faber_ledger.recording.call import Call
 from faber_ledger.runs.active import active_run
@@ -24,6 +23,7 @@ from faber_ledger.runs.layouts import find_run
 from faults.calls import stop_at
 from faults.crowds import run_crowd, run_rewrites
 from faults.holder import start_holder
+from faults.stories import events_of
 
 START, END = "SessionStart.startup.print", "SessionEnd.other.print"
 
@@ -41,8 +41,7 @@ def waiting(project: Project) -> int:
 
 def ended(project: Project) -> bool:
     """Return whether the clone's log has the session's end, published or not."""
-    with Log.read(str(project.clones_log)) as log:
-        return "session_ended" in [recorded["event"]["type"] for recorded in log.stream()]
+    return "session_ended" in [recorded["event"]["type"] for recorded in events_of(project)]
 
 
 def assert_ended_once(project: Project) -> None:
