@@ -176,13 +176,13 @@ class Recording:
             return  # there is no state to write into: the next projection shows the facts
         try:
             known, self._known = self._known, None  # writing makes it outdated
-            state_write.project_blocks(
+            is_written = state_write.project_blocks(
                 self.run, self._open, self.blocks, warn=self.warn, known=known, touched=self._touched
             )
         except (StateInvalid, StateMissing) as error:  # another tool changed it since it was read
             raise StateNotWritten(error.message, hint=error.hint) from error
         self._shows_log = True
-        if self._overwritten is not None:
+        if self._overwritten is not None and is_written:
             self.warn(self._overwritten)
             self._overwritten = None
         if self._open.redacted:

@@ -119,6 +119,10 @@ def _lines(result: dict[str, Any]) -> list[str]:
         ]
     if outcome == "failed":
         return [f"{run_id}: failed: {result['error']}"]
+    if outcome == "not_published":
+        return [
+            f"{run_id}: nothing is written, since {result['why']}; `faber-ledger seal {run_id}` publishes the run here"
+        ]
     words = {
         "agrees": "state.json shows what the log says",
         "written": "sessions and context_metadata written from the log",

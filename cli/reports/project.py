@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from faber_ledger.ledger.clock import now
 from faber_ledger.recording.recording import record_before_projecting
+from faber_ledger.runs import state_write
 from faber_ledger.runs.conflicts import check_not_in_conflict
+from faber_ledger.runs.log import read_log
 from faber_ledger.runs.projecting import reproject, restore_backup
+from faber_ledger.runs.publish import why_not_published
+from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,4 +40,11 @@ def project_run(run: Run, *, rebuild: bool, restore: bool, warn: Callable[[str],
         return {"run_id": run.run_id, "outcome": "restored", "backup": result.source, "projected": True}
     if missing:
         return {"run_id": run.run_id, "outcome": "made", "unknown": result.unknown}
-    return {"run_id": run.run_id, "outcome": "written" if result.is_changed else "unchanged"}
+    if result.is_changed:
+        return {"run_id": run.run_id, "outcome": "written"}
+    with read_log(run) as log:
+        state = state_write.read_known(run)
+        why = None if state.shows(log) else why_not_published(run, state.value, TreeNote(run), log, on_purpose=rebuild)
+    if why is not None:
+        return {"run_id": run.run_id, "outcome": "not_published", "why": why}
+    return {"run_id": run.run_id, "outcome": "unchanged"}

@@ -53,6 +53,16 @@ def test_a_run_of_this_clone_is_published_on_its_branch(project: Project) -> Non
     assert (not_in_file(project), "ledger.db" in changed(project)) == (0, True)
 
 
+def test_project_says_why_it_writes_nothing(project: Project) -> None:
+    project.git("checkout", "--quiet", "-b", "other")
+    record(project)
+    done = project.faber("project", RUN)
+    assert (done.returncode, changed(project)) == (0, "")
+    assert "nothing is written, since the branch other is not the run's; `faber-ledger seal" in done.stdout
+    assert project.faber("seal", RUN).returncode == 0
+    assert "already shows what the log says" in project.faber("project", RUN).stdout
+
+
 def test_a_colleagues_branch_under_review_stays_clean_until_the_run_is_taken_up(
     project: Project, tmp_path: Path
 ) -> None:
