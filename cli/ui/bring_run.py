@@ -24,9 +24,9 @@ from faber_ledger.recording.insertion import insert_passing, write_blocks
 from faber_ledger.recording.state_document import digest_of, make_content, replace_content, take_content
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.kept import run_here
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.projecting import DEFAULTS
-from faber_ledger.runs.run import find_run
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.state_file import parse_state
 from faber_ledger.runs.synced import (

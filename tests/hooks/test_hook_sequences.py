@@ -469,6 +469,7 @@ def test_without_an_active_run_nothing_is_recorded_and_the_log_says_why(
     project: Project, recorded: str, skipped: str | None
 ) -> None:
     project.active_path.unlink()
+    (project.root / ".git/faber-ledger/used-runs").unlink()
     answer = project.deliver(recorded)
     assert (answer.code, answer.packet) == (0, None)
     assert answer.output == b""

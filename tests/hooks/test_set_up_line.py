@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -103,5 +104,7 @@ def test_a_linked_worktree_shares_the_note(project: Project, tmp_path: Path) -> 
 
 
 def test_where_nothing_can_be_noted_nothing_is_told(project: Project) -> None:
-    (project.root / ".git" / "faber-ledger").write_text("no folder")
+    folder = project.root / ".git" / "faber-ledger"
+    shutil.rmtree(folder)
+    folder.write_text("no folder")
     assert SAID not in (project.deliver(STARTUP).message or "")
