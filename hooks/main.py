@@ -19,6 +19,10 @@ from faber_ledger.runs.git import unused_tops
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, HOOK_LOG, RUNS, find_root
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from faber_ledger.hooks.hook import Hook
+
 
 def run_hook(name: str, agent: str | None = None) -> int:
     """Run one hook: read the delivery, record it, print the answer. Return 0: exit code 2 would stop a compaction.
@@ -124,8 +128,6 @@ def _record(call: Call, log: _Log) -> None:
 
         _print(call, _with_set_up_line(call, subject.root, answer_unused(call, subject, log.warn)))
         return
-    from faber_ledger.hooks.hook import Hook  # it loads SQLite, which calls outside a run need not wait for
-
     if log.held is None or subject.root != log.root:
         log.root, log.held = subject.root, TrackedFolder(subject.root)
     run = find_run(log.root, subject.run_id)
@@ -133,12 +135,23 @@ def _record(call: Call, log: _Log) -> None:
         from faber_ledger.runs.kept import run_here  # only after git has removed the run
 
         run = run_here(log.root, subject.run_id)
-    hook = Hook(call, run, subject.active, log.at, log.warn, log.held, seen)
+    hook = _kind_of(call)(call, run, subject.active, log.at, log.warn, log.held, seen)
     if subject.active is not None and subject.active.problem and call.hook == "SessionStart":
         hook.warn(subject.active.problem)
     answer = hook.answer()
     _print(call, _with_set_up_line(call, log.root, answer))
     hook.finish()
+
+
+def _kind_of(call: Call) -> type[Hook]:
+    """Return the class of a call's hook: it loads SQLite, which calls outside a run need not wait for."""
+    if call.hook == "SessionStart" and call.text("agent_id") is None:
+        from faber_ledger.hooks.start import Start
+
+        return Start
+    from faber_ledger.hooks.hook import Hook
+
+    return Hook
 
 
 def _with_set_up_line(call: Call, root: str, answer: Answer | None) -> Answer | None:
