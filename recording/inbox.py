@@ -11,6 +11,7 @@ import time
 
 from faber_ledger.files.untrusted import FileRefused, open_regular
 from faber_ledger.ledger.clock import is_event_id, utc_text
+from faber_ledger.ledger.event_types import EVENT_TYPES, has_required
 from faber_ledger.ledger.plain_json import dumps, loads
 from faber_ledger.ledger.whole_file import OWN, make_private, remove
 from faber_ledger.recording.call import HOOKS
@@ -25,9 +26,9 @@ except ImportError:  # Windows has no locks of this kind
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, TypedDict
+    from typing import Any, TypedDict, final
 
-    from faber_ledger.ledger.events import Environment
+    from faber_ledger.ledger.events import Draft, Environment
     from faber_ledger.recording.checkout import Checkout
     from faber_ledger.runs.progress import Snapshot
     from faber_ledger.runs.run import Run
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
         last_at: float
         run_id: str | None
 
+    @final
     class Arrival(TypedDict):
         """A hook call about a run, with everything that its facts need; it is what the inbox holds.
 
@@ -71,6 +73,17 @@ if TYPE_CHECKING:
         finished_at: str | None
         seen: Seen | None
 
+    @final
+    class LeftFacts(TypedDict):
+        """Facts that a command decided where it could not record them; `id` is that of the first."""
+
+        inbox: int
+        id: str
+        run_id: str
+        at: float
+        writer: str
+        facts: list[Draft]
+
 
 ENDING, UNFINISHED = ".json", ".tmp"
 LARGEST = 16 * 1024 * 1024
@@ -91,6 +104,19 @@ ARRIVAL: dict[str, Any] = {
     "environment": ENVIRONMENT,
     "progress": PROGRESS,
 }
+LEFT = {"inbox": (int,), "id": TEXT, "run_id": TEXT, "at": (float,), "writer": TEXT, "facts": (list,)}
+FACT = {"event": (dict,), "client": OPTIONAL, "id": TEXT, "salt": TEXT}
+OF_COMMANDS = (
+    "session_started",
+    "session_ended",
+    "checkout_recorded",
+    "artifact_loaded",
+    "artifact_failed",
+    "artifact_skipped",
+    "context_reloaded",
+    "context_reconstituted",
+    "note_recorded",
+)
 
 
 class Malformed(Exception):
@@ -113,8 +139,8 @@ class InboxFile:
         """Release the lock, and leave the file."""
         os.close(self.descriptor)
 
-    def read(self) -> Arrival:
-        """Return the delivery; raises Malformed and OSError."""
+    def read(self) -> Arrival | LeftFacts:
+        """Return the delivery, or what a command left; raises Malformed and OSError."""
         size = os.fstat(self.descriptor).st_size
         if size > LARGEST:
             raise Malformed(f"it is larger than {LARGEST:,} bytes")
@@ -125,10 +151,10 @@ class InboxFile:
             found = loads(content.decode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError) as error:
             raise Malformed(f"it is not JSON: {error}") from error
-        if not is_arrival(found):
+        if not (is_arrival(found) or is_left(found)):
             raise Malformed("it is not a delivery of this version")
-        arrival: Arrival = found
-        return arrival
+        read: Arrival | LeftFacts = found
+        return read
 
 
 def put(run: Run, arrival: Arrival) -> InboxFile:
@@ -138,8 +164,8 @@ def put(run: Run, arrival: Arrival) -> InboxFile:
     return _put(folder, arrival)
 
 
-def put_in_tree(run: Run, arrival: Arrival) -> InboxFile:
-    """Write a delivery, which has no secrets, into the project's folder that git ignores; raises OSError."""
+def put_in_tree(run: Run, arrival: Arrival | LeftFacts) -> InboxFile:
+    """Write what has no secrets into the project's folder that git ignores; raises OSError."""
     folder = inbox_in_tree(run)
     if is_behind_link(folder, run.root) or not os.path.isdir(os.path.join(run.root, ".fractary")):
         raise OSError(f"{folder} is behind a link, or its project is gone")
@@ -151,7 +177,7 @@ def put_in_tree(run: Run, arrival: Arrival) -> InboxFile:
     return _put(folder, arrival)
 
 
-def _put(folder: str, arrival: Arrival) -> InboxFile:
+def _put(folder: str, arrival: Arrival | LeftFacts) -> InboxFile:
     path = os.path.join(folder, _name_of(arrival))
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(path + UNFINISHED, flags, OWN)
@@ -169,7 +195,7 @@ def _put(folder: str, arrival: Arrival) -> InboxFile:
     return InboxFile(path, descriptor)
 
 
-def _name_of(arrival: Arrival) -> str:
+def _name_of(arrival: Arrival | LeftFacts) -> str:
     """Return the name of a delivery's file; names sort by time of arrival and id."""
     return f"{int(arrival['at'] * 1_000_000):017d}-{arrival['id']}{ENDING}"
 
@@ -278,6 +304,25 @@ def is_arrival(found: Any) -> bool:
         and found["session_id"] != ""
         and all([type(phase) is str for phase in found["progress"]["phases_completed"]])
     )
+
+
+def is_left(found: Any) -> bool:
+    """Return whether a value is what a command of this version leaves, so that it becomes only facts of a command."""
+    if not (_has(found, LEFT) and found["inbox"] == VERSION and is_event_id(found["id"]) and _is_hex(found["writer"])):
+        return False
+    try:
+        utc_text(found["at"])
+    except (ValueError, OverflowError, OSError):
+        return False
+    return all([_is_fact(fact) for fact in found["facts"]])
+
+
+def _is_fact(fact: Any) -> bool:
+    if not (_has(fact, FACT) and is_event_id(fact["id"]) and _is_hex(fact["salt"])):
+        return False
+    event = fact["event"]
+    kind = event.get("type")
+    return kind in OF_COMMANDS and has_required(kind, EVENT_TYPES[kind].version, event)
 
 
 def _or_none(found: dict[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Draft, Recorded
     from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks
-    from faber_ledger.recording.inbox import Arrival
+    from faber_ledger.recording.inbox import Arrival, LeftFacts
     from faber_ledger.recording.incoming import Decided
     from faber_ledger.runs.projecting import Folded
     from faber_ledger.runs.run import Run
@@ -212,6 +212,11 @@ class Recording:
             self.warn(f"{NO_SESSION} {self.run.run_id}: nothing is recorded")
         return decided
 
+    def _record_left(self, left: LeftFacts) -> None:
+        """Add what a command left where it could not write; what the log has already came of a killed recording."""
+        facts = [fact for fact in left["facts"] if self.view.log.event_of(fact["id"]) is None]
+        self.add(facts, at=left["at"], writer=left["writer"])
+
     def _record_waiting(self) -> None:
         """Record the deliveries of the inbox whose hooks are gone; raises what `append` raises, except for state.json.
 
@@ -243,9 +248,9 @@ class Recording:
         A file with the wrong content, or one that cannot be read, does not hold up the others.
         """
         try:
-            arrival = file.read()
-            if arrival["run_id"] != self.run.run_id:
-                raise inbox.Malformed(f"it is about the run {arrival['run_id']!r:.80}")
+            found = file.read()
+            if found["run_id"] != self.run.run_id:
+                raise inbox.Malformed(f"it is about the run {found['run_id']!r:.80}")
         except OSError as error:
             self.warn(f"a delivery cannot be read, and stays in the inbox: {file.path}: {error.strerror}")
             file.close()
@@ -258,7 +263,10 @@ class Recording:
             with log.writing():
                 log.connection.execute("SAVEPOINT delivery")
                 try:
-                    self.record(arrival)
+                    if "facts" in found:
+                        self._record_left(found)
+                    else:
+                        self.record(found)
                 except BaseException:
                     if log.connection.in_transaction:  # a full disk makes SQLite roll back everything
                         log.connection.execute("ROLLBACK TO delivery")

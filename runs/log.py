@@ -69,10 +69,10 @@ def read_log(run: Run, warn: Callable[[str], None] = lambda message: None) -> Lo
             note = TreeNote(run)
             if not has_log(run):
                 check_published(run)
-                return _read_in_memory(run, note, warn)
+                return read_in_memory(run, warn)
         return _read_file(run, note)
     except (Locked, NotWritable):
-        return _read_in_memory(run, note, warn)
+        return read_in_memory(run, warn)
     except IntegrityError:
         if not has_log(run):
             raise
@@ -106,10 +106,11 @@ def _read_file(run: Run, note: TreeNote) -> Log:
     return log
 
 
-def _read_in_memory(run: Run, note: TreeNote, warn: Callable[[str], None]) -> Log:
+def read_in_memory(run: Run, warn: Callable[[str], None]) -> Log:
+    """Return a copy of a run's log in memory, united with the work tree's file: nothing is written."""
     from faber_ledger.runs.absorb import copy_to_memory, take_file  # only where the clone cannot be written
 
-    log = copy_to_memory(run)
+    note, log = TreeNote(run), copy_to_memory(run)
     log.checkpoint = note.checkpoint
     take_file(run, log, note, warn, may_write=False)
     log.connection.execute("COMMIT")

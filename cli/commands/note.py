@@ -15,7 +15,7 @@ from faber_ledger.cli.ui.which_run import choose_run, named_run, warn_if_kept, w
 from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
 from faber_ledger.projections.blocks import current_session, open_sessions
-from faber_ledger.recording.recording import Recording
+from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.clone import writer_of
@@ -71,7 +71,7 @@ def add(
     run = choose_run(root, named_run(root, run_id, work_id), records=True)
     warn_if_kept(run)
     writer = writer_of(root)
-    with Recording(run, at=now(), writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
+    with record_or_leave(run, at=now(), writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
         session_id = _own_session(recording.view, writer)
         fact: NoteRecorded = note_recorded(written, kind, session_id, snapshot(recording.state))
         fact["text"] = mask_text(written)

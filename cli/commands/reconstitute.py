@@ -38,7 +38,7 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import AmbiguousRun, ChoiceNeeded
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, WorkflowNotFound
 from faber_ledger.recording.environment import sessions_elsewhere
-from faber_ledger.recording.recording import Recording
+from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.active import active_run
@@ -233,7 +233,7 @@ def _warn(text: str) -> None:
 def _record(run: Run, event: ContextReconstituted) -> None:
     """Record the reconstitution; a ledger that cannot be used is only a warning."""
     try:
-        with Recording(run, at=now(), writer=writer_of(run.root), warn=_warn) as recording:
+        with record_or_leave(run, at=now(), writer=writer_of(run.root), warn=_warn) as recording:
             recording.append([{"event": event, "client": client_of(os.environ)}])
     except (LedgerError, sqlite3.DatabaseError, OSError) as error:
         warn_lines(

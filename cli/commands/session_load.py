@@ -28,7 +28,7 @@ from faber_ledger.recording import sessions
 from faber_ledger.recording.checkout import checkout_after, checkout_at_start
 from faber_ledger.recording.environment import read_environment, sessions_elsewhere
 from faber_ledger.recording.leaving import follow_client
-from faber_ledger.recording.recording import Recording
+from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
@@ -329,7 +329,7 @@ class Loading:
         elsewhere = self._look_elsewhere()
         packet = ""
         try:
-            with Recording(self.run, at=self.at, writer=writer, warn=_warn) as recording:
+            with record_or_leave(self.run, at=self.at, writer=writer, warn=_warn) as recording:
                 view = recording.view
                 session_id, opening = self._session(view, caller)
                 is_incomplete = not opening and sessions.lacks_environment(view, session_id)

@@ -17,6 +17,7 @@ from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.recording.checkout import checkout_after, checkout_at_end
 from faber_ledger.recording.environment import read_environment
+from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.subject import is_last_heard
 from faber_ledger.runs import state_file
@@ -68,7 +69,7 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
     warn_if_kept(run)
     writer, checkout, is_written = writer_of(root), checkout_at_end(run) if _has_session_to_end(run) else None, False
     try:
-        with Recording(run, at=at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
+        with record_or_leave(run, at=at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
             state_file.check_required(run, recording.state)
             caller = sessions.caller_of(os.environ, recording.state, at, writer, None)
             session_id = _session_to_end(recording, caller, reason)

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -359,6 +360,98 @@ def test_where_the_git_directory_cannot_be_written_a_delivery_waits_in_the_proje
     project.assert_projected()
 
 
+@pytest.fixture
+def sandbox(project: Project) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Start a session, and run commands as an agent's sandbox does, in which the git directory cannot be written."""
+    project.deliver(START, client="one")
+    kept = project.root / ".git" / "faber-ledger"
+    paths = [kept, *kept.rglob("*")]
+    modes = [path.stat().st_mode for path in paths]
+
+    def call(*words: str) -> subprocess.CompletedProcess[str]:
+        for path, mode in zip(paths, modes, strict=True):
+            path.chmod(mode & 0o555)
+        try:
+            return subprocess.run(
+                [COMMAND, *words],
+                cwd=project.root,
+                env=project.environment({"CLAUDE_CODE_SESSION_ID": "one"}),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                preexec_fn=without_overrides,
+            )
+        finally:
+            for path, mode in zip(paths, modes, strict=True):
+                path.chmod(mode)
+
+    return call
+
+
+def test_a_command_whose_clone_cannot_be_written_leaves_its_facts_in_the_project(
+    project: Project, sandbox: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    before = project.state_path.read_bytes()
+    secret = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
+    noted = sandbox("note", "add", f"the token is {secret}")
+    assert noted.returncode == 0, noted.stderr
+    assert "Recorded a note" in noted.stdout
+    loaded = sandbox("session-load", "--content")
+    assert loaded.returncode == 0, loaded.stderr
+    assert "workflow-orchestration-protocol" in loaded.stdout
+    for done in (noted, loaded):
+        assert "the git directory cannot be written: this waits in .fractary/inbox/" in done.stderr
+    assert project.state_path.read_bytes() == before
+    waiting = list(Path(inbox_in_tree(run_of(project))).iterdir())
+    assert len(waiting) == 2
+    assert not [path for path in waiting if secret in path.read_text()]
+    loads = len(project.of_type("artifact_loaded"))
+
+    project.deliver("PreCompact.auto.print", client="one")
+    assert not list(Path(inbox_in_tree(run_of(project))).iterdir())
+    (note,) = project.of_type("note_recorded")
+    (started,) = project.of_type("session_started")
+    assert note["session_id"] == started["session_id"]
+    assert len(project.of_type("artifact_loaded")) > loads
+    assert len(project.of_type("session_ended")) == 1
+    project.assert_projected()
+
+
+def test_a_saved_session_that_waits_is_ended_once_it_is_recorded(
+    project: Project, sandbox: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    saved = sandbox("session-save")
+    assert saved.returncode == 0, saved.stderr
+    assert "Session ended" in saved.stdout or "saved" in saved.stdout.lower()
+    assert project.faber("project").returncode == 0
+    (end,) = project.of_type("session_ended")
+    assert end["inferred"] is False
+    project.assert_projected()
+
+
+def test_what_no_command_leaves_is_set_aside(
+    project: Project, sandbox: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    assert sandbox("note", "add", "one").returncode == 0
+    (path,) = Path(inbox_in_tree(run_of(project))).iterdir()
+    left = json.loads(path.read_text())
+    (fact,) = left["facts"]
+    wrong = [
+        {**fact, "event": {**fact["event"], "type": "event_redacted", "event_id": fact["id"], "reason": None}},
+        {**fact, "event": {**fact["event"], "text": 7}},
+        {**fact, "event": {"type": "no_type"}},
+        {**fact, "salt": "short"},
+        {**fact, "more": 1},
+    ]
+    for number, one in enumerate(wrong):
+        path.with_name(f"{number:017d}-{fact['id']}.json").write_text(json.dumps({**left, "facts": [one]}))
+    done = project.faber("note", "add", "two")
+    assert done.stderr.count("could not be recorded, and was moved to") == len(wrong)
+    assert [note["text"] for note in project.of_type("note_recorded")] == ["one", "two"]
+    assert project.faber("verify").returncode == 0
+
+
 def test_a_file_that_is_not_a_delivery_is_set_aside_and_holds_up_nothing(project: Project) -> None:
     first, _ = refused(project, START, END)
     values = json.loads(first.read_text())
@@ -672,4 +765,5 @@ def test_a_file_that_is_read_is_what_was_put(project: Project) -> None:
     (file,) = inbox.take(run)
     arrival = file.read()
     file.close()
+    assert "hook" in arrival
     assert (arrival["word"], arrival["summary"], file.path) == ("a\udc80b", "\u2028" * 10, str(path))
