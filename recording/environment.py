@@ -6,7 +6,6 @@ import os
 import sys
 
 from faber_ledger.runs.git import common_directory, other_roots, read_config
-from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.git_refs import commit_of
 
 TYPE_CHECKING = False
@@ -27,6 +26,8 @@ def read_environment(root: str, cwd: str | None = None) -> Environment:
     """
     commit = commit_of(root)
     if commit is None and os.path.isdir(os.path.join(common_directory(root) or os.devnull, "reftable")):
+        from faber_ledger.runs.git_query import GitQuery  # only where git keeps its references in tables
+
         commit = GitQuery(["rev-parse", "HEAD"], root).answer()
     return {
         "hostname": hostname(),

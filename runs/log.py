@@ -10,7 +10,6 @@ import os
 from faber_ledger.ledger import JOURNAL_ENDING, whole_file
 from faber_ledger.ledger.errors import IntegrityError, Locked, NewerFormat, NotWritable
 from faber_ledger.ledger.file import BUSY_SECONDS, DURABLE, is_busy, no_ledger_error, sqlite3
-from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.whole_file import OWN, make_private
 from faber_ledger.runs.clone import is_empty, keep_place, lock_run, make_kept_folder
@@ -83,6 +82,8 @@ def read_log(run: Run, warn: Callable[[str], None] = lambda message: None) -> Lo
 
 def check_published(run: Run) -> None:
     """Raise what is wrong with a published file of which nothing entered the log."""
+    from faber_ledger.ledger.foreign import open_untrusted  # only after a file of which nothing passed
+
     with open_untrusted(run.ledger_path) as published:
         if not published.connection.execute("SELECT 1 FROM event LIMIT 1").fetchone():
             return
