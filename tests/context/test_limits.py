@@ -226,7 +226,7 @@ def test_with_a_ledger_the_steps_name_it(project: Project) -> None:
     (project.run / "state.json.backup").unlink()
     project.put_state("{")
     for command in ("session-load", "reconstitute", "project"):
-        step = f"move it aside and write one from the ledger with `faber-ledger project {project.run_id}`"
+        step = f"move it aside and run `faber-ledger project {project.run_id}`"
         assert step in project.faber(command).stderr
     project.state_path.rename(project.run / "aside.json")
     assert project.faber("project").returncode == 0

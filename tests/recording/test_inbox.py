@@ -24,6 +24,7 @@ from support.project import Answer, Project, heed_interrupts, without_overrides
 
 from faber_ledger.recording import inbox
 from faber_ledger.runs.clone import inbox_in_tree, inbox_path
+from faber_ledger.runs.git import forget_work_trees
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.set_aside import list_set_aside
@@ -323,6 +324,7 @@ def test_without_git_a_delivery_waits_in_the_users_folder_for_state(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     shutil.rmtree(project.root / ".git")
+    forget_work_trees()
     (path,) = refused(project, START)
     key = hashlib.sha256(bytes(project.root.resolve())).hexdigest()
     state = tmp_path / "state" / "faber-ledger"
