@@ -161,9 +161,9 @@ class Clone:
             return {recorded["id"] for recorded in log.stream()}
 
     def kept_ids(self) -> set[str]:
-        """Return the events that this clone has: in the file, or in the mirror below the git directory."""
-        mirror = self.root / ".git/faber-ledger/runs" / RUN / "log.db"
-        return self.ids(mirror) | (self.ids() if self.ledger.exists() else set())
+        """Return the events that this clone has: in the file, or in its log."""
+        log = self.root / ".git/faber-ledger/runs" / RUN / "log.db"
+        return self.ids(log) | (self.ids() if self.ledger.exists() else set())
 
     def clients(self) -> set[str]:
         with Log.read(str(self.ledger)) as log:
