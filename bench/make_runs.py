@@ -44,7 +44,7 @@ def main() -> None:
     subprocess.run([*GIT, "gc", "--quiet"], cwd=project, check=True)
     active = project / ".fractary" / "faber" / ".active-run-id"
     active.write_text(f"{run_id}\n")
-    for _ in range(2):  # the first gives the runs their mirrors
+    for _ in range(2):  # the first gives the runs their logs
         subprocess.run(["faber-ledger", "seal", "--all"], cwd=project, check=True, stdout=subprocess.DEVNULL)
     subprocess.run([*GIT, "commit", "--quiet", "--allow-empty", "--message", "Seal"], cwd=project, check=True)
 

@@ -26,12 +26,11 @@ TRIED = {
     ),
     "pull and rebuild": (
         " Of its processor time at 100,000 events, 0.22 judges (hashes, JSON, fields), 0.15 fetches, the server's"
-        " part included, 0.12 folds, which parses again, 0.10 keeps rows until they are judged, 0.10 inserts them,"
-        " 0.06 fills the mirror. Done: batches are judged as one text and admitted as one, what was judged is not"
-        " hashed again, blocks are folded once, older positions are read if one is looked up, and the mirror takes"
-        " what the ledger has taken; some of it made the peer cheaper, too. Tried, and less than a twentieth: the"
-        " id's index made after the rows, rows of psycopg without SQLAlchemy's, a binary COPY, no garbage collection,"
-        " larger pages, a mirror that SQLite copies without its triggers. Not tried: folding while judging, which"
+        " part included, 0.12 folds, which parses again, 0.10 keeps rows until they are judged, 0.10 inserts them."
+        " Done: batches are judged as one text and admitted as one, what was judged is not hashed again, blocks are"
+        " folded once, and older positions are read if one is looked up; some of it made the peer cheaper, too. Tried,"
+        " and less than a twentieth: the id's index made after the rows, rows of psycopg without SQLAlchemy's, a"
+        " binary COPY, no garbage collection, larger pages. Not tried: folding while judging, which"
         " would save another twentieth, and a process that fetches while this one judges."
     ),
     "clients that push": (

@@ -46,7 +46,7 @@ Of {commit}. The peers:
 """
 GROWTH = """
 Each length is a run of its own, with 502 events per session. The parts of a hook's work are measured in one process, as
-processor time without imports. "ledger" opens the log and its mirror, queries them, appends and commits; "state" reads
+processor time without imports. "ledger" opens the log, queries it, appends and commits; "state" reads
 and writes `state.json`; "blocks" folds and hashes the two blocks; "rest" is everything else: decisions, the packet, and
 the artifacts, of which `state.json` is one.
 

@@ -29,6 +29,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import COLUMNS
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.projections.fold import fold
+from faber_ledger.runs.layouts import find_run
 
 sys.path.insert(0, str(REPOSITORY / "tests"))  # which start a server, too
 
@@ -77,10 +78,10 @@ Processor time is that of the clients and the server together.
 - COPY is one `COPY` of the same rows, which are in memory, into the same table by its owner, with the same triggers and
   indexes. A push also reads the ledger, looks for conflicts, and commits each 5,000 events.
 - "one client" pushes the same {clients} runs one after the other. All are connected before the clock starts.
-- A pull is `sync --fetch` in a clone that has nothing of the run: it fetches, judges each event, writes the ledger and
-  its mirror, and folds the blocks. "local rebuild" is `project --rebuild` of the same run, right after it: it
+- A pull is `sync --fetch` in a clone that has nothing of the run: it fetches, judges each event, writes the log, and
+  folds the blocks. "local rebuild" is `project --rebuild` of the same run, right after it: it
   checks the hashes and writes the blocks alone. "local import" is `import` of the same events from a file in a fresh
-  clone: it judges each event, and writes ledger, mirror and blocks, as a pull does.
+  clone: it judges each event, and writes log and blocks, as a pull does.
 
 After each round of the clients and each pull, the number of events of each run and a digest of their hashes are
 compared with the ledgers': nothing was lost or doubled.
@@ -283,7 +284,7 @@ def measure_pull(stage: Stage, server: PostgresServer, url: str, span: Span) -> 
         before = server_seconds(server)
         took, processor = fetch.seconds()
         processor += server_seconds(server) - before
-        if digest_of(run / "ledger.db") != digest_of(path):
+        if digest_of(Path(find_run(str(fresh), RUN).log_path)) != digest_of(path):
             raise SystemExit("events are lost, or doubled")
         row.add((took, processor), rebuild.seconds())
         if json.loads((run / "state.json").read_text()) != json.loads(state):
@@ -291,7 +292,7 @@ def measure_pull(stage: Stage, server: PostgresServer, url: str, span: Span) -> 
         write.seconds()
         begin()
         whole.add((took, processor), read.seconds())
-        if digest_of(run / "ledger.db") != digest_of(path):
+        if digest_of(Path(find_run(str(fresh), RUN).log_path)) != digest_of(path):
             raise SystemExit("an import loses events, or doubles them")
     return [row, whole]
 

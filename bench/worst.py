@@ -81,7 +81,7 @@ def _project(
     (project / ".fractary" / "faber").mkdir()
     (project / ".fractary" / "faber" / ".active-run-id").write_text(f"{RUN_ID}\n")
     stage.run_command([stage.command, "run", "resume", RUN_ID], project)
-    stage.run_command([stage.command, "project", RUN_ID], project)  # makes the mirror, and writes the blocks
+    stage.run_command([stage.command, "project", RUN_ID], project)  # makes the log, and writes the blocks
     delivery = {"session_id": CLIENT, "cwd": str(project), "hook_event_name": "SessionStart", "source": "startup"}
     (project / "delivery.json").write_text(json.dumps(delivery) + "\n")
     return project
