@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
-from faber_ledger.cli.doctor.finding import LEVELS, Finding, limit_findings, worst
+from faber_ledger.cli.doctor.finding import LEVELS, Check, Finding, Fix, limit_findings, worst
 from faber_ledger.cli.doctor.fixing import FixResult, list_fixes, make_fixes
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.cli.doctor.table import CHECKS
@@ -20,14 +21,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.git_command import limit_answers
 from faber_ledger.runs.run import find_root
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from faber_ledger.cli.doctor.finding import Check, Fix
-
-    Results = dict[str, list[Finding]]
-
-
+Results = dict[str, list[Finding]]
 GIT_SECONDS = 10.0  # for each answer: whatever stops git from answering is what the user wants to find
 
 
@@ -54,8 +48,8 @@ def _examine(root: str, *, fix: bool, dry_run: bool, as_json: bool) -> int:
     _require_project(root)
     patient = Patient(root, at=now())
     results = run_checks(patient)
-    fixes = list_fixes([finding for findings in results.values() for finding in findings]) if fix else []
-    done = make_fixes(patient, fixes, say) if not dry_run else []
+    fixes = list_fixes(_all_findings(results))
+    done = make_fixes(patient, fixes, say) if fix and not dry_run else []
     if done:
         results = run_checks(Patient(root, at=now()))
     data = {
@@ -65,10 +59,15 @@ def _examine(root: str, *, fix: bool, dry_run: bool, as_json: bool) -> int:
         "mended": [item._asdict() for item in done],
         "would_mend": [{"what": one.what, "diff": _diff(one)} for one in fixes] if dry_run else [],
     }
-    lines = [*_fix_lines(root, done), *(_dry_lines(fixes) if dry_run else ()), *_lines(results, fix=fix)]
+    lines = [*_fix_lines(root, done), *(_dry_lines(fixes) if dry_run else ()), *_lines(results)]
+    if fixes and not fix:
+        lines.append("`faber-ledger doctor --fix --dry-run` shows what can be fixed here")
     show(data, lines, as_json=as_json)
-    grave = worst([finding for findings in results.values() for finding in findings])
-    return NotWell.exit_code if grave in ("warning", "error") else 0
+    return NotWell.exit_code if worst(_all_findings(results)) in ("warning", "error") else 0
+
+
+def _all_findings(results: Results) -> list[Finding]:
+    return [finding for findings in results.values() for finding in findings]
 
 
 def run_checks(patient: Patient) -> Results:
@@ -79,7 +78,7 @@ def run_checks(patient: Patient) -> Results:
 def _run_check(check: Check, patient: Patient) -> list[Finding]:
     found: list[Finding] = []
     try:
-        for finding in check.look(patient):
+        for finding in check.find(patient):
             found.append(finding)  # one by one: what was found before a failure is kept
     except LedgerError as error:
         found.append(Finding("error", f"this check failed: {error.message}", error.hint))
@@ -110,29 +109,18 @@ def _check_data(name: str, findings: list[Finding]) -> dict[str, Any]:
     return {"check": name, "level": worst(findings), "findings": data}
 
 
-def _lines(results: Results, *, fix: bool) -> Iterator[str]:
-    """Return the findings as lines, the worst first, then what is well, and how many there are of each level."""
+def _lines(results: Results) -> Iterator[str]:
+    """Return what needs somebody, the worst first, and how many findings there are of each level."""
+    found = [(name, finding) for name, findings in results.items() for finding in findings]
+    totals = []
     for level in reversed(LEVELS[1:]):
-        for name, findings in results.items():
-            for finding in [one for one in findings if one.level == level]:
-                yield f"{level:<7}  {name}: {finding.what}"
-                if finding.hint:
-                    yield f"         hint: {finding.hint}"
-    for name, findings in results.items():
-        if worst(findings) == "ok" and findings:
-            yield f"{'ok':<7}  {name}: {'; '.join([one.what for one in findings])}"
-    silent = [name for name, findings in results.items() if not findings]
-    for theme in dict.fromkeys([name.partition(".")[0] for name in silent]):
-        well = [name.removeprefix(f"{theme}.") for name in silent if name.partition(".")[0] == theme]
-        yield f"{'ok':<7}  {theme}: {', '.join(well)}"
-    yield ""
-    counts = [
-        (level, [one for found in results.values() for one in found if one.level == level]) for level in LEVELS[1:]
-    ]
-    totals = [plural(len(found), level) for level, found in reversed(counts) if found]
+        of_level = [(name, finding) for name, finding in found if finding.level == level]
+        for name, finding in of_level:
+            yield f"{level:<7}  {name}: {finding.what}"
+            yield f"         hint: {finding.hint}"
+        totals += [plural(len(of_level), level)] if of_level else []
+    yield from [""] if totals else []
     yield f"{len(results)} checks: {', '.join(totals) or 'no problems'}"
-    if not fix and list_fixes([one for found in results.values() for one in found]):
-        yield "`faber-ledger doctor --fix --dry-run` shows what can be fixed here"
 
 
 def _fix_lines(root: str, done: list[FixResult]) -> Iterator[str]:

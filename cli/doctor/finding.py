@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.cli.setup.changes import diff_lines, display_path
 from faber_ledger.files.change import FileChange, make_changes
 
-if TYPE_CHECKING:
-    from faber_ledger.cli.doctor.patient import Patient
-
-    Warn = Callable[[str], None]
-
-
+Warn = Callable[[str], None]
 Level = Literal["ok", "note", "warning", "error"]
 LEVELS: tuple[Level, ...] = ("ok", "note", "warning", "error")
 MOST = 10
@@ -33,7 +29,7 @@ class Fix(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One thing that a check found."""
+    """One thing that a check found; what is `ok` is in the JSON alone, and a note asks for something."""
 
     level: Level
     what: str
@@ -42,10 +38,10 @@ class Finding(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A check: its name, `theme.what`, and the function that returns its findings."""
+    """A check: its name, `theme.subject`, and the function that returns its findings, with their fixes."""
 
     name: str
-    look: Callable[[Patient], Iterable[Finding]]
+    find: Callable[[Patient], Iterable[Finding]]
 
 
 def limit_findings(findings: Iterable[Finding]) -> Iterator[Finding]:

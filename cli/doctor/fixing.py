@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
+from faber_ledger.cli.doctor.finding import Finding, Fix, Warn
+from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.ledger.aside import copy_private, free_name
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.clone import doctor_folder
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.private_files import make_below
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from faber_ledger.cli.doctor.finding import Finding, Fix, Warn
-    from faber_ledger.cli.doctor.patient import Patient
 
 
 class FixResult(NamedTuple):

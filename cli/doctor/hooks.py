@@ -1,294 +1,279 @@
-"""The hooks in the client's settings: installed once, in the right place and form."""
+"""The hooks: installed once and in a form that works, and the program and the client on both sides of them."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
+import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
+from faber_ledger.cli.doctor.patient import Patient
+from faber_ledger.cli.setup.agent_files import EVENTS, list_agents, list_damaged
 from faber_ledger.cli.setup.changes import display_path
+from faber_ledger.cli.setup.copilot import describe_copilot_twice, settings_of_copilot
 from faber_ledger.cli.setup.install_hooks import describe_removal, settings_change
 from faber_ledger.cli.setup.missing_hooks import describe_agents, describe_agents_alone
 from faber_ledger.cli.setup.plugin import describe_both, describe_missing, is_missing
+from faber_ledger.cli.ui.table import plural
+from faber_ledger.context.program import UNATTENDED, ProgramFailed, run_program
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.json_text import JsonText
+from faber_ledger.files.text import quote_word
+from faber_ledger.hooks import client_settings
 from faber_ledger.hooks.client_plugins import (
+    Plugin,
     list_enabled_plugins,
     list_plugins,
     list_settings_with_hooks,
     list_unanswered,
     unlisted_plugin_delivery,
 )
-from faber_ledger.hooks.client_settings import (
-    SCOPES,
-    command_line,
-    decode_settings,
-    handlers,
-    hook_command,
-    leads_out,
-    list_scopes,
-    readable_settings,
-    remove_handler,
-    runs_hook,
-    settings_path,
-)
+from faber_ledger.hooks.client_settings import PROGRAM, SCOPES, command_line, readable_settings
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.command_errors import SettingsInvalid
-from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
+from faber_ledger.runs.clone import known_writer
 
-if TYPE_CHECKING:
-    from faber_ledger.cli.doctor.patient import Patient
-
-
+CLIENT = "claude"
+FIRST_WITH_POST_COMPACT = (2, 1, 76)
+SECONDS = 10.0
+VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+NAMED = re.compile(r"""["']?(/[^\s"';&|]*/faber-ledger)["']? +hook\b""")
 # The commands that SPEC-00027, section 7, shows: a shell cannot run the first, and the others load or save manually.
 OLDER = re.compile(r"(?:/fractary-faber:|\bfaber-ledger +)(?:prime-context|session-(?:load|save|start|end))\b")
-MISPLACED = (".claude/hooks.json", ".claude/hooks/hooks.json", ".claude.json", "settings.json", ".claude/config.json")
-LARGEST = 1024 * 1024
-REPLACE_LINK = "replace the link with the file itself, then run `faber-ledger doctor` again"
-UNMATCHED = (None, "", "*")
+NEWEST = 200  # events among which the newest deliveries are looked for
+LATEST = 4  # deliveries: of two installations every second one is repeated
 
 
 class Handler(NamedTuple):
-    """One of our hooks in a settings file: its place, its values, and the event whose hook it runs."""
+    """A handler of ours in a settings file, with the group that it is in."""
 
     scope: str
     path: str
     event: str
-    group: int
-    number: int
-    matcher: object
+    group: dict[str, Any]
     values: dict[str, Any]
-    runs: str
+
+    @property
+    def runs(self) -> str | None:
+        """The event whose hook it runs."""
+        return client_settings.runs_hook(self.values)
+
+    @property
+    def has_matcher(self) -> bool:
+        """Whether it runs for some sources of its event alone."""
+        return self.group.get("matcher") not in (None, "", "*")
 
 
-def settings_can_be_read(patient: Patient) -> Iterator[Finding]:
-    """Look for settings files that the client cannot read, and for the switch that turns all hooks off."""
-    for scope in list_scopes(patient.root):
-        path = settings_path(scope, patient.root)
-        if leads_out(scope, patient.root):
-            what = f"{display_path(path, patient.root)} is a link that leads out of the project: nothing of it is read"
-            yield Finding("warning", what, REPLACE_LINK)
-            continue
-        try:
-            content = read_file(path)
-            if content is None:
-                continue
-            text = decode_settings(content, display_path(path, patient.root))
-        except LedgerError as error:
-            yield Finding("error", error.message, f"{error.hint}; the client runs none of its hooks")
-            continue
+def check_settings(patient: Patient) -> Iterator[Finding]:
+    """Look for settings that the client cannot read or that switch hooks off, and for hooks that do not work."""
+    for path, why in client_settings.unreadable_settings(patient.root):
+        what = f"{display_path(path, patient.root)} is not read: {why}"
+        hint = "replace the link with the file itself" if "link" in why else "fix the file"
+        yield Finding("error", what, f"{hint}: the client may run none of its hooks")
+    for _, path, text in readable_settings(patient.root):
+        shown = display_path(path, patient.root)
         if JsonText(text).value.get("disableAllHooks"):
-            what = f"{display_path(path, patient.root)} has `disableAllHooks`: the client runs no hooks"
+            what = f"{shown} has `disableAllHooks`: the client runs no hooks"
             yield Finding("error", what, "remove `disableAllHooks` from it")
+        for event in HOOKS:
+            for _, handler in client_settings.handlers(text, event):
+                if OLDER.search(handler["command"]):
+                    what = f"{shown} has an older command at {event}: {handler['command'][:120]}"
+                    hint = "remove it: a shell cannot run a slash command, and the four hooks do its work"
+                    yield Finding("warning", what, hint)
+    plugins = list_enabled_plugins(patient.root)
+    for one in _list_ours(patient.root):
+        for what, correction in _find_mistakes(one):
+            hint = f"remove it: the plugin {plugins[0].name} runs the hooks" if plugins else correction
+            yield Finding("warning", f"in {display_path(one.path, patient.root)} {what}", hint)
 
 
-def hooks_are_installed(patient: Patient) -> Iterator[Finding]:
+def _find_mistakes(one: Handler) -> Iterator[tuple[str, str]]:
+    """Say why the client would not run a hook, or would run it at the wrong time or too briefly; and what to do."""
+    if one.runs != one.event:
+        yield f"the hook of {one.runs} runs at {one.event}", f"move it under `hooks.{one.runs}`, or remove it"
+        return
+    hook = f"the hook of {one.event}"
+    if one.has_matcher:
+        what = f"the matcher {str(one.group['matcher'])[:80]!r} keeps {hook} from other sources"
+        yield what, "remove the matcher: every source of a session counts"
+    if one.values.get("async"):
+        yield f"{hook} is `async`: it may get no input, and the client kills it at exit", "remove `async`"
+    seconds = one.values.get("timeout")
+    if one.event == "SessionEnd" and seconds is None:
+        what = f"{hook} has no `timeout`: the client kills it after 1.5 seconds"
+        yield what, f'add `"timeout": {HOOKS[one.event][1]}`'
+    elif seconds is not None and not (isinstance(seconds, (int, float)) and seconds >= 2):
+        yield f"{hook} has the `timeout` {str(seconds)[:20]}", f"give it seconds: {HOOKS[one.event][1]}"
+
+
+def check_installed(patient: Patient) -> Iterator[Finding]:
     """Look for events for which a client started here runs no hook, of its settings or of a plugin."""
-    plugins, left = list_plugins(patient.root), list_unanswered(patient.root)
-    seen = unlisted_plugin_delivery(patient.root, patient.at)
-    for plugin in plugins:
-        if plugin.is_enabled:
-            if is_missing(patient.root, plugin, patient.at):
-                are_in_settings = bool(list_settings_with_hooks(patient.root))
-                what, hint = describe_missing(patient.root, plugin, are_in_settings=are_in_settings)
-                yield Finding("note" if are_in_settings else "warning", what, hint)
-            else:
-                where = display_path(plugin.path or "", patient.root)
-                yield Finding("ok", f"the plugin {plugin.name}, enabled in {where}, runs the four hooks")
-    alone = describe_agents_alone(patient.root, left)
+    root = patient.root
+    plugins, left = list_plugins(root), list_unanswered(root)
+    for plugin in [plugin for plugin in plugins if plugin.is_enabled]:
+        if is_missing(root, plugin, patient.at):
+            are_in_settings = bool(list_settings_with_hooks(root))
+            what, hint = describe_missing(root, plugin, are_in_settings=are_in_settings)
+            yield Finding("ok" if are_in_settings else "warning", what, hint)
+        else:
+            where = display_path(plugin.path or "", root)
+            yield Finding("ok", f"the plugin {plugin.name}, enabled in {where}, runs the four hooks")
+    alone = describe_agents_alone(root, left)
     if alone is not None:
         yield Finding("note", *alone)
         return
-    yield from [Finding("ok", agent) for agent in describe_agents(patient.root)]
-    if seen is not None and not list_settings_with_hooks(patient.root):
-        what = f"no settings have the hooks or enable a plugin, but a plugin's hook made a delivery at {utc_text(seen)}"
-        again = "run `faber-ledger init --scope project`, then start a new session of the client"
-        yield Finding("note", what, f"nothing while the client has that plugin; else {again}")
+    yield from [Finding("ok", agent) for agent in describe_agents(root)]
+    seen = unlisted_plugin_delivery(root, patient.at)
+    if seen is not None and not list_settings_with_hooks(root):
+        yield Finding("ok", f"a plugin that no settings name runs the hooks: it made a delivery at {utc_text(seen)}")
         return
-    linked = [settings_path(scope, patient.root) for scope in SCOPES if leads_out(scope, patient.root)]
-    if left and linked:
-        what = f"no hook is found, but {display_path(linked[0], patient.root)} is not read, and the client may read it"
-        yield Finding("warning", what, REPLACE_LINK)
-    if not left or linked:
-        return
-    held = {handler.scope for handler in _list_ours(patient)}
-    scope = next((scope for scope in SCOPES if scope in held), "project")
-    named = "" if scope == "project" else f" --scope {scope}"
-    install = f"run `faber-ledger init{named}`, then start a new session of the client"
-    if len(left) < len(HOOKS) or not plugins:
-        what = "no hook is installed" if len(left) == len(HOOKS) else f"no hook is installed for {', '.join(left)}"
-        fix = _install_fix(patient.root, scope)
-        yield Finding("warning", f"{what}: what the client does is not recorded", install, fix)
-    else:
+    if left and not any([client_settings.leads_out(scope, root) for scope in SCOPES]):  # the client may read them there
+        yield _describe_lacking(patient, left, plugins)
+
+
+def _describe_lacking(patient: Patient, left: list[str], plugins: list[Plugin]) -> Finding:
+    """Return the finding for events without a hook: install it, or the plugin that would run it."""
+    if len(left) == len(HOOKS) and plugins:
         (plugin, *_), lacks = plugins, "and the settings have no hooks: what the client does is not recorded"
         verb, how = ("install", "not enabled here") if plugin.scope is None else ("enable", "switched off")
         where = "" if plugin.path is None else f" in {display_path(plugin.path, patient.root)}"
         hint = f"run `{plugin.command(verb)}`; or, to have the hooks in the settings instead, `faber-ledger init`"
-        yield Finding("warning", f"the plugin {plugin.name} is {how}{where}, {lacks}", hint)
+        return Finding("warning", f"the plugin {plugin.name} is {how}{where}, {lacks}", hint)
+    held = {handler.scope for handler in _list_ours(patient.root)}
+    scope = next((scope for scope in SCOPES if scope in held), "project")
+    named = "" if scope == "project" else f" --scope {scope}"
+    what = "no hook is installed" if len(left) == len(HOOKS) else f"no hook is installed for {', '.join(left)}"
+    hint = f"run `faber-ledger init{named}`, then start a new session of the client"
+    fix = None
+    if not [*client_settings.unreadable_settings(patient.root)]:
+        fix = file_fix(patient.root, lambda: settings_change(patient.root, scope), "put the missing hooks")
+    return Finding("warning", f"{what}: what the client does is not recorded", hint, fix)
 
 
-def hooks_are_installed_once(patient: Patient) -> Iterator[Finding]:
-    """Look for events with two different handlers, which both run, and for equal ones, of which one runs."""
+def check_once(patient: Patient) -> Iterator[Finding]:
+    """Look for hooks that run twice: of the settings, of settings and plugin, and in the newest deliveries."""
     for event in HOOKS:
-        found = [one for one in _list_ours(patient) if one.event == event and one.runs == event]
-        unmatched = [one for one in found if one.matcher in UNMATCHED]
-        if len(unmatched) < 2:
-            continue
-        paths = list(dict.fromkeys([display_path(one.path, patient.root) for one in unmatched]))
-        where = f"{paths[0]} {len(unmatched)} times" if len(paths) == 1 else " and ".join(paths)
-        surplus = _find_surplus(unmatched)
-        fix = _removal_fix(patient.root, surplus[0].path) if surplus else None
-        by_hand = f"remove it from one: {describe_removal(patient.root, *[one.scope for one in reversed(unmatched)])}"
-        hint = "run `faber-ledger doctor --fix`" if fix else by_hand
-        if len({command_line(one.values) for one in unmatched}) > 1:
+        found = [one for one in _list_ours(patient.root) if one.event == event and _is_in_order(one)]
+        paths = [one.path for one in found]
+        repeated = next((path for path in paths if paths.count(path) > 1), None)
+        if repeated is not None:
+            what = f"{display_path(repeated, patient.root)} has the hook of {event} {paths.count(repeated)} times"
+            fix = _removal_fix(patient.root, repeated)
+            yield Finding("warning", what, "run `faber-ledger doctor --fix`", fix)
+        elif len({command_line(one.values) for one in found}) > 1:
+            where = " and ".join([display_path(path, patient.root) for path in paths])
             what = f"{event} has two hooks with different commands, in {where}: the client runs both"
-            yield Finding("warning", what, hint, fix)
-        elif len(paths) == 1:
-            yield Finding("warning", f"the hook of {event} is in {where}", hint, fix)
-        else:
-            what = f"the hook of {event} is in {where}: the client runs equal commands once"
-            yield Finding("note", what, "nothing to do, unless you want it in one place only")
-    files, plugins = dict(list_settings_with_hooks(patient.root)), list_enabled_plugins(patient.root)
-    for plugin in plugins[:1] if files else ():
+            removal = describe_removal(patient.root, *[one.scope for one in reversed(found)])
+            yield Finding("warning", what, f"remove it from one: {removal}")
+    files = dict(list_settings_with_hooks(patient.root))
+    for plugin in list_enabled_plugins(patient.root)[:1] if files else ():
         if not is_missing(patient.root, plugin, patient.at):
             yield Finding("note", *describe_both(patient.root, plugin, files))
+    yield from _find_repeats(patient)
 
 
-def hooks_are_in_place(patient: Patient) -> Iterator[Finding]:
-    """Look for our commands where the client does not run them, or runs them at the wrong time."""
-    for one in _list_ours(patient):
-        shown = display_path(one.path, patient.root)
-        if one.runs != one.event:
-            what = f"{shown} runs `hook {HOOKS[one.runs][0]}` at {one.event}"
-            yield Finding("warning", what, _or_remove(patient, f"move it under `hooks.{one.runs}`, or remove it"))
-        elif one.matcher not in UNMATCHED:
-            what = f"in {shown} the matcher {str(one.matcher)[:80]!r} keeps the hook of {one.event} from other sources"
-            hint = "remove the matcher: every source of a session counts"
-            yield Finding("warning", what, _or_remove(patient, hint))
-    for _, path, text in readable_settings(patient.root):
-        shown = display_path(path, patient.root)
-        events = JsonText(text).value
-        for event in HOOKS:
-            if _names_us(events.get(event)):
-                hint = _or_remove(patient, "move it into `hooks`")
-                yield Finding("warning", f"in {shown} `{event}` is outside `hooks`", hint)
-            for group in events.get("hooks", {}).get(event, []):
-                if isinstance(group, dict) and "hooks" not in group and _names_us(group):
-                    what = f"in {shown} a handler is in `hooks.{event}` itself, not in a group's list `hooks`"
-                    hint = 'write it as {"hooks": [handler]}, or remove it and run `faber-ledger init`'
-                    yield Finding("warning", what, _or_remove(patient, hint))
-    for name in MISPLACED:
-        if _mentions_us(os.path.join(patient.root, *name.split("/"))):
-            hint = "remove it there, and run `faber-ledger init`"
-            what = f"{name} has one of our hooks, but the client reads no hooks from it"
-            yield Finding("warning", what, _or_remove(patient, hint))
+def _find_repeats(patient: Patient) -> Iterator[Finding]:
+    """Look for repeats among the newest deliveries to the active run in this clone; others came with git."""
+    found = patient.newest_events(NEWEST)
+    if patient.common is not None:
+        writer = known_writer(patient.root)
+        found = [one for one in found if one["writer"] == writer]
+    newest = [(one["at"], dict(one["event"])) for one in found]
+    latest = [(at, event) for at, event in newest if "delivery" in event][:LATEST]
+    twice = [at for at, event in latest if event["type"] == "delivery_ignored" and event["reason"] == "repeated"]
+    if twice:
+        count = plural(len(latest), "delivery", "deliveries")
+        what = f"of the newest {count} to {patient.active} {len(twice)} came twice, the last at {max(twice)}"
+        yield Finding("note", what, "the hooks are installed twice, perhaps by a plugin too: remove one of them")
 
 
-def commands_are_current(patient: Patient) -> Iterator[Finding]:
-    """Look for hooks in another form than `init` writes, and for those of older instructions."""
-    for one in _list_ours(patient):
-        command = command_line(one.values)
-        if command != hook_command(one.event) and one.runs == one.event:
-            what = (
-                f"{display_path(one.path, patient.root)} runs the hook of {one.event} in another form than `init` does"
-            )
-            hint = "leave it if it is intended; or remove it, then run `faber-ledger init`"
-            yield Finding("note", what, _or_remove(patient, hint))
-    for _, path, text in readable_settings(patient.root):
-        for event in HOOKS:
-            older = [handler["command"] for _, handler in handlers(text, event) if OLDER.search(handler["command"])]
-            if older:
-                what = f"{display_path(path, patient.root)} has an older command at {event}: {older[0][:120]}"
-                yield Finding(
-                    "warning", what, "remove it: a shell cannot run a slash command, and the four hooks do its work"
-                )
+def check_agents(patient: Patient) -> Iterator[Finding]:
+    """Look for other agents' hooks that are missing or repeated, and for files that no agent can read."""
+    for agent, problem in list_damaged(patient.root):
+        yield Finding("warning", f"{problem}; {agent} runs none of its hooks", "fix the file")
+    for file in list_agents(patient.root):
+        shown = display_path(file.path, patient.root)
+        missing = [event for event in EVENTS[file.agent] if event not in file.entries]
+        if missing:
+            what = f"{shown} has no hook for {', '.join(missing)}: what {file.agent} does then is not recorded"
+            scope = " --scope user" if file.scope == "user" else ""
+            yield Finding("warning", what, f"run `faber-ledger init --agent {file.agent}{scope}`")
+        for event, entries in file.entries.items():
+            if len(entries) > 1:
+                what = f"{shown} has {len(entries)} hooks for {event}: {file.agent} runs each"
+                yield Finding("warning", what, "remove all but one")
+    for what, hint in describe_copilot_twice(patient.root, settings_of_copilot(patient.root)):
+        yield Finding("warning", what, hint)
 
 
-def hooks_have_time(patient: Patient) -> Iterator[Finding]:
-    """Look for hooks that the client kills early or does not wait for."""
-    for one in _list_ours(patient):
-        shown = display_path(one.path, patient.root)
-        seconds = one.values.get("timeout")
-        if one.values.get("async"):
-            what = (
-                f"in {shown} the hook of {one.event} is `async`: it may get no input, and the client kills it at exit"
-            )
-            yield Finding("warning", what, "remove `async`")
-        if one.event == "SessionEnd" and seconds is None:
-            what = f"in {shown} the hook of SessionEnd has no `timeout`: the client kills it after 1.5 seconds"
-            yield Finding("warning", what, f'add `"timeout": {HOOKS[one.event][1]}`')
-        elif seconds is not None and not (isinstance(seconds, (int, float)) and seconds >= 2):
-            what = f"in {shown} the hook of {one.event} has the `timeout` {str(seconds)[:20]}"
-            yield Finding("warning", what, f"give it seconds: {HOOKS[one.event][1]}")
+def check_program(patient: Patient) -> Iterator[Finding]:
+    """Check that hooks find this program, on PATH or where they name it, and that the client has PostCompact."""
+    found, mine = shutil.which(PROGRAM), os.path.abspath(sys.argv[0])
+    if found is None:
+        what = f"{PROGRAM} is not on PATH or not executable, so the hooks cannot run it"
+        yield Finding("error", what, f"add {os.path.dirname(mine)} to the PATH of the shell that starts the client")
+    elif os.path.basename(mine) == PROGRAM and os.path.realpath(found) != os.path.realpath(mine):
+        what = f"the hooks run {found}, and this is {mine}: their versions may differ"
+        yield Finding("note", what, "remove one of them from PATH, or uninstall it")
+    for path in dict.fromkeys(
+        [path for one in _list_ours(patient.root) for path in NAMED.findall(command_line(one.values))]
+    ):
+        if not os.path.isfile(path):
+            hint = "remove the hook, then run `faber-ledger init`"
+            yield Finding("error", f"a hook runs {path}, which does not exist", hint)
+        elif not os.access(path, os.X_OK):
+            yield Finding("error", f"a hook runs {path}, which is not executable", f"run `chmod +x {quote_word(path)}`")
+    version = _read_client_version(patient.root)
+    if version is not None and tuple(map(int, version.split("."))) < FIRST_WITH_POST_COMPACT:
+        what = f"the client is {version}, and before 2.1.76 it has no PostCompact: summaries are not recorded"
+        yield Finding("warning", what, "update the client")
 
 
-def _or_remove(patient: Patient, hint: str) -> str:
-    """Return how to correct a hook in the settings: where a plugin runs the hooks too, by removing it."""
-    plugins = list_enabled_plugins(patient.root)
-    return f"remove it: the plugin {plugins[0].name} runs the hooks" if plugins else hint
-
-
-def _list_ours(patient: Patient) -> list[Handler]:
-    """Return the handlers that run one of our hooks, in any form."""
-    return [
-        Handler(scope, path, *found)
-        for scope, path, text in readable_settings(patient.root)
-        for event in HOOKS
-        for found in _find_handlers(text, event)
-    ]
-
-
-def _find_handlers(text: str, event: str) -> Iterator[tuple[str, int, int, object, dict[str, Any], str]]:
-    groups = JsonText(text).value.get("hooks", {}).get(event, [])
-    for number, group in enumerate(groups):
-        listed = group.get("hooks") if isinstance(group, dict) else None
-        for place, values in enumerate(listed if isinstance(listed, list) else []):
-            has_command = isinstance(values, dict) and isinstance(values.get("command"), str)
-            runs = runs_hook(values) if has_command else None
-            if runs is not None:
-                yield event, number, place, group.get("matcher"), values, runs
-
-
-def _find_surplus(unmatched: list[Handler]) -> list[Handler]:
-    """Return the handlers to remove: all but the first in one file. The user decides between two files."""
-    paths = [one.path for one in unmatched]
-    return [one for number, one in enumerate(unmatched) if one.path in paths[:number]]
-
-
-def _install_fix(root: str, scope: str) -> Fix | None:
+def _read_client_version(root: str) -> str | None:
+    """Return the version that the client prints; None if it is not on PATH, fails, or came with the repository."""
+    path = shutil.which(CLIENT)
+    inside = os.path.join(os.path.realpath(root), "")
+    if path is None or not os.path.isabs(path) or os.path.realpath(path).startswith(inside):
+        return None
+    environment = {**os.environ, **UNATTENDED}
     try:
-        return file_fix(root, lambda: settings_change(root, scope), "put the missing hooks")
-    except LedgerError:
-        return None  # an unusable file is reported by the check that reads it
+        printed = run_program([path, "--version"], os.sep, environment, seconds=SECONDS, limit=10_000)
+    except ProgramFailed:
+        return None
+    found = VERSION.search(printed.decode("utf-8", "replace"))
+    return found[0] if found is not None else None
+
+
+def _list_ours(root: str) -> list[Handler]:
+    """Return the handlers that run one of our hooks, in any form."""
+    texts = readable_settings(root)
+    return [one for scope, path, text in texts for event in HOOKS for one in _list_in(text, event, scope, path)]
+
+
+def _list_in(text: str, event: str, scope: str, path: str) -> list[Handler]:
+    found = [Handler(scope, path, event, *one) for one in client_settings.handlers(text, event)]
+    return [one for one in found if one.runs is not None]
+
+
+def _is_in_order(one: Handler) -> bool:
+    return one.runs == one.event and not one.has_matcher
 
 
 def _removal_fix(root: str, path: str) -> Fix:
+    """Return a fix that leaves one of the hooks that a file has for an event."""
+
     def plan() -> FileChange:
-        before = read_file(path)
-        if before is None:
-            raise SettingsInvalid(f"{display_path(path, root)} is gone", hint="run `faber-ledger doctor` again")
-        text = decode_settings(before, display_path(path, root))
+        before = read_file(path) or b""
+        text = client_settings.decode_settings(before, display_path(path, root))
         for event in HOOKS:
-            found = [one for one in _find_handlers(text, event) if one[5] == event and one[3] in UNMATCHED]
-            for _, group, number, *_ in reversed(found[1:]):
-                text = remove_handler(text, event, group, number)
+            while len(found := [one for one in _list_in(text, event, "", path) if _is_in_order(one)]) > 1:
+                groups, last = JsonText(text).value["hooks"][event], found[-1]
+                number = last.group["hooks"].index(last.values)
+                text = client_settings.remove_handler(text, event, groups.index(last.group), number)
         return FileChange(path, before, text.encode())
 
     return file_fix(root, plan, "remove repeated hooks")._replace(name=f"once {path}")
-
-
-def _names_us(value: object) -> bool:
-    return "faber-ledger" in str(value) and "hook" in str(value)
-
-
-def _mentions_us(path: str) -> bool:
-    try:
-        if os.path.getsize(path) > LARGEST:
-            return False
-        content = read_file(path)
-    except (LedgerError, OSError):
-        return False
-    return content is not None and re.search(rb"faber-ledger +hook\b", content) is not None

@@ -6,13 +6,15 @@ import os
 import sqlite3
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from faber_ledger.cli.ui.progress import progress_over
+from faber_ledger.cli.ui.which_run import runs_in_tree
 from faber_ledger.cli.worktrees.git import run_git
 from faber_ledger.files.folders import MOUNTS
 from faber_ledger.ledger.command_errors import GitFailed
-from faber_ledger.ledger.errors import InvalidRunId, LedgerError
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run
@@ -22,13 +24,8 @@ from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import RUNS, Run
 from faber_ledger.runs.settings import Settings, project_settings
 
-if TYPE_CHECKING:
-    from faber_ledger.ledger.events import Recorded
-
-
 MOST_RUNS = 1_000
-MOST_VERIFIED = 200  # at most so many logs and bytes; `verify --all` checks all
-BYTES_VERIFIED = 64 * 1024 * 1024
+MOST_VERIFIED = 200  # logs; `verify --all` checks all
 
 
 class Patient:
@@ -90,12 +87,7 @@ class Patient:
     @cached_property
     def runs(self) -> list[Run]:
         """The runs to examine: the active one first, then those changed last; at most `MOST_RUNS`."""
-        found = []
-        for run_id in self.all_ids:
-            try:
-                found.append(find_run(self.root, run_id))
-            except InvalidRunId:
-                continue  # behind a link that leads out of the project: reported by the check of the layout
+        found = [*runs_in_tree(self.root)]
         found.sort(key=lambda run: (run.run_id == self.active, _changed_at(run)), reverse=True)
         return found[:MOST_RUNS]
 
@@ -137,12 +129,7 @@ class Patient:
         from faber_ledger.cli.reports.verify import run_findings  # imported here: it loads the models of all events
 
         found: dict[str, list[LogProblem]] = {}
-        runs, left = [], BYTES_VERIFIED
-        for run in self.logged[:MOST_VERIFIED]:
-            left -= max(_size(run.ledger_path), _size(run.log_path))
-            if left < 0:
-                break
-            runs.append(run)
+        runs = self.logged[:MOST_VERIFIED]
         with progress_over(runs, "verifying") as advance:
             for run in runs:
                 try:
@@ -160,10 +147,3 @@ def _changed_at(run: Run) -> float:
         return os.stat(run.directory).st_mtime
     except OSError:
         return 0.0
-
-
-def _size(path: str) -> int:
-    try:
-        return os.lstat(path).st_size
-    except OSError:
-        return 0

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from faber_ledger.cli.doctor.finding import Finding
+from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.context.reload import gather_for_hook
 from faber_ledger.context.workflow import lineage, load_workflow
 from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
 from faber_ledger.runs.settings import read_user_config
 from faber_ledger.runs.state_file import workflow_id_of
-
-if TYPE_CHECKING:
-    from faber_ledger.cli.doctor.patient import Patient
-
 
 RELOADS = ("auto-reload", "prime-context", "session-load")
 LISTS = ("pre_steps", "steps", "post_steps")
@@ -25,35 +22,32 @@ MISSING = (
 )
 
 
-def workflows_can_be_used(patient: Patient) -> Iterator[Finding]:
-    """Look for unfinished runs whose workflow is missing or malformed."""
-    roots = read_user_config()["plugin_roots"]
-    for workflow_id, run_id in _find_workflows(patient).items():
-        try:
-            for warning in load_workflow(patient.root, workflow_id, roots)["warnings"]:
-                text = warning.removeprefix("⚠️ WARNING: ")
-                yield Finding("warning", f"{run_id}: {text}", "correct `extends` in the workflow, or add that workflow")
-        except WorkflowNotFound as error:
-            yield Finding("warning", f"{run_id}: {error.message}", error.hint)
+def check_workflows(patient: Patient) -> Iterator[Finding]:
+    """Look for workflows of unfinished runs that are missing or malformed, or reload context outside of Frame.
 
-
-def context_is_reloaded_only_in_frame(patient: Patient) -> Iterator[Finding]:
-    """Look for steps that reload context in other phases than Frame: hooks do that (SPEC-00027, section 6)."""
+    Hooks do that (SPEC-00027, section 6).
+    """
     roots = read_user_config()["plugin_roots"]
     reported: set[tuple[str, str]] = set()
-    for workflow_id in _find_workflows(patient):
+    for workflow_id, run_id in _find_workflows(patient).items():
         try:
-            for _, path, config in lineage(patient.root, workflow_id, roots):
-                for phase, step in _reloads(config):
-                    if (path, phase) not in reported:
-                        reported.add((path, phase))
-                        what = f"{path} also reloads context in {phase}, in its step {step}: hooks do that"
-                        yield Finding("warning", what, f"remove the step from {phase}; only Frame needs it")
-        except WorkflowNotFound:
-            continue  # reported by the check before
+            warnings = load_workflow(patient.root, workflow_id, roots)["warnings"]
+            configurations = [*lineage(patient.root, workflow_id, roots)]
+        except WorkflowNotFound as error:
+            yield Finding("warning", f"{run_id}: {error.message}", error.hint)
+            continue
+        for warning in warnings:
+            text = warning.removeprefix("⚠️ WARNING: ")
+            yield Finding("warning", f"{run_id}: {text}", "correct `extends` in the workflow, or add that workflow")
+        for _, path, configuration in configurations:
+            for phase, step in _find_reloads(configuration):
+                if (path, phase) not in reported:
+                    reported.add((path, phase))
+                    what = f"{path} also reloads context in {phase}, in its step {step}: hooks do that"
+                    yield Finding("warning", what, f"remove the step from {phase}; only Frame needs it")
 
 
-def artifacts_can_be_loaded(patient: Patient) -> Iterator[Finding]:
+def check_artifacts(patient: Patient) -> Iterator[Finding]:
     """Look for required artifacts that the next session of a run at work would not get."""
     for run in [run for run in patient.runs if patient.is_run_active(run)][:MOST]:
         result = gather_for_hook(run, patient.state(run), compacted=False, at=patient.at, dry_run=True)
@@ -66,7 +60,7 @@ def artifacts_can_be_loaded(patient: Patient) -> Iterator[Finding]:
             )
 
 
-def configuration_is_valid(patient: Patient) -> Iterator[Finding]:
+def check_configuration(patient: Patient) -> Iterator[Finding]:
     """Look for problems in the configuration of project, run and user."""
     problem = read_user_config()["problem"]
     if problem is not None:
@@ -89,7 +83,7 @@ def _find_workflows(patient: Patient) -> dict[str, str]:
     return dict(list(found.items())[:MOST])
 
 
-def _reloads(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _find_reloads(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Return the phases other than Frame with a step that reloads context, and the step's id."""
     phases = config.get("phases")
     for phase, content in phases.items() if isinstance(phases, dict) else ():

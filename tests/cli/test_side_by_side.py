@@ -141,8 +141,6 @@ def test_where_only_deliveries_show_a_plugin_init_adds_the_hooks_to_a_scope_that
         "no hooks were added to the client's settings; once that plugin is gone, "
         "run `faber-ledger init --scope project`"
     )
-    ((*_, hint),) = hook_findings(project)
-    assert "`faber-ledger init --scope project`" in hint
     (note,) = [note for note in run(project, "init", "--scope", "project")["notes"] if "plugin" in note]
     assert has_settings_hooks(project)
     assert BOTH in note
@@ -301,7 +299,7 @@ def test_a_link_out_of_the_project_and_a_pipe_enable_no_plugin(project: Patient)
     outside.write_text(json.dumps({"enabledPlugins": {NAME: True}}))
     (project.root / ".claude").mkdir()
     (project.root / ".claude/settings.local.json").symlink_to(outside)
-    assert hook_findings(project)[0][0] == "warning"
+    assert hook_findings(project, "hooks.settings")[0][0] == "error"
     (project.root / ".claude/settings.local.json").unlink()
     os.mkfifo(project.root / ".claude/settings.local.json")
     assert hook_findings(project)[0][0] == "warning"
@@ -318,13 +316,12 @@ def test_settings_that_a_link_leads_out_to_are_not_read_which_is_said(project: P
     unread = f"{SETTINGS} is not read here (a link leads out of the project): whether it has the hooks or a plugin is"
     (note,) = [note for note in run(project, "init", "--plugin")["notes"] if "plugin" in note]
     assert note.startswith(unread)
-    ((level, what, hint),) = hook_findings(project)
-    assert (level, what.startswith(f"no hook is found, but {SETTINGS} is not read")) == ("warning", True)
+    ((level, what, hint),) = hook_findings(project, "hooks.settings")
+    assert (level, what) == ("error", f"{SETTINGS} is not read: a link leads out of the project")
     assert hint.startswith("replace the link with the file itself")
-    ((level, what, _),) = hook_findings(project, "hooks.settings")
-    assert (level, "leads out of the project" in what) == ("warning", True)
+    assert hook_findings(project) == []
     project.deliver(START, env=plugin_environment(project))
-    assert [level for level, *_ in hook_findings(project)] == ["note"]
+    assert [level for level, *_ in hook_findings(project)] == ["ok"]
     assert "no hooks" not in project.call("worktree", "list").stdout
     notes = run(project, "init")["notes"]
     assert [note for note in notes if note.startswith(unread)]
@@ -354,7 +351,7 @@ def test_with_the_plugin_alone_doctor_finds_the_hooks(project: Patient, scope: s
     (found,) = checks["hooks.installed"]
     assert found["level"] == "ok"
     assert found["what"].startswith(f"the plugin {NAME}, enabled in ")
-    for name in ("once", "place", "command", "timeout", "settings"):
+    for name in ("once", "settings"):
         assert checks[f"hooks.{name}"] == []
     assert "faber-ledger init`" not in json.dumps(data)
 
@@ -377,7 +374,7 @@ def test_a_misplaced_hook_beside_the_plugin_is_to_be_removed(project: Patient) -
     install_plugin(project)
     handler = {"type": "command", "command": "faber-ledger hook session-end", "timeout": 15}
     change_settings(project, "local", hooks={"SessionStart": [{"matcher": "startup", "hooks": [handler]}]})
-    hints = [hint for check in ("hooks.place", "hooks.command") for *_, hint in hook_findings(project, check)]
+    hints = [hint for *_, hint in hook_findings(project, "hooks.settings")]
     assert hints
     assert {*hints} == {f"remove it: the plugin {NAME} runs the hooks"}
 
@@ -408,7 +405,7 @@ def test_a_plugin_that_is_enabled_but_not_installed_is_named_unless_its_source_i
     assert not [note for note in notes if "runs the hooks" in note]
     handlers = {event: [{"hooks": [{"type": "command", "command": f"faber-ledger hook {event}"}]}] for event in HOOKS}
     change_settings(project, "local", hooks=handlers)
-    assert hook_findings(project) == [("note", what, "nothing while the settings have the hooks")]
+    assert hook_findings(project) == [("ok", what, "nothing while the settings have the hooks")]
     assert hook_findings(project, "hooks.once") == []
     assert f"{what}; nothing while the settings have the hooks" in run(project, "init")["notes"]
     (project.root / ".claude/settings.local.json").unlink()
@@ -440,10 +437,9 @@ def test_a_broken_list_of_plugins_is_said_and_an_entry_without_a_folder_is_none(
 
 def test_deliveries_of_a_plugin_that_no_settings_enable_are_evidence_for_a_week(project: Patient) -> None:
     project.deliver(START, env=plugin_environment(project))
-    ((level, what, hint),) = hook_findings(project)
-    assert level == "note"
-    assert "but a plugin's hook made a delivery at 20" in what
-    assert hint.startswith("nothing while the client has that plugin; else run `faber-ledger init --scope project`")
+    ((level, what, _),) = hook_findings(project)
+    assert level == "ok"
+    assert "a plugin that no settings name runs the hooks: it made a delivery at 20" in what
     project.doctor("--fix")
     assert not has_settings_hooks(project)
     (seen,) = [path for path in project.root.glob(".git/faber-ledger/**/clients/*") if path.suffix == ""]
@@ -458,7 +454,7 @@ def test_an_installed_plugin_that_no_settings_enable_is_known_by_its_deliveries(
     assert [level for level, *_ in hook_findings(project)] == ["warning"]
     project.deliver(START, env=plugin_environment(project))
     ((level, what, _),) = hook_findings(project)
-    assert (level, "but a plugin's hook made a delivery at 20" in what) == ("note", True)
+    assert (level, "it made a delivery at 20" in what) == ("ok", True)
     assert "no hooks" not in project.call("worktree", "list").stdout
     notes = run(project, "init")["notes"]
     assert [note for note in notes if note.startswith("the hook of a plugin made a delivery here at 20")]
@@ -510,31 +506,31 @@ def test_a_plugin_of_another_marketplace_is_not_ours(project: Patient, *, is_lis
 def test_repeats_are_noted_until_the_next_sessions_have_none(project: Patient) -> None:
     for env in (plugin_environment(project), {}):
         project.deliver(START, client="5c1e", env=env)
-    ((level, what, _),) = hook_findings(project, "hooks.repeated")
+    ((level, what, _),) = hook_findings(project, "hooks.once")
     assert level == "note"
     assert "1 came twice" in what
     for client in ("5c1f", "5c20"):
         project.deliver(START, client=client)
-        assert hook_findings(project, "hooks.repeated")
+        assert hook_findings(project, "hooks.once")
         project.deliver("SessionEnd.other.print", client=client)
-    assert hook_findings(project, "hooks.repeated") == []
+    assert hook_findings(project, "hooks.once") == []
 
 
 def test_repeats_in_another_clone_that_came_with_git_are_no_finding_here(project: Patient, tmp_path: Path) -> None:
     for env in (plugin_environment(project), {}):
         project.deliver(START, client="5c1e", env=env)
-    assert hook_findings(project, "hooks.repeated")
+    assert hook_findings(project, "hooks.once")
     project.git("add", "-A", "-f")
     project.git("commit", "--quiet", "-m", "Work")
     project.git("clone", "--quiet", ".", str(tmp_path / "other"))
     other = Patient(tmp_path / "other", project.run_id, "another-machine")
-    assert hook_findings(other, "hooks.repeated") == []
+    assert hook_findings(other, "hooks.once") == []
     assert other.faber("run", "resume", project.run_id).returncode == 0
     other.deliver("SessionStart.resume.print", client="5c1f")
     assert len(other.of_type("session_started")) == 2
-    assert hook_findings(other, "hooks.repeated") == []
+    assert hook_findings(other, "hooks.once") == []
     other.deliver("SessionStart.resume.print", client="5c1f")
-    ((_, what, _),) = hook_findings(other, "hooks.repeated")
+    ((_, what, _),) = hook_findings(other, "hooks.once")
     assert "of the newest 2 deliveries" in what
 
 

@@ -415,8 +415,8 @@ def test_a_worktree_without_hooks_is_reported_before_a_run_is_in_it(project: Pro
     project.git("worktree", "add", "--quiet", "../fresh", "-b", "fresh")
     assert "../fresh: it has no hooks: run `faber-ledger init` in it" in project.faber("worktree", "list").stdout
     output = project.faber("doctor").stdout
-    assert f"in the worktree {project.root.with_name('fresh')} no hook runs: .claude/settings.json is not" in output
-    assert "run `faber-ledger init` there, and commit .claude/settings.json for the next one" in output
+    assert f"in the worktree {project.root.with_name('fresh')} no hook runs" in output
+    assert "run `faber-ledger init` in it, and commit .claude/settings.json for the next one" in output
 
 
 def test_a_run_whose_state_was_written_from_its_ledger_can_be_resumed(project: Project) -> None:

@@ -72,11 +72,10 @@ def in_git(project: Project, text: str) -> bool:
     return text.encode() in objects
 
 
-def doctors(project: Project, **options: Any) -> str:
-    """Return what doctor says about summaries."""
-    data = json.loads(project.faber("doctor", "--json", **options).stdout)["data"]
-    (check,) = [one for one in data["checks"] if one["check"] == "git.summaries"]
-    return "; ".join([one["what"] for one in check["findings"]])
+def setting_of(project: Project, **options: Any) -> tuple[bool, str]:
+    """Return whether summaries are recorded, and what says so."""
+    found = json.loads(project.faber("config", "show", "--json", **options).stdout)["data"]["run"]["settings"]
+    return found["summaries"]["value"], found["summaries"]["from"]
 
 
 # What is kept, and which sessions get it
@@ -169,7 +168,6 @@ def test_without_git_the_summary_is_not_kept(tmp_path: Path, monkeypatch: pytest
     (waiting,) = (tmp_path / "state").rglob(f"inbox/{project.run_id}/*.json")
     assert json.loads(waiting.read_text())["hook"] == "PostCompact"
     assert files_with(project.root, SAID) == []
-    assert "summaries of compactions are not kept without git (`summaries` is false: " in doctors(project)
 
 
 def test_if_summaries_are_recorded_no_hook_looks_for_a_kept_one(tmp_path: Path) -> None:
@@ -205,7 +203,7 @@ def test_a_variable_goes_before_the_runs_setting_and_that_before_the_projects(
     compacted(project, ME, SAID, env=env)
     (event,) = project.of_type("compaction_completed")
     assert ("summary" in event, kept(project) == []) == (is_recorded, is_recorded)
-    assert f"{json.dumps(is_recorded)}: {place})" in doctors(project, env=env)
+    assert setting_of(project, env=env) == (is_recorded, place)
     assert f"> {SAID}\n" in packet(project, STARTUP, OTHER, env=env)
 
 
@@ -304,7 +302,7 @@ def test_init_with_summaries_records_them(tmp_path: Path) -> None:
     compacted(project, ME, SAID)
     assert [event["summary"] for event in project.of_type("compaction_completed")] == [SAID]
     assert kept(project) == []
-    assert doctors(project).startswith("summaries of compactions are recorded and committed (`summaries` is true: ")
+    assert setting_of(project) == (True, SETTING)
 
 
 @pytest.mark.parametrize("setting", [None, b'{ "packet_budget":6000 }', b"{ no JSON"])
@@ -325,7 +323,7 @@ def test_a_project_that_was_set_up_before_keeps_what_holds_in_it(
     packet(project, STARTUP, ME)
     compacted(project, ME, SAID)
     assert [event["summary"] for event in project.of_type("compaction_completed")] == [SAID]
-    assert doctors(project) == "summaries of compactions are recorded and committed (`summaries` is true: default)"
+    assert setting_of(project) == (True, "default")
 
 
 def test_a_clone_of_a_project_that_was_set_up_before_keeps_it_too(tmp_path: Path) -> None:
@@ -436,7 +434,6 @@ def test_on_a_terminal_init_says_what_is_masked_and_what_is_not_and_asks_once(
     assert "Not masked: a secret without a known form or such a word before it, names of people and customers" in asked
     assert settings_of(project) == f'{{"summaries": {setting}}}\n'
     assert ("are recorded and committed" in shown) == (setting == "true")
-    assert ("are recorded and committed" in doctors(project)) == (setting == "true")
     assert QUESTION not in terminal(tmp_path / "p", *words, answers=[])[1]
 
 
@@ -472,11 +469,6 @@ def test_in_a_shared_repository_the_question_says_who_can_read_them(tmp_path: Pa
     packet(project, STARTUP, ME)
     compacted(project, ME, SAID)
     assert kept(project)[0].stat().st_mode & 0o777 == 0o660
-
-
-def test_doctor_says_which_holds(project: Project) -> None:
-    assert doctors(project) == f"summaries of compactions stay in this clone (`summaries` is false: {SETTING})"
-    assert "ok       git.summaries: summaries of compactions stay in this clone" in project.faber("doctor").stdout
 
 
 def test_folders_of_runs_whose_ids_begin_so_cost_no_summary(project: Project) -> None:

@@ -517,9 +517,6 @@ def test_an_end_is_proposed_only_in_the_clone_that_has_the_session(project: Proj
     for clone in clones:
         status, doctor = clone.faber("status", project.run_id).stdout, clone.faber("doctor").stdout
         assert "open on dev-machine-1" in status
-        assert f"{project.current} is open on dev-machine-1" in doctor
         assert "session-save" not in status + doctor
-        assert "`faber-ledger seal RUN` in that clone" in doctor
-        assert "the next start" not in doctor  # a start on a finished run ends nothing
     project.deliver(END, **me())
     assert "Session: none open" in project.faber("status", project.run_id).stdout

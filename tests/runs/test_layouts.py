@@ -147,7 +147,7 @@ def test_a_run_goes_from_its_start_to_uninstall(tmp_path: Path, layout: Layout) 
         {layout.file("ledger.db"), layout.state, *others_in(project, layout)}
     )
     sure(project, "verify", "--git")
-    assert not {"git.travels", "git.stays", "runs.leftovers", "runs.names", "runs.active"} & warnings_of(project)
+    assert not {"git.travels", "git.stays", "runs.folder", "runs.active"} & warnings_of(project)
     sure(project, "uninstall", "--scope", "project")
     assert [block for block in blocks if block.exists()] == []
     assert project.ledger_path.exists()
@@ -279,8 +279,6 @@ def test_runs_of_a_plan_do_not_see_each_others_files(tmp_path: Path, layout: Lay
     project.deliver(END, client="one", pid="71")
     assert {path: path.read_bytes() for path in project.run.glob(f"*{OTHER}*")} == before
     assert not list(project.run.glob(f"*{SUFFIX}.json.backup"))
-    leftovers = [line for line in project.faber("doctor").stdout.splitlines() if "was left by a killed program" in line]
-    assert [OTHER in line for line in leftovers] == [True, True]
     sure(project, "run", "resume", other.run_id)
     project.deliver(START, client="two", pid="72")
     assert not list(project.run.glob(f".state-{OTHER}*"))
@@ -505,15 +503,6 @@ def test_a_copy_of_a_state_in_a_runs_own_folder_is_no_run(tmp_path: Path) -> Non
     shutil.copy(project.state_path, project.run / "state-old.json")
     shutil.copy(project.state_path, project.run / "state-old.backup.json")
     assert "old" not in sure(project, "run", "list")
-
-
-def test_doctor_names_a_state_whose_suffix_is_no_name(tmp_path: Path) -> None:
-    layout = LAYOUTS["shared"]
-    project = project_of(tmp_path / "project", layout)
-    project.write(f"{layout.folder}/state-2026 04.json", "{}")
-    project.write(f"{layout.folder}/state-{SUFFIX}.backup.json", "{}")
-    found = [line for line in project.faber("doctor").stdout.splitlines() if "runs.names" in line]
-    assert [f"{layout.folder}/state-2026 04.json is not found" in line for line in found] == [True]
 
 
 def test_doctor_names_the_backups_of_finished_runs_alone(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from faber_ledger.runs.layouts import find_run
-from faber_ledger.runs.run import PLACE
 from support.command import COMMAND, run_command
 from support.forging import forge
 from support.inbox import leave
@@ -156,12 +155,6 @@ def _another_form_in_local(patient: Patient) -> None:
     patient.settings(lambda values: values.update(hooks={"PreCompact": [group]}), ".claude/settings.local.json")
 
 
-def _the_same_for_the_user(patient: Patient) -> None:
-    path = patient.home / ".claude" / "settings.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes((patient.root / SETTINGS).read_bytes())
-
-
 def _at_the_wrong_event(patient: Patient) -> None:
     group = {"hooks": [{"type": "command", "command": "faber-ledger hook pre-compact"}]}
     patient.settings(lambda values: hooks_of(values, "SessionStart").append(group))
@@ -171,28 +164,9 @@ def _with_a_matcher(patient: Patient) -> None:
     patient.settings(lambda values: hooks_of(values, "SessionStart")[0].update(matcher="compact"))
 
 
-def _outside_hooks(patient: Patient) -> None:
-    patient.settings(lambda values: values.update(PreCompact=hooks_of(values, "PreCompact")))
-
-
-def _without_a_group(patient: Patient) -> None:
-    handler = {"type": "command", "command": "faber-ledger hook pre-compact"}
-    patient.settings(lambda values: hooks_of(values, "PreCompact").append(handler))
-
-
-def _in_another_file(patient: Patient) -> None:
-    shutil.copyfile(patient.root / SETTINGS, patient.root / ".claude" / "hooks.json")
-
-
 def _a_slash_command(patient: Patient) -> None:
     group = {"hooks": [{"type": "command", "command": "/fractary-faber:session-end --reason normal"}]}
     patient.settings(lambda values: hooks_of(values, "SessionEnd").append(group))
-
-
-def _another_form(patient: Patient) -> None:
-    patient.settings(
-        lambda values: hooks_of(values, "PreCompact")[0]["hooks"][0].update(command="faber-ledger hook pre-compact")
-    )
 
 
 def _no_time(patient: Patient) -> None:
@@ -223,10 +197,6 @@ def _program_gone(patient: Patient) -> None:
 
 def _old_client(patient: Patient) -> None:
     patient.client("2.1.75 (Claude Code)")
-
-
-def _mute_client(patient: Patient) -> None:
-    patient.client("hello")
 
 
 def _a_failure(patient: Patient) -> None:
@@ -264,11 +234,6 @@ def _required_artifact_missing(patient: Patient) -> None:
 def _twice_delivered(patient: Patient) -> None:
     for _ in range(2):
         patient.deliver("SessionStart.startup.print", client="5c1e")
-
-
-def _compacted_without_an_end(patient: Patient) -> None:
-    patient.deliver("PreCompact.manual.print")
-    patient.deliver("SessionStart.compact.print")
 
 
 def _a_delivery_waits(patient: Patient) -> None:
@@ -337,32 +302,8 @@ def _ignored_settings(patient: Patient) -> None:
     patient.write(".fractary/faber/ledger.json", '{"summaries": false}\n')
 
 
-def _no_repository(patient: Patient) -> None:
-    shutil.rmtree(patient.root / ".git")
-
-
 def _in_both_layouts(patient: Patient) -> None:
     shutil.copytree(patient.run, patient.root / ".fractary" / "faber" / "runs" / RUN)
-
-
-def _a_wrong_name(patient: Patient) -> None:
-    another_run(patient, "_mine")
-
-
-def _too_deep(patient: Patient) -> None:
-    another_run(patient, "a/b/c/d")
-
-
-def _a_stray_file(patient: Patient) -> None:
-    patient.write(".fractary/runs/notes.txt", "mine")
-
-
-def _an_empty_folder(patient: Patient) -> None:
-    (patient.root / ".fractary" / "runs" / "nothing-1").mkdir()
-
-
-def _a_journal(patient: Patient) -> None:
-    Path(f"{patient.ledger_path}-journal").write_bytes(b"")
 
 
 def _a_run_that_is_not_here(patient: Patient) -> None:
@@ -371,10 +312,6 @@ def _a_run_that_is_not_here(patient: Patient) -> None:
 
 def _not_utf_8(patient: Patient) -> None:
     patient.active_path.write_bytes(b"\xff\xfe")
-
-
-def _an_empty_active_file(patient: Patient) -> None:
-    patient.active_path.write_bytes(b"\n")
 
 
 def _no_run_id(patient: Patient) -> None:
@@ -397,17 +334,6 @@ def _over(patient: Patient) -> None:
     patient.change_state(status="completed")
 
 
-def _long_quiet(patient: Patient) -> None:
-    blocks = {"sessions": session_block("laptop", "2026-01-05T14:30:22Z")}
-    another_run(patient, "other-1", **blocks)
-
-
-def session_block(host: str, at: str) -> dict[str, Any]:
-    """Return the block of one open session."""
-    entry = {"session_id": "s-1", "started_at": at, "environment": {"hostname": host}}
-    return {"current_session_id": "s-1", "total_sessions": 1, "session_history": [entry]}
-
-
 def _unwritable_state(patient: Patient) -> None:
     patient.state_path.chmod(0o444)
 
@@ -416,18 +342,8 @@ def _unusable_folder(patient: Patient) -> None:
     (patient.root / ".fractary" / "faber").chmod(0o555)
 
 
-def _large_state(patient: Patient) -> None:
-    patient.change_state(notes="x" * 1_100_000)
-
-
 def _backup_of_a_finished_run(patient: Patient) -> None:
     (another_run(patient, "other-1", status="completed") / "state.json.backup").write_text("{}")
-
-
-def _old_backup(patient: Patient) -> None:
-    path = patient.run / "ledger.db.backup"
-    path.write_bytes(b"")
-    os.utime(path, (1_700_000_000, 1_700_000_000))
 
 
 def _newer_format(patient: Patient) -> None:
@@ -477,12 +393,6 @@ def _state_broken(patient: Patient) -> None:
     patient.put_state("{")
 
 
-def _run_deleted(patient: Patient) -> None:
-    runs = patient.root / ".git" / "faber-ledger" / "runs"
-    shutil.copytree(runs / RUN, runs / "gone-1")
-    (runs / "gone-1" / PLACE).write_text(".fractary/runs/gone-1/state.json\ngone-1\n")
-
-
 def _worktree_without_hooks(patient: Patient) -> None:
     patient.git("rm", "-q", "--cached", SETTINGS)
     patient.git("commit", "-q", "-m", "Leave the settings out")
@@ -513,77 +423,59 @@ FAULTS = {
     "one hook missing": ("hooks.installed", "warning", _one_hook_missing),
     "twice in a file": ("hooks.once", "warning", _twice_in_a_file),
     "another form in local": ("hooks.once", "warning", _another_form_in_local),
-    "the same for the user": ("hooks.once", "note", _the_same_for_the_user),
-    "at the wrong event": ("hooks.place", "warning", _at_the_wrong_event),
-    "with a matcher": ("hooks.place", "warning", _with_a_matcher),
-    "outside hooks": ("hooks.place", "warning", _outside_hooks),
-    "without a group": ("hooks.place", "warning", _without_a_group),
-    "in another file": ("hooks.place", "warning", _in_another_file),
-    "a slash command": ("hooks.command", "warning", _a_slash_command),
-    "another form": ("hooks.command", "note", _another_form),
-    "no time": ("hooks.timeout", "warning", _no_time),
-    "asynchronous": ("hooks.timeout", "warning", _asynchronous),
+    "at the wrong event": ("hooks.settings", "warning", _at_the_wrong_event),
+    "with a matcher": ("hooks.settings", "warning", _with_a_matcher),
+    "a slash command": ("hooks.settings", "warning", _a_slash_command),
+    "no time": ("hooks.settings", "warning", _no_time),
+    "asynchronous": ("hooks.settings", "warning", _asynchronous),
     "an agent with one hook": ("hooks.agents", "warning", _an_agent_with_one_hook),
     "not JSON": ("hooks.settings", "error", _not_json),
     "all off": ("hooks.settings", "error", _all_off),
     "program gone": ("hooks.program", "error", _program_gone),
-    "old client": ("hooks.client", "warning", _old_client),
-    "mute client": ("hooks.client", "note", _mute_client),
-    "compacted without an end": ("hooks.compactions", "note", _compacted_without_an_end),
+    "old client": ("hooks.program", "warning", _old_client),
     "a failure": ("hooks.log", "warning", _a_failure),
     "written over": ("hooks.log", "note", _written_over),
     "nothing recorded": ("hooks.log", "note", _nothing_recorded),
     "a warning": ("hooks.log", "note", _a_warning),
-    "twice delivered": ("hooks.repeated", "note", _twice_delivered),
+    "twice delivered": ("hooks.once", "note", _twice_delivered),
     "1 delivery waiting": ("hooks.waiting", "warning", _a_delivery_waits),
     "1 delivery waiting for a run that is gone": ("hooks.waiting", "note", _a_delivery_waits_for_a_run_that_is_gone),
     "no drivers": ("git.drivers", "warning", _no_drivers),
-    "no stash": ("git.autostash", "warning", _no_stash),
-    "stash off": ("git.autostash", "note", _stash_off),
-    "no attributes": ("git.attributes", "warning", _no_attributes),
-    "older attributes": ("git.attributes", "warning", _older_attributes),
-    "assumed unchanged": ("git.seen", "warning", _assumed_unchanged),
-    "brought before git": ("git.pull", "warning", _brought_before_git),
-    "filtered": ("git.stored", "warning", _filtered),
-    "no ignore": ("git.ignore", "warning", _no_ignore),
+    "no stash": ("git.drivers", "warning", _no_stash),
+    "stash off": ("git.drivers", "note", _stash_off),
+    "no attributes": ("git.lines", "warning", _no_attributes),
+    "older attributes": ("git.lines", "warning", _older_attributes),
+    "assumed unchanged": ("git.travels", "warning", _assumed_unchanged),
+    "brought before git": ("clone.in_git", "warning", _brought_before_git),
+    "filtered": ("git.travels", "warning", _filtered),
+    "no ignore": ("git.lines", "warning", _no_ignore),
     "ignored": ("git.travels", "error", _ignored),
     "tracked backup": ("git.stays", "warning", _tracked_backup),
-    "ignored settings": ("git.summaries", "warning", _ignored_settings),
-    "no repository": ("git.repository", "note", _no_repository),
+    "ignored settings": ("git.travels", "error", _ignored_settings),
     "in both layouts": ("runs.folder", "warning", _in_both_layouts),
-    "a wrong name": ("runs.names", "warning", _a_wrong_name),
-    "too deep": ("runs.names", "warning", _too_deep),
-    "a stray file": ("runs.leftovers", "note", _a_stray_file),
-    "an empty folder": ("runs.leftovers", "note", _an_empty_folder),
-    "a journal": ("runs.leftovers", "note", _a_journal),
     "a run that is not here": ("runs.active", "error", _a_run_that_is_not_here),
     "not UTF-8": ("runs.active", "error", _not_utf_8),
-    "an empty active file": ("runs.active", "error", _an_empty_active_file),
     "not a run id": ("runs.active", "error", _no_run_id),
     "a folder for the active file": ("runs.active", "error", _a_folder_for_the_active_file),
     "nothing active": ("runs.active", "note", _nothing_active),
     "over": ("runs.active", "note", _over),
     "open in a run that is over": ("runs.sessions", "warning", _over),
-    "long quiet": ("runs.sessions", "note", _long_quiet),
     "unwritable state": ("files.permissions", "error", _unwritable_state),
     "unusable folder": ("files.permissions", "error", _unusable_folder),
-    "large state": ("runs.sizes", "warning", _large_state),
     "backup of a finished run": ("runs.backups", "warning", _backup_of_a_finished_run),
-    "old backup": ("runs.backups", "note", _old_backup),
-    "newer format": ("ledger.format", "error", _newer_format),
+    "newer format": ("ledger.sound", "error", _newer_format),
     "forged log": ("ledger.sound", "error", _forged_log),
-    "changed payload": ("ledger.rollback", "warning", _changed_payload),
-    "rolled back": ("ledger.rollback", "warning", _rolled_back),
+    "changed payload": ("ledger.sound", "warning", _changed_payload),
+    "rolled back": ("ledger.sound", "warning", _rolled_back),
     "redacted elsewhere": ("ledger.set_aside", "note", _redacted_elsewhere),
-    "ledger gone": ("ledger.rollback", "warning", _ledger_gone),
-    "state changed": ("ledger.projection", "error", _state_changed),
-    "state broken": ("ledger.projection", "error", _state_broken),
-    "run deleted": ("clone.logs", "note", _run_deleted),
+    "ledger gone": ("ledger.sound", "warning", _ledger_gone),
+    "state changed": ("ledger.sound", "error", _state_changed),
+    "state broken": ("ledger.sound", "error", _state_broken),
     "not committed": ("clone.in_git", "note", _not_committed),
     "worktree without hooks": ("clone.worktrees", "warning", _worktree_without_hooks),
-    "malformed registry": ("clone.registry", "warning", _malformed_registry),
+    "malformed registry": ("clone.worktrees", "warning", _malformed_registry),
     "no workflow": ("workflow.usable", "warning", _no_workflow),
     "required artifact missing": ("workflow.artifacts", "warning", _required_artifact_missing),
-    "reloads in build": ("workflow.reload", "warning", _reloads_in_build),
+    "reloads in build": ("workflow.usable", "warning", _reloads_in_build),
     "wrong configuration": ("workflow.configuration", "warning", _wrong_configuration),
 }

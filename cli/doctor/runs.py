@@ -1,0 +1,170 @@
+"""The runs: their places, which one is active, sessions that were left open, and what `verify` finds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from faber_ledger.cli.doctor.finding import Finding, Fix, Level, file_fix
+from faber_ledger.cli.doctor.patient import Patient
+from faber_ledger.cli.reports.project import project_run
+from faber_ledger.cli.setup.tracking import is_not_checked_out
+from faber_ledger.cli.ui.table import plural
+from faber_ledger.cli.ui.texts import START_ONE
+from faber_ledger.files.change import FileChange, read_file
+from faber_ledger.ledger import BACKUP_ENDING
+from faber_ledger.ledger.command_errors import ProjectionDiffers
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError
+from faber_ledger.projections.blocks import newest_open
+from faber_ledger.projections.fold import fold
+from faber_ledger.recording.sessions import is_open_here
+from faber_ledger.runs import state_file
+from faber_ledger.runs.kept import not_in_tree, run_here
+from faber_ledger.runs.layouts import find_run, places_of, run_at
+from faber_ledger.runs.log import read_log
+from faber_ledger.runs.progress import FINISHED
+from faber_ledger.runs.run import ACTIVE_FILES, RUNS, Run
+from faber_ledger.runs.set_aside import list_set_aside
+
+ROLLED_BACK = "rolled_back"
+RESOLVE = "faber-ledger resolve"
+FIXABLE = (ROLLED_BACK, ProjectionDiffers.code)
+
+
+def check_folders(patient: Patient) -> Iterator[Finding]:
+    """Check that the folders of runs are folders in the project, and that no run has several places."""
+    for runs in RUNS:
+        path = os.path.join(patient.root, *runs.split("/"))
+        if os.path.islink(path):
+            what = f"{runs} is a link to {os.path.realpath(path)}: git does not follow it"
+            yield Finding("warning", what, "replace the link with the folder itself")
+        elif os.path.lexists(path) and not os.path.isdir(path):
+            yield Finding("error", f"{runs} is not a folder", "move it aside")
+    unused: dict[str, Run] = {}
+    for run_id in patient.all_ids:
+        try:
+            used = find_run(patient.root, run_id)
+        except InvalidRunId as error:
+            yield Finding("error", error.message, error.hint)
+            continue
+        for place in places_of(patient.root, run_id):
+            path = place.shown(place.state_path if os.path.lexists(place.state_path) else place.ledger_path)
+            is_other = place.is_recorded() and place.state_path != used.state_path
+            if is_other and run_at(patient.root, path) is None:
+                unused.setdefault(path, used)
+    for path, used in unused.items():
+        what = f"{path} is not used: the run {used.run_id} is recorded in {used.shown(used.directory)}"
+        hint = "compare the two, and move the one that is not used aside"
+        if not path.startswith(f"{RUNS[0]}/"):  # FABER's own tools may work on it
+            hint = "compare the two, and leave to FABER's tools the one that they write"
+        yield Finding("warning", what, hint)
+
+
+def check_active(patient: Patient) -> Iterator[Finding]:
+    """Look for an active file that names nothing usable, and for an active run on which nothing is recorded."""
+    active, at_work = patient.active_run, [run for run in patient.runs if patient.is_run_active(run)]
+    is_active = f"{active.run_id} is active: {active.why}"
+    if active.problem:
+        outcome = is_active if active.run_id is not None else "hooks record nothing"
+        fix = _active_file_fix(patient, at_work)
+        yield Finding("error", f"{active.problem}: {outcome}", _hint_to_name(patient, at_work), fix)
+    elif active.run_id is None and at_work:
+        what = f"no run is active here, but {at_work[0].run_id} is unfinished"
+        what += f", and {len(at_work) - 1} more" if at_work[1:] else ""
+        resume = f"run `faber-ledger run resume {at_work[0].run_id}`"
+        yield Finding("note", what, f"{resume} if hooks should record on it")
+    if active.named_too is not None:
+        what = f"the active file names {active.named_too}: {is_active}"
+        yield Finding("note", what, f"run `faber-ledger run resume {active.named_too}` to make that one active")
+    if active.run_id is None:
+        return
+    run = run_here(patient.root, active.run_id)
+    status = patient.state(run).get("status")
+    if run.is_kept:
+        hint = f"run `faber-ledger run resume {run.run_id}`, or check its branch out"
+        place = find_run(patient.root, run.run_id)
+        if is_not_checked_out(patient.root, place.shown(place.ledger_path)):
+            hint = "run `git sparse-checkout add .fractary`"
+        yield Finding("note", not_in_tree(run), hint)
+    elif status in FINISHED:
+        what = f"the active run {run.run_id} is {status}: hooks record nothing on it"
+        yield Finding("note", what, "run `faber-ledger run start` for the next, or `faber-ledger run resume RUN`")
+
+
+def _active_file_fix(patient: Patient, at_work: list[Run]) -> Fix | None:
+    """Return a fix of the active file that names nothing usable, if only one run can be meant."""
+    file = next((name for name in ACTIVE_FILES if patient.active_run.problem.startswith(name)), None)
+    path = os.path.join(patient.root, *(file or "").split("/"))
+    if len(at_work) != 1 or not os.path.isfile(path) or os.path.islink(path):
+        return None
+
+    def plan() -> FileChange:
+        return FileChange(path, read_file(path), f"{at_work[0].run_id}\n".encode())
+
+    return file_fix(patient.root, plan, f"name {at_work[0].run_id}, the only unfinished run,")
+
+
+def _hint_to_name(patient: Patient, at_work: list[Run]) -> str:
+    if len(at_work) == 1:
+        return f"run `faber-ledger run resume {at_work[0].run_id}`, the only unfinished run"
+    if not patient.runs:
+        return f"get the run with `git pull`, or {START_ONE}"
+    return "get the run with `git pull`, or run `faber-ledger run resume RUN`; `faber-ledger run list` shows them"
+
+
+def check_sessions(patient: Patient) -> Iterator[Finding]:
+    """Look for finished runs with a session that is open in this clone: its end never came."""
+    for run in [run for run in patient.logged if patient.state(run).get("status") in FINISHED]:
+        try:
+            with read_log(run) as log:
+                blocks = fold(log.stream())
+                session_id = newest_open(blocks)
+                is_here = session_id is not None and is_open_here(log, blocks, session_id, run.root)
+        except (LedgerError, OSError):
+            continue  # reported by the check of the ledgers
+        if is_here:
+            what = f"{run.run_id} is {patient.state(run)['status']}, and its session {session_id} is still open"
+            yield Finding("warning", what, f"run `faber-ledger session-save --run-id {run.run_id}` to end it")
+
+
+def check_ledgers(patient: Patient) -> Iterator[Finding]:
+    """Report what `verify` finds wrong with the logs and their published files, and states that cannot be read."""
+    for run in patient.runs:
+        faults = [fault for fault in patient.faults.get(run.run_id, []) if not fault.is_note]
+        are_fixable = all([fault.kind in FIXABLE for fault in faults])
+        for fault in faults:
+            about = f"event {fault.event}: " if fault.event else ""
+            fix = _project_fix(patient, run, fault.hint) if fault.kind == ROLLED_BACK or are_fixable else None
+            level: Level = "warning" if fault.kind == ROLLED_BACK else "error"
+            yield Finding(level, f"{run.run_id}: {about}{fault.what}", fault.hint, fix)
+        if run.run_id not in {**patient.faults, **patient.states} and not state_file.is_state_ignored(run):
+            try:
+                state_file.read_state(run)
+            except LedgerError as error:
+                yield Finding("error", error.message, error.hint, _project_fix(patient, run, error.hint))
+    left = len(patient.logged) - len(patient.faults)
+    if left:
+        yield Finding("note", f"{plural(left, 'ledger')} not verified, to save time", "run `faber-ledger verify --all`")
+
+
+def _project_fix(patient: Patient, run: Run, hint: str) -> Fix | None:
+    """Return a fix that writes a run's blocks from its log, and publishes it; None where nothing says the rest."""
+    restore = run.run_id not in patient.states and os.path.lexists(run.state_path)
+    if RESOLVE in hint or (restore and state_file.read_backup(run) is None):
+        return None  # of a conflict a backup has only one side
+    return Fix(
+        f"project {run.run_id}",
+        f"{run.run_id}: write state.json and ledger.db from the log",
+        (run.state_path, run.backup_path, run.ledger_path, run.ledger_path + BACKUP_ENDING),
+        lambda warn: project_run(run, rebuild=not restore, restore=restore, warn=warn),
+        lambda: [f"faber-ledger project {run.run_id}{' --restore' if restore else ''}"],
+    )
+
+
+def check_set_aside(patient: Patient) -> Iterator[Finding]:
+    """Name what was refused, replaced or removed in the last 30 days."""
+    found = list_set_aside(patient.root)
+    if found:
+        what = f"{plural(len(found), 'file')} set aside in the last 30 days: {os.path.dirname(found[0])}"
+        names = ", ".join([os.path.basename(path) for path in found[-3:]])
+        yield Finding("note", f"{what}; the newest: {names}", "look at them, or leave them: they are removed in time")
