@@ -67,7 +67,7 @@ def check_active(patient: Patient) -> Iterator[Finding]:
     if active.problem:
         outcome = is_active if active.run_id is not None else "hooks record nothing"
         fix = _active_file_fix(patient, at_work)
-        yield Finding("error", f"{active.problem}: {outcome}", _hint_to_name(patient, at_work), fix)
+        yield Finding("error", f"{active.problem}; {outcome}", _hint_to_name(patient, at_work), fix)
     elif active.run_id is None and at_work:
         what = f"no run is active here, but {at_work[0].run_id} is unfinished"
         what += f", and {len(at_work) - 1} more" if at_work[1:] else ""
