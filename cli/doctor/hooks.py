@@ -22,16 +22,8 @@ from faber_ledger.context.program import UNATTENDED, ProgramFailed, run_program
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import quote_word
-from faber_ledger.hooks import client_settings
-from faber_ledger.hooks.client_plugins import (
-    Plugin,
-    list_enabled_plugins,
-    list_plugins,
-    list_settings_with_hooks,
-    list_unanswered,
-    unlisted_plugin_delivery,
-)
-from faber_ledger.hooks.client_settings import PROGRAM, SCOPES, command_line, readable_settings
+from faber_ledger.hooks import client_plugins, client_settings
+from faber_ledger.hooks.client_settings import PROGRAM, SCOPES, command_line
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.clone import known_writer
@@ -73,7 +65,7 @@ def check_settings(patient: Patient) -> Iterator[Finding]:
         what = f"{display_path(path, patient.root)} is not read: {why}"
         hint = "replace the link with the file itself" if "link" in why else "fix the file"
         yield Finding("error", what, f"{hint}: the client may run none of its hooks")
-    for _, path, text in readable_settings(patient.root):
+    for _, path, text in client_settings.readable_settings(patient.root):
         shown = display_path(path, patient.root)
         if JsonText(text).value.get("disableAllHooks"):
             what = f"{shown} has `disableAllHooks`: the client runs no hooks"
@@ -84,7 +76,7 @@ def check_settings(patient: Patient) -> Iterator[Finding]:
                     what = f"{shown} has an older command at {event}: {handler['command'][:120]}"
                     hint = "remove it: a shell cannot run a slash command, and the four hooks do its work"
                     yield Finding("warning", what, hint)
-    plugins = list_enabled_plugins(patient.root)
+    plugins = client_plugins.list_enabled_plugins(patient.root)
     for one in _list_ours(patient.root):
         for what, correction in _find_mistakes(one):
             hint = f"remove it: the plugin {plugins[0].name} runs the hooks" if plugins else correction
@@ -113,10 +105,10 @@ def _find_mistakes(one: Handler) -> Iterator[tuple[str, str]]:
 def check_installed(patient: Patient) -> Iterator[Finding]:
     """Look for events for which a client started here runs no hook, of its settings or of a plugin."""
     root = patient.root
-    plugins, left = list_plugins(root), list_unanswered(root)
+    plugins, left = client_plugins.list_plugins(root), client_plugins.list_unanswered(root)
     for plugin in [plugin for plugin in plugins if plugin.is_enabled]:
         if is_missing(root, plugin, patient.at):
-            are_in_settings = bool(list_settings_with_hooks(root))
+            are_in_settings = bool(client_plugins.list_settings_with_hooks(root))
             what, hint = describe_missing(root, plugin, are_in_settings=are_in_settings)
             yield Finding("ok" if are_in_settings else "warning", what, hint)
         else:
@@ -127,15 +119,15 @@ def check_installed(patient: Patient) -> Iterator[Finding]:
         yield Finding("note", *alone)
         return
     yield from [Finding("ok", agent) for agent in describe_agents(root)]
-    seen = unlisted_plugin_delivery(root, patient.at)
-    if seen is not None and not list_settings_with_hooks(root):
+    seen = client_plugins.unlisted_plugin_delivery(root, patient.at)
+    if seen is not None and not client_plugins.list_settings_with_hooks(root):
         yield Finding("ok", f"a plugin that no settings name runs the hooks: it made a delivery at {utc_text(seen)}")
         return
     if left and not any([client_settings.leads_out(scope, root) for scope in SCOPES]):  # the client may read them there
         yield _describe_lacking(patient, left, plugins)
 
 
-def _describe_lacking(patient: Patient, left: list[str], plugins: list[Plugin]) -> Finding:
+def _describe_lacking(patient: Patient, left: list[str], plugins: list[client_plugins.Plugin]) -> Finding:
     """Return the finding for events without a hook: install it, or the plugin that would run it."""
     if len(left) == len(HOOKS) and plugins:
         (plugin, *_), lacks = plugins, "and the settings have no hooks: what the client does is not recorded"
@@ -157,20 +149,21 @@ def _describe_lacking(patient: Patient, left: list[str], plugins: list[Plugin]) 
 def check_once(patient: Patient) -> Iterator[Finding]:
     """Look for hooks that run twice: of the settings, of settings and plugin, and in the newest deliveries."""
     for event in HOOKS:
-        found = [one for one in _list_ours(patient.root) if one.event == event and _is_in_order(one)]
+        found = [one for one in _list_ours(patient.root) if one.runs == one.event == event and not one.has_matcher]
         paths = [one.path for one in found]
         repeated = next((path for path in paths if paths.count(path) > 1), None)
         if repeated is not None:
             what = f"{display_path(repeated, patient.root)} has the hook of {event} {paths.count(repeated)} times"
-            fix = _removal_fix(patient.root, repeated)
-            yield Finding("warning", what, "run `faber-ledger doctor --fix`", fix)
+            commands = [command_line(one.values) for one in found if one.path == repeated]
+            fix = _once_fix(patient.root, repeated) if client_settings.hook_command(event) in commands else None
+            yield Finding("warning", what, "run `faber-ledger doctor --fix`" if fix else "remove all but one", fix)
         elif len({command_line(one.values) for one in found}) > 1:
             where = " and ".join([display_path(path, patient.root) for path in paths])
             what = f"{event} has two hooks with different commands, in {where}: the client runs both"
             removal = describe_removal(patient.root, *[one.scope for one in reversed(found)])
             yield Finding("warning", what, f"remove it from one: {removal}")
-    files = dict(list_settings_with_hooks(patient.root))
-    for plugin in list_enabled_plugins(patient.root)[:1] if files else ():
+    files = dict(client_plugins.list_settings_with_hooks(patient.root))
+    for plugin in client_plugins.list_enabled_plugins(patient.root)[:1] if files else ():
         if not is_missing(patient.root, plugin, patient.at):
             yield Finding("note", *describe_both(patient.root, plugin, files))
     yield from _find_repeats(patient)
@@ -250,30 +243,21 @@ def _read_client_version(root: str) -> str | None:
 
 def _list_ours(root: str) -> list[Handler]:
     """Return the handlers that run one of our hooks, in any form."""
-    texts = readable_settings(root)
-    return [one for scope, path, text in texts for event in HOOKS for one in _list_in(text, event, scope, path)]
-
-
-def _list_in(text: str, event: str, scope: str, path: str) -> list[Handler]:
-    found = [Handler(scope, path, event, *one) for one in client_settings.handlers(text, event)]
+    found = [
+        Handler(scope, path, event, *one)
+        for scope, path, text in client_settings.readable_settings(root)
+        for event in HOOKS
+        for one in client_settings.handlers(text, event)
+    ]
     return [one for one in found if one.runs is not None]
 
 
-def _is_in_order(one: Handler) -> bool:
-    return one.runs == one.event and not one.has_matcher
-
-
-def _removal_fix(root: str, path: str) -> Fix:
-    """Return a fix that leaves one of the hooks that a file has for an event."""
+def _once_fix(root: str, path: str) -> Fix:
+    """Return a fix that leaves one of the equal hooks that a file has for an event."""
 
     def plan() -> FileChange:
         before = read_file(path) or b""
         text = client_settings.decode_settings(before, display_path(path, root))
-        for event in HOOKS:
-            while len(found := [one for one in _list_in(text, event, "", path) if _is_in_order(one)]) > 1:
-                groups, last = JsonText(text).value["hooks"][event], found[-1]
-                number = last.group["hooks"].index(last.values)
-                text = client_settings.remove_handler(text, event, groups.index(last.group), number)
-        return FileChange(path, before, text.encode())
+        return FileChange(path, before, client_settings.add_hooks(client_settings.remove_hooks(text)).encode())
 
     return file_fix(root, plan, "remove repeated hooks")._replace(name=f"once {path}")
