@@ -18,7 +18,6 @@ from faber_ledger.files.text import quote_word
 from faber_ledger.hooks.client_plugins import list_unanswered
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
-from faber_ledger.runs import worktree_registry
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.git import other_roots
 from faber_ledger.runs.in_git import GitSurvey
@@ -86,7 +85,7 @@ def _find_refused_pull(patient: Patient) -> Iterator[Finding]:
 
 
 def check_worktrees(patient: Patient) -> Iterator[Finding]:
-    """Look for worktrees that are not where git has them or in which no hook runs, and for a malformed registry."""
+    """Look for worktrees that are not where git has them, or in which no hook runs."""
     for tree in list_trees(patient.root) if patient.has_git else ():
         why = why_gone(tree, patient.work_tree)
         if why is not None:
@@ -100,10 +99,3 @@ def check_worktrees(patient: Patient) -> Iterator[Finding]:
         elif left:
             missing = "no hook runs" if len(left) == len(HOOKS) else f"no hook runs for {', '.join(left)}"
             yield Finding("warning", f"in the worktree {root} {missing}", hint_to_install(root))
-    path = worktree_registry.registry_path(patient.root)
-    try:
-        if path is not None:
-            worktree_registry.read_records(path)
-    except worktree_registry.MalformedRegistry as error:
-        hint = "run `faber-ledger worktree list`, which moves it aside and creates it again"
-        yield Finding("warning", f"{path} is malformed: {error}", hint)

@@ -98,10 +98,9 @@ def check_lines(patient: Patient) -> Iterator[Finding]:
             continue
         if change.action == "unchanged" or tracking.is_not_checked_out(patient.root, name):
             continue  # `git.travels` reports what is left out; git reads it from its index
-        what = f"{name} does not exist: {harm}" if change.before is None else f"our lines in {name} are missing: {harm}"
-        if change.before is not None and without_block(change.before) != change.before:
-            what = f"our lines in {name} differ from this version's: {harm}"
-        yield Finding("warning", what, GIT_ONLY, _lines_fix(patient.root, name))
+        are_there = change.before is not None and without_block(change.before) != change.before
+        fault = "differ from this version's" if are_there else "are missing"
+        yield Finding("warning", f"our lines in {name} {fault}: {harm}", GIT_ONLY, _lines_fix(patient.root, name))
 
 
 def _lines_fix(root: str, name: str) -> Fix:

@@ -1,4 +1,4 @@
-"""The hooks: installed once and in a form that works, and the program and the client on both sides of them."""
+"""The hooks: installed once and in a form that works, and the program that they run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from faber_ledger.cli.setup.install_hooks import describe_removal, settings_chan
 from faber_ledger.cli.setup.missing_hooks import describe_agents, describe_agents_alone
 from faber_ledger.cli.setup.plugin import describe_both, describe_missing, is_missing
 from faber_ledger.cli.ui.table import plural
-from faber_ledger.context.program import UNATTENDED, ProgramFailed, run_program
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import quote_word
@@ -28,10 +27,6 @@ from faber_ledger.ledger.clock import utc_text
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.clone import known_writer
 
-CLIENT = "claude"
-FIRST_WITH_POST_COMPACT = (2, 1, 76)
-SECONDS = 10.0
-VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 NAMED = re.compile(r"""["']?(/[^\s"';&|]*/faber-ledger)["']? +hook\b""")
 # The commands that SPEC-00027, section 7, shows: a shell cannot run the first, and the others load or save manually.
 OLDER = re.compile(r"(?:/fractary-faber:|\bfaber-ledger +)(?:prime-context|session-(?:load|save|start|end))\b")
@@ -204,7 +199,7 @@ def check_agents(patient: Patient) -> Iterator[Finding]:
 
 
 def check_program(patient: Patient) -> Iterator[Finding]:
-    """Check that hooks find this program, on PATH or where they name it, and that the client has PostCompact."""
+    """Check that hooks find this program, on PATH or where they name it."""
     found, mine = shutil.which(PROGRAM), os.path.abspath(sys.argv[0])
     if found is None:
         what = f"{PROGRAM} is not on PATH or not executable, so the hooks cannot run it"
@@ -220,25 +215,6 @@ def check_program(patient: Patient) -> Iterator[Finding]:
             yield Finding("error", f"a hook runs {path}, which does not exist", hint)
         elif not os.access(path, os.X_OK):
             yield Finding("error", f"a hook runs {path}, which is not executable", f"run `chmod +x {quote_word(path)}`")
-    version = _read_client_version(patient.root)
-    if version is not None and tuple(map(int, version.split("."))) < FIRST_WITH_POST_COMPACT:
-        what = f"the client is {version}, and before 2.1.76 it has no PostCompact: summaries are not recorded"
-        yield Finding("warning", what, "update the client")
-
-
-def _read_client_version(root: str) -> str | None:
-    """Return the version that the client prints; None if it is not on PATH, fails, or came with the repository."""
-    path = shutil.which(CLIENT)
-    inside = os.path.join(os.path.realpath(root), "")
-    if path is None or not os.path.isabs(path) or os.path.realpath(path).startswith(inside):
-        return None
-    environment = {**os.environ, **UNATTENDED}
-    try:
-        printed = run_program([path, "--version"], os.sep, environment, seconds=SECONDS, limit=10_000)
-    except ProgramFailed:
-        return None
-    found = VERSION.search(printed.decode("utf-8", "replace"))
-    return found[0] if found is not None else None
 
 
 def _list_ours(root: str) -> list[Handler]:

@@ -99,7 +99,7 @@ class Patient:
             try:
                 found[run.run_id] = state_file.read_state(run).value
             except LedgerError:
-                continue  # reported by the check of the projection
+                continue  # reported by the check of the ledgers
         return found
 
     def state(self, run: Run) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterator
 
 from faber_ledger.cli.doctor.finding import Finding, Fix, Level, file_fix
@@ -120,7 +121,7 @@ def check_sessions(patient: Patient) -> Iterator[Finding]:
                 blocks = fold(log.stream())
                 session_id = newest_open(blocks)
                 is_here = session_id is not None and is_open_here(log, blocks, session_id, run.root)
-        except (LedgerError, OSError):
+        except (LedgerError, OSError, sqlite3.Error):
             continue  # reported by the check of the ledgers
         if is_here:
             what = f"{run.run_id} is {patient.state(run)['status']}, and its session {session_id} is still open"
@@ -141,7 +142,8 @@ def check_ledgers(patient: Patient) -> Iterator[Finding]:
             try:
                 state_file.read_state(run)
             except LedgerError as error:
-                yield Finding("error", error.message, error.hint, _project_fix(patient, run, error.hint))
+                fix = _project_fix(patient, run, error.hint) if os.path.lexists(run.state_path) else None
+                yield Finding("error", error.message, error.hint, fix)
     left = len(patient.logged) - len(patient.faults)
     if left:
         yield Finding("note", f"{plural(left, 'ledger')} not verified, to save time", "run `faber-ledger verify --all`")

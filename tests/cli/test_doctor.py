@@ -16,7 +16,7 @@ from support.patients import FAULTS, Patient, another_run, copied, make_healthy,
 from support.project import RUN
 
 from faber_ledger.cli.commands.doctor import doctor, run_checks
-from faber_ledger.cli.doctor import files, hooks
+from faber_ledger.cli.doctor import files
 from faber_ledger.cli.doctor.finding import Check, Finding, worst
 from faber_ledger.cli.doctor.patient import Patient as Looked
 from faber_ledger.cli.doctor.table import CHECKS
@@ -114,20 +114,6 @@ def test_a_full_disk_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     found[4] = 0  # blocks for users
     monkeypatch.setattr("os.statvfs", lambda path: os.statvfs_result(found))
     assert worst(files.check_system(Looked(str(tmp_path), at=0))) == "warning"
-
-
-def test_a_client_that_hangs_is_not_waited_for(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
-    (patient.bin / "claude").write_text("#!/bin/sh\nexec tail -f /dev/null\n")
-    monkeypatch.setattr(hooks, "SECONDS", 0.2)
-    monkeypatch.setenv("PATH", f"{patient.bin}{os.pathsep}{os.environ['PATH']}")
-    assert [one.what for one in hooks.check_program(Looked(str(patient.root), at=0)) if "client" in one.what] == []
-
-
-def test_a_client_that_came_with_the_repository_is_not_run(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
-    patient.write("bin/claude", f"#!/bin/sh\ntouch {patient.root}/was-run\n").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{patient.root}/bin{os.pathsep}{os.environ['PATH']}")
-    assert [one.what for one in hooks.check_program(Looked(str(patient.root), at=0)) if "client" in one.what] == []
-    assert not (patient.root / "was-run").exists()
 
 
 # Where it works

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.patients import NEW_CLIENT, Patient
+from support.patients import Patient
 from support.project import PROTOCOL, Project
 
 WORKFLOWS = Path(__file__).parents[1] / "fixtures" / "workflows"
@@ -56,7 +56,6 @@ def test_the_first_minute_meets_no_error(tmp_path: Path, prepare: Any, start: An
     project = Patient(tmp_path / "project")
     project.root.mkdir()
     subprocess.run(["git", "init", "--quiet", project.root], check=True)
-    project.client(NEW_CLIENT)
     prepare(project)
     assert project.call("init").returncode == 0
     start(project)
@@ -76,7 +75,6 @@ def test_the_first_minute_meets_no_error(tmp_path: Path, prepare: Any, start: An
 def test_doctor_tells_of_a_required_artifact_and_of_what_the_hooks_logged(tmp_path: Path) -> None:
     """(faber-as-it-runs-today H6)"""
     project = Patient(Project.made(tmp_path / "project").root)
-    project.client(NEW_CLIENT)
     put_files(project.root)
     assert project.call("init").returncode == 0
     (project.root / PROTOCOL).unlink()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.command import COMMAND, run_command
-from support.patients import NEW_CLIENT, Patient
+from support.patients import Patient
 from support.plugins import NAME, change_settings, home_of, install_plugin, list_plugin, plugin_environment
 from support.project import Project
 
@@ -26,7 +26,6 @@ def project(tmp_path: Path) -> Patient:
     """A project that nobody has set up, with a client on PATH."""
     Patient.made(tmp_path / "project")
     made = Patient(tmp_path / "project")
-    made.client(NEW_CLIENT)
     home_of(made).mkdir(exist_ok=True)
     return made
 
@@ -480,7 +479,7 @@ def test_a_delivery_of_the_settings_is_no_evidence_of_a_plugin(project: Patient)
 
 def test_the_plugin_without_the_program_on_path_is_an_error(project: Patient) -> None:
     install_plugin(project)
-    environment = {**project.environment(), "PATH": f"{project.bin}{os.pathsep}/usr/bin{os.pathsep}/bin"}
+    environment = {**project.environment(), "PATH": f"/usr/bin{os.pathsep}/bin"}
     done = run_command([COMMAND, "doctor", "--json"], cwd=project.root, env=environment, capture_output=True, text=True)
     checks = {one["check"]: one["findings"] for one in json.loads(done.stdout)["data"]["checks"]}
     assert [one["level"] for one in checks["hooks.program"]] == ["error"]

@@ -17,34 +17,21 @@ from support.inbox import leave
 from support.project import RUN, Project, payload_of, usual_state
 from support.redacting import redact
 
-NEW_CLIENT = "2.1.330 (Claude Code)"
 SETTINGS = ".claude/settings.json"
 WORKFLOW = "plugins/faber/config/workflows/default.json"
 
 
 class Patient(Project):
-    """A project with the program and a client on PATH."""
-
-    @property
-    def bin(self) -> Path:
-        """The folder of the client's program."""
-        return self.root.parent / "bin"
+    """A project with the program on PATH."""
 
     def environment(self, more: Any = None) -> dict[str, str]:
-        path = f"{self.bin}{os.pathsep}{COMMAND.parent}{os.pathsep}{os.environ['PATH']}"
+        path = f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}"
         quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
         return super().environment({"PATH": path, **quiet, **(more or {})})
 
     @property
     def home(self) -> Path:
         return Path(self.environment()["HOME"])
-
-    def client(self, printed: str) -> None:
-        """Put a client on PATH that prints this as its version."""
-        self.bin.mkdir(exist_ok=True)
-        program = self.bin / "claude"
-        program.write_text(f"#!/bin/sh\ncat <<'END'\n{printed}\nEND\n")
-        program.chmod(0o755)
 
     def settings(self, change: Any, path: str = SETTINGS) -> None:
         """Change a settings file as JSON."""
@@ -108,7 +95,6 @@ def make_healthy(root: Path) -> Patient:
     """Make a healthy project: set up, committed, with an open session of an active run."""
     Project.made(root, usual_state())
     patient = Patient(root)
-    patient.client(NEW_CLIENT)
     assert patient.faber("init").returncode == 0
     patient.deliver("SessionStart.startup.print")
     patient.git("add", ".")
@@ -117,9 +103,8 @@ def make_healthy(root: Path) -> Patient:
 
 
 def copied(patient: Patient, root: Path) -> Patient:
-    """Copy a project, its git directory and its client."""
+    """Copy a project and its git directory."""
     shutil.copytree(patient.root, root, symlinks=True)
-    shutil.copytree(patient.bin, root.parent / "bin")
     return Patient(root)
 
 
@@ -193,10 +178,6 @@ def _all_off(patient: Patient) -> None:
 def _program_gone(patient: Patient) -> None:
     command = f"{patient.root.parent}/gone/faber-ledger hook pre-compact"
     patient.settings(lambda values: hooks_of(values, "PreCompact")[0]["hooks"][0].update(command=command))
-
-
-def _old_client(patient: Patient) -> None:
-    patient.client("2.1.75 (Claude Code)")
 
 
 def _a_failure(patient: Patient) -> None:
@@ -399,10 +380,6 @@ def _worktree_without_hooks(patient: Patient) -> None:
     patient.git("worktree", "add", "-q", "../tree")
 
 
-def _malformed_registry(patient: Patient) -> None:
-    patient.write(".fractary/faber/worktrees.json", "[]")
-
-
 def _no_workflow(patient: Patient) -> None:
     another_run(patient, "other-1", workflow_id="project:missing")
 
@@ -432,7 +409,6 @@ FAULTS = {
     "not JSON": ("hooks.settings", "error", _not_json),
     "all off": ("hooks.settings", "error", _all_off),
     "program gone": ("hooks.program", "error", _program_gone),
-    "old client": ("hooks.program", "warning", _old_client),
     "a failure": ("hooks.log", "warning", _a_failure),
     "written over": ("hooks.log", "note", _written_over),
     "nothing recorded": ("hooks.log", "note", _nothing_recorded),
@@ -473,7 +449,6 @@ FAULTS = {
     "state broken": ("ledger.sound", "error", _state_broken),
     "not committed": ("clone.in_git", "note", _not_committed),
     "worktree without hooks": ("clone.worktrees", "warning", _worktree_without_hooks),
-    "malformed registry": ("clone.worktrees", "warning", _malformed_registry),
     "no workflow": ("workflow.usable", "warning", _no_workflow),
     "required artifact missing": ("workflow.artifacts", "warning", _required_artifact_missing),
     "reloads in build": ("workflow.usable", "warning", _reloads_in_build),
