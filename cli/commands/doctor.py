@@ -117,7 +117,8 @@ def _lines(results: Results) -> Iterator[str]:
         of_level = [(name, finding) for name, finding in found if finding.level == level]
         for name, finding in of_level:
             yield f"{level:<7}  {name}: {finding.what}"
-            yield f"         hint: {finding.hint}"
+            if finding.hint:
+                yield f"         hint: {finding.hint}"
         totals += [plural(len(of_level), level)] if of_level else []
     yield from [""] if totals else []
     yield f"{len(results)} checks: {', '.join(totals) or 'no problems'}"

@@ -29,7 +29,7 @@ class Fix(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One thing that a check found; what is `ok` is in the JSON alone, and a note asks for something."""
+    """One thing that a check found: somebody has to do something about it, or to decide that nothing is to be done."""
 
     level: Level
     what: str

@@ -15,7 +15,7 @@ from faber_ledger.cli.setup.agent_files import EVENTS, list_agents, list_damaged
 from faber_ledger.cli.setup.changes import display_path
 from faber_ledger.cli.setup.copilot import describe_copilot_twice, settings_of_copilot
 from faber_ledger.cli.setup.install_hooks import describe_removal, settings_change
-from faber_ledger.cli.setup.missing_hooks import describe_agents, describe_agents_alone
+from faber_ledger.cli.setup.missing_hooks import describe_agents_alone
 from faber_ledger.cli.setup.plugin import describe_both, describe_missing, is_missing
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.files.change import FileChange, read_file
@@ -23,7 +23,6 @@ from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import quote_word
 from faber_ledger.hooks import client_plugins, client_settings
 from faber_ledger.hooks.client_settings import PROGRAM, SCOPES, command_line
-from faber_ledger.ledger.clock import utc_text
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.clone import known_writer
 
@@ -101,24 +100,13 @@ def check_installed(patient: Patient) -> Iterator[Finding]:
     """Look for events for which a client started here runs no hook, of its settings or of a plugin."""
     root = patient.root
     plugins, left = client_plugins.list_plugins(root), client_plugins.list_unanswered(root)
-    for plugin in [plugin for plugin in plugins if plugin.is_enabled]:
-        if is_missing(root, plugin, patient.at):
-            are_in_settings = bool(client_plugins.list_settings_with_hooks(root))
-            what, hint = describe_missing(root, plugin, are_in_settings=are_in_settings)
-            yield Finding("ok" if are_in_settings else "warning", what, hint)
-        else:
-            where = display_path(plugin.path or "", root)
-            yield Finding("ok", f"the plugin {plugin.name}, enabled in {where}, runs the four hooks")
+    for plugin in [] if client_plugins.list_settings_with_hooks(root) else plugins:
+        if plugin.is_enabled and is_missing(root, plugin, patient.at):
+            yield Finding("warning", *describe_missing(root, plugin, are_in_settings=False))
     alone = describe_agents_alone(root, left)
     if alone is not None:
         yield Finding("note", *alone)
-        return
-    yield from [Finding("ok", agent) for agent in describe_agents(root)]
-    seen = client_plugins.unlisted_plugin_delivery(root, patient.at)
-    if seen is not None and not client_plugins.list_settings_with_hooks(root):
-        yield Finding("ok", f"a plugin that no settings name runs the hooks: it made a delivery at {utc_text(seen)}")
-        return
-    if left and not any([client_settings.leads_out(scope, root) for scope in SCOPES]):  # the client may read them there
+    elif left and not any([client_settings.leads_out(scope, root) for scope in SCOPES]):  # the client may read it
         yield _describe_lacking(patient, left, plugins)
 
 
