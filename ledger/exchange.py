@@ -13,7 +13,7 @@ from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.file import HIGHEST_SEQ
 from faber_ledger.ledger.foreign import check_types
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import COLUMNS, ID, PAYLOAD, parents_of, parse_payload
+from faber_ledger.ledger.row import COLUMNS, ID, PARENTS, PAYLOAD, parse_payload, split_hashes
 from faber_ledger.ledger.union import rows_of
 
 Row = tuple[Any, ...]
@@ -34,7 +34,7 @@ def line_of(row: Row) -> bytes:
     event = dict(zip(COLUMNS, row, strict=True))
     for name in BINARY:
         event[name] = event[name].hex() if event[name] is not None else None
-    event["parents"] = [parent.hex() for parent in parents_of(row)]
+    event["parents"] = [parent.hex() for parent in split_hashes(row[PARENTS])]
     event["payload"] = payload_of(row)
     return ENCODER.encode(event).encode() + b"\n"
 
@@ -124,7 +124,7 @@ def cloud_event_line(row: tuple[Any, ...], run_id: str) -> bytes:
         "sequence": f"{seq:016d}",
         "writer": writer,
         "client": client,
-        "parents": " ".join([parent.hex() for parent in parents_of(row)]),
+        "parents": " ".join([parent.hex() for parent in split_hashes(row[PARENTS])]),
         "salt": salt.hex() if salt is not None else None,
         "payloadhash": payload_hash.hex() if payload_hash is not None else None,
         "hash": digest.hex(),

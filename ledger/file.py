@@ -277,20 +277,20 @@ def check_schema(connection: sqlite3.Connection, path: str, schema: list[str] = 
         raise IntegrityError(f"{path} does not have the schema of a ledger", hint=HINT_RESTORE)
 
 
-def check_whole(connection: sqlite3.Connection, path: str | None) -> None:
+def check_whole(connection: sqlite3.Connection, path: str) -> None:
     """Check, in constant time, that a ledger's heads are its newest events, and that the file ends where it says.
 
-    The caller's transaction keeps writers away; `path` is None for a file in memory. Raises IntegrityError.
+    The caller's transaction keeps writers away. Raises IntegrityError.
     """
     try:
         fault = _first_fault(connection, path)
     except UNREADABLE as error:
         if isinstance(error, sqlite3.DatabaseError) and is_busy(error):
-            raise locked_error(path or "the ledger") from error
+            raise locked_error(path) from error
         fault = _why_unreadable(error)
     if fault is not None:
         hint = "run `faber-ledger verify`, which names everything that is wrong, and what to run"
-        raise IntegrityError(f"{path or 'the ledger'} {fault}", hint=hint)
+        raise IntegrityError(f"{path} {fault}", hint=hint)
 
 
 def check_heads_end(connection: sqlite3.Connection, path: str) -> None:
@@ -306,12 +306,12 @@ def _why_unreadable(error: Exception) -> str:
     return ENDLESS if isinstance(error, sqlite3.Error) and is_endless(error) else f"cannot be read: {error}"
 
 
-def _first_fault(connection: sqlite3.Connection, path: str | None) -> str | None:
+def _first_fault(connection: sqlite3.Connection, path: str) -> str | None:
     if connection.execute(NEWEST_IS_HEAD).fetchone() != (1,) and connection.execute(HEADS_FIT).fetchone() != (1,):
         return "does not end with the events that its table of heads names"
     if connection.execute("SELECT version_num FROM alembic_version").fetchmany(2) != [(REVISION,)]:
         return "names another revision of its schema than it has"
-    extra = surplus_bytes(connection, path) if path is not None else 0
+    extra = surplus_bytes(connection, path)
     return f"goes on for {extra:,} bytes after its last page" if extra else None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -79,10 +78,9 @@ def find_damage(log: Log, doubles: set[Any]) -> Iterator[LogProblem]:
         yield LogProblem(
             "revision", None, f"it names another revision of its schema than it has: {named:.100}", HINT_REWRITE
         )
-    file = connection.execute("PRAGMA database_list").fetchone()[2]  # empty if a journal was played in memory
     connection.execute("BEGIN")
     connection.execute("SELECT 1 FROM sqlite_master")  # from here on no process writes
-    extra = surplus_bytes(connection, file) if os.path.isfile(file) else 0
+    extra = surplus_bytes(connection, log.path)
     connection.execute("COMMIT")
     if extra:
         yield LogProblem("surplus", None, f"it goes on for {extra:,} bytes after its last page", HINT_REWRITE)

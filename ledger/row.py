@@ -115,14 +115,9 @@ def hash_with(row: Row, digest: bytes) -> bytes:
         writer=writer,
         session_id=session_id,
         client=client,
-        parents=parents_of(row),
+        parents=split_hashes(row[PARENTS]),
         payload_hash=digest,
     )
-
-
-def parents_of(row: Row) -> list[bytes]:
-    """Return the hashes of a row's parents."""
-    return split_hashes(row[PARENTS])
 
 
 def split_hashes(parents: bytes) -> list[bytes]:

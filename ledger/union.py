@@ -16,7 +16,7 @@ from contextlib import closing
 from operator import itemgetter
 
 from faber_ledger.ledger import JOURNAL_ENDING
-from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
+from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.foreign import HINT_GET_AGAIN, open_untrusted
 from faber_ledger.ledger.gate import Gate, Refused, examine, is_typed_whole, lines_left_out, shown_id
@@ -104,7 +104,7 @@ def runs_in(log: Log) -> set[str]:
     return named
 
 
-def check_one_run(logs: Sequence[Log], *, adopts: bool = False) -> None:
+def check_one_run(logs: Sequence[Log], *, adopts: bool) -> None:
     """Raise UnionConflict for logs that share no first event; with `adopts`, unless one of a run was adopted.
 
     Also if two different `run_started` are in them, whatever else they share.
@@ -294,17 +294,8 @@ def known_in(log: Log, name: str) -> tuple[int, bytes, bool] | None:
 
 def hash_in(log: Log, name: str) -> bytes | None:
     """Return the hash of the event with this id in a log, or None."""
-    found = position_in(log, name)
+    found = known_in(log, name)
     return found[1] if found else None
-
-
-def position_in(log: Log, name: str) -> tuple[int, bytes] | None:
-    """Return seq and hash of the event with this id in a log, or None."""
-    try:
-        found = log.connection.execute("SELECT seq, hash FROM event WHERE id = ?", (name,)).fetchone()
-    except UnicodeEncodeError:  # bytes that are no text, which no event that passes has as its id
-        return None
-    return tuple(found) if found else None
 
 
 def insert_rows(log: Log, rows: Iterable[Row]) -> None:
@@ -366,13 +357,8 @@ def _fill(log: Log, rows: Iterable[Row]) -> int:
 
 
 def write_rows(rows: Iterable[Row], path: str) -> int:
-    """Write rows, each before its children, as a new log, and return how many.
-
-    Raises UnionConflict, and LedgerError for a log that has events.
-    """
+    """Write rows, each before its children, as a new log, and return how many; raises UnionConflict."""
     with Log.open(path) as log:
-        if log.heads():
-            raise LedgerError(f"{path} has events already", hint="name a file that does not exist yet")
         try:
             count = _fill(log, rows)
         except sqlite3.IntegrityError as error:

@@ -59,14 +59,6 @@ def find_problems(
     `check_event` returns what is wrong with one event's shape; `advance` is called with the number of events done.
     Raises NewerFormat, Locked, and LedgerError if the file cannot be read; a file that is not a ledger is reported.
     """
-    yield from _findings(path, check_event, advance)
-
-
-def _findings(
-    path: str,
-    check_event: Callable[[Any], list[str]],
-    advance: Callable[[int], object],
-) -> Iterator[LogProblem]:
     try:
         log = Log.read(path, allow_incomplete=True)
     except IntegrityError as error:

@@ -12,11 +12,6 @@ from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.ledger.whole_file import is_own_name
 from faber_ledger.runs.git import stranger_at
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
-
 # The folders of runs: SPEC, AGENT and RELOAD have the first; RECON, END and FABER's own tools have the second.
 RUNS = (".fractary/runs", ".fractary/faber/runs")
 # Every layout, in the order of search: a folder of runs, and below it the path of a run's state. FABER made the last

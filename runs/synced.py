@@ -116,7 +116,7 @@ def read_state_note(root: str, server: str, run_id: str) -> StateNote:
         note["is_apart"], note["is_due"] = bool(found["is_apart"]), bool(found["is_due"])
         note["ids"] = [str(one) for one in found["ids"]]
         note["heads"], note["seen"] = [[bytes.fromhex(one).hex() for one in found[name]] for name in ("heads", "seen")]
-        note["earlier"] = [str(one) for one in found.get("earlier", [])]  # an older note has none
+        note["earlier"] = [str(one) for one in found["earlier"]]
     except (FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
         return empty_state_note()
     return note

@@ -17,7 +17,7 @@ from faber_ledger.ledger.gate import KIND, find_form_fault, shown_id
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.ledger.redaction import effective_redactions
-from faber_ledger.ledger.row import HASH, PARENTS, READ, ROW, compute_hash, decode_row, parents_of
+from faber_ledger.ledger.row import HASH, PARENTS, READ, ROW, compute_hash, decode_row, split_hashes
 from faber_ledger.projections.fold import fold
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.projections.steps import Steps
@@ -49,7 +49,7 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
             return {"kind": "event", "event": {"id": shown_id(name)}, "refused": why}, [refused_shown(name), why]
         parents = [
             parent
-            for digest in parents_of(row)
+            for digest in split_hashes(row[PARENTS])
             for parent in log.connection.execute(f"{NEIGHBOUR} hash = ?", (digest,)).fetchall()
         ]
         children = log.connection.execute(

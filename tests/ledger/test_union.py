@@ -23,7 +23,7 @@ from faber_ledger.ledger.canonical import event_hash, payload_hash
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import INSERT, ROW, compute_hash
-from faber_ledger.ledger.union import insert_rows, write_rows, write_union
+from faber_ledger.ledger.union import insert_rows, write_union
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.schemas.events import check_event
 
@@ -241,13 +241,6 @@ def test_a_full_disk_is_reported_and_nothing_is_inserted(tmp_path: Path, is_firs
             insert_rows(log, many)
         if log.connection.in_transaction:  # SQLite rolls back only the statement or, where it must, the transaction
             assert log.connection.execute(ROW).fetchall() == before
-
-
-def test_rows_are_never_written_into_a_log_that_has_events(ledger: Path) -> None:
-    before = ledger.read_bytes()
-    with pytest.raises(LedgerError, match="has events already"):
-        write_rows([], str(ledger))
-    assert ledger.read_bytes() == before
 
 
 def test_a_union_reports_a_missing_log(tmp_path: Path) -> None:
