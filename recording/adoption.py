@@ -84,10 +84,7 @@ def _adoption(run: Run, known: Blocks) -> RunAdopted:
 
 
 def end_adopted_sessions(log: Log, known: Blocks) -> list[Draft]:
-    """Return the missing ends of the adopted sessions that a later one shows to be over, whoever adopted them.
-
-    0.1 recorded none: the end of the current session made an older one current, which had none either.
-    """
+    """Return the missing ends of the adopted sessions that a later one shows to be over, whoever adopted them."""
     current = blocks.current_session(known)
     if current is not None and log.start_of(current) is None and current not in _adopted_as_current(log):
         current = None

@@ -21,7 +21,7 @@ from faber_ledger.runs import state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.active_file import check_active_folder, note_use, write_active_file
 from faber_ledger.runs.clients import SeenClient, seen_client
-from faber_ledger.runs.clone import takeover_lock_path, writer_of
+from faber_ledger.runs.clone import path_in_clone, writer_of
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.git_refs import branch_of
 from faber_ledger.runs.layouts import new_run
@@ -85,7 +85,7 @@ def start_run(
 
 def lock_takeover(root: str) -> RunLock | None:
     """Return the lock under which a work tree's active run is looked at and replaced; None without git."""
-    path = takeover_lock_path(root)
+    path = path_in_clone(root, "takeover.lock")
     if path is None:
         return None
     try:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from itertools import zip_longest
-from typing import NamedTuple
 
 from faber_ledger.files.untrusted import FileRefused
 from faber_ledger.ledger import JOURNAL_ENDING, whole_file
@@ -42,20 +41,16 @@ MOST_WAITING = 10_000
 HINT = "check permissions and space of the git directory"
 
 
-class Taken(NamedTuple):
-    """How many events were inserted, and payloads put back."""
+def take_file(run: Run, log: Log, note: TreeNote, warn: Callable[[str], None], *, may_write: bool = True) -> int:
+    """Insert what passes of a work tree's file into a log, open for appending, and note which file it was.
 
-    added: int
-    restored: int
-
-
-def take_file(run: Run, log: Log, note: TreeNote, warn: Callable[[str], None], *, may_write: bool = True) -> Taken:
-    """Insert what passes of a work tree's file into a log, open for appending, and note which file it was."""
+    Return how many payloads were put back.
+    """
     before = tree_note.shape_of(run.ledger_path)
     note.heads, note.barred = "", ""
     if before is None or is_empty(run.ledger_path):
         note.shape = before
-        return Taken(0, 0)
+        return 0
     try:
         with _open(run) as offered:
             if _is_foreign(log, offered):
@@ -64,29 +59,27 @@ def take_file(run: Run, log: Log, note: TreeNote, warn: Callable[[str], None], *
                     f"{run.shown(run.ledger_path)} is the ledger of another run with the same id: it is left as it is"
                 )
                 report(run, warn, what, may_write=may_write)
-                return Taken(0, 0)
+                return 0
             passing = missing_rows(log, offered, rows_waiting(run))
-            added = _count(log)
-            restored = insert(run, log, passing, ()) + _restore(run, log, passing.payloads)
-            added = _count(log) - added
+            restored = insert(run, log, passing, passing.payloads)  # which has them once the rows were taken
             if not passing.refused and _holds_all(offered, log):
                 note.heads = log.heads_text()
     except NewerFormat as error:
         note.shape, note.barred = before, tree_note.NEWER
         what = f"{error.message}{_commit_that_brought(run)}; it is left as it is, and the log goes on"
         report(run, warn, what, may_write=may_write)
-        return Taken(0, 0)
+        return 0
     except (LedgerError, FileRefused, OSError, UnicodeError, sqlite3.Error) as error:
         if is_git_at_work(run.root) or tree_note.shape_of(run.ledger_path) != before:
-            return Taken(0, 0)  # git has not written it to its end
+            return 0  # git has not written it to its end
         note.shape = before
         if may_write:
             _set_aside(run, warn, f"is not a sound ledger ({_reason(error)})")
-        return Taken(0, 0)
+        return 0
     note.shape = before
     if may_write:
         _sort_out(run, passing, warn)
-    return Taken(added, restored)
+    return restored
 
 
 def insert(run: Run, log: Log, rows: Iterable[Row], payloads: Iterable[Row]) -> int:
@@ -105,13 +98,14 @@ def _restore(run: Run, log: Log, payloads: Iterable[Row]) -> int:
     return len(rows)
 
 
-def take_head(run: Run, log: Log) -> int:
+def take_head(run: Run, log: Log) -> None:
     """Insert what passes of the ledger in git's last commit, where a clone has neither log nor file of a run."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         path = head_copy(run, folder)
-        return _take_from(log, path) if path is not None else 0
+        if path is not None:
+            _take_from(log, path)
 
 
 def make_log_again(run: Run, error: Exception, warn: Callable[[str], None]) -> Log:
@@ -136,15 +130,13 @@ def make_log_again(run: Run, error: Exception, warn: Callable[[str], None]) -> L
     return log
 
 
-def _take_from(log: Log, path: str) -> int:
-    before = _count(log)
+def _take_from(log: Log, path: str) -> None:
     try:
         with open_untrusted(path, check_values=False) as offered:
             if not _is_foreign(log, offered):
                 insert_rows(log, missing_rows(log, offered))
     except (LedgerError, OSError, UnicodeError, sqlite3.Error):
         pass  # `insert_rows` has taken back what it inserted
-    return _count(log) - before
 
 
 def copy_to_memory(run: Run) -> Log:
@@ -206,11 +198,6 @@ def _holds_all(offered: Log, log: Log) -> bool:
     question = f"{ROW} ORDER BY seq, id"
     rows = [one.connection.execute(question) for one in (offered, log)]
     return offered.heads() == log.heads() and all(mine == theirs for mine, theirs in zip_longest(*rows))
-
-
-def _count(log: Log) -> int:
-    count: int = log.connection.execute("SELECT count(*) FROM event").fetchone()[0]
-    return count
 
 
 def _sort_out(run: Run, passing: Passing, warn: Callable[[str], None]) -> None:

@@ -143,28 +143,10 @@ def doctor_folder(root: str) -> str:
     return os.path.join(clone_folder(root) or state_folder(root), "doctor")
 
 
-def cleanup_lock_path(root: str) -> str | None:
-    """Return the path of the lock for one `worktree cleanup` at a time; None without git."""
+def path_in_clone(root: str, name: str) -> str | None:
+    """Return the path of a file that a clone has once, for all of its projects; None without git."""
     folder = clone_folder(root)
-    return os.path.join(folder, "cleanup.lock") if folder else None
-
-
-def takeover_lock_path(root: str) -> str | None:
-    """Return the path of the lock under which a run is made active; None without git."""
-    folder = clone_folder(root)
-    return os.path.join(folder, "takeover.lock") if folder else None
-
-
-def registry_lock_path(root: str) -> str | None:
-    """Return the path of the lock of the registry of work trees; None without git."""
-    folder = clone_folder(root)
-    return os.path.join(folder, "worktrees.lock") if folder else None
-
-
-def registry_without_main(root: str) -> str | None:
-    """Return where the registry of work trees is if there is no main work tree to keep it in; None without git."""
-    folder = clone_folder(root)
-    return os.path.join(folder, "worktrees.json") if folder else None
+    return os.path.join(folder, name) if folder else None
 
 
 def writer_of(root: str) -> str:
@@ -231,8 +213,8 @@ def note_set_up_checked(root: str) -> bool:
 
 def known_writer(root: str) -> str | None:
     """Return this clone's id if it has one; without git none is known to be this clone's, since it may be copied."""
-    folder = clone_folder(root)
-    return _read_writer(os.path.join(folder, "writer")) if folder else None
+    path = path_in_clone(root, "writer")
+    return _read_writer(path) if path else None
 
 
 def _read_writer(path: str) -> str | None:

@@ -167,14 +167,15 @@ class RunLog:
                 return
         elif is_seen(self.run, self.note):
             return
-        from faber_ledger.runs.absorb import take_file, take_head  # only after git, or another program, was at work
+        from faber_ledger.ledger.summary import count_events  # only after git, or another program, was at work
+        from faber_ledger.runs.absorb import take_file, take_head
 
         with self.log.writing():
+            before = count_events(self.log)
             if is_missing and self.log.is_new:
-                self.absorbed = take_head(self.run, self.log)
-            taken = take_file(self.run, self.log, self.note, self._warn)
-            self.absorbed += taken.added
-            self.restored = taken.restored
+                take_head(self.run, self.log)
+            self.restored = take_file(self.run, self.log, self.note, self._warn)
+            self.absorbed = count_events(self.log) - before
             self.strip_redacted()
             if self.absorbed or self.restored or self.redacted:
                 self.log.commit()

@@ -10,7 +10,7 @@ from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import NotWritable
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.runs.clone import registry_lock_path, registry_without_main
+from faber_ledger.runs.clone import path_in_clone
 from faber_ledger.runs.git import WorkTree, work_tree_of
 from faber_ledger.runs.private_files import make_below
 
@@ -40,7 +40,7 @@ def registry_path(root: str) -> str | None:
     if tree is None:
         return None
     if tree.main is None or not os.path.isdir(tree.main):
-        return registry_without_main(root)
+        return path_in_clone(root, "worktrees.json")
     there = os.path.normpath(os.path.join(tree.main, os.path.relpath(root, tree.top)))
     path = os.path.join(there, *FILE.split("/"))
     return path if folder_around(os.path.dirname(path), [there]) is not None else None
@@ -59,7 +59,7 @@ def update(
     `change` takes copies of the records and returns the new ones. A malformed file is moved aside and replaced. Raises
     Locked and NotWritable, and leaves the file as it was.
     """
-    lock, path = registry_lock_path(root), registry_path(root)
+    lock, path = path_in_clone(root, "worktrees.lock"), registry_path(root)
     if lock is None:
         return []
     if path is None:

@@ -19,7 +19,7 @@ from faber_ledger.cli.worktrees.removal import (
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.runs.clone import cleanup_lock_path
+from faber_ledger.runs.clone import path_in_clone
 from faber_ledger.runs.git import common_directory
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ LOCK_SECONDS = 60.0
 @contextmanager
 def cleanup_lock(root: str) -> Iterator[None]:
     """Let one cleanup of a clone look and remove at a time, so that the next one sees what is left; raises Locked."""
-    path = cleanup_lock_path(root)
+    path = path_in_clone(root, "cleanup.lock")
     if path is None:
         yield  # without git there are no worktrees: the survey reports it
         return
