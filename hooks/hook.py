@@ -17,7 +17,7 @@ from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.clients import note_session
-from faber_ledger.runs.clone import lock_run, writer_of
+from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import current_phase, current_step
@@ -228,9 +228,8 @@ class Hook:
 
     def _recording(self) -> Recording:
         seconds = WAIT_SECONDS_AT_THE_END if self.call.hook == "SessionEnd" else WAIT_SECONDS
-        lock = lock_run(self.run, seconds)
         writer = writer_of(self.run.root)
-        return Recording(self.run, at=self.at, writer=writer, warn=self.warn, tolerant=True, lock=lock)
+        return Recording(self.run, at=self.at, writer=writer, warn=self.warn, tolerant=True, seconds=seconds)
 
     def _record(self, recording: Recording, arrival: Arrival, loads: list[Draft]) -> Decided:
         """Append what the call means, a start with its `loads`."""

@@ -20,7 +20,6 @@ from faber_ledger.runs.log import lacks_ledger
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
 
     from faber_ledger.ledger.events import Draft
     from faber_ledger.recording.sessions import Caller
@@ -53,9 +52,9 @@ def _missing_start(recording: Recording, caller: Caller, seen: SeenClient | None
     view, state = recording.view, recording.state
     if caller["client"] is None or subject.find_session(view, caller, seen) is not None:
         return []
-    if state.get("status") in progress.FINISHED and not subject.was_seen_at_work(seen, _finished_at(state)):
+    if state.get("status") in progress.FINISHED and not subject.was_seen_at_work(seen, progress.finished_at(state)):
         return []
-    started = subject.infer_start(view, caller, seen, _text_of(state.get("started_at")))
+    started = subject.infer_start(view, caller, seen, progress.text_of(state, "started_at"))
     session_id = clock.session_id(started, os.urandom(6))
     return sessions.open_session(view, caller, session_id, "inferred", inferred_at=started)
 
@@ -65,7 +64,7 @@ def _missing_ends(recording: Recording, caller: Caller) -> list[Draft]:
     view, state = recording.view, recording.state
     if state.get("status") not in progress.FINISHED:
         return []
-    finished = seconds_of(_finished_at(state)) or caller["at"]
+    finished = seconds_of(progress.finished_at(state)) or caller["at"]
     checkout = checkout_at_end(recording.run)
     ends: list[Draft] = []
     for name in blocks.open_sessions(view.blocks):
@@ -74,11 +73,3 @@ def _missing_ends(recording: Recording, caller: Caller) -> list[Draft]:
             end["at"] = min(finished, caller["at"])
             ends += [end, *checkout_after(end, checkout)]
     return ends
-
-
-def _finished_at(state: dict[str, Any]) -> str | None:
-    return _text_of(state.get("completed_at") or state.get("updated_at"))
-
-
-def _text_of(value: object) -> str | None:
-    return value if isinstance(value, str) else None

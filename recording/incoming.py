@@ -42,14 +42,22 @@ class Decided:
     """What becomes of a delivery.
 
     `is_repeated` says whether it repeats a recorded one, `has_moved` whether the client is on this run from now on,
-    `is_unheard_of` that its client has no session here. `summary` is to be kept in this clone alone.
+    `is_unheard_of` that its client has no session here: one that only lists its plugins sends such a call. `summary` is
+    to be kept in this clone alone.
     """
 
-    def __init__(self, facts: list[Draft] | None = None, *, is_repeated: bool = False, has_moved: bool = False) -> None:
+    def __init__(
+        self,
+        facts: list[Draft] | None = None,
+        *,
+        is_repeated: bool = False,
+        has_moved: bool = False,
+        is_unheard_of: bool = False,
+    ) -> None:
         self.facts = facts or []
         self.is_repeated = is_repeated
         self.has_moved = has_moved
-        self.is_unheard_of = False
+        self.is_unheard_of = is_unheard_of
         self.summary = ""
 
 
@@ -81,15 +89,11 @@ def arrival_of(
         "environment": read_environment(run.root, call.text("cwd")),
         "checkout": checkout_at_start(run),
         "progress": progress.snapshot(state),
-        "status": _text(state.get("status")),
-        "started_at": _text(state.get("started_at")),
-        "finished_at": _text(state.get("completed_at") or state.get("updated_at")),
+        "status": progress.text_of(state, "status"),
+        "started_at": progress.text_of(state, "started_at"),
+        "finished_at": progress.finished_at(state),
         "seen": None if seen is None else {"first_at": seen.first_at, "last_at": seen.last_at, "run_id": seen.run_id},
     }
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def masked(arrival: Arrival) -> Arrival:
@@ -210,7 +214,7 @@ def _end(arrival: Arrival, view: View, caller: Caller, delivery: Delivery) -> De
     seen = _seen_of(arrival)
     session_id = subject.find_session(view, caller, seen)
     if session_id is None and not _has_begun(arrival, seen):
-        return _unheard_of()
+        return Decided(is_unheard_of=True)
     has_ended = session_id is not None and session_id not in blocks.open_sessions(view.blocks)
     if has_ended and is_finished(arrival) and not _may_replace_end(view, caller, session_id, seen):
         return Decided()
@@ -261,18 +265,11 @@ def _may_replace_end(view: View, caller: Caller, session_id: str | None, seen: S
     return subject.is_last_heard(end, seen)
 
 
-def _unheard_of() -> Decided:
-    """Decide on nothing: a client that only lists its plugins sends such a call."""
-    decided = Decided()
-    decided.is_unheard_of = True
-    return decided
-
-
 def _compaction(arrival: Arrival, view: View, caller: Caller, delivery: Delivery) -> Decided:
     is_subagents = arrival["agent_id"] is not None
     session_id = None if is_subagents else subject.find_session(view, caller, _seen_of(arrival))
     if session_id is None and not is_subagents:
-        return _unheard_of()
+        return Decided(is_unheard_of=True)
     event: CompactionCompleted = {
         "type": "compaction_completed",
         "trigger": arrival["word"],

@@ -89,9 +89,8 @@ def insert_passing(run: Run, offered: Log, first_ids: Sequence[str], warn: Calla
             opened.insert_rows([row for row in first if hash_in(opened.log, row[ID]) is None])
         before = count_events(opened.log)
         passing = missing_rows(opened.log, offered)
-        opened.insert_rows(passing)
+        opened.insert_rows(passing, passing.payloads)  # which has them once the rows were taken
         added = count_events(opened.log) - before + len(first)
-        opened.insert_rows([], passing.payloads)
         opened.commit()
         new = [one for one in others if hash_in(opened.log, one.id) != one.hash]
         return Inserted(added, [*new, *passing.refused], passing.dropped, redacted=opened.redacted)

@@ -8,7 +8,7 @@ from faber_ledger.recording import sessions
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.subject import open_sessions_of
 from faber_ledger.runs.clients import note_session
-from faber_ledger.runs.clone import lock_run, writer_of
+from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import snapshot
@@ -61,8 +61,8 @@ def leave_run(
         if lacks_ledger(run):
             return True
         checkout = checkout_at_end(run)
-        writer, lock = writer_of(there), lock_run(run, seconds)
-        with Recording(run, at=at, writer=writer, warn=warn, tolerant=True, lock=lock) as recording:
+        writer = writer_of(there)
+        with Recording(run, at=at, writer=writer, warn=warn, tolerant=True, seconds=seconds) as recording:
             caller: Caller = {
                 "client": seen.client,
                 "pid": pid,

@@ -14,7 +14,7 @@ from faber_ledger.ledger.errors import (
     StateNotWritten,
 )
 from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
-from faber_ledger.ledger.lock import RunLock
+from faber_ledger.ledger.lock import LOCK_SECONDS
 from faber_ledger.projections import blocks
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording import inbox
@@ -22,7 +22,7 @@ from faber_ledger.recording.incoming import NO_SESSION, facts_of
 from faber_ledger.recording.sessions import View
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import lock_run, notices_path, set_aside_folder, writer_of
-from faber_ledger.runs.log import has_log, open_run_log, read_log
+from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
 from faber_ledger.runs.publish import publish, why_not_published
 
 TYPE_CHECKING = False
@@ -58,7 +58,7 @@ class Recording:
         warn: Callable[[str], None],
         first: Draft | None = None,
         tolerant: bool = False,
-        lock: RunLock | None = None,
+        seconds: float = LOCK_SECONDS,
     ) -> None:
         self.run = run
         self.at = at
@@ -73,18 +73,20 @@ class Recording:
         self._touched: set[object] = set()  # sessions whose facts were folded onto its blocks
         self._shows_log = True
         self._overwritten: str | None = None  # what another tool wrote, which the next projection replaces
-        self._lock = lock
+        self._seconds = seconds
 
     def __enter__(self) -> Recording:
         """Take the lock and read state and log; raises what `read_state`, `RunLock` and `Log.open` raise."""
-        if not has_log(self.run) and not os.path.isfile(self.run.ledger_path):
+        if lacks_ledger(self.run):
             state_file.look_at_state(self.run)  # a run that is missing or not readable gets neither lock nor ledger
-        self._lock = self._lock or lock_run(self.run)
+        self._lock = lock_run(self.run, self._seconds)
         self._lock.__enter__()
         try:
             self._read_state()
-            self._open_log()
+            self._open = open_run_log(self.run, self.warn, min(self._seconds, BUSY_SECONDS))
             try:
+                self._log = self._open.log
+                self.view = View(self._log, self._known_blocks())
                 if os.path.isdir(set_aside_folder(self.run.root)):
                     from faber_ledger.runs.set_aside import drop_old  # only where something was
 
@@ -104,8 +106,7 @@ class Recording:
             if self._known is not None and self.problem is None:  # nothing was written
                 state_write.refresh_copy(self.run, self._known.document, self.warn)
         finally:
-            if self._lock is not None:
-                self._lock.__exit__(None, None, None)
+            self._lock.__exit__(None, None, None)
 
     def say_notices(self) -> None:
         """Warn of what was set aside of the run since its last start."""
@@ -154,17 +155,6 @@ class Recording:
     def _insert(self, drafts: list[Draft], *, at: float, writer: str) -> list[Recorded]:
         with self._log.writing():
             return self._log.append(drafts, at=at, writer=writer)
-
-    def _open_log(self) -> None:
-        """Open the log and read its blocks."""
-        seconds = BUSY_SECONDS if self._lock is None else min(self._lock.seconds, BUSY_SECONDS)
-        self._open = open_run_log(self.run, self.warn, seconds)
-        self._log = self._open.log
-        try:
-            self.view = View(self._log, self._known_blocks())
-        except BaseException:
-            self._open.close()
-            raise
 
     def commit(self) -> None:
         """Make what was added durable and write the blocks into state.json; raises what `append` raises."""

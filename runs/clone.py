@@ -29,6 +29,8 @@ SET_UP_CHECKED = "set-up-checked"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from faber_ledger.runs.run import Run
 
 
@@ -65,8 +67,8 @@ def state_copy_path(run: Run) -> str | None:
     return None if run.is_kept else os.path.join(run.private_folder, STATE)
 
 
-def keep_state(run: Run, content: bytes) -> None:
-    """Write the copy of a run's `state.json` beside its log, if there is one; raises OSError.
+def keep_state(run: Run, content: bytes, warn: Callable[[str], None]) -> None:
+    """Write the copy of a run's `state.json` beside its log, if there is one, for work trees that lack the run.
 
     Only its owner can read it. It is written whole, but need not survive a power cut. A link in its place is replaced.
     """
@@ -74,11 +76,13 @@ def keep_state(run: Run, content: bytes) -> None:
     base = common_directory(run.root) or run.directory
     if path is None or not os.path.isfile(run.log_path) or is_behind_link(os.path.dirname(path), base):
         return
-    keep_place(run)
     try:
+        keep_place(run)
         whole_file.put(path, content, mode=0o600, durable=False)
     except FileNotFoundError:
         pass  # another work tree has just written its own, under the same temporary name
+    except OSError as error:
+        warn(f"the copy of state.json under the git directory is not written: {error}")
 
 
 def keep_place(run: Run) -> None:

@@ -40,10 +40,10 @@ def _step_in(holder: dict[str, Any], phase: str | None) -> str | None:
 
     Newer tools write it as `<phase>:<step>`, which may be left from the phase before.
     """
-    step = _text(holder, "current_step")
+    step = text_of(holder, "current_step")
     if step:
         return step.removeprefix(f"{phase}:")
-    named = _text(holder, "current_step_id") or ""
+    named = text_of(holder, "current_step_id") or ""
     of, colon, step = named.partition(":")
     if not colon:
         return named or None
@@ -104,7 +104,7 @@ def _steps(of_phase: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     if isinstance(steps, dict):
         return [(name, step) for name, step in steps.items() if isinstance(step, dict)]
     listed = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
-    named = [(_text(step, "id") or _text(step, "step_id") or _text(step, "name"), step) for step in listed]
+    named = [(text_of(step, "id") or text_of(step, "step_id") or text_of(step, "name"), step) for step in listed]
     return [(name, step) for name, step in named if name]
 
 
@@ -130,7 +130,7 @@ def newest_errors(state: dict[str, Any]) -> list[tuple[str, str]]:
 
 def place_of_error(error: object) -> str:
     """Return the `phase:step` that one of a state's `errors` names, or what it names of it."""
-    named = [_text(error, "phase"), _text(error, "step") or _text(error, "step_id")]
+    named = [text_of(error, "phase"), text_of(error, "step") or text_of(error, "step_id")]
     return ":".join([part for part in named if part])
 
 
@@ -179,12 +179,12 @@ def resume_point(state: dict[str, Any]) -> ResumePoint | None:
         if isinstance(point, str) and point:
             phase, _, step = point.partition(":")
         elif isinstance(point, dict) and point:
-            phase, step = _text(point, "phase"), _text(point, "step")
+            phase, step = text_of(point, "phase"), text_of(point, "step")
         return {"phase": phase, "step": step or None, "mode": "after_feedback"}
     if status in ("in_progress", "paused"):
         return {"phase": phase, "step": step, "mode": "continue"}
     if status == "failed":
-        failed = (_text(of_phase, "failed_step") or "").removeprefix(f"{phase}:") or _step_in(of_phase, phase)
+        failed = (text_of(of_phase, "failed_step") or "").removeprefix(f"{phase}:") or _step_in(of_phase, phase)
         return {"phase": phase, "step": failed or step, "mode": "retry"}
     if status == "pending":
         return {"phase": "frame", "step": None, "mode": "start"}
@@ -201,7 +201,13 @@ def _member(value: Any, name: str | None) -> Any:
     return value.get(name) if isinstance(value, dict) else None
 
 
-def _text(value: Any, name: str) -> str | None:
+def finished_at(state: dict[str, Any]) -> str | None:
+    """Return when a finished run was finished, as far as its state says."""
+    return text_of(state, "completed_at") or text_of(state, "updated_at")
+
+
+def text_of(value: Any, name: str) -> str | None:
+    """Return a member of an object that is a text; None for any other."""
     found = _member(value, name)
     return found if isinstance(found, str) else None
 

@@ -155,19 +155,11 @@ def note_shown(opened: RunLog, texts: dict[str, str]) -> None:
     opened.note.save()
 
 
-def copy_state(run: Run, content: bytes, warn: Callable[[str], None]) -> None:
-    """Write the copy of state.json that this clone keeps beside the log, for work trees that lack the run."""
-    try:
-        keep_state(run, content)
-    except OSError as error:
-        warn(f"the copy of state.json under the git directory is not written: {error}")
-
-
 def refresh_copy(run: Run, state: JsonText, warn: Callable[[str], None]) -> None:
     """Write the copy if it differs from the state that was read: another tool has changed its own keys since."""
     content = state.text.encode()
     if read_state_copy(run) != content:
-        copy_state(run, content, warn)
+        keep_state(run, content, warn)
 
 
 def write_blocks(
@@ -304,7 +296,7 @@ def _put_if_unchanged(
     finally:
         if not replaced:
             whole_file.remove(temporary)
-    copy_state(run, after, warn)
+    keep_state(run, after, warn)
     return True
 
 
