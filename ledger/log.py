@@ -142,8 +142,8 @@ class Log:
     def append(self, drafts: Iterable[Draft], *, at: float, writer: str) -> list[Recorded]:
         """Append facts in the open transaction, each with the heads before it as parents.
 
-        `at` is in seconds since 1970. A draft whose id is in the log already is that event; raises
-        EventConflict if its content differs, and IntegrityError if a foreign head leaves no seq.
+        `at` is in seconds since 1970. A draft whose id is in the log already is that event; raises EventConflict if its
+        content differs.
         """
         recorded = []
         heads = self.heads()

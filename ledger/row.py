@@ -8,7 +8,7 @@ from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
 from faber_ledger.ledger.clock import event_id, utc_text
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.event_types import EVENT_TYPES, redacted_form
-from faber_ledger.ledger.file import HIGHEST_SEQ, MAX_PAYLOAD_BYTES
+from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES
 from faber_ledger.ledger.plain_json import loads
 
 TYPE_CHECKING = False
@@ -59,7 +59,7 @@ def is_too_long(payload: str) -> bool:
 def make_row(draft: Draft, event: dict[str, Any], heads: list[tuple[int, bytes]], at: float, writer: str) -> Row:
     """Make the row of a draft that comes after these heads; `event` is the draft's event, cleaned.
 
-    `at` is in seconds since 1970. Raises LedgerError for a payload that is too long, IntegrityError for no seq left.
+    `at` is in seconds since 1970. Raises LedgerError for a payload that is too long.
     """
     payload = canonical({key: value for key, value in event.items() if key not in ("type", "session_id")})
     if is_too_long(payload):
@@ -70,11 +70,6 @@ def make_row(draft: Draft, event: dict[str, Any], heads: list[tuple[int, bytes]]
     salt = bytes.fromhex(draft["salt"]) if "salt" in draft else os.urandom(SALT_BYTES)
     parents = sorted(digest for _, digest in heads)
     seq = 1 + max([seq for seq, _ in heads], default=0)
-    if seq > HIGHEST_SEQ:
-        raise IntegrityError(
-            f"the log's newest event has seq {seq - 1}, which no ledger reaches by counting",
-            hint="run `faber-ledger verify`, then restore ledger.db from git, or from another machine",
-        )
     name = draft.get("id") or event_id(at, os.urandom(10))
     kind, version = event["type"], EVENT_TYPES[event["type"]].version
     envelope = (

@@ -119,7 +119,7 @@ def _fill_folder(
         recording.append(checkout_after(first, checkout_at_start(run)))
 
 
-def activate_run(run: Run, *, at: float, environ: Mapping[str, str], source: str, warn: Callable[[str], None]) -> bool:
+def activate_run(run: Run, *, at: float, environ: Mapping[str, str], warn: Callable[[str], None]) -> bool:
     """Make a run active. A client that is at work leaves its former run and gets a session on this one at once.
 
     Return whether it was given one: nothing is in the context of that session yet.
@@ -129,7 +129,7 @@ def activate_run(run: Run, *, at: float, environ: Mapping[str, str], source: str
         _make_events_folder(run)  # git carries no empty folder
     except OSError as error:
         warn(f"the run's folder `events`, which FABER's tools need, cannot be made: {error.strerror}")
-    return _open_session(run, left, at=at, environ=environ, source=source, warn=warn)
+    return _open_session(run, left, at=at, environ=environ, source="run_resume", warn=warn)
 
 
 def _make_events_folder(run: Run) -> None:

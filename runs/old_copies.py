@@ -107,7 +107,17 @@ def remove_run_list(root: str, warn: Callable[[str], None]) -> str | None:
 
     A folder with its name is somebody else's: it is left, and `warn` is called.
     """
-    return _remove_list(run_list_path(root), warn)
+    path = run_list_path(root)
+    if path is None:
+        return None
+    if os.path.isdir(path) and not os.path.islink(path):
+        warn(f"{path} is a folder, where `run list` would keep a file: it is not removed")
+        return None
+    try:
+        os.unlink(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None  # another process may have removed it just now
+    return path
 
 
 def notes_without_runs(root: str) -> list[str]:
@@ -146,19 +156,6 @@ def _names(folder: str) -> list[str]:
         return os.listdir(folder)
     except OSError:
         return []
-
-
-def _remove_list(path: str | None, warn: Callable[[str], None]) -> str | None:
-    if path is None:
-        return None
-    if os.path.isdir(path) and not os.path.islink(path):
-        warn(f"{path} is a folder, where `run list` would keep a file: it is not removed")
-        return None
-    try:
-        os.unlink(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None  # another process may have removed it just now
-    return path
 
 
 def _copies_of(run: Run) -> Iterator[str]:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.ledger.log import Head
     from faber_ledger.projections.blocks import Blocks
-    from faber_ledger.runs.active import ActiveRun
     from faber_ledger.runs.log import RunLog
     from faber_ledger.runs.run import Run
 
@@ -315,7 +314,6 @@ def restore_run_from_log(root: str, named: str | None, warn: Callable[[str], Non
     run = find_restorable(root, named)
     if run is None:
         return
-
     os.makedirs(run.directory, exist_ok=True)
     try:
         result = reproject(run, rebuild=False, warn=warn, defaults=DEFAULTS)
@@ -333,12 +331,6 @@ def restore_run_from_log(root: str, named: str | None, warn: Callable[[str], Non
             f" {run.shown(run.directory)}, then run `git switch` or"
             " `git stash pop`, since git refuses to put its files over these; this clone keeps what was recorded"
         )
-
-
-def find_removed_run(root: str, active: ActiveRun) -> str | None:
-    """Return the id of the active run if git removed its folder and the log can restore it, else None."""
-    run = find_restorable(root, active.run_id)
-    return run.run_id if run else None
 
 
 def find_restorable(root: str, named: str | None) -> Run | None:

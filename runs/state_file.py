@@ -129,16 +129,16 @@ def fields_missing(run: Run, names: tuple[str, ...]) -> tuple[str, str, str]:
     return message, f"add them to {path}", f"❌ ERROR: {message}\n{recovery}"
 
 
-def read_backup(run: Run, limit: int = LARGEST_STATE) -> tuple[str, JsonText] | None:
+def read_backup(run: Run) -> tuple[str, JsonText] | None:
     """Return the path and content of the first readable backup of a run's state, or None."""
-    return next(read_backups(run, limit), None)
+    return next(read_backups(run), None)
 
 
-def read_backups(run: Run, limit: int = LARGEST_STATE) -> Iterator[tuple[str, JsonText]]:
+def read_backups(run: Run) -> Iterator[tuple[str, JsonText]]:
     """Yield the path and content of each readable backup of a run's state."""
     for path in run.backup_paths:
         try:
-            yield path, parse_state(run, read_bytes(run, path, limit))
+            yield path, parse_state(run, read_bytes(run, path))
         except LedgerError:
             continue
 

@@ -14,7 +14,7 @@ from faber_ledger.cli.ui.table import plural, table
 from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.projecting import find_removed_run
+from faber_ledger.runs.projecting import find_restorable
 from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:
@@ -49,9 +49,10 @@ def run_list(status: str | None, work_id: str | None, limit: int | None, as_json
     if left_out:
         lines.append(f"{plural(left_out, 'older run')} not shown")
     lines += _lines_about_kept(rows)
-    taken = None if as_json else find_removed_run(root, active_run(root))
-    if taken:
-        lines.append(f"{taken}: its files are not in this work tree; `faber-ledger run resume {taken}` restores them")
+    removed = None if as_json else find_restorable(root, active_run(root).run_id)
+    if removed is not None:
+        name = removed.run_id
+        lines.append(f"{name}: its files are not in this work tree; `faber-ledger run resume {name}` restores them")
     show(rows, lines, as_json=as_json)
 
 

@@ -301,7 +301,7 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None, docu
                 agreed = other
             with lock_takeover(root) or nullcontext():
                 if is_active := _other_active_run(root, resumed.run_id) == other:  # else another command was quicker
-                    is_new = activate_run(resumed, at=at, environ=os.environ, source="run_resume", warn=say)
+                    is_new = activate_run(resumed, at=at, environ=os.environ, warn=say)
         for_run.record_resumed(resumed, at=at, warn=say)
         lines = [
             f"✓ Workflow resumed: {resumed.run_id}",
