@@ -39,13 +39,12 @@ class Inserted(NamedTuple):
     """What became of events that a log was offered.
 
     `added`: the number of those that entered it; `refused`: those that did not; `dropped`: by id, why an event entered
-    without its payload. `redacted`: whether a payload was removed from the log.
+    without its payload.
     """
 
     added: int
     refused: list[Refused]
     dropped: list[tuple[str, str]]
-    redacted: bool
 
     @property
     def conflicts(self) -> list[Refused]:
@@ -81,7 +80,7 @@ def insert_passing(run: Run, offered: Log, first_ids: Sequence[str], warn: Calla
     if lacks_ledger(run):
         start = find_start(offered, first_ids)
         if start is None:
-            return Inserted(0, [*others, *_refuse_all(offered)], [], redacted=False)
+            return Inserted(0, [*others, *_refuse_all(offered)], [])
     with open_to_insert(run, warn) as opened:
         opened.log.connection.execute(f"PRAGMA cache_size = -{CACHE_SIZE}")
         first = [start] if start is not None and not opened.log.heads() else []
@@ -93,7 +92,7 @@ def insert_passing(run: Run, offered: Log, first_ids: Sequence[str], warn: Calla
         added = count_events(opened.log) - before + len(first)
         opened.commit()
         new = [one for one in others if hash_in(opened.log, one.id) != one.hash]
-        return Inserted(added, [*new, *passing.refused], passing.dropped, redacted=opened.redacted)
+        return Inserted(added, [*new, *passing.refused], passing.dropped)
 
 
 def _is_named(run: Run) -> Callable[[str], bool]:
@@ -108,9 +107,7 @@ def _refuse_all(offered: Log) -> list[Refused]:
     return passing.refused
 
 
-def write_blocks(
-    run: Run, *, redacted: bool, warn: Callable[[str], None], defaults: dict[str, str] | None = None
-) -> int:
+def write_blocks(run: Run, *, warn: Callable[[str], None], defaults: dict[str, str] | None = None) -> int:
     """Write a run's blocks after events were inserted, and return the exit code.
 
     If that fails, only warn, since the events are in the log by now. Without `defaults`, a run without a state.json
@@ -118,7 +115,7 @@ def write_blocks(
     """
     try:
         folded = record_before_projecting(run, now(), warn=warn, has_inserted=True)
-        reproject(run, rebuild=False, warn=warn, redacted=redacted, defaults=defaults, folded=folded)
+        reproject(run, rebuild=False, warn=warn, defaults=defaults, folded=folded)
     except StateMissing:
         return 0
     except IntegrityError:

@@ -71,7 +71,6 @@ def reproject(
     *,
     rebuild: bool,
     warn: Callable[[str], None],
-    redacted: bool = False,
     defaults: dict[str, str] | None = None,
     folded: Folded | None = None,
     on_purpose: bool = False,
@@ -79,8 +78,8 @@ def reproject(
     """Write a run's blocks from its log, which is not folded again if it is as it was `folded` just before.
 
     With `defaults` a missing state.json is written: from this clone's copy, else a backup, else git; else from the log
-    and from `defaults`, without the keys that neither knows. The file and the blocks are published with it. With
-    `redacted` a payload was removed from the log just before: once state.json lacks it too, older copies are removed.
+    and from `defaults`, without the keys that neither knows. The file and the blocks are published with it.
+    Where a payload was removed from the log, older copies are removed once state.json lacks it too.
     The run is published `on_purpose` wherever its folder is. Raises as `read_state`, `project_blocks`, `RunLock` and
     `open_log`, and RunNotFound for a log without an event.
     """
@@ -90,20 +89,12 @@ def reproject(
         _check_has_events(opened.log, run)
         try:
             known = folded.blocks if folded is not None and folded.fits(opened) else None
-            result = _project(
-                run,
-                opened,
-                known,
-                rebuild=rebuild,
-                warn=warn,
-                defaults=defaults,
-                on_purpose=on_purpose,
-            )
+            result = _project(run, opened, known, rebuild=rebuild, warn=warn, defaults=defaults, on_purpose=on_purpose)
         except StateMissing:
-            if redacted or opened.redacted:
+            if opened.redacted:
                 remove_old_copies(run, opened.log, warn)
             raise
-        if redacted or opened.redacted:
+        if opened.redacted:
             remove_old_copies(run, opened.log, warn)
         return result
 

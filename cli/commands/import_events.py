@@ -70,8 +70,7 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
                 count = staged.count_missing_in(opened.log)
                 opened.insert_rows(staged.missing_in(opened.log), payloads)
                 opened.commit()
-                redacted = opened.redacted
-            code = write_blocks(run, redacted=redacted, warn=warn, defaults={})
+            code = write_blocks(run, warn=warn, defaults={})
     imported = "would be imported" if dry_run else "imported"
     known = staged.lines - staged.refused - count
     line = f"{run.run_id}: {events_shown(count)} {imported}, {known} of {staged.lines} known already"

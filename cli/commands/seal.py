@@ -185,10 +185,10 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
     complete_record(run, at=now(), environ=os.environ, warn=warn)
     with lock_run(run), open_run_log(run, warn) as opened:
         opened.commit()
-        returned, redacted = opened.absorbed, opened.redacted
+        returned = opened.absorbed
     record_before_projecting(run, now(), warn=warn)  # what is not in the log yet belongs to this commit
     _check(run)
-    reproject(run, rebuild=False, warn=warn, redacted=redacted, on_purpose=is_named)
+    reproject(run, rebuild=False, warn=warn, on_purpose=is_named)
     with lock_run(run):  # git takes no lock
         why = why_not_published(run, read_state(run).value, TreeNote(run), on_purpose=is_named)
         staged = _stage(run) if why is None else []

@@ -112,7 +112,7 @@ def exchange_run(
     if pushed > 0 or moved == "pushed":
         tell_readers(remote.server, remote.project)
     if note["is_due"] and not lacks_ledger(run):
-        code = write_blocks(run, redacted=False, warn=warn)
+        code = write_blocks(run, warn=warn)
         note["is_due"] = code != 0
         write_note(run.root, remote.key, run.run_id, note)
     left = len(list_waiting(run)) if pushes else 0

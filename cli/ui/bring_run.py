@@ -82,7 +82,7 @@ def bring_run(root: str, text: str, url: str | None, document: str | None) -> st
             _note_chosen(found, chosen[0], digest, is_choice=document is not None or len(found.states) > 1)
     elif is_here and not run.is_kept:
         _settle(found, document, before)
-    code = write_blocks(run, redacted=False, warn=say, defaults=DEFAULTS)
+    code = write_blocks(run, warn=say, defaults=DEFAULTS)
     if code:
         raise LedgerError(
             f"the run {run.run_id} was brought, and its state.json was not written",

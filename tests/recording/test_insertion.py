@@ -58,9 +58,9 @@ def test_what_passes_enters_a_new_run_and_its_blocks_are_written_into_a_state_th
     (tmp_path / "p" / ".fractary").mkdir(parents=True)
     run = find_run(str(tmp_path / "p"), RUN)
     found = insert_passing(run, offer(rows), [rows[0][ID]], refuse_warnings)
-    assert (found.added, found.refused, found.dropped, found.redacted) == (len(rows), [], [], False)
+    assert (found.added, found.refused, found.dropped) == (len(rows), [], [])
     assert rows_in(Path(run.log_path)) == rows
-    assert write_blocks(run, redacted=False, warn=refuse_warnings) == 0
+    assert write_blocks(run, warn=refuse_warnings) == 0
     assert not (tmp_path / "p" / ".fractary" / "runs" / RUN / "state.json").exists()
     again = insert_passing(run, offer(rows), [rows[0][ID]], refuse_warnings)
     assert (again.added, again.refused) == (0, [])
@@ -128,7 +128,7 @@ def test_what_was_inserted_is_not_hashed_again_for_the_blocks(tmp_path: Path, mo
     subprocess.run(["git", "init", "--quiet", str(tmp_path / "p")], check=True)
     inserted = insert_sample(tmp_path / "p")
     monkeypatch.setattr(checked, "read_verified", refuse_warnings)
-    assert write_blocks(inserted, redacted=False, warn=print) == 0
+    assert write_blocks(inserted, warn=print) == 0
     monkeypatch.undo()
     with Log.read(inserted.log_path) as log:
         blocks = fold_checked(log)
