@@ -49,9 +49,8 @@ REFUSALS = (LedgerError, OSError, sqlite3.Error, OutOfTime)
 class Hook:
     """One hook call about `run` of the project in `folder`; `warn` prints a message and logs it.
 
-    `active` is the active run, None if the client's earlier session says the run.
-
-    `seen` is what this clone knew of the client before.
+    `active` is the active run, None if the client's earlier session says the run. `seen` is what this
+    clone knew of the client before.
     """
 
     def __init__(

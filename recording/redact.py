@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from typing import NamedTuple
 
 from faber_ledger.ledger.command_errors import NotFound, UsageFailed
 from faber_ledger.ledger.errors import LedgerError, StateMissing
@@ -37,27 +38,25 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 
-class RedactionPlan:
+class RedactionPlan(NamedTuple):
     """What a redaction would remove: the event, its type, and the `texts` in its payload.
 
     `event` is what would be appended; None if the payload is redacted already.
     """
 
-    def __init__(self, target: str, kind: str, event: Event | None, texts: set[str]) -> None:
-        self.target = target
-        self.kind = kind
-        self.event = event
-        self.texts = texts
+    target: str
+    kind: str
+    event: Event | None
+    texts: set[str]
 
 
-class RedactionResult:
+class RedactionResult(NamedTuple):
     """What a redaction did: its id (None: it was there before), the files rewritten and removed, `clean`'s result."""
 
-    def __init__(self, id: str | None, rewritten: list[str], removed: list[str], cleaned: dict[str, Any]) -> None:
-        self.id = id
-        self.rewritten = rewritten
-        self.removed = removed
-        self.cleaned = cleaned
+    id: str | None
+    rewritten: list[str]
+    removed: list[str]
+    cleaned: dict[str, Any]
 
 
 def plan_redaction(log: Log, name: str, reason: str | None) -> RedactionPlan:

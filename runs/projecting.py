@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from itertools import chain
+from typing import NamedTuple
 
 from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, RunNotFound, StateInvalid, StateMissing
@@ -23,7 +24,7 @@ from faber_ledger.runs.run import LARGEST_STATE, is_run_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from faber_ledger.files.json_text import JsonText
@@ -41,17 +42,16 @@ MAX_COMMITS = 100  # that are searched for a state.json
 NEVER_KNOWN = ("status", "workflow_version", "target", "started_at", "phases", "artifacts")
 
 
-class Reprojection:
+class Reprojection(NamedTuple):
     """What `reproject` did.
 
     `source` is the name of the copy, backup or commit that a missing state.json was restored from; `unknown` has the
     keys that the new file lacks if there was none.
     """
 
-    def __init__(self, source: str | None, *, is_changed: bool, unknown: list[str] | None = None) -> None:
-        self.source = source
-        self.is_changed = is_changed
-        self.unknown = unknown or []
+    source: str | None
+    is_changed: bool
+    unknown: Sequence[str] = ()
 
 
 class Folded:
