@@ -159,11 +159,11 @@ def is_repeated(view: View, caller: Caller, delivery: Delivery) -> bool:
 def find_session(view: View, caller: Caller, seen: SeenClient | None) -> str | None:
     """Return the session that a client's delivery is about; None if there is none.
 
-    It is the newest of this clone with this client's session id, by preference one of the same process. A client that
-    has none on this run gets the open session of this clone that no client opened, if another delivery of it was `seen`
-    here while that session was open. One that an older tool wrote on this machine is such a client's too, also one that
-    began after that delivery: it is the session that would be inferred. A call without an id gets the open session of
-    this clone.
+    1. The newest that this client started in this clone, by preference one of the same process.
+    2. For a call that names no client: the open session, if this clone or another tool started it.
+    3. For a client that started none on this run: the session that its last recorded end in this clone was about.
+    4. For one that was `seen` here: the newest open session that another tool wrote on this machine, or that no client
+       started in this clone, unless the latter began after the client's last delivery.
     """
     starts = [start for start in view.starts_of(caller["client"]) if start["writer"] == caller["writer"]]
     same = [start for start in starts if caller["pid"] is not None and _is_same_process(start, caller)]
@@ -174,7 +174,7 @@ def find_session(view: View, caller: Caller, seen: SeenClient | None) -> str | N
         start = view.start_of(current) if current is not None else None
         return current if start is None or start["writer"] == caller["writer"] else None
     taken = view.last_ended_by(caller["client"], caller["writer"])
-    if taken is not None:  # earlier, as below
+    if taken is not None:
         return taken
     if seen is None:
         return None
