@@ -158,14 +158,14 @@ class RunLog:
         log.checkpoint = self.note.checkpoint
 
     def absorb(self) -> None:
-        """Insert what passes of the work tree's file if it is not as it was last seen."""
+        """Insert what passes of the work tree's file if it is not as it was last seen, or the log is new."""
         is_missing = shape_of(self.run.ledger_path) is None
         if is_missing and self.log.is_new:
             from faber_ledger.runs.copies import is_in_head  # once in a run's life
 
             if not is_in_head(self.run):
                 return
-        elif is_seen(self.run, self.note):
+        elif is_seen(self.run, self.note) and not self.log.is_new:
             return
         from faber_ledger.ledger.summary import count_events  # only after git, or another program, was at work
         from faber_ledger.runs.absorb import take_file, take_head

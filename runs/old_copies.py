@@ -46,6 +46,7 @@ COPIES = (
     ("ledger", (*COPY_ENDINGS, *[ending + JOURNAL_ENDING for ending in UNFINISHED_ENDINGS])),
     ("state", (BACKUP_ENDING, f"{BACKUP_ENDING}.tmp")),
     (".state", (OURS,)),
+    (".ledger", (OURS,)),
 )
 RUN_LIST = "run-list.json"
 

@@ -166,6 +166,16 @@ def test_an_event_keeps_its_envelope_and_hash_and_its_place(project: Project) ->
     assert (last["type"], last["reason"]) == ("event_redacted", "a password")  # type: ignore[typeddict-item]  # an event with other fields
 
 
+def test_what_a_killed_writer_left_goes_though_nothing_is_published(project: Project) -> None:
+    left = project.run / ".ledger.db.0123456789abcdef.faber-ledger.tmp"
+    left.write_text(SECRET)
+    note = note_id(project)
+    project.ledger_path.unlink()
+    (project.root / ".git" / "MERGE_HEAD").write_text(project.git("rev-parse", "HEAD"))
+    redact(project, note)
+    assert not left.exists()
+
+
 def test_every_reader_says_redacted_and_none_fails(project: Project, tmp_path: Path) -> None:
     for one in project.events:
         if one["event"]["type"] != "run_adopted":

@@ -184,6 +184,15 @@ def test_what_is_recorded_while_git_has_taken_the_run_away_is_there_when_it_come
     assert_whole(project, *texts)
 
 
+def test_a_log_that_is_gone_is_made_again_from_the_published_file(project: Project) -> None:
+    note(project, "one")
+    before = names_in(project.ledger_path)
+    log_of(project).unlink()
+    note(project, "two")
+    assert texts_in(project.ledger_path) == texts_in(log_of(project)) == ["begin", "one", "two"]
+    assert set(before) <= set(names_in(project.ledger_path))
+
+
 def test_a_renamed_folder_of_a_run_has_its_log(project: Project) -> None:
     moved = project.run.with_name("renamed")
     project.run.rename(moved)
