@@ -95,7 +95,7 @@ def test_an_artifact_whose_program_never_ends_costs_no_more_than_the_hooks_time(
     """Its artifact, and each after it, is listed as not read, and the start is not lost (W1)."""
     named = {"type": "git_info", "command": "git log -1"}
     load(project, {"id": "first", **named, "required": True}, {"id": "second", **named})
-    change = "from faber_ledger.hooks import hook\nhook.SECONDS_TO_RECORD = 8.0"
+    change = "from faber_ledger.hooks import start\nstart.SECONDS_TO_RECORD = 8.0"
     answer = deliver_changed(project, START, change, env=put_git(project, "exec sleep 1000"))
     assert answer.packet is not None
     assert "Error: Not read, since a hook has 10 seconds; `faber-ledger session-load` loads all" in answer.packet
@@ -107,7 +107,7 @@ def test_an_artifact_whose_program_never_ends_costs_no_more_than_the_hooks_time(
 
 
 IN_THE_MIDDLE = {
-    "the lock is taken": "from faber_ledger.hooks import hook\ntell_to_end(hook, 'lock_run')",
+    "the lock is taken": "from faber_ledger.recording import recording\ntell_to_end(recording, 'lock_run')",
     "the log is opened": "from faber_ledger.ledger.log import Log\ntell_to_end(Log, 'open')",
     "the events are added": "from faber_ledger.ledger.log import Log\ntell_to_end(Log, 'append')",
 }

@@ -212,12 +212,8 @@ def test_a_failed_required_artifact_does_not_keep_the_others_away(project: Proje
     project.assert_projected()
 
 
-@pytest.mark.parametrize("has_ledger", [False, True])
-def test_a_load_that_cannot_be_recorded_gives_its_contents(project: Project, has_ledger: bool) -> None:
+def test_a_load_that_cannot_be_recorded_gives_its_contents(project: Project) -> None:
     """And nothing is skipped afterwards that was not given (spec-and-session-end 2)."""
-    if has_ledger:
-        load(project)
-        project.age_log(400)
     project.refuse()
     done = project.faber("session-load")
     project.relent()
@@ -227,6 +223,20 @@ def test_a_load_that_cannot_be_recorded_gives_its_contents(project: Project, has
     assert "❌ ERROR: Failed to save state file" in done.stderr
     assert "✓ Context reloaded" not in done.stdout
     assert names(load(project)) == BOTH
+
+
+def test_a_load_that_waits_gives_its_contents_and_is_recorded_by_the_next(project: Project) -> None:
+    load(project)
+    project.age_log(400)
+    project.refuse()
+    done = project.faber("session-load")
+    project.relent()
+    assert done.returncode == 0, done.stderr
+    assert "One step after the other" in done.stdout
+    assert "this waits in .fractary/inbox/" in done.stderr
+    loads = len(project.of_type("artifact_loaded"))
+    assert project.faber("note", "add", "next").returncode == 0
+    assert len(project.of_type("artifact_loaded")) == loads + len(BOTH)
 
 
 @pytest.mark.parametrize("is_published", [True, False])

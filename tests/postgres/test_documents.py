@@ -268,22 +268,6 @@ def test_a_state_put_back_where_a_redaction_has_emptied_the_newest_is_not_pushed
     assert team.synced(first)["state"] == "pushed"
 
 
-def test_a_note_of_before_earlier_states_were_noted_still_counts(team: Team) -> None:
-    first, second, _ = team.clones
-    first.change_state(current_phase="evaluate")
-    for one in (first, second):
-        team.synced(one)
-    notes = [path for path in (first.root / ".git").rglob("sync/*.json") if "earlier" in path.read_text()]
-    assert notes
-    for path in notes:
-        note = json.loads(path.read_text())
-        del note["earlier"]
-        path.write_text(json.dumps(note))
-    second.change_state(current_phase="release")
-    assert team.synced(second)["state"] == "pushed"
-    assert team.synced(first)["state"] == "fetched"
-
-
 def test_a_state_that_was_chosen_again_is_no_earlier_one(team: Team) -> None:
     first, second, _ = team.clones
     for one in (first, second):
