@@ -7,14 +7,14 @@ recording that can write takes them.
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 from faber_ledger.ledger import clock
-from faber_ledger.ledger.errors import NotWritable
+from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.recording import inbox
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.sessions import View
-from faber_ledger.runs.log import lacks_ledger, read_in_memory
+from faber_ledger.runs.log import read_in_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,14 +28,12 @@ if TYPE_CHECKING:
 def record_or_leave(run: Run, *, at: float, writer: str, warn: Callable[[str], None]) -> Iterator[Recording]:
     """Open a recording; where the clone's folder cannot be written, one that leaves its facts in the project.
 
-    Raises what `Recording` raises; NotWritable for a run without a log, and where the project cannot be written.
+    Raises what `Recording` raises; NotWritable where the project cannot be written either.
     """
     with ExitStack() as stack:
         try:
             recording = stack.enter_context(Recording(run, at=at, writer=writer, warn=warn))
         except NotWritable:
-            if lacks_ledger(run):
-                raise
             recording = stack.enter_context(_Leaving(run, at=at, writer=writer, warn=warn))
         yield recording
 
@@ -47,6 +45,10 @@ class _Leaving(Recording):
         self._read_state()
         self._log = read_in_memory(self.run, self.warn)
         self.view = View(self._log, self._known_blocks())
+        for file in inbox.take(self.run):  # what waits has happened before, as the session that a load has opened
+            with suppress(LedgerError, OSError, inbox.Malformed):
+                self._record_found(file.read())
+            file.close()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -202,10 +202,13 @@ class Recording:
             self.warn(f"{NO_SESSION} {self.run.run_id}: nothing is recorded")
         return decided
 
-    def _record_left(self, left: LeftFacts) -> None:
-        """Add what a command left where it could not write; what the log has already came of a killed recording."""
-        facts = [fact for fact in left["facts"] if self.view.log.event_of(fact["id"]) is None]
-        self.add(facts, at=left["at"], writer=left["writer"])
+    def _record_found(self, found: Arrival | LeftFacts) -> None:
+        """Add what the inbox has; of what a command left, the log has some already after a killed recording."""
+        if "facts" not in found:
+            self.record(found)
+            return
+        facts = [fact for fact in found["facts"] if self.view.log.event_of(fact["id"]) is None]
+        self.add(facts, at=found["at"], writer=found["writer"])
 
     def _record_waiting(self) -> None:
         """Record the deliveries of the inbox whose hooks are gone; raises what `append` raises, except for state.json.
@@ -253,10 +256,7 @@ class Recording:
             with log.writing():
                 log.connection.execute("SAVEPOINT delivery")
                 try:
-                    if "facts" in found:
-                        self._record_left(found)
-                    else:
-                        self.record(found)
+                    self._record_found(found)
                 except BaseException:
                     if log.connection.in_transaction:  # a full disk makes SQLite roll back everything
                         log.connection.execute("ROLLBACK TO delivery")

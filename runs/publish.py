@@ -7,6 +7,7 @@ ever beside it.
 from __future__ import annotations
 
 import os
+import stat
 
 from faber_ledger.ledger import whole_file
 from faber_ledger.runs import progress
@@ -139,8 +140,12 @@ def _narrow(run: Run, target: int) -> None:
     """Give the file the permissions of the one that it replaces; a new one nobody reads who may not read the state."""
     try:
         try:
-            whole_file.keep_owner(target, os.stat(run.ledger_path, follow_symlinks=False))
+            there = os.lstat(run.ledger_path)
         except FileNotFoundError:
+            there = None
+        if there is not None and stat.S_ISREG(there.st_mode):  # a link has every permission
+            whole_file.keep_owner(target, there)
+        else:
             mode, allowed = os.fstat(target).st_mode & 0o777, os.stat(run.state_path).st_mode & 0o777
             if mode != mode & (allowed | 0o700):
                 os.fchmod(target, mode & (allowed | 0o700))

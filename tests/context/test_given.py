@@ -215,8 +215,10 @@ def test_a_failed_required_artifact_does_not_keep_the_others_away(project: Proje
 def test_a_load_that_cannot_be_recorded_gives_its_contents(project: Project) -> None:
     """And nothing is skipped afterwards that was not given (spec-and-session-end 2)."""
     project.refuse()
+    inbox = project.write(".fractary/inbox", "no folder")
     done = project.faber("session-load")
     project.relent()
+    inbox.unlink()
     assert done.returncode == 1
     assert f"# FABER run {project.run_id}" in done.stdout
     assert "One step after the other" in done.stdout

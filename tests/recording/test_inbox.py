@@ -425,7 +425,8 @@ def test_a_saved_session_that_waits_is_ended_once_it_is_recorded(
 ) -> None:
     saved = sandbox("session-save")
     assert saved.returncode == 0, saved.stderr
-    assert "Session ended" in saved.stdout or "saved" in saved.stdout.lower()
+    assert "Session ended and saved" in saved.stdout
+    assert "No current session to end" in sandbox("session-save").stdout
     assert project.faber("project").returncode == 0
     (end,) = project.of_type("session_ended")
     assert end["inferred"] is False

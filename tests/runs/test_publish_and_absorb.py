@@ -184,6 +184,14 @@ def test_what_is_recorded_while_git_has_taken_the_run_away_is_there_when_it_come
     assert_whole(project, *texts)
 
 
+def test_a_link_in_the_files_place_leaves_it_no_permission(project: Project) -> None:
+    mode = project.ledger_path.stat().st_mode
+    project.ledger_path.unlink()
+    project.ledger_path.symlink_to("/nowhere")
+    note(project, "one")
+    assert project.ledger_path.lstat().st_mode == mode
+
+
 def test_a_log_that_is_gone_is_made_again_from_the_published_file(project: Project) -> None:
     note(project, "one")
     before = names_in(project.ledger_path)
