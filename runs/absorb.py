@@ -16,10 +16,10 @@ from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions, restore_rows
 from faber_ledger.ledger.roots import find_foreign_roots, roots_in
-from faber_ledger.ledger.row import ROW
+from faber_ledger.ledger.row import ID, ROW, WRITER
 from faber_ledger.ledger.union import insert_rows, missing_rows
 from faber_ledger.runs import tree_note
-from faber_ledger.runs.clone import is_empty
+from faber_ledger.runs.clone import is_empty, writer_of
 from faber_ledger.runs.copies import head_copy, runs_in_other_work_trees
 from faber_ledger.runs.git import is_git_at_work
 from faber_ledger.runs.git_query import GitQuery
@@ -175,10 +175,15 @@ def keep_redacted(run: Run, log: Log, rows: list[Row], warn: Callable[[str], Non
         path = set_rows_aside(run, rows)
     except OSError as error:
         raise NotWritable(f"cannot keep what a redaction removes: {error.strerror or error}", hint=HINT) from error
-    writers = sorted({found[row[1]].writer[:8] for row in rows})
+    writers = sorted({found[row[ID]].writer[:8] for row in rows})
     count = f"{len(rows)} event{'s were' if len(rows) > 1 else ' was'}"
-    what = f"{count} redacted elsewhere, by {', '.join(writers)}: `faber-ledger redact --undo EVENT` puts one back,"
-    report(run, warn, f"{what} for 30 days; the first is {rows[0][1]}", path)
+    what = f"{count} redacted elsewhere, by {', '.join(writers)}"
+    own = writer_of(run.root)
+    # A redaction by the event's own writer is undone by that writer alone.
+    undoable = [row[ID] for row in rows if row[WRITER] == own or found[row[ID]].writer != row[WRITER]]
+    if undoable:
+        what += f": `faber-ledger redact --undo EVENT` puts one back, for 30 days; the first is {undoable[0]}"
+    report(run, warn, what, path)
 
 
 def _open(run: Run) -> Log:

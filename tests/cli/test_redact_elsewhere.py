@@ -90,6 +90,16 @@ def test_a_redaction_from_elsewhere_hides_at_once_and_the_next_start_says_how_ma
     pair.ann.assert_projected()
 
 
+def test_of_a_redaction_by_the_events_own_writer_no_undo_is_offered(pair: Pair) -> None:
+    redact(pair.ann, pair.note)
+    commit(pair.ann)
+    pull(pair.bob, pair.ann)
+    pair.bob.faber("log")
+    line = start_line(pair.bob)
+    assert "1 event was redacted elsewhere" in line
+    assert "--undo" not in line
+
+
 def test_what_is_set_aside_is_kept_until_30_days_after_the_start_that_named_it(pair: Pair) -> None:
     redact(pair.bob, pair.note)
     commit(pair.bob)
