@@ -1138,6 +1138,7 @@ def test_a_damaged_ledger_does_not_stop_a_reconstitution(project: Project, is_pu
 
 def test_a_reconstitution_that_cannot_be_recorded_is_printed(project: Project) -> None:
     project.refuse()
+    project.write(".fractary/inbox", "no folder")
     done = project.faber("reconstitute")
     assert done.returncode == 0
     assert "⚠️ WARNING: Reconstitution not recorded\n" in done.stderr
