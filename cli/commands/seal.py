@@ -166,7 +166,7 @@ def _seal_for_commit(root: str) -> None:
             if not is_removed and has_branch(root, run.run_id):
                 _seal(run, is_named=False)
         except (LedgerError, OSError, sqlite3.Error) as error:
-            warn(f"faber-ledger: {run.run_id} is not in this commit: {error}")
+            warn(f"faber-ledger: the newest events of {run.run_id} are not in this commit: {error}")
 
 
 def _runs_of_commit(root: str, paths: set[str]) -> Iterator[Run]:
