@@ -231,7 +231,7 @@ def test_conformance_claims_nothing_without_a_test(page: Path) -> None:
     assert claims
     for row in [row for table in claims for row in table[2:]]:
         assert NAMED_TEST.search(row.rpartition(" | ")[2]), row
-        assert row.count(" | ") == 3, row
+        assert row.count(" | ") == table[0].count(" | "), row
 
 
 @pytest.mark.parametrize(
