@@ -24,7 +24,13 @@ HEAD = """\
 
 Results go to standard output, everything else to standard error. `--json` prints `{"result_version": 1, "data": …}`
 (`log`: one object per line), and errors as `{"error": {"code": …, "message": …, "hint": …}}`. A run may be named by an
-unambiguous beginning of its id."""
+unambiguous beginning of its id. Every command has `-h` and `--help`; `faber-ledger --version` prints the version."""
+SHARED = """\
+## Options of several commands
+
+| option | meaning |
+|---|---|"""
+SEVERAL = 3  # an option with one text in so many commands is explained once
 CODES = """\
 ## Exit codes
 
@@ -38,7 +44,9 @@ because exit code 2 would stop a compaction. The other commands:
 
 def reference() -> str:
     """Return the page."""
-    return "\n".join([HEAD, "", *_overview(), "", CODES, *_codes(), *_sections()]) + "\n"
+    shared = _shared()
+    options = [f"| `{names}` | {text} |" for names, text in sorted(shared)]
+    return "\n".join([HEAD, "", *_overview(), "", CODES, *_codes(), "", SHARED, *options, *_sections(shared)]) + "\n"
 
 
 def commands() -> Iterator[tuple[str, click.Command, click.Context]]:
@@ -62,7 +70,7 @@ def _below(
 
 
 def _form() -> dict[str, object]:
-    return {"terminal_width": WIDTH, "max_content_width": WIDTH, "color": False, "help_option_names": ["-h", "--help"]}
+    return {"terminal_width": WIDTH, "max_content_width": WIDTH, "color": False, "help_option_names": []}
 
 
 def _overview() -> Iterator[str]:
@@ -99,14 +107,60 @@ def _kinds(kind: type[errors.LedgerError]) -> Iterator[type[errors.LedgerError]]
             yield from _kinds(one)
 
 
-def _sections() -> Iterator[str]:
+def _shared() -> set[tuple[str, str]]:
+    """Return the options that several commands have with the same text."""
+    records = [
+        record
+        for path, command, context in commands()
+        if path.removeprefix(f"{PROGRAM} ") not in ALIASES
+        for option in command.params
+        if isinstance(option, click.Option) and (record := option.get_help_record(context))
+    ]
+    return {record for record in records if records.count(record) >= SEVERAL}
+
+
+def _sections(shared: set[tuple[str, str]]) -> Iterator[str]:
+    known = {path.removeprefix(f"{PROGRAM} "): command for path, command, _ in commands()}
     for path, command, context in commands():
+        name = path.removeprefix(f"{PROGRAM} ")
+        if command is app:
+            continue
         yield ""
         yield f"## {path}" if path.count(" ") < 2 else f"### {path}"
         yield ""
-        yield "```text"
-        yield from [line.rstrip() for line in command.get_help(context).splitlines()]
-        yield "```"
+        if name in ALIASES:
+            yield from _alias(ALIASES[name], command, known[ALIASES[name]], context)
+        elif isinstance(command, click.Group):
+            yield (command.help or "").strip()
+        else:
+            yield from _block(command, context, shared)
+
+
+def _alias(target: str, command: click.Command, stands_for: click.Command, context: click.Context) -> Iterator[str]:
+    yield f"Alias of [`{target}`](#{_anchor(f'{PROGRAM} {target}')})."
+    for option in command.params:
+        record = option.get_help_record(context)
+        if record and option.name not in {known.name for known in stands_for.params}:
+            yield f"`{record[0]}`: {record[1]}"
+
+
+def _block(command: click.Command, context: click.Context, shared: set[tuple[str, str]]) -> Iterator[str]:
+    """Yield a command's help; options that are explained above are only named."""
+    elsewhere = [
+        option
+        for option in command.params
+        if isinstance(option, click.Option) and option.get_help_record(context) in shared
+    ]
+    names = [option.opts[-1] for option in elsewhere]
+    for option in elsewhere:
+        option.hidden = True
+    yield "```text"
+    yield from [line.rstrip() for line in command.get_help(context).splitlines()]
+    if names:
+        yield from ("", f"Also: {', '.join(names)}")
+    yield "```"
+    for option in elsewhere:
+        option.hidden = False
 
 
 def main(arguments: list[str]) -> int:

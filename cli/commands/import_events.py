@@ -34,9 +34,8 @@ if TYPE_CHECKING:
 def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -> int:
     """Import the events in FILE (`-` for standard input), which `faber-ledger export` wrote, into their run.
 
-    All of FILE is checked before anything is written; events that the run has already stay as they are. An event
-    that no ledger writes, or whose parent is missing, is left out, and named on standard error; `left_out` in the
-    object of --json is how many.
+    All of FILE is checked before anything is written. An event that no ledger writes, or whose parent is missing, is
+    left out, and named on standard error.
 
     \b
     Example: faber-ledger import events.jsonl --dry-run

@@ -66,9 +66,6 @@ def log(
 ) -> None:
     """List what happened in RUN (default: the active run), oldest first; on a terminal through a pager.
 
-    An event's phase is the one that it names, or the last one that its session named before it, or the one that
-    the run was in. The pager is FABER_LEDGER_PAGER, or PAGER, or less.
-
     \b
     Example: faber-ledger log --type session_started -n 5
     Exit codes: 0 done; 2 wrong usage; 10 no such run, ledger, session, machine or phase, or

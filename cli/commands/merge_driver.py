@@ -24,10 +24,7 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
     """Merge two versions of the file at path %P into %A: git calls it, as `faber-ledger init` sets it up.
 
     \b
-    A ledger becomes the union of both. In a state.json our two blocks are those of both ledgers,
-    and every other key has the value of the side that changed it; where both did, of the side
-    whose run or phase is finished, else of the side that was updated later. What is not used is
-    named. A side that cannot be read is left out.
+    A ledger becomes the union of both; a state.json is merged key by key, as `resolve` does.
     Example: git config --local merge.faber-ledger.driver 'faber-ledger merge-driver %O %A %B -- %P'
     Exit codes: 0 merged; 1 a ledger of a newer format or of another run: a conflict is left, with
     our version in %A; 2 wrong usage.

@@ -107,9 +107,7 @@ def reconstitute(
 ) -> None:
     """Load everything that a workflow needs to continue RUN (default: the active run), print it, and record it.
 
-    What matters most comes first: where the run stands, decisions, notes,
-    what earlier sessions came to, events, comments and text of the issue,
-    the branch, the specification. Then follows the report of the steps.
+    What matters most comes first. Then follows the report of the steps.
 
     \b
     Example: faber-ledger reconstitute --only decisions --only events

@@ -47,10 +47,8 @@ def redact(
     """Remove the payload of EVENT (its seq or id) from the run's files in this clone.
 
     \b
-    The event keeps its place, its hash and its envelope: when it was, of which session, by which client.
     Git's history still holds what was removed, and so do other clones until they receive the redaction:
-    docs/guides/REDACTION.md. What somebody else has redacted is set aside here for 30 days, and --undo puts
-    it back.
+    docs/guides/REDACTION.md. What somebody else has redacted, --undo puts back for 30 days.
     Example: faber-ledger redact 3 --reason "a customer's name"
     Exit codes: 0 done, or done before; 1 a file cannot be read or written, or you declined; 2 wrong usage, or
     what cannot be removed; 3 not confirmed, without a terminal; 10 no such run or event, or no copy of a payload

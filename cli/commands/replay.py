@@ -79,9 +79,7 @@ def replay(
 ) -> int:
     """Show what happened in RUN (default: the active run), event by event, and a summary of each session.
 
-    A moment is a seq (0: before the first event), an event's id or its beginning, or a time with
-    its zone. The state at an event folds it and all events before it in the log's order; the
-    state at a time folds the events whose own clock showed that time or an earlier one.
+    A moment is a seq (0: before the first event), an event's id or its beginning, or a time with its zone.
 
     \b
     Example: faber-ledger replay --at 2026-01-05T14:30:22Z

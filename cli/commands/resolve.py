@@ -57,11 +57,9 @@ def resolve(dry_run: bool, as_json: bool) -> int:
     """Resolve conflicts in the index or committed with their markers, as a clone without the merge driver leaves them.
 
     \b
-    Ledgers are united, our blocks of state.json are written again, and both are staged. Every
-    other key of state.json has the value of the side that changed it; where both did, of the side
-    whose run or phase is finished, else of the side that was updated later. The value that is not
-    used is shown. A side that cannot be read is left out, and of a run that one side lacks or has
-    deleted, the side that has it holds.
+    Ledgers are united, state.json is merged key by key, and both are staged. A side that cannot be
+    read is left out; if one side lacks or has deleted a run, the run stays. docs/guides/GIT.md has
+    the rules.
     Example: faber-ledger resolve --dry-run
     Exit codes: 0 all resolved, or nothing to resolve; 1 a conflict is left; 2 wrong usage; 11 locked.
     """

@@ -64,8 +64,10 @@ GIT_SECONDS = 30.0  # for one answer: git waits for a pipe in place of a file of
 def seal(run: str | None, every: bool, pre_commit: bool, as_json: bool) -> None:
     """Make RUN (default: the active run) ready for a commit: record what waits, verify, publish, stage.
 
-    Staged are its ledger.db, state.json and metadata.json: nothing else. With RUN they are
+    Its ledger.db, state.json and metadata.json are staged, nothing else. With RUN they are
     published wherever they are, otherwise only where hooks publish them, too.
+
+    \b
     Example: faber-ledger seal && git commit -m 'Save the session'
     Exit codes: 0 done, or there is no active run, or no git; 1 git reports an error, or
     a file cannot be written; 2 wrong usage; 10 no such run or ledger; 11 locked;

@@ -35,10 +35,8 @@ def search(text: str, url: str | None, is_local: bool, project: str | None, limi
 
     With --url, or where a server is configured, in all runs there of the projects that you may see.
 
-    Read are notes, summaries of compactions, ids and sources of artifacts, why one failed, findings of
-    reconstitutions, and the texts of each state.json but for sessions and context_metadata. All words of TEXT must be
-    there, in any order; "…" is a phrase, -WORD excludes a word, `or` makes alternatives. Upper and lower case are
-    equal, and signs only separate words. A redacted event is never found.
+    All words of TEXT must be there, in any order and case; "…" is a phrase, -WORD excludes a word, `or` makes
+    alternatives.
 
     \b
     Example: faber-ledger search 'migration "user table" -draft'

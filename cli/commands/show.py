@@ -33,8 +33,7 @@ def show_one(what: str, run: str | None, content: bool, url: str | None, project
     """Show one event (its seq or id), one session (its id, its last part, or its client's id) or one artifact.
 
     \b
-    The beginning of an id is enough. A load's content is found by its digest, in the file as it
-    is now and in all of git's history of it. The content of a folder or a command is not kept.
+    The beginning of an id is enough. A file's content is found by its digest, also in git's history.
     Example: faber-ledger show specification --content
     Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger, nothing or several things with that
     name, or a content that does not exist any more; 12 newer format; 20 the ledger is damaged.

@@ -33,9 +33,6 @@ HINT_LEFT_OUT = "run `faber-ledger sync RUN` in a clone that does not have the r
 def verify(run: str | None, every: bool, with_git: bool, url: str | None, project: str | None, as_json: bool) -> int:
     """Check RUN's log from start to end (default: the active run), and whether state.json agrees with it.
 
-    With --git, also print with what the log was compared: the versions in git's history, the
-    upstream branch.
-
     \b
     Example: faber-ledger verify --git
     Exit codes: 0 sound; 2 wrong usage; 10 no such run or ledger; 12 newer format;
