@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.app import ALIASES, app, short_help
+from faber_ledger.cli.app import ALIASES, SECTIONS, app
 from faber_ledger.ledger import command_errors, errors
 
 if TYPE_CHECKING:
@@ -74,14 +74,9 @@ def _form() -> dict[str, object]:
 
 
 def _overview() -> Iterator[str]:
-    yield "| command | what it does |"
-    yield "|---|---|"
-    for path, command, _ in commands():
-        if command is app or path.count(" ") > 1:
-            continue
-        name = path.removeprefix(f"{PROGRAM} ")
-        summary = short_help(name) if name in ALIASES else command.get_short_help_str(limit=WIDTH)
-        yield f"| [`{name}`](#{_anchor(path)}) | {summary} |"
+    for title, section in SECTIONS.items():
+        links = [f"[`{name}`](#{_anchor(f'{PROGRAM} {name}')})" for name in section]
+        yield f"- {title}: {', '.join(links)}"
 
 
 def _anchor(path: str) -> str:
