@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,13 +31,28 @@ SHARED = """\
 
 | option | meaning |
 |---|---|"""
+USUAL = (  # what a text says of an exit code that the table says, too
+    "0 done",
+    "2 wrong usage",
+    "10 no such run or ledger",
+    "10 no such run",
+    "11 locked",
+    "12 newer format",
+    "12 the server's schema is newer",
+    "12 the server is newer than this program",
+    "13 the server cannot be reached",
+    "13 the server is not available",
+    "14 it refuses",
+    "20 the ledger is damaged",
+    "130 interrupted",
+)
 SEVERAL = 3  # an option with one text in so many commands is explained once
 CODES = """\
 ## Exit codes
 
 `session-load`, `session-save`, `run start` and `reconstitute` use only the codes of the requirement documents: 0, 1,
 and 2 for wrong usage; `reconstitute` also 3, if a choice is needed and there is no terminal. `hook` always exits 0,
-because exit code 2 would stop a compaction. The other commands:
+because exit code 2 would stop a compaction. In the texts below a number alone has its meaning in this table:
 
 | exit code | meaning | `code` in `--json` |
 |---|---|---|"""
@@ -150,12 +166,19 @@ def _block(command: click.Command, context: click.Context, shared: set[tuple[str
     for option in elsewhere:
         option.hidden = True
     yield "```text"
-    yield from [line.rstrip() for line in command.get_help(context).splitlines()]
+    yield from [line.rstrip() for line in _without_usual_codes(command.get_help(context)).splitlines()]
     if names:
         yield from ("", f"Also: {', '.join(names)}")
     yield "```"
     for option in elsewhere:
         option.hidden = False
+
+
+def _without_usual_codes(text: str) -> str:
+    for usual in USUAL:
+        number, _, words = usual.partition(" ")
+        text = re.sub(rf"\b{number}\s+" + r"\s+".join(map(re.escape, words.split())) + r"(?=[;.])", number, text)
+    return text
 
 
 def main(arguments: list[str]) -> int:
