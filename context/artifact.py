@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
         `root`, `run_dir` and `state_path` are resolved, without links. `plugin_roots` and `commands` come from the
         user's own configuration; `commands` are the programs mapped to slash commands, empty in a hook, which runs
-        none. `suffix` is that of the run's files, in a folder of several runs.
+        none. `suffix` belongs to the run's files, in a folder of several runs.
         `is_state_read` means that `state` is the content of its file, not of a backup.
         """
 

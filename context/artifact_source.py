@@ -82,7 +82,7 @@ def _find(artifact: Artifact, surroundings: Surroundings, size_at: Callable[[str
     missing, outside = [], []
     for place in _places(path, surroundings):
         resolved = _real_path(place)
-        is_state = resolved == surroundings["state_path"]  # that of a kept run is below the git directory
+        is_state = resolved == surroundings["state_path"]  # a kept run's is below the git directory
         folder = surroundings["root"] if is_state else around(resolved, folders)
         size = _size_at(place, resolved, folder, size_at, is_state=is_state) if folder is not None else None
         if folder is None:

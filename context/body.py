@@ -64,7 +64,7 @@ def is_only_outlined(part: Part) -> bool:
 def wanted_units(part: Part, room: int) -> int:
     """Return the units of a whole artifact, or its characters, which are never more, if these alone do not fit.
 
-    Of one that is only to be outlined, half as many, and not more than a packet has for it.
+    An artifact that is only outlined wants half as many, and not more than a packet has for it.
     """
     if is_only_outlined(part):
         return min(max(len(part["content"]) // 2, MIN_OUTLINE), MAX_SUMMARY)

@@ -39,7 +39,7 @@ BELOW_HEADINGS = 7  # a bold line of its own is a heading inside its section, as
 LONGEST_BOLD = 80  # characters of such a line
 MARKS = ("#", "`", "~", "*", "<", "=", "-")  # first characters of headings, code fences, comments and underlines
 MIN_UNDERLINE = 3
-NOT_UNDERLINED = ("#", ">", "|", "-", "*", "+", "=", "`", "~", "<")  # first characters of lines that are no title
+NOT_UNDERLINED = ("#", ">", "|", "-", "*", "+", "=", "`", "~", "<")  # first characters of lines that are not titles
 FRONT_MATTER_LINES = 200
 BLOCK_SCALAR = r"[|>][-+0-9]*(?:[ \t]+#.*)?"
 
@@ -86,7 +86,7 @@ def sections_of(lines: list[str]) -> list[Section]:
 
 
 def _underlined(lines: list[str], number: int) -> str:
-    """Return the title above a line of `=` or `-`; an empty one if that is no paragraph of one line."""
+    """Return the title above a line of `=` or `-`; an empty one if it is not a paragraph of one line."""
     title = lines[number - 1].strip() if number else ""
     is_alone = number < 2 or not lines[number - 2].strip()
     return title if is_alone and not title.startswith(NOT_UNDERLINED) else ""

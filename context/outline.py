@@ -55,7 +55,7 @@ def outline(
     members = _json_members(text)
     if members is not None:
         return clip(_members_text(members, room), max(room, 0)), [(0, total)]
-    look = max(look, room + 1)  # so that a line of which only a part is read does not fit
+    look = max(look, room + 1)  # so that a line does not fit if only a part of it is read
     if len(text) > look:
         end = text.rfind("\n", 0, look)
         text = text[: end if end > 0 else look]

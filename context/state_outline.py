@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CURRENT_SHARE = 0.6  # of the room, for the current phase, which also has what the others leave free
 MAX_LINE = 100_000  # characters that are looked at: more has no room in any packet
 MAX_ERROR = 200
-MIN_SAID, LONG_SAID = 12, 200  # characters of a text that is looked for above, and of one that may go on there
+MIN_SAID, LONG_SAID = 12, 200  # characters of a text to look for above, and of a text that may go on there
 DEPTH = 4  # of the objects and lists that times are left out of
 # The ledger's blocks, the tool's own versions and the times: none of them says what to do next. The order stays.
 BLOCKS = ("sessions", "context_metadata")
@@ -45,7 +45,7 @@ def compact_state(
     """Return a state in at most `room` UTF-16 units, and whether nothing but bookkeeping is left out.
 
     `shown` has the keys that stand elsewhere in full; what else of its texts the text `above` says, is left out, too.
-    One that `is_long` is not tried as a whole. The text may be empty.
+    A state that `is_long` is not tried as a whole. The text may be empty.
     """
     phase, statuses = current_phase(state), phase_statuses(state)
     states = phase_states(state)
@@ -90,7 +90,7 @@ def _members(state: dict[str, Any], shown: Collection[str], depth: int) -> dict[
 def _unsaid(members: dict[str, Any], above: str) -> dict[str, Any]:
     """Return an object without the texts that stand above as the end of a line or before a bracket.
 
-    Of a long text of which only the beginning stands there, the rest.
+    If only the beginning of a long text is shown above, the rest is.
     """
     kept = {}
     for name, value in members.items():

@@ -68,7 +68,7 @@ class JsonText:
     def _read_apart(self, start: int, names: tuple[str, ...]) -> tuple[Any, int] | None:
         """Read these members first, then the object with a mark in the place of each; return its value and its end.
 
-        None if a name that was met is not that of the object's own last member of this name, or there is none.
+        None if there is no such member, or a name that was met is not the object's last member of this name.
         """
         text = self.text
         pieces: list[str] = []

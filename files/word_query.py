@@ -54,7 +54,7 @@ class Place(NamedTuple):
 
 
 class WordQuery:
-    """What to search for: one of several alternatives, each of which is phrases that all count."""
+    """What to search for: several alternatives; all phrases of one of them must be found."""
 
     def __init__(self, alternatives: Sequence[Sequence[Phrase]]) -> None:
         self.alternatives = alternatives

@@ -109,8 +109,8 @@ AGENTS = {
 class AgentCall(Call):
     """A hook call of another agent, read as if the client had made it.
 
-    `sha256` is that of the bytes as they came. Of these the object is kept, with the client's names added and without
-    the user's prompts. `form` is the form of answer that the agent takes, None if it takes no context, and `event_name`
+    `sha256` is the digest of the bytes as they came. Their object is kept, with the client's names added and without the
+    user's prompts. `form` is the form of answer that the agent takes, None if it takes no context, and `event_name`
     the event as the agent names it in an answer.
     """
 

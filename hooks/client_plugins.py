@@ -112,7 +112,7 @@ def unlisted_plugin_delivery(root: str, at: float) -> float | None:
 
 
 def _are_versions(value: object) -> bool:
-    """Return whether a plugin's value in `enabledPlugins` names versions of it, of which any enables it."""
+    """Return whether a plugin's value in `enabledPlugins` names versions of it; any version enables it."""
     return isinstance(value, list) and bool(value) and all([isinstance(one, str) for one in value])
 
 

@@ -81,7 +81,8 @@ def decode_settings(content: bytes, shown: str) -> str:
 def keep_found(text: str, created: str) -> str:
     """Return the text of a file that was there before `init` so that `uninstall` does not take it for one of ours.
 
-    Of one that has no more than `init` creates, in `created`, the last newline goes: nothing else can tell them apart.
+    If the file has no more than `created`, what `init` creates, its last newline is removed: nothing else can tell the
+    two apart.
     """
     values = {**JsonText(text).value}
     if values.get("hooks") in ({}, None):
@@ -139,7 +140,7 @@ def readable_settings(root: str) -> Iterator[tuple[str, str, str]]:
 
 
 def unreadable_settings(root: str) -> Iterator[tuple[str, str]]:
-    """Yield the path of each settings file of which nothing is read here, though the client may read it; and why."""
+    """Yield the path of each settings file that is not read here although the client may read it; and why."""
     for scope in list_scopes(root):
         path = settings_path(scope, root)
         try:

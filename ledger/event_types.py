@@ -116,7 +116,7 @@ FOLDABLE = {
 }
 
 ENVELOPE = {"type", "session_id"}  # what an event has of it
-# What was found to fit: a type, and each member's name and type. Nearly every event is like one of a few others.
+# What was found to have the required fields: a type, and each member's name and type. Most events have few such forms.
 FITTING: set[tuple[Any, ...]] = set()
 MOST_FITTING = 1_000
 

@@ -68,7 +68,7 @@ WHOLE = frozenset(product(*COLUMNS.values()))  # the types of a row, column by c
 
 
 class Refused:
-    """An event that did not pass, and why; `row` is as it was read. One that only lacks a parent `is_waiting`."""
+    """An event that did not pass, and why; `row` is as it was read. An event that only lacks a parent `is_waiting`."""
 
     def __init__(self, row: Row, why: str, *, is_waiting: bool = False) -> None:
         self.id, self.hash, self.seq = row[ID], row[HASH], row[SEQ]

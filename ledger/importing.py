@@ -292,7 +292,7 @@ def _storable(row: Row) -> Row:
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the file's lines, some at a time, and only the first part of one that is too long."""
+    """Yield the file's lines, some at a time, and only the first part of a line that is too long."""
     while lines := file.read(PIECE):
         lines += file.readline(MAX_LINE_BYTES + 1)
         is_whole = lines.endswith(b"\n")

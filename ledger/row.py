@@ -131,7 +131,7 @@ HINT_VERIFY = "run `faber-ledger verify`"
 def decode_row(row: Row) -> Recorded:
     """Make a row of `READ`'s columns an event; raises IntegrityError for a value of another type.
 
-    Of one whose payload is gone only the envelope is known; its other fields say nothing.
+    If the payload is gone, only the envelope is known; the other fields say nothing.
     """
     check_typed(row)
     try:

@@ -223,7 +223,7 @@ def _find_common_end(log: Log, other: Log) -> Position | None:
             if row != theirs or [*map(type, row)] != [*map(type, theirs)]:
                 break
             last = (row[SEQ], row[ID])
-    except sqlite3.OperationalError:  # bytes that are no text
+    except sqlite3.OperationalError:  # bytes that are not text
         return None
     return last
 
@@ -242,7 +242,7 @@ def _in_order(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
 def rows_of(log: Log, after: Position | None = None) -> Generator[Row]:
     """Yield a log's rows as they are stored, in `(seq, id)` order, those after a position if one is given.
 
-    Bytes that are no text become lone surrogates.
+    Bytes that are not text become lone surrogates.
     """
     position = after
     try:
@@ -287,7 +287,7 @@ def known_in(log: Log, name: str) -> tuple[int, bytes, bool] | None:
     question = "SELECT seq, hash, payload IS NOT NULL FROM event WHERE id = ?"
     try:
         found = log.connection.execute(question, (name,)).fetchone()
-    except UnicodeEncodeError:  # bytes that are no text, which no event that passes has as its id
+    except UnicodeEncodeError:  # bytes that are not text: no event that passes has such an id
         return None
     return tuple(found) if found else None
 

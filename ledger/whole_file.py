@@ -127,7 +127,7 @@ def keep_owner(file: int | str, like: os.stat_result) -> None:
 
 
 def make_private(file: int | str, path: str) -> None:
-    """Give a file of ours at `path`, open or by its path, the permissions of one that only its owner may open.
+    """Let only its owner open a file of ours at `path`; `file` is its descriptor or its path.
 
     Another user's file, as in a shared repository, keeps its own.
     """

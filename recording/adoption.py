@@ -43,7 +43,7 @@ def adopt_run(run: Run, known: Blocks, at: float) -> list[Draft]:
 
 
 def take_up_if_started_here(run: Run, content: bytes) -> None:
-    """Take a run up in the clone in which another tool has started it; `content` is that of its state."""
+    """Take a run up in the clone in which another tool has started it; `content` is its state's."""
     from faber_ledger.runs.active_file import note_use
 
     if is_started_here(run, content):
@@ -108,7 +108,7 @@ def _adopted_as_current(log: Log) -> set[str | None]:
 def _end_earlier_sessions(known: Blocks, at: float) -> list[Draft]:
     """Return the inferred ends of the sessions that are open beside the current one: each at the next one's start.
 
-    One that nothing follows may still be open if there is no current session; else it ends now.
+    The last one may still be open if there is no current session; else it ends now.
     """
     return [end for end, _ in _earlier_ends(known, blocks.current_session(known), at)]
 

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 
     @final
     class LeftFacts(TypedDict):
-        """Facts that a command decided where it could not record them; `id` is that of the first."""
+        """Facts that a command decided where it could not record them; `id` is the first one's."""
 
         inbox: int
         id: str
@@ -257,7 +257,7 @@ def _remove_abandoned(path: str) -> None:
 
 
 def _take(path: str) -> InboxFile | None:
-    """Open and lock a file; None if a living hook holds it, or has removed it meanwhile, and for what is no file."""
+    """Open and lock a file; None if a living hook holds it, or has removed it meanwhile, or it is not a file."""
     try:
         descriptor = open_regular(path)
     except (OSError, FileRefused):

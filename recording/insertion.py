@@ -48,7 +48,7 @@ class Inserted(NamedTuple):
 
     @property
     def conflicts(self) -> list[Refused]:
-        """The refused events of which the log has another content."""
+        """The refused events that the log has with another content."""
         return [one for one in self.refused if one.why == OTHER_CONTENT]
 
 

@@ -123,7 +123,7 @@ def end_session(
 ) -> Draft:
     """Return the fact of a session's end; an `abandoned` one is always inferred, from what came next.
 
-    The start of one that `is_new` is recorded together with its end.
+    If the session `is_new`, its start is recorded together with its end.
     """
     start = view.start_of(session_id)
     event: SessionEnded = {
@@ -211,8 +211,8 @@ def is_own_session(view: View, caller: Caller) -> bool:
 def session_to_load_into(view: View, caller: Caller, *, is_start: bool) -> str | None:
     """Return the session that a session-load goes on with; None if it opens one.
 
-    One that counts as a client's start (`is_start`) goes on only with this client process's own session. Any other goes
-    on with the open session of this machine and clone unless it is another client's, and with the session of this
+    A load that counts as a client's start (`is_start`) goes on only with this client process's own session. Any other
+    goes on with the open session of this machine and clone unless it is another client's, and with the session of this
     client that ended for a compaction which has not come.
     """
     current = blocks.newest_open(view.blocks)

@@ -145,7 +145,7 @@ def client_of_process(root: str, pid: str | None, client: str | None) -> SeenCli
 def last_plugin_delivery(root: str) -> float | None:
     """Return when the hook of a plugin made a delivery last in this work tree; None if none is known.
 
-    One that was noted without its work tree counts, and one of a work tree that this clone has not: it may have moved.
+    A note counts without a work tree, or with one that this clone does not have: it may have moved.
     """
     folder = _folder(root)
     found = [_read(os.path.join(folder, name), HEARD) for name in _names(folder) if _is_own(name)] if folder else []

@@ -112,7 +112,7 @@ def set_aside_folder(root: str) -> str:
 
 
 def notices_folder(root: str) -> str:
-    """Return the folder that has a file for each run of which the next start has something to say."""
+    """Return the folder with a file for each run about which the next start has something to say."""
     return os.path.join(private_folder(root), "notices")
 
 
@@ -156,7 +156,7 @@ def path_in_clone(root: str, name: str) -> str | None:
 def writer_of(root: str) -> str:
     """Return the random id of this clone (32 hex digits); the first use makes it, where git never tracks it.
 
-    Without git it is in the project, since it is no secret and has to stay the same where the project is renamed.
+    Without git it is in the project, since it is not secret and has to stay the same where the project is renamed.
     """
     folder = clone_folder(root)
     path = os.path.join(folder or os.path.join(root, ".fractary", "faber"), "writer")

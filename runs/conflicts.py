@@ -70,7 +70,7 @@ def find_other_projects_in_conflict(root: str, top: str) -> list[str]:
 
 
 def _read_unmerged(top: str) -> tuple[dict[str, dict[str, str]], set[str]]:
-    """Return the files in conflict in the index, each with its blobs by stage, and those of which a side is a link."""
+    """Return the files in conflict in the index, each with its blobs by stage, and the files with a link as a side."""
     blobs: dict[str, dict[str, str]] = {}
     links = set()
     for entry in git("ls-files", "-u", "-z", at=top).split(b"\0"):

@@ -26,7 +26,7 @@ def kept_run(root: str, run_id: str) -> Run | None:
 def run_here(root: str, run_id: str) -> Run:
     """Return the run to read and to record on: the work tree's if the tree has it, else the kept one if there is one.
 
-    If there is neither, the work tree's run, of which nothing exists. Raises as `find_run`.
+    If there is neither, return the work tree's run, although nothing of it exists. Raises as `find_run`.
     """
     run = find_run(root, run_id)
     return run if run.is_recorded() else kept_run(root, run.run_id) or run

@@ -110,7 +110,7 @@ def _runs_folders(root: str) -> list[str]:
 
 
 def _find_recorded(root: str, name: str) -> Run | None:
-    """Return a run of which the state or the ledger is there; of several places, the one that is in use."""
+    """Return a run whose state or ledger is there; if it has several places, the one in use."""
     found = [run for run in places_of(root, name) if run.is_recorded()]
     if len(found) < 2:
         return found[0] if found else None
@@ -163,7 +163,7 @@ def _other_form(name: str) -> str:
 
 
 def _find_folder(root: str, name: str) -> Run | None:
-    """Return a run of which only the folder is there."""
+    """Return a run that has only its folder."""
     places = zip(RUNS, places_of(root, name), strict=False)
     return next((run for _, run in places if os.path.lexists(run.directory)), None)
 

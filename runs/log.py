@@ -81,8 +81,8 @@ def read_log(run: Run, warn: Callable[[str], None] = lambda message: None) -> Lo
 
 
 def check_published(run: Run) -> None:
-    """Raise what is wrong with a published file of which nothing entered the log."""
-    from faber_ledger.ledger.foreign import open_untrusted  # only after a file of which nothing passed
+    """Raise what is wrong with a published file if nothing of it entered the log."""
+    from faber_ledger.ledger.foreign import open_untrusted  # only after a file from which nothing passed
 
     with open_untrusted(run.ledger_path) as published:
         if not published.connection.execute("SELECT 1 FROM event LIMIT 1").fetchone():

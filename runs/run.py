@@ -247,7 +247,7 @@ def find_root(start: str) -> str:
 
 
 def is_state_file(path: str) -> bool:
-    """Return whether a path is that of a run's state, by its name."""
+    """Return whether a path names a run's state."""
     return (kind_of(path.replace(os.sep, "/").rpartition("/")[2]) or ("", ""))[0] == STATE
 
 

@@ -119,7 +119,7 @@ def _has_run_of(one: Members, other: Members) -> bool:
 
 
 def _merge_members(before: Members, mine: Members, other: Members) -> tuple[Members, list[Loss]]:
-    """Merge the members of two states; our blocks, which a projection writes again, and `updated_at` are no loss."""
+    """Merge the members of two states; our blocks and `updated_at` are written again, so they are never a loss."""
     is_theirs_later = _is_later(other.get(UPDATED_AT), mine.get(UPDATED_AT))
     losses: list[Loss] = []
     merged = _merge(before, mine, other, (), losses, takes_theirs=is_theirs_later)

@@ -42,7 +42,7 @@ else:
 
 
 def read_known(run: Run) -> KnownState:
-    """Read a run's state under its lock; raises as `read_state`. One that was looked at just before is not decoded."""
+    """Read a run's state under its lock; raises as `read_state`. A state just looked at is not decoded again."""
     content = read_bytes(run)
     return KnownState(take_looked_at(run, content) or parse_state(run, content))
 
@@ -83,7 +83,7 @@ class KnownState:
         return log.is_checkpoint(PROJECTOR, digest_of(self.texts))
 
     def texts_after(self, blocks: Blocks, touched: Collection[object]) -> dict[str, str]:
-        """Return the `texts_of` blocks; if they are its own, only sessions `touched` (by id) and new ones changed."""
+        """Return the texts of blocks; if they are ours, only `touched` sessions (by id) and new ones may differ."""
         return {name: self._text_after(name, block, touched) for name, block in blocks.items()}
 
     def _text_after(self, name: str, block: Any, touched: Collection[object]) -> str:

@@ -246,7 +246,7 @@ class WorkflowPhase(Document):
 
 
 class WorkflowPhases(Closed):
-    """The five phases, each of which a workflow names."""
+    """The five phases; a workflow names each."""
 
     frame: WorkflowPhase
     architect: WorkflowPhase

@@ -156,7 +156,7 @@ def _read_state(run: Run) -> dict[str, Any]:
 
 
 def _find_unchecked(log: Log) -> set[str]:
-    """Return the sessions and artifacts of which only a redaction says what the log had."""
+    """Return the sessions and artifacts that only a redaction still names."""
     rows = log.connection.execute(
         f"{READ} WHERE payload IS NULL AND type IN ('session_started', 'artifact_loaded') ORDER BY seq, id"
     )

@@ -177,7 +177,7 @@ def lines(
 
 
 def _facts(loaded: Loaded, indent: str) -> Iterator[str]:
-    """Yield where an artifact came from, and its size; of one that the agent is asked to run, that."""
+    """Yield where an artifact came from and its size, or that the agent is asked to run it."""
     yield f"{indent}Source: {loaded['source']}"
     yield f"{indent}Resolved: {loaded['resolved']}"
     if loaded["is_deferred"]:

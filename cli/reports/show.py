@@ -41,7 +41,7 @@ NEIGHBOUR = "SELECT seq, id, type FROM event WHERE"
 def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
     """Describe an event: its envelope, what it says, its parents and children, its hash, and what it changed.
 
-    Of one whose envelope no ledger writes, its id alone.
+    If no ledger writes such an envelope, only the event's id is described.
     """
     with read_log(run) as log:
         row = log.connection.execute(f"{ROW} WHERE id = ?", (name,)).fetchone()
@@ -227,7 +227,7 @@ def _kind(recorded: Any) -> str:
 
 
 def _member_lines(head: str, value: Any) -> list[str]:
-    """Return a member as lines; the further lines of a text are indented, so that they are no member's first."""
+    """Return a member as lines; the further lines of a text are indented, so that none looks like a member's first."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     first, *others = text.replace("\r\n", "\n").split("\n")
     return [f"{head}{first}", *[f"    | {line}" for line in others]]

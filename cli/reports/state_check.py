@@ -183,7 +183,7 @@ def _read_state_of_head(run: Run) -> bytes | None:
 
 @contextmanager
 def _open_log_of_head(run: Run) -> Iterator[tuple[Log, bool]]:
-    """Open the log of HEAD or, if HEAD has none, that of the work tree; also yield whether it is that of HEAD."""
+    """Open the log of HEAD, else the work tree's; also yield whether it is HEAD's."""
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         path = head_copy(run, folder)
         with Log.read(run.ledger_path) if path is None else open_untrusted(path) as log:

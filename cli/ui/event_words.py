@@ -51,7 +51,7 @@ def session_shown(recorded: Recorded) -> str:
 def line_of(recorded: Recorded) -> str:
     """Return an event as one line: seq, time, type, the end of its session's id, and its content.
 
-    Of one whose envelope no ledger writes, its id alone.
+    If no ledger writes such an envelope, the line has only the event's id.
     """
     if find_form_fault(envelope_of(recorded)) is not None:
         return f"{recorded['seq']:>5}  {refused_shown(recorded['id'])}"

@@ -29,7 +29,7 @@ class _Permissions(click.ParamType[int]):
     name = "octal number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number, of which the owner may at least read and write."""
+        """Return the permissions as a number; the owner may at least read and write."""
         try:
             mode = int(str(value), 8)
         except ValueError:

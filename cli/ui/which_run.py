@@ -199,7 +199,7 @@ def _age(run: Run, state: dict[str, Any]) -> tuple[float, str]:
 
 
 def is_of_work(state: dict[str, Any], work_id: str) -> bool:
-    """Return whether a state is that of a run of the work item."""
+    """Return whether a state belongs to a run of the work item."""
     known = state.get("work_id")
     return isinstance(known, (str, int)) and not isinstance(known, bool) and str(known) == work_id
 

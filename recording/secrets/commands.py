@@ -23,7 +23,7 @@ BETWEEN = r"[\"'`\\]{0,3}\s{0,2}[,:/|;]\s{0,8}(?:\w{1,30}\s?[:=]\s?)?[\"'`\\]{0,
 HALF = r"[0-9a-f]{32,64}|(?=[A-Za-z0-9+/]{0,39}[0-9A-Z])[A-Za-z0-9+/]{40}={0,2}"
 ECHO = r"echo\s+(?:-\w\s+)?"
 ENCODED = r"(?P<c>[A-Za-z0-9+/]{12,2000}={0,2})"
-# The words of which a text needs one, and what leads the secret where they stand.
+# A text needs one of these words; then what leads the secret where they are.
 COMMANDS = (
     (("sshpass",), rf"sshpass\s{TO}?-p\s?{VALUE}"),
     (("mysql", "mariadb"), rf"\b(?:mysql|mariadb)[\w-]{{0,12}}{TO}-p{VALUE}"),

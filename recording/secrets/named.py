@@ -288,7 +288,7 @@ def _near(text: str, start: int, end: int, group: str, before: int) -> tuple[int
         return _before(text, start) if group == "password" else None
     line = text[end : min(before, end + WINDOW)].partition("\n")[0]
     at, last = end, ""
-    if text[end - 1].isascii():  # the rest of the name is no word of its own
+    if text[end - 1].isascii():  # the rest of the name is not a word of its own
         rest = REST_OF_WORD.match(text, end, end + WINDOW) if group == "key" else NAME.match(text, end)
         at = rest.end() if rest else end
     for _ in range(most):
@@ -340,7 +340,7 @@ def _is_near_password(word: str) -> bool:
 
 
 def _before(text: str, start: int) -> tuple[int, int] | None:
-    """Return where the secret is of which a name is said: `Winter2026! is the password`."""
+    """Return where a secret is whose name follows it: `Winter2026! is the password`."""
     if not DIGIT.search(text, max(0, start - 100), start):
         return None
     for verb in (" is ", " as ", " was ", " for "):

@@ -214,7 +214,7 @@ TOKENS: tuple[tuple[str, tuple[str, ...], str, int] | tuple[str, tuple[str, ...]
     ("CockroachDB Key", ("CCDB1_",), WORD, 40),
     ("Statsig Key", ("secret-",), ALNUM, 40),
     ("Stytch Secret", ("secret-live-", "secret-test-"), URL64 + "=", 30),
-    # Keys, hashes and tokens that are no vendor's
+    # Keys, hashes and tokens that belong to no vendor
     ("JSON Web Token", ("eyJ",), DOTTED + "=", 30),
     ("Private Key", ("MII",), BODY, 60),
     ("Private Key", ("b3BlbnNzaC1rZXktdjE",), BODY, 40),

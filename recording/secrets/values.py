@@ -25,7 +25,7 @@ PLAIN = split_words("""
     rotated rs256 same same-origin scrypt secret secrets senha sha1 sha256 sha512 stdin str string text tls1 todo token
     tokens true unchanged undefined unknown unset username utf8 value varchar wachtwoord x509
 """)
-# Words of which a sentence about secrets has one.
+# A sentence about secrets has one of these words.
 PROSE = split_words("""
     a an and are as at be by can contraseña das der die eingeben el enter for from gives ihr ihre in invalid is it
     kennwort la le must new no not of olvidada olvidado on or oublié password passwort passwort? required same set

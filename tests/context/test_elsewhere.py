@@ -197,7 +197,7 @@ def git_calls(clone: Clone, tmp_path: Path, client: str) -> list[str]:
 
 
 def test_an_ordinary_start_asks_git_nothing(tmp_path: Path) -> None:
-    laptop = Clone.begin(tmp_path / "laptop", driver=True)  # `first` is a copy of one that worked elsewhere
+    laptop = Clone.begin(tmp_path / "laptop", driver=True)  # `first` copies a clone that worked elsewhere
     git_calls(laptop, tmp_path, "one")
     ordinary = git_calls(laptop, tmp_path, "two")
     state = json.loads((laptop.root / STATE).read_text())

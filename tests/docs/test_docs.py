@@ -233,9 +233,9 @@ def test_conformance_claims_nothing_without_a_test(page: Path) -> None:
     tables = [table.splitlines() for table in re.findall(r"(?:^\|.*\n)+", text_of(page), re.MULTILINE)]
     claims = [table for table in tables if table[0].endswith("| shown by |")]
     assert claims
-    for row in [row for table in claims for row in table[2:]]:
+    for head, row in [(table[0], row) for table in claims for row in table[2:]]:
         assert NAMED_TEST.search(row.rpartition(" | ")[2]), row
-        assert row.count(" | ") == table[0].count(" | "), row
+        assert row.count(" | ") == head.count(" | "), row
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def run_crowd(project: Project, rounds: int, at_once: int = AT_ONCE) -> Crowd:
     try:
         for one in range(rounds):
             clients = [f"client-{one}-{number}" for number in range(at_once)]
-            for client in clients:  # the end of one that was never heard of is not recorded
+            for client in clients:  # the end of an unknown client is not recorded
                 note_delivery(str(project.root), client, None, now())
             kinds = [KINDS[number % len(KINDS)] for number in range(at_once)]
             with ThreadPoolExecutor(at_once) as pool:

@@ -1,4 +1,4 @@
-"""`make faults`: break every call of every story in every way, and write a row of outcomes for each into RELIABILITY.md."""
+"""`make faults`: break every call of every story in every way, and write their outcomes into RELIABILITY.md."""
 
 from __future__ import annotations
 

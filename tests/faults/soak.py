@@ -292,7 +292,7 @@ def _act(project: Project, tally: Tally, number: int) -> None:
     while time.monotonic() < tally.end:
         turn += 1
         name = f"{number}-{turn}"
-        note_delivery(str(project.root), name, name, now())  # the end of one that was never heard of is not recorded
+        note_delivery(str(project.root), name, name, now())  # the end of an unknown client is not recorded
         ACTORS[number](project, tally, chance, name)
 
 

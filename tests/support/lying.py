@@ -1,4 +1,4 @@
-"""A server that lies: a superuser has put another function in the place of one that members ask."""
+"""A server that lies: a superuser has replaced a function that members ask."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def put_project(
 
 
 def asked(project: Project, url: str, *arguments: str, code: int = 0) -> Any:
-    """Return the data of a command that asks the server which the environment names; of one that fails its error."""
+    """Return the data, or the error, of a command that asks the server named by the environment."""
     done = project.faber(*arguments, "--json", env={"FABER_LEDGER_URL": url})
     assert done.returncode == code, done.stderr
     return json.loads(done.stdout)["data"] if code == 0 else json.loads(done.stderr)["error"]

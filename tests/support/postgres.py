@@ -330,7 +330,7 @@ def started_cluster() -> Iterator[Cluster]:
 
 @contextmanager
 def fresh_database(cluster: Cluster, *, is_upgraded: bool = True) -> Iterator[Database]:
-    """Yield a fresh database, a copy of one that was upgraded, or an empty one."""
+    """Yield a fresh database: a copy of an upgraded one, or an empty one."""
     name = cluster.new_name("database")
     cluster.create_database(name, cluster.template if is_upgraded else None)
     database = Database(cluster, name)
