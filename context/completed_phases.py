@@ -125,7 +125,7 @@ class _History:
     def is_older(self, phase: str, *, has_older: bool) -> bool:
         """Return whether a phase was completed before the first event; `has_older` if there are more, not read.
 
-        The log decides, else the time in the state, which can be made up; where neither tells, the phases before the first
+        The log decides, else the time in the state, which can be made up; if neither tells, the phases before the first
         event's are older. Nothing is older than the event that begins a run, or an event at which the phase was open.
         """
         if phase in self.opened:

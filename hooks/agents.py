@@ -109,7 +109,7 @@ AGENTS = {
 class AgentCall(Call):
     """A hook call of another agent, read as if the client had made it.
 
-    `sha256` is the digest of the bytes as they came. Their object is kept, with the client's names added and without the
+    `sha256` is the digest of the bytes as they came. Their object is kept, with the client's names and without the
     user's prompts. `form` is the form of answer that the agent takes, None if it takes no context, and `event_name`
     the event as the agent names it in an answer.
     """

@@ -254,7 +254,7 @@ def test_conformance_has_each_line_of_a_list(page: str, heading: str, first: int
 
 def test_conformance_has_each_error_of_a_reconstitution_and_each_validation_of_a_reload() -> None:
     lines = {
-        page: set(re.findall(r"\d+", " ".join(re.findall(r"^\| ([\d, to]+) \|", text_of(page), re.MULTILINE))))
+        page: set(re.findall(r"\d+", " ".join(re.findall(r"^\| ([\d, -]+) \|", text_of(page), re.MULTILINE))))
         for page in conformance_pages()
     }
     assert {str(line) for line in range(422, 438)} <= lines[LINE_BY_LINE / "CONTEXT-RECONSTITUTION.md"]
