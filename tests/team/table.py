@@ -1,4 +1,4 @@
-"""The table of `docs/guides/TEAM.md`: what was done and found, by seed and in all."""
+"""The table of `docs/guides/TEAM.md`: what was done and found."""
 
 from __future__ import annotations
 
@@ -19,23 +19,15 @@ DONE = {
     "git commands / our commands": ["git", "faber-ledger"],
     "runs started with `run start` / by FABER's tools": ["runs started by command", "runs started by FABER"],
     "pull requests merged: merge / squash / rebase": ["merged by merge", "merged by squash", "merged by rebase"],
-    "- with one run / without a run": ["merged, one run", "merged, no run"],
-    "made ready by: `run finish` / FABER and `seal` / `seal` of a run at work": [
-        "ready by run finish",
-        "ready by FABER",
-        "ready by seal",
+    "moves of a run to another machine / runs in linked worktrees": [
+        "moves to the other machine",
+        "runs in linked worktrees",
     ],
-    "moves of a run between two machines": ["moves to the other machine"],
-    "runs in linked worktrees": ["runs in linked worktrees"],
-    "commits of a colleague without the program on others' branches": ["commits of a colleague"],
     "deliveries": ["deliveries"],
 }
 FOUND = {
     "**pull requests with one run each: conflicts at the merge**": ["site: merge in conflict: one run"],
     "**open ones that showed a conflict, of all that were looked at**": ["site: badge in conflict: one run", "badges"],
-    "drafts that showed a conflict": ["site: badge in conflict: draft, one run"],
-    "the same after one was merged that nobody had sealed": ["site: *, after *"],
-    "branches on which a merge had united two clones' work on a run: merged, but not rebased": ["site: *: only for *"],
     "two branches of one run / in conflict on the site": [
         "two branches of one run",
         "two branches of one run: conflicts on the site",
@@ -49,11 +41,7 @@ FOUND = {
         "stopped: backport",
         "settled: backport",
     ],
-    "other merges and pulls that stopped / settled by one `faber-ledger resolve`": ["stopped: [am]*", "settled: [am]*"],
-    "checkouts refused, and done after `seal` and a commit": ["checkouts refused"],
     "**deliveries not recorded**": ["difference: not recorded"],
-    "deliveries of a run that a tool had started, where main was checked out before any hook": ["runs left unseen"],
-    "deliveries where no run was at work / where one was shown, not used": ["no run", "shown, not used"],
     "**events recorded / lost / recorded twice / on the wrong run**": [
         "events",
         "events lost",
@@ -70,14 +58,10 @@ FOUND = {
 
 def lines_of(outcomes: list[Outcome], weeks: float) -> list[str]:
     """Return the page's lines."""
-    heads = [f"seed {one.seed}" for one in outcomes]
-    counts = [one.counts for one in outcomes]
-    rows = [
-        f"| {name} | {' | '.join(cell(each, wanted) for each in [*counts, summed(counts)])} |"
-        for name, wanted in {**DONE, **FOUND}.items()
-    ]
-    head = f"| {weeks:g} weeks each | {' | '.join(heads)} | all |"
-    return ["", head, f"|---{'|--:' * (len(outcomes) + 1)}|", *rows]
+    total = summed([one.counts for one in outcomes])
+    rows = [f"| {name} | {cell(total, wanted)} |" for name, wanted in {**DONE, **FOUND}.items()]
+    seeds = ", ".join([str(one.seed) for one in outcomes])
+    return ["", f"| {weeks:g} weeks each, seeds {seeds} | |", "|---|--:|", *rows]
 
 
 def summed(counts: list[Counter[str]]) -> Counter[str]:
