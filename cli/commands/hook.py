@@ -24,8 +24,7 @@ def hook(ctx: click.Context, name: str | None, agent: str) -> None:
     """Record one of the client's hook calls, JSON on standard input, and print the packet at a session's start.
 
     NAME is session-start, pre-compact, post-compact or session-end, or the client's name for it (SessionStart,
-    PreCompact, PostCompact, SessionEnd). With --agent also that agent's own name of the event, and user-prompt, which
-    gives the packet after a compaction to an agent that sends no start then.
+    PreCompact, PostCompact, SessionEnd). With --agent also that agent's own name, and user-prompt.
 
     \b
     Example: faber-ledger hook session-start

@@ -55,8 +55,7 @@ def add(
 ) -> None:
     """Record TEXT for later sessions.
 
-    The context packet and `reconstitute` show the newest notes. The note belongs to the session that is open in this
-    clone, and to none where only another clone has one.
+    The packet and `reconstitute` show the newest notes.
 
     \b
     Example: faber-ledger note add "the lock in auth/cache.py must stay"
