@@ -332,15 +332,18 @@ def figures(soak: Soak, longest: tuple[float, str], seed: int) -> list[str]:
     """Return the page's lines."""
     rows: list[tuple[str, Any]] = [
         (f"length, seconds; {os.cpu_count()} processors; seed {seed}", soak.seconds),
-        ("deliveries acknowledged", soak.acknowledged),
-        ("of them hostile", soak.hostile),
-        ("of them left in the inbox, and recorded later", soak.waited),
-        ("killed at any moment, so their outcome is unknown", soak.killed),
-        ("calls broken, or killed at", soak.injected),
-        ("refused by log and inbox, and reported", soak.refused),
-        ("times the lock was held by a stopped process", soak.held),
-        ("commits / merges of another machine's run, meanwhile", f"{soak.commits} / {soak.merges}"),
-        ("times another tool rewrote `state.json`", soak.rewritten),
+        (
+            "deliveries acknowledged / hostile / left in the inbox first",
+            _joined(soak.acknowledged, soak.hostile, soak.waited),
+        ),
+        (
+            "killed at any moment / calls broken / refused, and reported",
+            _joined(soak.killed, soak.injected, soak.refused),
+        ),
+        (
+            "commits / merges / rewrites of `state.json` / held locks",
+            _joined(soak.commits, soak.merges, soak.rewritten, soak.held),
+        ),
         ("events in the log at the end, which verifies", soak.events),
         ("**acknowledged and lost / recorded twice**", f"**{soak.lost} / {soak.doubled}**"),
         ("wrong exit codes, answers and files", len(soak.wrong)),
@@ -348,6 +351,10 @@ def figures(soak: Soak, longest: tuple[float, str], seed: int) -> list[str]:
     ]
     shown = [f"| {name} | {value:,} |" if isinstance(value, int) else f"| {name} | {value} |" for name, value in rows]
     return ["", "| what | figure |", "|---|---|", *shown]
+
+
+def _joined(*counts: int) -> str:
+    return " / ".join(f"{count:,}" for count in counts)
 
 
 if __name__ == "__main__":
