@@ -1,6 +1,6 @@
 """Measure hooks as users have them, installed with the pip of a fresh virtual environment and with the newest.
 
-Writes its part of RESULTS.md. A console script of pip before 25 imports `re`; one of a newer pip does not.
+Writes its part of RESULTS.md.
 """
 
 from __future__ import annotations

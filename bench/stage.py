@@ -113,7 +113,7 @@ class Stage:
 
     def hook(self, name: str) -> list[str]:
         """Return a hook's command."""
-        return [self.command, "hook", name.partition(" ")[0]]
+        return [f"{self.command}-hook", name.partition(" ")[0]]
 
     def long_log(self, events: int, reloads: int = 1) -> Path:
         """Return a log of that many events, in sessions with `reloads` reloads of eight artifacts; write it once."""

@@ -15,14 +15,9 @@ def main() -> None:
     words = _hook_in(arguments)
     if words is not None:
         gc.disable()  # the process ends before there is anything to collect
-        from faber_ledger.hooks.main import run_hook
+        from faber_ledger.hooks.main import main as hook
 
-        if len(words) > 1:
-            from faber_ledger.hooks.agents import agent_in
-
-            agent, name = agent_in(words)
-            os._exit(run_hook(name, agent))
-        os._exit(run_hook(words[0]))  # all is written and closed; finalizing the interpreter takes a tenth of a hook
+        hook(words)
     if _is_call_of_git(arguments):
         gc.disable()
         from faber_ledger.cli.ui.ledger_text import print_ledger

@@ -7,7 +7,6 @@ only for what is neither in the project nor in the user's plugin roots.
 from __future__ import annotations
 
 import os
-from functools import lru_cache
 
 from faber_ledger.files.untrusted import FileRefused, around, read_text
 from faber_ledger.ledger.plain_json import loads
@@ -27,6 +26,9 @@ MARKETPLACES = ("plugins", "marketplaces")
 CACHE = ("plugins", "cache")
 MAX_BYTES = 1_048_576
 OTHERS = 2  # the rank of a plugin that is installed for another project
+# What was found and read in this process; `functools.lru_cache` would cost a hook a tenth of Python's start.
+_installed: dict[str, list[Installed]] = {}
+_lists: dict[str, dict[str, Any] | None] = {}
 
 
 def places_installed(relative: str, root: str, marketplace: str = "") -> list[tuple[str, str]]:
@@ -57,12 +59,17 @@ def folder_installed(real: str, root: str) -> str | None:
     return around(real, [folder for folder, _, _ in list_installed(root)])
 
 
-@lru_cache(maxsize=1)
 def list_installed(root: str) -> list[Installed]:
     """Return the folders of the client's plugins for a project, in the order in which they are searched.
 
     A project's settings can set the client's variables: they count only if they lead to a folder of its plugins.
     """
+    if root not in _installed:
+        _installed[root] = _find_installed(root)
+    return _installed[root]
+
+
+def _find_installed(root: str) -> list[Installed]:
     client = client_folder(root)
     marketplaces = os.path.realpath(os.path.join(client, *MARKETPLACES))
     found: list[Installed] = []
@@ -120,9 +127,14 @@ def _listed(client: str, root: str) -> list[tuple[int, Installed]]:
     return sorted(found, key=lambda one: one[0])
 
 
-@lru_cache(maxsize=1)  # several artifacts may be in plugins
 def _read_list(client: str) -> dict[str, Any] | None:
     """Return the client's list: plugins by name, each with its entries; None if it cannot be read."""
+    if client not in _lists:
+        _lists[client] = _parse_list(client)
+    return _lists[client]
+
+
+def _parse_list(client: str) -> dict[str, Any] | None:
     try:
         text = read_text(os.path.join(client, *INSTALLED), MAX_BYTES)
         listed = {"plugins": {}} if text is None else loads(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from codecs import utf_16_le_encode  # `str.encode` would look the codec up, and load its module
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,7 +105,7 @@ def _hides_nothing(text: str) -> bool:
 
 def units(text: str) -> int:
     """Count a text's UTF-16 code units, which is how the client counts."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+    return len(text) if text.isascii() else len(utf_16_le_encode(text, "surrogatepass")[0]) // 2
 
 
 def one_line(text: object, longest: int = 300) -> str:

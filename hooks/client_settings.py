@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SCOPES = ("project", "local", "user")
 PROGRAM = "faber-ledger"
+HOOK_PROGRAM = "faber-ledger-hook"  # `faber-ledger hook`, started faster
 MAX_BYTES = 1_048_576
 
 # Without the program a start tells the user so, if a run is active here and this clone has used the program before.
@@ -34,10 +35,11 @@ TELL_USER = (
 )
 
 _NAMES = "|".join([name for event, (hook, _) in HOOKS.items() for name in (event, hook)])
-_PROGRAM = rf"""(?:[\w.~${{}}"'+@/-]*/)?["']?{PROGRAM}["']?"""
+_PROGRAM = rf"""(?:[\w.~${{}}"'+@/-]*/)?["']?{PROGRAM}"""
+_GUARD = rf"command -v {_PROGRAM}(?:-hook)?[\"']? *>\s*/dev/null(?: 2>&1)?"
 _OURS = re.compile(
-    rf"\s*(?:command -v {_PROGRAM} *>\s*/dev/null(?: 2>&1)? *(?:\|\| *(?:exit 0 *;|{re.escape(TELL_USER)})|&&) *)?"
-    rf"(?:exec +)?{_PROGRAM} +hook +(?P<hook>{_NAMES})(?: *\|\| *true)?\s*"
+    rf"\s*(?:{_GUARD} *(?:\|\| *(?:exit 0 *;|{re.escape(TELL_USER)})|&&) *)?"
+    rf"(?:exec +)?{_PROGRAM}(?:-hook[\"']?|[\"']? +hook) +(?P<hook>{_NAMES})(?: *\|\| *true)?\s*"
 )
 
 
@@ -172,7 +174,7 @@ def hook_command(event: str) -> str:
     leaves no shell between the client's signals and the hook.
     """
     otherwise = TELL_USER if event == "SessionStart" else "exit 0;"
-    return f"command -v {PROGRAM} >/dev/null 2>&1 || {otherwise} exec {PROGRAM} hook {HOOKS[event][0]}"
+    return f"command -v {HOOK_PROGRAM} >/dev/null 2>&1 || {otherwise} exec {HOOK_PROGRAM} {HOOKS[event][0]}"
 
 
 def _add_group(text: str, event: str) -> str:

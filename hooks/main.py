@@ -21,7 +21,19 @@ from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, HOOK_LOG, RUNS,
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from faber_ledger.hooks.hook import Hook
+
+
+def main(words: list[str]) -> NoReturn:
+    """Run the hook that `words`, the arguments of `faber-ledger-hook`, name, and end this process."""
+    name, agent = words[0] if words else "", None
+    if len(words) > 1:
+        from faber_ledger.hooks.agents import agent_in
+
+        agent, name = agent_in(words)
+    os._exit(run_hook(name, agent))  # all is written and closed; finalizing the interpreter takes a tenth of a hook
 
 
 def run_hook(name: str, agent: str | None = None) -> int:

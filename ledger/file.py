@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 
 from faber_ledger.ledger.deadline import time_left
 from faber_ledger.ledger.errors import (
@@ -97,8 +98,18 @@ def statements(text: str) -> list[str]:
 if TYPE_CHECKING:
     import sqlite3
 else:
-    # The package around `_sqlite3` loads `datetime`, a twelfth of what starting Python costs.
+    # The package around `_sqlite3` loads `datetime`, a twelfth of what starting Python costs. `_sqlite3` itself takes
+    # `lru_cache` from `functools`, which costs another tenth: unless it is loaded, the C function in it does.
     try:
+        from _functools import _lru_cache_wrapper
+
+        if "functools" not in sys.modules:
+            sys.modules["functools"] = type(sys)("functools")
+            sys.modules["functools"].lru_cache = lambda size: lambda made: _lru_cache_wrapper(made, size, False, tuple)
+            try:
+                import _sqlite3 as sqlite3
+            finally:
+                del sys.modules["functools"]
         import _sqlite3 as sqlite3
     except ImportError:  # another Python than CPython
         import sqlite3

@@ -45,7 +45,7 @@ from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.files.change import FileChange, make_changes
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.hooks.client_settings import PROGRAM, settings_path
+from faber_ledger.hooks.client_settings import HOOK_PROGRAM, settings_path
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.git import common_directory, is_tracked
@@ -328,9 +328,9 @@ def _purpose(change: FileChange, root: str) -> str:
 
 
 def _path_warnings() -> Iterator[str]:
-    if shutil.which(PROGRAM) is None:
+    if shutil.which(HOOK_PROGRAM) is None:
         folder = os.path.dirname(os.path.abspath(sys.argv[0]))
-        yield f"{PROGRAM} is not on PATH, so the hooks cannot run it: add {folder} to PATH"
+        yield f"{HOOK_PROGRAM} is not on PATH, so the hooks cannot run it: add {folder} to PATH"
 
 
 def _warnings(text: str, root: str, scope: str) -> Iterator[str]:

@@ -22,11 +22,11 @@ from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import quote_word
 from faber_ledger.hooks import client_plugins, client_settings
-from faber_ledger.hooks.client_settings import PROGRAM, SCOPES, command_line
+from faber_ledger.hooks.client_settings import HOOK_PROGRAM, SCOPES, command_line
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.clone import known_writer
 
-NAMED = re.compile(r"""["']?(/[^\s"';&|]*/faber-ledger)["']? +hook\b""")
+NAMED = re.compile(r"""["']?(/[^\s"';&|]*/faber-ledger(?:-hook|(?=["']? +hook\b)))""")
 # The commands that SPEC-00027, section 7, shows: a shell cannot run the first, and the others load or save manually.
 OLDER = re.compile(r"(?:/fractary-faber:|\bfaber-ledger +)(?:prime-context|session-(?:load|save|start|end))\b")
 NEWEST = 200  # events among which the newest deliveries are looked for
@@ -188,11 +188,12 @@ def check_agents(patient: Patient) -> Iterator[Finding]:
 
 def check_program(patient: Patient) -> Iterator[Finding]:
     """Check that hooks find this program, on PATH or where they name it."""
-    found, mine = shutil.which(PROGRAM), os.path.abspath(sys.argv[0])
+    mine = os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), HOOK_PROGRAM)
+    found = shutil.which(HOOK_PROGRAM)
     if found is None:
-        what = f"{PROGRAM} is not on PATH or not executable, so the hooks cannot run it"
+        what = f"{HOOK_PROGRAM} is not on PATH or not executable, so the hooks cannot run it"
         yield Finding("error", what, f"add {os.path.dirname(mine)} to the PATH of the shell that starts the client")
-    elif os.path.basename(mine) == PROGRAM and os.path.realpath(found) != os.path.realpath(mine):
+    elif os.path.isfile(mine) and os.path.realpath(found) != os.path.realpath(mine):
         what = f"the hooks run {found}, and this is {mine}: their versions may differ"
         yield Finding("note", what, "remove one of them from PATH, or uninstall it")
     for path in dict.fromkeys(

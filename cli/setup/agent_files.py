@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.cli.setup.changes import display_path
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
-from faber_ledger.hooks.client_settings import MAX_BYTES, PROGRAM
+from faber_ledger.hooks.client_settings import HOOK_PROGRAM, MAX_BYTES, PROGRAM
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.errors import LedgerError
 
@@ -150,11 +150,11 @@ def decode_agent_file(content: bytes, shown: str, agent: str) -> str:
 
 def agent_entry(agent: str, name: str, seconds: int) -> dict[str, Any]:
     """Return the entry of an agent's file that runs a hook of ours, with its time-out in seconds."""
-    command = f"command -v {PROGRAM} >/dev/null 2>&1 || exit 0; exec {PROGRAM} hook --agent {agent} {name}"
+    command = f"command -v {HOOK_PROGRAM} >/dev/null 2>&1 || exit 0; exec {HOOK_PROGRAM} --agent {agent} {name}"
     if agent == "copilot":
         return {"type": "command", "bash": command, "timeoutSec": seconds}
     return {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}
 
 
 def _is_ours(entry: object) -> bool:
-    return f"{PROGRAM} hook" in str(entry)
+    return f"{PROGRAM} hook" in str(entry) or HOOK_PROGRAM in str(entry)

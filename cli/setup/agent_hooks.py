@@ -87,5 +87,5 @@ def _read(root: str, scope: str, agent: str) -> tuple[str, bytes | None]:
 
 def _runs(entry: object, agent: str, name: str) -> bool:
     """Return whether an entry runs one of our hooks, in any form."""
-    command = rf"{PROGRAM} hook (?=[^;|&]*--agent[ =]{agent}\b)[^;|&]*(?<![\w-]){name}(?![\w-])"
+    command = rf"{PROGRAM}[ -]hook (?=[^;|&]*--agent[ =]{agent}\b)[^;|&]*(?<![\w-]){name}(?![\w-])"
     return re.search(command, str(entry)) is not None

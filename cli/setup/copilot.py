@@ -48,5 +48,5 @@ def describe_copilot_twice(
             what = f"{shown} and {display_path(settings[0], root)} both have the hooks: Copilot runs and records both"
             by_init = file.scope == "project" and not any([file.is_edited(event) for event in file.entries])
             named = "" if settings_path("project", root) in settings else " --scope local"
-            by_hand = f"remove the entries with `{PROGRAM} hook` from {shown}"
+            by_hand = f"remove the entries with `{PROGRAM}` from {shown}"
             yield what, f"run `{PROGRAM} init{named}`, which takes them out of {shown}" if by_init else by_hand

@@ -191,6 +191,8 @@ def test_a_second_init_changes_nothing(project: Project) -> None:
         "faber-ledger hook session-start",
         "faber-ledger hook SessionStart",
         "exec faber-ledger hook session-start",
+        "'/opt/tools/faber-ledger-hook' session-start",
+        "command -v faber-ledger >/dev/null 2>&1 || exit 0; exec faber-ledger hook session-start",
         "command -v faber-ledger >/dev/null && faber-ledger hook session-start || true",
         hook_command("SessionStart"),
     ],
@@ -238,7 +240,14 @@ def test_a_time_out_that_the_user_set_stays_and_uninstall_still_finds_the_hook(p
 
 @pytest.mark.parametrize(
     "command",
-    ["not-faber-ledger hook session-start", "faber-ledger hook session-start; rm x", "faber-ledger hook", "x"],
+    [
+        "not-faber-ledger hook session-start",
+        "faber-ledger session-start",
+        "faber-ledger-hook hook session-start",
+        "faber-ledger hook session-start; rm x",
+        "faber-ledger hook",
+        "x",
+    ],
 )
 def test_a_command_that_only_resembles_ours_is_the_users(project: Project, command: str) -> None:
     before = json.dumps({"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": command}]}]}}, indent=2)
@@ -366,7 +375,7 @@ def test_a_collaborator_without_the_program_sees_nothing(tmp_path: Path, shell: 
 
 
 def test_the_guard_hands_on_standard_input_and_the_event(tmp_path: Path) -> None:
-    program = tmp_path / "faber-ledger"
+    program = tmp_path / "faber-ledger-hook"
     program.write_text('#!/bin/sh\necho "$@"\ncat\n')
     program.chmod(0o755)
     env = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
@@ -374,7 +383,7 @@ def test_the_guard_hands_on_standard_input_and_the_event(tmp_path: Path) -> None
         done = subprocess.run(
             ["sh", "-c", hook_command(event)], input=b"delivery", env=env, capture_output=True, check=True
         )
-        assert done.stdout == f"hook {name}\ndelivery".encode()
+        assert done.stdout == f"{name}\ndelivery".encode()
 
 
 @pytest.fixture
@@ -696,7 +705,7 @@ def test_outside_git_it_works_and_says_that_nothing_is_tracked(tmp_path: Path) -
 def test_without_git_and_off_the_path_it_works_and_tells_both(project: Project) -> None:
     done = project.run("init", PATH=str(project.home))
     assert "note: git is not installed" in done.stderr
-    assert f"note: faber-ledger is not on PATH, so the hooks cannot run it: add {COMMAND.parent} to PATH" in done.stderr
+    assert f"note: faber-ledger-hook is not on PATH, so the hooks cannot run it: add {COMMAND.parent}" in done.stderr
 
 
 def test_a_git_that_cannot_answer_is_reported_and_init_continues(project: Project) -> None:

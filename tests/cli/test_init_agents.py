@@ -39,7 +39,7 @@ def test_the_file_has_the_documented_form_and_goes_with_uninstall(project: Proje
         (handler,) = entry["hooks"] if agent == "codex" else entries
         text, seconds = ("command", "timeout") if agent == "codex" else ("bash", "timeoutSec")
         assert handler.keys() == {"type", text, seconds}
-        assert f"exec faber-ledger hook --agent {agent} " in handler[text]
+        assert f"exec faber-ledger-hook --agent {agent} " in handler[text]
         subprocess.run(["sh", "-c", handler[text]], env={"PATH": "/bin"}, check=True)  # without the program
     assert f"has the hooks of {agent}" in project.faber("doctor", "--json").stdout
     before = path.read_bytes()
@@ -64,7 +64,7 @@ def test_an_empty_file_that_was_there_before_stays(project: Project, agent: str 
     path = project.write(FILES[agent] if agent else ".claude/settings.json", content)
     for _ in range(2):
         assert project.faber("init", *(["--agent", agent] if agent else [])).returncode == 0
-    assert "faber-ledger hook" in path.read_text()
+    assert "faber-ledger-hook" in path.read_text()
     assert project.faber("uninstall").returncode == 0
     kept = {**json.loads(content), "hooks": None}
     assert {**json.loads(path.read_text()), "hooks": None} == kept

@@ -54,7 +54,7 @@ class Manifest(Strict):
 
 class Handler(Strict):
     type: Literal["command"]
-    command: Literal["faber-ledger"]
+    command: Literal["faber-ledger-hook"]
     args: list[str]
     timeout: int
 
@@ -107,7 +107,7 @@ def test_the_hooks_call_the_program_without_a_shell_and_nothing_else() -> None:
     hooks = Hooks.model_validate_json(read(PLUGIN / "hooks/hooks.json")).hooks
     called = {event: [handler for group in groups for handler in group.hooks] for event, groups in hooks.items()}
     assert {event: [(one.args, one.timeout) for one in handlers] for event, handlers in called.items()} == {
-        event: [(["hook", name], seconds)] for event, (name, seconds) in HOOKS.items()
+        event: [([name], seconds)] for event, (name, seconds) in HOOKS.items()
     }
 
 

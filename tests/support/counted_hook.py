@@ -1,4 +1,4 @@
-"""Run a hook as its console script does, and count what runs in our modules.
+"""Run a hook as its launcher does, and count what runs in our modules.
 
 Arguments: the folder with the package, the file for the figures, and those of the command. It is started with `-I -S`,
 so that nothing that is installed beside the package is counted. A traced process is slow, so it has no time limit.
@@ -58,11 +58,11 @@ exit_now, os._exit = os._exit, end
 vars(__import__("_signal"))["setitimer"] = lambda *_: (0.0, 0.0)
 time.monotonic = lambda: 0.0
 time.clock_gettime = lambda _: 0.0
-sys.argv[:] = ["faber-ledger", *sys.argv[3:]]
+sys.argv[:] = ["faber-ledger-hook", *sys.argv[3:]]
 sys.path.append(SOURCE)
 counter = Counter()
 sys.setprofile(counter.count)
 
-from faber_ledger.cli.entry import main  # noqa: E402 -- it is counted
+from faber_ledger.hooks.main import main  # noqa: E402 -- it is counted
 
-main()
+main(sys.argv[1:])

@@ -127,7 +127,7 @@ class _Scene:
         figures, trace = outside / "figures", outside / "trace"
         script = Path(__file__).with_name("counted_hook.py")
         python: list[str | Path] = [sys.executable, "-I", "-S", script, PACKAGE.parent, figures]
-        command = [*python, "hook", ARGUMENTS[event]]
+        command = [*python, ARGUMENTS[event]]
         strace = shutil.which("strace")
         if strace:
             names = ",".join(f"?{name}" for name in sorted({*itertools.chain(*COUNTED.values()), *WRITE}))

@@ -1,0 +1,113 @@
+"""`faber-ledger-hook` runs hooks in every kind of installation, and without what only commands need."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+from support.project import Project
+
+ROOT = Path(__file__).parents[2]
+START = "SessionStart.startup.print"
+# What `site` runs in an environment that has it: it leaves a file where a hook was started with `site`.
+TRACE = "open(__import__('os').environ['TRACE'], 'w').close()\n"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this source."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    return next(folder.glob("*.whl"))
+
+
+def install(wheel: Path, python: Path | str, *options: str | Path, pip: Path | str = sys.executable) -> None:
+    """Install the wheel alone: hooks need nothing beside the standard library."""
+    own = ["--python", python] if pip != python else []
+    command = [pip, "-m", "pip", "--disable-pip-version-check", *own, "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*command, *options, wheel], check=True, capture_output=True)
+
+
+def environment(folder: Path, *, with_pip: bool = False) -> Path:
+    """Make a virtual environment, which notes when `site` starts; return its folder of programs."""
+    venv.create(folder, symlinks=True, with_pip=with_pip)
+    (packages,) = folder.glob("lib/python3*/site-packages")
+    (packages / "sitecustomize.py").write_text(TRACE)
+    return folder / "bin"
+
+
+def run_hook(project: Project, launcher: Path) -> bool:
+    """Deliver a start to the launcher, which must record it and print the packet; return whether `site` started."""
+    trace = project.root.parent / "trace"
+    content, variables, _ = project.prepared(START)
+    done = subprocess.run(
+        [launcher, "session-start"],
+        input=content,
+        env=variables | {"TRACE": str(trace)},
+        cwd=project.root,
+        capture_output=True,
+        check=True,
+    )
+    assert b"orchestration-protocol" in done.stdout, done.stderr
+    assert "session_started" in project.types
+    return trace.exists()
+
+
+@pytest.mark.parametrize("folder", ["plain", "with spaces"])
+def test_a_hook_starts_without_site_in_an_environment(wheel: Path, tmp_path: Path, folder: str) -> None:
+    programs = environment(tmp_path / folder)
+    install(wheel, programs / "python")
+    assert not run_hook(Project.made(tmp_path / "project"), programs / "faber-ledger-hook")
+
+
+def test_a_hook_starts_without_site_with_the_pip_of_a_fresh_environment(wheel: Path, tmp_path: Path) -> None:
+    programs = environment(tmp_path / "fresh", with_pip=True)
+    install(wheel, programs / "python", pip=programs / "python")
+    assert not run_hook(Project.made(tmp_path / "project"), programs / "faber-ledger-hook")
+
+
+def test_a_hook_starts_without_site_through_links_as_of_pipx_and_uv(wheel: Path, tmp_path: Path) -> None:
+    programs = environment(tmp_path / "of the tool")
+    install(wheel, programs / "python")
+    links = tmp_path / "links"
+    links.mkdir()
+    for name in ("faber-ledger", "faber-ledger-hook"):
+        (links / name).symlink_to(programs / name)
+    assert not run_hook(Project.made(tmp_path / "project"), links / "faber-ledger-hook")
+
+
+@pytest.mark.parametrize("packages", ["site-packages", "dist-packages"])
+def test_a_hook_finds_packages_beside_its_folder_as_of_a_user_or_debian(
+    wheel: Path, tmp_path: Path, packages: str
+) -> None:
+    """A user's packages, or Debian's, are elsewhere than those of the interpreter."""
+    programs = environment(tmp_path / "of the system")
+    prefix = tmp_path / "prefix"
+    install(wheel, programs / "python", "--prefix", prefix)
+    (found,) = prefix.glob("lib/python3*/site-packages")
+    found.rename(found.with_name(packages))
+    assert not run_hook(Project.made(tmp_path / "project"), prefix / "bin" / "faber-ledger-hook")
+
+
+def test_a_hook_runs_as_the_command_where_its_packages_are_elsewhere(wheel: Path, tmp_path: Path) -> None:
+    """As of an editable installation."""
+    programs = environment(tmp_path / "editable")
+    install(wheel, programs / "python")
+    (packages,) = (tmp_path / "editable").glob("lib/python3*/site-packages")
+    shutil.move(packages / "faber_ledger", tmp_path / "source" / "faber_ledger")
+    (packages / "source.pth").write_text(f"{tmp_path / 'source'}\n")
+    assert run_hook(Project.made(tmp_path / "project"), programs / "faber-ledger-hook")
+
+
+def test_nothing_of_the_project_is_imported(wheel: Path, tmp_path: Path) -> None:
+    programs = environment(tmp_path / "plain")
+    install(wheel, programs / "python")
+    project = Project.made(tmp_path / "project")
+    for name in ("faber_ledger", "json", "gc", "os"):
+        project.write(f"{name}.py", "raise SystemExit('of the project')\n")
+    assert not run_hook(project, programs / "faber-ledger-hook")
