@@ -12,6 +12,7 @@ from functools import lru_cache
 from faber_ledger.recording.secrets import values
 from faber_ledger.recording.secrets.names import GROUPS, KEYS_OF, VAGUE, split_words
 from faber_ledger.recording.secrets.tokens import ALNUM, DIGIT_SET, is_public, is_shuffled
+from faber_ledger.recording.secrets.values import Pattern
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ PLAIN_OPTION = split_words("flag option argument parameter switch instead prompt
 WINDOW = 90  # characters of the same line in which a secret is near
 
 # How a name is joined to its value. First the rest of the name, with what closes it.
-NAME = re.compile(r"([A-Za-z0-9_.-]{0,40})([\])\"'`*_\\]{0,8})", re.ASCII)
-ASSIGNMENT = re.compile(
+NAME = Pattern(r"([A-Za-z0-9_.-]{0,40})([\])\"'`*_\\]{0,8})", re.ASCII)
+ASSIGNMENT = Pattern(
     r"""(?:\s?\#?\d{1,3}|\s?\([^()\n]{1,30}\)|\s(?:for|of|on|at)\s[^\n:=|"']{1,40})?[\s\u3000]{0,8}
         (?:(?::(?!:)|=|：|＝)={0,2}>?|->|=>|→|⇒|\|)(?:[\s*_\u3000|>]|\\\n|\\[nrt]){0,12}  # assigned, or a cell
         (?:(?:bearer|basic|token|apikey)\s{1,3})?
@@ -37,30 +38,30 @@ ASSIGNMENT = re.compile(
     |[,(]\s{0,3}(?=\\{0,3}["'])                                                       # an argument""",
     re.ASCII | re.VERBOSE | re.IGNORECASE,
 )
-VERB_OR_DASH = re.compile(
+VERB_OR_DASH = Pattern(
     r"""(?:\s(?:for|of|on|von|für|de|pour)\s[^\n:=|"'`]{1,30})?[\s\u3000]{0,3}(?:is|was|are|were|to|be|lautet|ist|war|est|es|era|é|è|är|er|on|jest|je|egy|là|adalah|это
         |是|为|為|は|が|은|는|है)
         (?:\s{1,3}now|\s{1,3}still|\s{1,3}set\s{1,3}to)?(?:[\s\u3000:]{1,3}|(?<=[是为為はが은는]))
     |\s{1,3}[-–—/]{1,2}\s{1,3}|\s{0,3}[(（]\s{0,2}(?!\))""",
     re.VERBOSE,
 )
-SPACE = re.compile(r"[ \t]{4,40}|[\s\u3000]{1,3}")  # also in columns
+SPACE = Pattern(r"[ \t]{4,40}|[\s\u3000]{1,3}")  # also in columns
 VERBS = frozenset(
     ("is", "was", "to", "auf", "lautet", "ist", "war", "est", "es", "era", "é", "è", "är", "er", "/", "->", "→", "=")
 )
-UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
-HEX_32 = re.compile(r"[0-9a-f]{32}", re.ASCII)
-PUBLIC = re.compile(r"[0-9a-f]{7,12}|I?[0-9a-f]{40}|[0-9a-f]{64}|[0-7][0-9A-HJKMNP-TV-Z]{25}", re.ASCII)  # SHA, ULID
-DIGIT = re.compile(r"\d", re.ASCII)
-DIGIT_OR_MIXED_CASE = re.compile(r"\d|[a-z][A-Z]{2}|[A-Z][a-z][A-Z]", re.ASCII)
-EIGHT_CHARACTERS = re.compile(r"\S{8}")
-TWENTY_CHARACTERS = re.compile(r"\S{20}")
-REST_OF_WORD = re.compile(r"[!-~]*")
-NEXT_WORD = re.compile(r"[\s\u3000\"`]*([^\s\"`]+)")
+UUID = Pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+HEX_32 = Pattern(r"[0-9a-f]{32}", re.ASCII)
+PUBLIC = Pattern(r"[0-9a-f]{7,12}|I?[0-9a-f]{40}|[0-9a-f]{64}|[0-7][0-9A-HJKMNP-TV-Z]{25}", re.ASCII)  # SHA, ULID
+DIGIT = Pattern(r"\d", re.ASCII)
+DIGIT_OR_MIXED_CASE = Pattern(r"\d|[a-z][A-Z]{2}|[A-Z][a-z][A-Z]", re.ASCII)
+EIGHT_CHARACTERS = Pattern(r"\S{8}")
+TWENTY_CHARACTERS = Pattern(r"\S{20}")
+REST_OF_WORD = Pattern(r"[!-~]*")
+NEXT_WORD = Pattern(r"[\s\u3000\"`]*([^\s\"`]+)")
 HASHES = frozenset(("sha1", "sha256", "sha512", "md5", "h1"))  # what follows their colon is no secret
 HASHED = frozenset(("commit", "sha", "hash", "digest", "revision", "checksum", "fingerprint"))
 LEADING = "\"'`([{<*_„“«|"
-CODES = re.compile(
+CODES = Pattern(
     r"(?: (?:for|of|de|del|du|des|der|von|vom|für|pour) [^\n:=]{1,40}?(?::| (?:is|was|es|est|ist|lautet)\b))?"
     r"(?:"
     r"codes?|is|was|are|es|est|ist|lautet|son|sont|sind|[:=|]|\\n|\s|[*_`\"'(\[\\-]|\d{1,2}[.)] )*?(?:(?<!\w)|(?<=\\n))"
@@ -68,9 +69,9 @@ CODES = re.compile(
     r"(?:(?:\\n|[\s,;/\"'\\-]){1,8}(?:\d{1,2}[.)] )?(?:\d[\d-]{2,12}\d|[a-z0-9]{4,8}-[a-z0-9]{4,8}|[0-9a-f]{16}))*)",
     re.ASCII,
 )
-CARD = re.compile(r"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)", re.ASCII)
-MANY_WORDS = re.compile(r".{0,39}?(?<![a-z])((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}(?![a-z]))", re.ASCII | re.DOTALL)
-SOME_WORDS = re.compile(r"[a-z]{2,12}(?: [a-z]{2,12}){2,11}(?=\s*(?:$|[\"'|`.,(\\]|\s[A-Z]))", re.ASCII | re.MULTILINE)
+CARD = Pattern(r"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)", re.ASCII)
+MANY_WORDS = Pattern(r".{0,39}?(?<![a-z])((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}(?![a-z]))", re.ASCII | re.DOTALL)
+SOME_WORDS = Pattern(r"[a-z]{2,12}(?: [a-z]{2,12}){2,11}(?=\s*(?:$|[\"'|`.,(\\]|\s[A-Z]))", re.ASCII | re.MULTILINE)
 
 
 def mask_named(text: str, names: list[tuple[int, int, str]]) -> str:
@@ -163,7 +164,7 @@ def _joined(text: str, start: int, at: int, group: str, name: str) -> tuple[int,
             if value is None or not (value.sure or " " in value.word):
                 return None
             if group == "password" and joint and not value.is_quoted:
-                words = SOME_WORDS.match(text, value.start)
+                words: re.Match[str] | None = SOME_WORDS.match(text, value.start)
                 if words and "phrase" in name and not values.is_prose(words[0].split()[0]):
                     return words.span()
             is_secret = _is_password if group == "password" else _is_key

@@ -15,6 +15,25 @@ from faber_ledger.recording.secrets.tokens import (
     is_shuffled,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Pattern:
+    """A pattern that is compiled at its first use: a text needs few of them, and compiling all takes half of a hook."""
+
+    def __init__(self, pattern: str, flags: re.RegexFlag = re.NOFLAG) -> None:
+        self._pattern = pattern
+        self._flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        compiled = re.compile(self._pattern, self._flags)
+        for method in ("match", "fullmatch", "search", "findall"):
+            setattr(self, method, getattr(compiled, method))
+        return getattr(compiled, name)
+
+
 SIGNS = frozenset("!@#$%^&*?+~")
 # One word that stands where a secret would, and is none.
 PLAIN = split_words("""
@@ -35,15 +54,15 @@ PROSE = split_words("""
 # How a word ends that says what a password is like: `case-sensitive`, `auto-generated`.
 ADJECTIVES = ("ed", "only", "sensitive", "time", "known", "able", "less", "free", "long", "wide", "ing", "bit", "party")
 
-QUOTE = re.compile(r"(?:[bruf]{1,2}(?=[\"']))?\\{0,3}[\"'`]|[“„«‘「]")
+QUOTE = Pattern(r"(?:[bruf]{1,2}(?=[\"']))?\\{0,3}[\"'`]|[“„«‘「]")
 CLOSED_BY = {"“": "”", "„": "“", "«": "»", "‘": "’", "「": "」"}
 OPENED = {")": "(", "]": "[", "}": "{"}
 ENDS = ".,:;'*"  # of a sentence or an emphasis, not of a secret
-BARE = re.compile(
-    r"(?:[^\s\"'`;<|\\&\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af，。；！]+|;(?=[^\s\w])|&(?!\w{1,30}=)|<(?!/)|\\(?![nrt\"'`\\])|['\"](?=\w))+"
-)
+_BARE = r"(?:[^\s\"'`;<|\\&%s]+|;(?=[^\s\w])|&(?!\w{1,30}=)|<(?!/)|\\(?![nrt\"'`\\])|['\"](?=\w))+"
+BARE = Pattern(_BARE % r"\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af，。；！")
+BARE_ASCII = Pattern(_BARE % "")  # compiling the other takes six times as long
 LONGEST = 256  # characters of a value that are judged; a secret's may be more
-HARMLESS = re.compile(
+HARMLESS = Pattern(
     r"""\[masked.*                                            # it was masked
     |\$\{?[A-Za-z_][\w.]*\}?|\$[({].*|%[A-Za-z_]\w*%?|%\(.*    # a variable
     # What somebody shall fill in.
@@ -56,14 +75,14 @@ HARMLESS = re.compile(
     |\.[*+].*|[^\\]*\\[sSdDwW].*                             # a pattern""",
     re.ASCII | re.VERBOSE,
 )
-PATH = re.compile(r"(?:\.{0,2}|~)/[\w./~-]*|[A-Za-z_][\w-]*(?:/[\w.-]+)+/?", re.ASCII)
-CALL = re.compile(r"[A-Za-z_][\w.]*[(\[]", re.ASCII)
-AFTER_CALL = re.compile(r"[\s.,;:)\]}'\"`\[]*\Z")
-IDENTIFIER = re.compile(r"[A-Za-z]+(?:[_.][A-Za-z]+)+|[A-Z][a-z]+(?:[A-Z][a-z]+)+", re.ASCII)
-RANDOM = re.compile(r"[A-Za-z0-9+/=_.~%-]+", re.ASCII)
-CHANGE = re.compile(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]", re.ASCII)
-WORDS = re.compile(r"[A-Za-z]?[a-z]+\d{0,3}(?:[-_./:][A-Za-z]?[a-z]*\d{0,4})*", re.ASCII)
-CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+PATH = Pattern(r"(?:\.{0,2}|~)/[\w./~-]*|[A-Za-z_][\w-]*(?:/[\w.-]+)+/?", re.ASCII)
+CALL = Pattern(r"[A-Za-z_][\w.]*[(\[]", re.ASCII)
+AFTER_CALL = Pattern(r"[\s.,;:)\]}'\"`\[]*\Z")
+IDENTIFIER = Pattern(r"[A-Za-z]+(?:[_.][A-Za-z]+)+|[A-Z][a-z]+(?:[A-Z][a-z]+)+", re.ASCII)
+RANDOM = Pattern(r"[A-Za-z0-9+/=_.~%-]+", re.ASCII)
+CHANGE = Pattern(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]", re.ASCII)
+WORDS = Pattern(r"[A-Za-z]?[a-z]+\d{0,3}(?:[-_./:][A-Za-z]?[a-z]*\d{0,4})*", re.ASCII)
+CAMEL = Pattern(r"(?<=[a-z])(?=[A-Z])")
 
 
 class Value:
@@ -89,7 +108,7 @@ def read_value(text: str, at: int) -> Value | None:
             is_quoted = not quote[0].endswith("`")  # what is in backticks may be code
             return Value(text, start, start + length, is_quoted=is_quoted)
         at = start
-    bare = BARE.match(text, at, at + LONGEST)
+    bare = (BARE_ASCII if text[at : at + LONGEST].isascii() else BARE).match(text, at, at + LONGEST)
     return _without_ends(text, at, bare[0]) if bare else None
 
 
