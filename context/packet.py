@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context.artifacts import MAX_READING, Artifacts
-from faber_ledger.context.body import MARK
+from faber_ledger.context.artifacts import MARK, MAX_READING, Artifacts
 from faber_ledger.context.notes import indent, mark_of_cut, origin_of
 from faber_ledger.files.text import clip, cut_middle, one_line, plain, quote_lines, shares, units
 from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, is_name
@@ -18,8 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from faber_ledger.context.artifacts import Given
-    from faber_ledger.context.body import Part
+    from faber_ledger.context.artifacts import Given, Part
     from faber_ledger.context.notes import Remembered
     from faber_ledger.context.position import Position
     from faber_ledger.runs.run import Run

@@ -6,8 +6,7 @@ import os
 
 from faber_ledger.context.notes import render_notes
 from faber_ledger.context.state_outline import TIMES
-from faber_ledger.context.workflow import SHIPPED
-from faber_ledger.context.workflow_steps import steps_in_order
+from faber_ledger.context.workflow import SHIPPED, steps_in_order
 from faber_ledger.files.text import clip, one_line, quoted, shares, units
 from faber_ledger.runs.git import has_remotes, stopped_command, work_tree_of
 from faber_ledger.runs.git_refs import branch_of, is_plain, places_of_branch
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from typing import Any, TypedDict
 
     from faber_ledger.context.notes import Remembered
-    from faber_ledger.context.workflow import Workflow
-    from faber_ledger.context.workflow_steps import WorkflowStep
+    from faber_ledger.context.workflow import Workflow, WorkflowStep
     from faber_ledger.runs.git import WorkTree
     from faber_ledger.runs.progress import ResumePoint
     from faber_ledger.runs.run import Run

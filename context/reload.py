@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from typing import Any, NotRequired, TypedDict
 
     from faber_ledger.context.artifact import Artifact, Loaded, Surroundings
-    from faber_ledger.context.artifacts import Given
-    from faber_ledger.context.body import Part
+    from faber_ledger.context.artifacts import Given, Part
     from faber_ledger.context.elsewhere import Elsewhere
     from faber_ledger.context.workflow import Workflow
     from faber_ledger.ledger.events import ContextReloaded, Draft, Environment

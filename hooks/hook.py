@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from faber_ledger.files.folders import TrackedFolder
     from faber_ledger.files.json_text import JsonText
+    from faber_ledger.files.untrusted import TrackedFolder
     from faber_ledger.ledger.events import Draft
     from faber_ledger.recording.call import Call
     from faber_ledger.recording.inbox import Arrival

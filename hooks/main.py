@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from faber_ledger.files.folders import TrackedFolder
-from faber_ledger.files.untrusted import append_line
+from faber_ledger.files.untrusted import TrackedFolder, append_line
 from faber_ledger.hooks.watch import begin, end, limit, read_input
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.errors import LedgerError

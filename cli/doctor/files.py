@@ -8,9 +8,8 @@ from collections.abc import Iterator
 
 from faber_ledger.cli.doctor.finding import Finding, Fix
 from faber_ledger.cli.doctor.patient import Patient
-from faber_ledger.files.folders import NETWORK, file_system
 from faber_ledger.files.text import quote_word
-from faber_ledger.files.untrusted import folder_around
+from faber_ledger.files.untrusted import NETWORK, file_system, folder_around
 from faber_ledger.runs.git import clone_folder, common_directory
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG

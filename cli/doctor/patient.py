@@ -11,7 +11,7 @@ from typing import Any
 from faber_ledger.cli.ui.progress import progress_over
 from faber_ledger.cli.ui.which_run import runs_in_tree
 from faber_ledger.cli.worktrees.git import run_git
-from faber_ledger.files.folders import MOUNTS
+from faber_ledger.files.untrusted import MOUNTS
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.events import Recorded

@@ -9,7 +9,7 @@ from faber_ledger.cli.ui.texts import ago
 from faber_ledger.context import messages, selection
 from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError
 from faber_ledger.context.artifact_command import fill_program
-from faber_ledger.context.conditions import MAX_QUOTED
+from faber_ledger.context.selection import MAX_QUOTED
 from faber_ledger.files.text import escape, one_line
 from faber_ledger.files.untrusted import FileRefused, folder_around
 from faber_ledger.projections import blocks

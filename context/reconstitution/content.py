@@ -6,8 +6,7 @@ that none of their lines is one of ours.
 
 from __future__ import annotations
 
-from faber_ledger.context.body import show_parts, show_whole
-from faber_ledger.context.focus import Focus
+from faber_ledger.context.artifacts import Focus, show_parts, show_whole
 from faber_ledger.context.notes import words_of_note
 from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Any, NotRequired, TypedDict
 
-    from faber_ledger.context.body import Part
+    from faber_ledger.context.artifacts import Part
     from faber_ledger.context.position import Position
     from faber_ledger.context.reconstitution.known import Known
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.positions import position_of
 from support.project import PROTOCOL, RUN, Project, usual_state
 
-from faber_ledger.context.body import MARK, mark_for, reading_of
+from faber_ledger.context.artifacts import MARK, mark_for, reading_of
 from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import END, pack
 from faber_ledger.context.state_outline import compact_state
@@ -21,7 +21,7 @@ from faber_ledger.files.text import units
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from faber_ledger.context.body import Part
+    from faber_ledger.context.artifacts import Part
 
 STARTUP = "SessionStart.startup.interactive"
 SPECIFICATION = "specs/a.md"

@@ -17,7 +17,7 @@ from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import pack
 from faber_ledger.context.reload import loads_held
 from faber_ledger.context.selection import MAX_BYTES_READ, MAX_PER_LIST
-from faber_ledger.context.workflow_steps import steps_in_order
+from faber_ledger.context.workflow import steps_in_order
 from faber_ledger.files.text import units
 from faber_ledger.ledger import log as logs
 from faber_ledger.ledger.log import Log
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from faber_ledger.context.body import Part
+    from faber_ledger.context.artifacts import Part
 
 RUN = "pantry-412-20260105-143022-a1b2c3"
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.positions import position_of
 from support.project import PROTOCOL, RUN, Project
 
-from faber_ledger.context.body import MARK
+from faber_ledger.context.artifacts import MARK
 from faber_ledger.context.markdown import wanted_sections
 from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import END, pack
@@ -21,7 +21,7 @@ from faber_ledger.files.text import MAX_MARKS, clip, cut_middle, one_line, share
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from faber_ledger.context.body import Part
+    from faber_ledger.context.artifacts import Part
     from faber_ledger.context.notes import Remembered
 
 ODD = 'a \n#`~-{}[]":\u001b\u009bé\u0301\u0323漢🦀👩\u200d🔬\U0001f3fd\ud800\udfff\u0001\t'

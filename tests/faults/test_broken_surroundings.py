@@ -14,7 +14,7 @@ import pytest
 from support.command import COMMAND
 from support.project import Project, answer_of, without_overrides
 
-from faber_ledger.files.folders import TrackedFolder
+from faber_ledger.files.untrusted import TrackedFolder
 from faber_ledger.hooks.hook import Hook
 from faber_ledger.recording import inbox
 from faber_ledger.recording.call import Call
