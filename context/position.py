@@ -100,13 +100,17 @@ def render_position(
 def _fit(lines: list[Line], room: int, notes: int = 0) -> str:
     """Return lines that leave room for `notes` units: long texts are cut before short ones, and a label never."""
     texts = [one_line(text, 2 * most) for _, text, _, most, _, _ in lines]
-    around = sum([units(f"{label}{after}\n") for label, _, _, _, after, _ in lines])
-    wanted = [min(units(text), line[3]) for text, line in zip(texts, lines, strict=True)]
+    around = units("".join([f"{label}{after}\n" for label, _, _, _, after, _ in lines]))
+    sizes = [units(text) for text in texts]
+    wanted = [min(size, line[3]) for size, line in zip(sizes, lines, strict=True)]
     limits = _share([*wanted, notes], lines, room - around)
     whole = ""
-    for (label, _, _, _, after, mark), text, limit in zip(lines, texts, limits, strict=False):
-        marks = [one for one in (mark, BELOW if mark != "…" else mark) if 3 * units(one) <= limit]
-        whole += f"{label}{clip(text, limit, marks[0] if marks else '…')}{after}\n"
+    for (label, _, _, _, after, mark), text, size, limit in zip(lines, texts, sizes, limits, strict=False):
+        shown = text
+        if size > limit:
+            marks = [one for one in (mark, BELOW if mark != "…" else mark) if 3 * units(one) <= limit]
+            shown = clip(text, limit, marks[0] if marks else "…")
+        whole += f"{label}{shown}{after}\n"
     return clip(whole, room, "…\n")
 
 

@@ -113,12 +113,15 @@ def one_line(text: object, longest: int = 300) -> str:
     start = str(text)
     if len(start) > 4 * longest:
         start = start[: _place(start, 4 * longest)]
-    return clip(plain(" ".join(start.split())), longest)
+    line = " ".join(start.split())
+    if len(line) <= longest and line.isascii() and line.isprintable():
+        return line  # as nearly every one
+    return clip(plain(line), longest)
 
 
 def clip(text: str, room: int, mark: str = "…") -> str:
     """Cut a text to at most `room` units and end it with `mark`; a character keeps its combining marks."""
-    if units(text) <= room:
+    if 2 * len(text) <= room or units(text) <= room:  # no character has more than two units
         return text
     left = room - units(mark)
     return text[: _place(text, left)] + mark if left >= 0 else ""
@@ -147,7 +150,7 @@ def cut_middle(text: str, room: int, mark: str = "\n…\n") -> str:
 def shares(wanted: Sequence[int], room: int) -> list[int]:
     """Split room fairly: a want below an equal share is met, and the others share what is left."""
     given = [0] * len(wanted)
-    for count, index in enumerate(sorted(range(len(wanted)), key=lambda at: wanted[at])):
+    for count, index in enumerate(sorted(range(len(wanted)), key=wanted.__getitem__)):
         given[index] = min(wanted[index], max(room, 0) // (len(wanted) - count))
         room -= given[index]
     return given

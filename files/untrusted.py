@@ -70,11 +70,11 @@ def open_regular(path: str, *, follow: bool = False) -> int:
     Raises FileRefused for another kind of file, and OSError. A pipe is never waited for, a device never opened: the
     kind is checked before the file is opened, and again once it is, since it may have been replaced meanwhile.
     """
-    _size(os.stat(path) if follow else os.lstat(path))
+    _check_kind(os.stat(path) if follow else os.lstat(path))
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags if follow else flags | getattr(os, "O_NOFOLLOW", 0))
     try:
-        _size(os.fstat(descriptor))
+        _check_kind(os.fstat(descriptor))
     except BaseException:
         os.close(descriptor)
         raise
@@ -111,7 +111,8 @@ def size_of(path: str) -> int | None:
         raise FileRefused(error.strerror or str(error)) from error
     except ValueError as error:
         raise FileRefused(NO_PATH) from error
-    return _size(status)
+    _check_kind(status)
+    return status.st_size
 
 
 def read_text(path: str, limit: int) -> str | None:
@@ -142,12 +143,11 @@ def check_size(size: int, limit: int) -> None:
         raise FileTooLarge(size, limit)
 
 
-def _size(status: os.stat_result) -> int:
-    """Return the size of a regular file; raises FileRefused for any other kind."""
+def _check_kind(status: os.stat_result) -> None:
+    """Raise FileRefused for anything but a regular file."""
     kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
         raise FileRefused(f"{KINDS.get(kind, 'a special file')}, not a regular file")
-    return status.st_size
 
 
 MOUNTS = "/proc/self/mountinfo"

@@ -28,7 +28,10 @@ def clean(value: Any) -> Any:
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, dict):
-        return {without_surrogates(str(key)): clean(item) for key, item in value.items()}
+        return {
+            key if isinstance(key, str) and key.isascii() else without_surrogates(str(key)): clean(item)
+            for key, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return [clean(item) for item in value]
     return value

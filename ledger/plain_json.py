@@ -27,6 +27,7 @@ else:
 
 __all__ = ["after_space", "decode_error", "dumps", "encoder", "loads", "quoted", "quoted_ascii", "raw_decoder"]
 SPACE = " \t\n\r"
+OPENING = ("{", "[")
 CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 CHUNK = 256  # characters per step
 
@@ -103,9 +104,8 @@ def loads(text: Any) -> Any:
         import json
 
         return json.loads(text)
-    value, end = _raw_decode(text, after_space(text, 0))
-    end = after_space(text, end)
-    if end != len(text):
+    value, end = _raw_decode(text, 0 if text[:1] in OPENING else after_space(text, 0))
+    if end != len(text) and (end := after_space(text, end)) != len(text):
         raise decode_error("Extra data", text, end)
     return value
 

@@ -60,8 +60,8 @@ def branch_name(state: dict[str, Any]) -> object:
 def phase_statuses(state: dict[str, Any]) -> dict[str, str]:
     """Return each phase's status, in the order frame, architect, build, evaluate, release, then the others."""
     found = {name: phase.get("status") for name, phase in phase_states(state).items()}
-    ordered = [*(name for name in PHASES if name in found), *(name for name in found if name not in PHASES)]
-    return {name: status for name in ordered if isinstance(status := found[name], str)}
+    ordered = {name: found[name] for name in PHASES if name in found} | found
+    return {name: status for name, status in ordered.items() if isinstance(status, str)}
 
 
 def phase_state(state: dict[str, Any], name: str | None) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def finished_at(state: dict[str, Any]) -> str | None:
 
 def text_of(value: Any, name: str) -> str | None:
     """Return a member of an object that is a text; None for any other."""
-    found = _member(value, name)
+    found = value.get(name) if isinstance(value, dict) else None
     return found if isinstance(found, str) else None
 
 
