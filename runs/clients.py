@@ -122,7 +122,9 @@ def note_session(root: str, client: str | None, pid: str | None, run_id: str, at
     path = client_path(root, client)
     if path is None or client is None:
         return
-    _write_heard(root, path, seen_client(root, client), client, pid, at)
+    before = seen_client(root, client)
+    if before is None or before.last_at < at or pid not in (None, before.pid):  # else its delivery was just noted
+        _write_heard(root, path, before, client, pid, at)
     session = {"client": client, "run_id": run_id, "root": os.path.abspath(root), "session_at": at}
     _write(root, path + SESSION_ENDING, session)
 
