@@ -103,7 +103,7 @@ fuzz: .venv/test .venv/fuzz
 lock:
 	$(PYTHON) -m venv --clear build/lock
 	build/lock/bin/python -m pip --disable-pip-version-check install --quiet '.[test,lint,bench,fuzz]'
-	{ grep '^#' requirements.lock; build/lock/bin/python -m pip freeze --exclude faber-ledger | LC_ALL=C sort -f; } > build/lock/new
+	{ grep '^#' requirements.lock; build/lock/bin/python -m pip freeze --all --exclude faber-ledger --exclude setuptools | LC_ALL=C sort -f; } > build/lock/new
 	mv build/lock/new requirements.lock
 
 release: .venv/installed

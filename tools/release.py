@@ -143,7 +143,8 @@ def check_wheel(wheel: Path, source: Path) -> None:
     licenses = tomllib.loads((source / "pyproject.toml").read_text())["project"]["license-files"]
     about = ["METADATA", "RECORD", "WHEEL", "entry_points.txt", *(f"licenses/{name}" for name in licenses)]
     metadata = "-".join(wheel.name.split("-")[:2]) + ".dist-info"
-    compare(wheel.name, names, expected | {f"{metadata}/{name}" for name in about})
+    launcher = metadata.replace(".dist-info", ".data/scripts/faber-ledger-hook")
+    compare(wheel.name, names, expected | {launcher} | {f"{metadata}/{name}" for name in about})
 
 
 def compare(archive: str, names: set[str], expected: set[str]) -> None:

@@ -189,7 +189,8 @@ def test_a_release_is_two_tried_files_that_every_build_makes_again(project: Path
     for line, name in zip(made.stdout.splitlines(), (SDIST, WHEEL), strict=True):
         assert re.fullmatch(rf"{digests[name]} +[\d,]+ bytes  dist/{re.escape(name)}", line)
     with zipfile.ZipFile(project / "dist" / WHEEL) as wheel:
-        assert {name.split("/")[0] for name in wheel.namelist()} == {"faber_ledger", "faber_ledger-9.8.7.dist-info"}
+        folders = {name.split("/")[0] for name in wheel.namelist()}
+    assert folders == {"faber_ledger", "faber_ledger-9.8.7.data", "faber_ledger-9.8.7.dist-info"}
     with tarfile.open(project / "dist" / SDIST) as sdist:
         assert "faber_ledger-9.8.7/tests/docs/test_release.py" in sdist.getnames()
     # Another person builds the same commit.
