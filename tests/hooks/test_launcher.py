@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -58,10 +59,15 @@ def run_hook(project: Project, launcher: Path) -> bool:
     return trace.exists()
 
 
-@pytest.mark.parametrize("folder", ["plain", "with spaces"])
-def test_a_hook_starts_without_site_in_an_environment(wheel: Path, tmp_path: Path, folder: str) -> None:
-    programs = environment(tmp_path / folder)
+@pytest.mark.parametrize("quote", ["", '"', "'"])
+def test_a_hook_starts_without_site_in_an_environment(wheel: Path, tmp_path: Path, quote: str) -> None:
+    """pip and uv quote the Python of a path with spaces."""
+    programs = environment(tmp_path / ("with spaces" if quote else "plain"))
     install(wheel, programs / "python")
+    script = programs / "faber-ledger"
+    if quote:
+        script.write_text(re.sub("exec' .(/.*?/python).", rf"exec' {quote}\1{quote}", script.read_text(), count=1))
+        assert f"exec' {quote}/" in script.read_text()
     assert not run_hook(Project.made(tmp_path / "project"), programs / "faber-ledger-hook")
 
 
@@ -72,12 +78,14 @@ def test_a_hook_starts_without_site_with_the_pip_of_a_fresh_environment(wheel: P
 
 
 def test_a_hook_starts_without_site_through_links_as_of_pipx_and_uv(wheel: Path, tmp_path: Path) -> None:
-    programs = environment(tmp_path / "of the tool")
+    programs = environment(tmp_path / "tool")
     install(wheel, programs / "python")
     links = tmp_path / "links"
     links.mkdir()
     for name in ("faber-ledger", "faber-ledger-hook"):
         (links / name).symlink_to(programs / name)
+    script = programs / "faber-ledger"
+    script.write_text(script.read_text().replace("\n", " -E\n", 1))  # as pipx writes it
     assert not run_hook(Project.made(tmp_path / "project"), links / "faber-ledger-hook")
 
 
