@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
-from faber_ledger.cli.setup.missing_hooks import describe_lacking
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, say, show, warn
 from faber_ledger.cli.ui.table import table
-from faber_ledger.cli.worktrees.cleanup import clean_up, cleanup_lines, cleanup_lock
-from faber_ledger.cli.worktrees.for_run import shorten_path
-from faber_ledger.cli.worktrees.survey import INACTIVE_DAYS, Site, record_of, survey_and_record
-from faber_ledger.context.messages import size_words
+from faber_ledger.cli.worktrees.creation import shorten_path
+from faber_ledger.cli.worktrees.removal import clean_up, cleanup_lines
+from faber_ledger.cli.worktrees.survey import INACTIVE_DAYS, Site, survey, update_registry
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.run import find_root
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from faber_ledger.runs.worktree_registry import Record
-
-
-COLUMNS = ("worktree", "run", "branch", "phase", "open", "disk", "last event")
+COLUMNS = ("worktree", "run", "branch", "phase", "open", "last event")
 
 days_option = click.option(
     "--inactive-days",
@@ -53,9 +46,8 @@ def list_(days: int, as_json: bool) -> None:
     Example: faber-ledger worktree list
     Exit codes: 0 done; 1 git failed, or there is no work tree; 2 wrong usage.
     """
-    root = find_root(os.getcwd())
-    sites, records = survey_and_record(root, at=now(), warn=say, days=days)
-    show([_data(site, record_of(site, records)) for site in sites], _lines(sites), as_json=as_json)
+    sites = survey(find_root(os.getcwd()), at=now(), warn=say, days=days)
+    show([_data(site) for site in sites], _lines(sites), as_json=as_json)
 
 
 @worktree.command(short_help="Remove the worktrees of finished, merged runs.")
@@ -73,22 +65,17 @@ def cleanup(names: tuple[str, ...], dry_run: bool, days: int, as_json: bool) -> 
     Exit codes: 0 done; 1 a named worktree stays, or git failed; 2 wrong usage.
     """
     root, at, here = find_root(os.getcwd()), now(), os.getcwd()
-    with cleanup_lock(root):
-        sites, records = survey_and_record(root, at=at, warn=warn, days=days)
-        chosen = [_find_site(sites, name) for name in names] or [
-            site for site in sites if _is_linked_run(site, records)
-        ]
-        once = {site.tree.path: site for site in chosen}.values()
-        results = [clean_up(site, records, here, named=bool(names), dry_run=dry_run, warn=warn) for site in once]
-        if any([result["action"] == "removed" for result in results]):
-            survey_and_record(root, at=at, warn=warn, days=days)
+    sites = survey(root, at=at, warn=warn, days=days)
+    chosen = [_find_site(sites, name) for name in names] or [
+        site for site in sites if not site.tree.is_main and (site.run_id or site.orphan or site.record)
+    ]
+    once = {site.tree.path: site for site in chosen}.values()
+    results = [clean_up(site, here, named=bool(names), dry_run=dry_run, warn=warn) for site in once]
+    if any([result["action"] == "removed" for result in results]):
+        update_registry(root, at=at, warn=warn)
     show({"dry_run": dry_run, "worktrees": results}, cleanup_lines(results, named=bool(names)), as_json=as_json)
     if names and any([result["action"] == "kept" for result in results]):
         click.get_current_context().exit(1)
-
-
-def _is_linked_run(site: Site, records: list[Record]) -> bool:
-    return not site.tree.is_main and (site.run_id or site.orphan or record_of(site, records)) is not None
 
 
 def _find_site(sites: list[Site], name: str) -> Site:
@@ -104,7 +91,7 @@ def _find_site(sites: list[Site], name: str) -> Site:
     return found[0]
 
 
-def _data(site: Site, record: Record | None) -> dict[str, Any]:
+def _data(site: Site) -> dict[str, Any]:
     return {
         "path": site.tree.path,
         "main": site.tree.is_main,
@@ -115,14 +102,12 @@ def _data(site: Site, record: Record | None) -> dict[str, Any]:
         "status": site.status,
         "phase": site.phase,
         "open_session": site.session,
-        "disk_usage_bytes": site.bytes,
         "last_event_at": site.last_event,
         "locked": site.tree.locked,
         "orphaned_reason": site.orphan,
         "orphaned_why": site.why,
-        "events_without_hook": site.without_hooks,
         "problem": site.problem,
-        "record": record,
+        "record": site.record,
     }
 
 
@@ -140,13 +125,11 @@ def _cells(site: Site) -> tuple[str, ...]:
         site.tree.branch or "(detached)",
         site.phase or "-",
         "-" if site.run_id is None else "yes" if site.session else "no",
-        "-" if site.bytes is None else size_words(site.bytes),
         site.last_event or "-",
     )
 
 
 def _remarks(site: Site) -> Iterator[str]:
-    yield from describe_lacking(site.root, site.without_hooks, "it has")
     if site.problem:
         yield site.problem
     if site.tree.locked is not None:

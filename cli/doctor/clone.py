@@ -12,8 +12,7 @@ from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.cli.setup.missing_hooks import describe_agents_alone, hint_to_install
 from faber_ledger.cli.ui.git_words import not_in_git
 from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.worktrees.git import list_trees, run_git
-from faber_ledger.cli.worktrees.survey import why_gone
+from faber_ledger.cli.worktrees.git import list_trees, run_git, why_gone
 from faber_ledger.files.text import quote_word
 from faber_ledger.hooks.client_plugins import list_unanswered
 from faber_ledger.ledger.errors import LedgerError
@@ -87,9 +86,9 @@ def _find_refused_pull(patient: Patient) -> Iterator[Finding]:
 def check_worktrees(patient: Patient) -> Iterator[Finding]:
     """Look for worktrees that are not where git has them, or in which no hook runs."""
     for tree in list_trees(patient.root) if patient.has_git else ():
-        why = why_gone(tree, patient.work_tree)
+        why = why_gone(tree, patient.root)
         if why is not None:
-            hint = "see `faber-ledger worktree list`; if it is gone for good, run `faber-ledger worktree cleanup NAME`"
+            hint = "see `faber-ledger worktree list`"
             yield Finding("warning", f"the worktree {tree.path}: {why}", hint)
     for root in other_roots(patient.root):
         left = list_unanswered(root) if os.path.isdir(os.path.join(root, ".fractary")) else []

@@ -1,214 +1,268 @@
-"""Whether a work tree may be removed: what would be lost, and what else is in it."""
+"""Remove the worktrees of finished runs, unless something would be lost with them."""
 
 from __future__ import annotations
 
 import os
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+import sqlite3
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.worktrees import git
-from faber_ledger.cli.worktrees.at_work import find_projects, list_other_projects, list_other_runs
-from faber_ledger.cli.worktrees.hand_back import HandBack, plan_hand_back
-from faber_ledger.cli.worktrees.survey import record_of
+from faber_ledger.cli.worktrees.survey import Site, read_session
 from faber_ledger.files.text import quote_word
+from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs import progress
-from faber_ledger.runs.git import work_tree_of
+from faber_ledger.projections.blocks import NAMES
+from faber_ledger.recording.recording import record_before_projecting
+from faber_ledger.runs import progress, state_file, state_write
+from faber_ledger.runs.clone import lock_run
+from faber_ledger.runs.git import common_directory, forget_work_trees, stopped_command, work_tree_of
 from faber_ledger.runs.layouts import find_run, run_ids
-from faber_ledger.runs.run import LOGS, STATE_BACKUP, with_suffix
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from faber_ledger.cli.worktrees.survey import Site
-    from faber_ledger.runs.worktree_registry import Record
-
+from faber_ledger.runs.projecting import reproject
+from faber_ledger.runs.run import Run
+from faber_ledger.runs.tree_note import TreeNote
 
 HERE = "you are in it"
-# Locks, backups and logs, which are not anyone's work: they never keep a worktree from being removed.
-EXPENDABLE = (
-    *[f"*/{with_suffix(STATE_BACKUP, part)}" for part in ("", "*")],
-    "*/faber/writer",
-)
-ENDINGS = {"bisect": "reset"}
+BARE = {"HEAD", "objects", "refs"}
 
 
-def list_blockers(site: Site, records: list[Record], here: str, *, named: bool) -> list[str]:
+def list_blockers(site: Site, here: str, *, named: bool) -> list[str]:
     """Return the reasons against removing a worktree; `named` means that the user gave it by name."""
     if site.tree.is_main:
         return ["it is the main work tree"]
-    record = record_of(site, records)
-    if site.run_id is None and record is None and site.is_there:
+    if site.orphan in ("git_error", "branch_deleted"):
+        return [str(site.why)]
+    if site.run_id is None and site.record is None:
         return ["no run is in it: `git worktree remove` is for worktrees of other work"]
-    found = [HERE] if _is_in(site, here) else []
+    is_given_up = named and site.orphan is not None
+    found = [HERE] if _is_below(here, site.tree.path) else []
     if site.tree.locked is not None:
         found.append(f"it is locked: {site.tree.locked}; `git worktree unlock` unlocks it")
-    if site.session is not None:
-        found.append(f"its session {site.session} is open")
     if site.problem is not None and site.orphan != "workflow_abandoned":
         found.append(site.problem)
-    unfinished = site.status not in progress.FINISHED
-    if unfinished and not (named and site.orphan):
+    if site.status not in progress.FINISHED and not is_given_up:
         found.append(f"its run is {site.status or 'unknown'}")
-    if not named and site.orphan == "branch_deleted":
-        found.append("its branch was deleted, so it is removed only by name")
-    if not named and record is not None and record.get("auto_cleanup") is False:
+    if not named and site.record is not None and site.record.get("auto_cleanup") is False:
         found.append("its record says `auto_cleanup: false`, so it is removed only by name")
     try:
-        roots = find_projects(site.tree.path) if site.is_there else []
-        found += list_other_projects(site, roots)
-        if not site.is_there:
-            return found + _commits_left(site, here, named)
-        return [
-            *found,
-            *_work_left(site, [site.root, *[root for root in roots if root != site.root]], named),
-            *list_other_runs(site, records, named=named),
-            *_list_nested(site),
-        ]
-    except LedgerError as error:
-        return [*found, error.message]
+        return [*found, *_list_losses(site, is_given_up=is_given_up)]
+    except (LedgerError, sqlite3.Error) as error:
+        return [*found, getattr(error, "message", str(error))]
 
 
-def find_merged_base(site: Site) -> str | None:
-    """Return the base that contains the work of a worktree; None if there is none. Raises GitFailed."""
-    commit = git.find_last_commit(site.tree)
-    return git.find_base_containing(commit, site.tree.path) if commit else None
+def list_costs(site: Site) -> list[str]:
+    """Return what removing a worktree deletes, and what of its run is handed back; raises GitFailed."""
+    ours = os.path.join(os.path.relpath(os.path.join(site.root, ".fractary"), site.tree.path), "")
+    names = [name for name in git.list_ignored(site.tree) if not name.startswith(ours)]
+    left = plan_hand_back(site, git.list_changes(site.tree)) if _merged_base(site) else None
+    return [
+        *([f"files that git ignores are removed with it: {', '.join(names)}"] if names else []),
+        *([describe(left)] if left else []),
+    ]
 
 
-def list_leftovers(site: Site) -> list[str]:
-    """Return our own untracked files, which git does not ignore where `init` was not run; raises GitFailed.
+def clean_up(site: Site, here: str, *, named: bool, dry_run: bool, warn: Callable[[str], None]) -> dict[str, Any]:
+    """Remove one worktree unless something speaks against it, and return what was done and why.
 
-    They are locks, backups and logs: no user's work.
+    `here` is the user's folder; `named` means that the user gave this worktree by name.
     """
-    below = os.path.normpath(os.path.join(os.path.relpath(site.root, site.tree.path), ".fractary")).replace(os.sep, "/")
-    logs = f"{below}/{LOGS.removeprefix('.fractary/')}/"
-    untracked = [name for name in git.list_untracked(site.tree) if name.startswith(f"{below}/")]
-    return [name for name in untracked if _is_expendable(name) or name.startswith(logs)]
+    why = list_blockers(site, here, named=named)
+    action = "kept" if why else "would be removed" if dry_run else "removed"
+    if not why:
+        try:
+            why = [_reason(site), *list_costs(site)]
+            if not dry_run:
+                _remove(site, common_directory(here) or here, warn)
+        except (LedgerError, sqlite3.Error) as error:
+            action, why = "kept", [getattr(error, "message", str(error))]
+    return {
+        "path": site.tree.path,
+        "run_id": site.run_id,
+        "branch": site.tree.branch,
+        "action": action,
+        "why": why,
+        "orphaned_reason": site.orphan,
+        "orphaned_why": site.why,
+    }
 
 
-def _is_expendable(name: str) -> bool:
-    return any([fnmatchcase(name, pattern) for pattern in EXPENDABLE])
+def cleanup_lines(results: list[dict[str, Any]], *, named: bool) -> Iterator[str]:
+    """Return what was done with each worktree, and why, as lines; `named` means that the user gave them by name."""
+    if not results:
+        yield "no worktree of this clone has a run of its own"
+    for result in results:
+        yield f"{result['action']}: {result['path']} ({result['run_id'] or 'no run'})"
+        yield from [f"  {reason}" for reason in result["why"]]
+        if result["action"] == "kept" and result["orphaned_why"] not in (None, *result["why"]):
+            yield f"  orphaned ({result['orphaned_reason']}): {result['orphaned_why']}"
+            if not named:
+                yield f"  to remove it: faber-ledger worktree cleanup {quote_word(os.path.basename(result['path']))}"
+        elif result["action"] == "removed" and result["branch"]:
+            yield f"  the branch {result['branch']} stays; `git branch -d` removes a merged one"
+
+
+def _is_below(folder: str, top: str) -> bool:
+    return os.path.join(os.path.realpath(folder), "").startswith(os.path.join(os.path.realpath(top), ""))
+
+
+def _merged_base(site: Site) -> str | None:
+    return git.find_base_containing(site.tree.head, site.tree.path) if site.tree.head else None
+
+
+def _reason(site: Site) -> str:
+    if site.orphan is not None:
+        return str(site.why)
+    return f"its run is {site.status}, and {site.tree.branch or 'its commit'} is merged into {_merged_base(site)}"
+
+
+def _remove(site: Site, common: str, warn: Callable[[str], None]) -> None:
+    """Remove a worktree with git, which checks for uncommitted work once more; raises GitFailed."""
+    left = plan_hand_back(site, git.list_changes(site.tree)) if _merged_base(site) else None
+    if left is not None:
+        _hand_back(site, left, warn)
+    git.git(f"--git-dir={common}", "worktree", "remove", "--", site.tree.path, at=common)
+    forget_work_trees()
+
+
+# What would be lost
+
+
+def _list_losses(site: Site, *, is_given_up: bool) -> Iterator[str]:
+    """Return what would be lost with a worktree, or would lose its folder; raises GitFailed and LedgerError."""
+    tree, changed, is_merged = site.tree, git.list_changes(site.tree), _merged_base(site) is not None
+    left = plan_hand_back(site, changed) if is_merged else None
+    changed = [name for name in changed if left is None or name not in left.names]
+    roots, nested = _look_into(tree.path)
+    yield from _list_sessions(site, roots)
+    if changed:
+        yield f"uncommitted work: {_join_some(changed)}"
+    if hidden := git.list_hidden_changes(tree):
+        yield f"changes in files that git is set not to look at (`git ls-files -v`): {_join_some(hidden)}"
+    work_tree = work_tree_of(tree.path)
+    if operation := stopped_command(work_tree) if work_tree else None:
+        end = "reset" if operation == "bisect" else "--abort"
+        yield f"a {operation} is in progress in it: finish it, or `git {operation} {end}`"
+    if ignored := _list_ignored_runs(tree, roots):
+        yield f"git ignores {_join_some(ignored)}: copy the run's folder, then `git worktree remove`"
+    if git.has_submodules(tree):
+        yield (
+            "submodules are or were checked out in it, and git does not remove such a worktree: make sure that"
+            f" their commits are pushed, then `git worktree remove --force {quote_word(tree.path)}`"
+        )
+    if tree.head is not None and not is_merged:
+        if not is_given_up:
+            yield f"{tree.branch or 'its commit'} is not merged"
+        count, where = git.count_unkept(tree.head, tree.path)
+        if count:
+            yield f"{plural(count, 'commit')} of it {where}"
+    yield from nested
 
 
 def _join_some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def list_ignored_files(site: Site) -> list[str]:
-    """Return the ignored files that are removed with a worktree, a folder as one entry; without our own."""
-    below = os.path.normpath(os.path.join(os.path.relpath(site.root, site.tree.path), ".fractary")).replace(os.sep, "/")
-    return [name for name in git.list_ignored(site.tree) if not name.startswith(f"{below}/")]
+def _list_sessions(site: Site, roots: list[str]) -> Iterator[str]:
+    """Return the open sessions of the runs that were recorded on in a worktree, also of its other projects."""
+    for root in roots:
+        for run_id in run_ids(root):
+            run = find_run(root, run_id)
+            if (root, run_id) == (site.root, site.run_id):
+                session = site.session
+            else:
+                session = read_session(run)[0] if TreeNote(run).checkpoint is not None else None
+            if session is not None:
+                yield f"the session {session} of the run {run_id} is open"
 
 
-def _is_in(site: Site, here: str) -> bool:
-    """Return whether the user is in the worktree, even if it was moved without git's knowledge."""
-    work_tree = work_tree_of(here)
-    moved = work_tree is not None and work_tree.is_linked and git.folder_of(work_tree) == site.tree.path
-    inside = os.path.join(os.path.realpath(here), "").startswith(os.path.join(os.path.realpath(site.tree.path), ""))
-    return moved or inside
-
-
-def _commits_left(site: Site, here: str, named: bool) -> list[str]:
-    """Return what would be lost with a worktree whose folder does not exist: commits that only it still names."""
-    found = [] if named else ["its folder does not exist"]
-    if site.why and os.path.lexists(site.tree.path):
-        found.append(site.why)
-    if site.session is not None:
-        found.append(
-            "if its folder was moved: `git worktree repair NEW-PATH`; if it is gone for good: `git worktree prune`"
-        )
-    commit = git.find_last_commit(site.tree, here)
-    staged = git.list_staged(site.tree, here, commit)
-    if staged:
-        repair = "if its folder was moved: `git worktree repair NEW-PATH`"
-        found.append(f"{_join_some(staged)} staged and not committed; {repair}")
-    left = git.count_unnamed(commit, here) if commit else 0
-    if left and commit:
-        commits = f"{plural(left, 'commit')} of it in no branch and no tag"
-        found.append(f"{commits}; `git branch NAME {commit[:12]}` keeps them")
-    return found
-
-
-def find_hand_back(site: Site) -> HandBack | None:
-    """Return what a merged worktree's run recorded after the merge; None if nothing, or it cannot be handed back.
-
-    Raises GitFailed.
-    """
-    return plan_hand_back(site, _list_changed(site)) if site.is_there and find_merged_base(site) else None
-
-
-def _list_changed(site: Site) -> list[str]:
-    ours = list_leftovers(site)
-    return [name for name in git.list_changes(site.tree, git.find_last_commit(site.tree)) if name not in ours]
-
-
-def _work_left(site: Site, roots: list[str], named: bool) -> list[str]:
-    found, commit = [], git.find_last_commit(site.tree)
-    merged = commit is not None and git.find_base_containing(commit, site.tree.path) is not None
-    changed = _list_changed(site)
-    home = plan_hand_back(site, changed) if merged else None
-    changed = [name for name in changed if home is None or name not in home.names]
-    if changed:
-        found.append(f"uncommitted work: {_join_some(changed)}")
-    hidden = git.list_hidden_changes(site.tree)
-    if hidden:
-        found.append(f"changes in files that git is set not to look at (`git ls-files -v`): {_join_some(hidden)}")
-    operation = git.find_operation(site.tree)
-    if operation:
-        found.append(
-            f"a {operation} is in progress in it: finish it, or `git {operation} {ENDINGS.get(operation, '--abort')}`"
-        )
+def _list_ignored_runs(tree: git.Tree, roots: list[str]) -> list[str]:
     paths = [path for root in roots for run_id in run_ids(root) for path in find_run(root, run_id).required_paths]
-    if paths:
-        files = [os.path.relpath(path, site.tree.path) for path in paths]
-        ignored = git.filter_ignored(site.tree, files)
-        if ignored:
-            found.append(f"git ignores {_join_some(ignored)}: copy the run's folder, then `git worktree remove`")
-    if git.has_submodules(site.tree):
-        found.append(
-            "submodules are or were checked out in it, and git does not remove such a worktree: make sure that"
-            f" their commits are pushed, then `git worktree remove --force {quote_word(site.tree.path)}`"
-        )
-    if commit is None or merged:
-        return found
-    if not (named and site.orphan):
-        found.append(f"{site.tree.branch or 'its commit'} is not merged")
-    left, where = git.count_unkept(commit, site.tree.path)
-    if left:
-        back = (
-            f"; `git branch {quote_word(site.tree.branch or 'NAME')} {commit[:12]}` restores it"
-            if site.tree.head is None
-            else ""
-        )
-        found.append(f"{plural(left, 'commit')} of it {where}{back}")
-    return found
+    names = [os.path.relpath(path, tree.path) for path in paths if os.path.lexists(path)]
+    ignored = git.list_ignored(tree) if names else []
+    return [
+        name for name in names if any([name == one or (one[-1:] == "/" and name.startswith(one)) for one in ignored])
+    ]
 
 
-BARE = {"HEAD", "objects", "refs"}
-
-
-def _list_nested(site: Site) -> list[str]:
-    """Return which worktrees of the clone and which other repositories are in a worktree's folder; raises GitFailed.
+def _look_into(top: str) -> tuple[list[str], list[str]]:
+    """Return the projects in a worktree, and what else is in it: repositories, worktrees, and unreadable folders.
 
     Git itself does not look into ignored folders. An unreadable folder is reported: anything may be in it.
     """
-    top = os.path.realpath(site.tree.path)
-    inside = os.path.join(top, "")
-    trees = [os.path.realpath(tree.path) for tree in git.list_trees(site.tree.path)]
-    contained = sorted(path for path in trees if path.startswith(inside))
-    found = [f"a worktree is in it: {path}" for path in contained]
-    unread: list[str] = []
-    found += [f"a repository is in it: {path}" for path in _repositories(top, unread) if path not in contained]
-    return found + [f"its content is not readable: {path}" for path in unread]
-
-
-def _repositories(top: str, unread: list[str]) -> Iterator[str]:
-    """Return the folders below `top` that are repositories; those that cannot be read are added to `unread`."""
-    for at, folders, files in os.walk(top, onerror=lambda error: unread.append(str(error.filename))):
+    roots: list[str] = []
+    found: list[str] = []
+    unread = "its content is not readable: {}"
+    for at, folders, files in os.walk(top, onerror=lambda error: found.append(unread.format(error.filename))):
         names = {*folders, *files}
-        if at == top:
-            folders[:] = [name for name in folders if name != ".git"]
-        elif ".git" in names or names >= BARE:
+        if at != top and (".git" in names or names >= BARE):
             folders.clear()  # what is in it goes or stays with it
-            yield at
+            found.append(f"a repository or worktree is in it: {at}")
+            continue
+        if ".fractary" in folders:
+            roots.append(at)
+        folders[:] = [name for name in folders if name != ".git"]
+    return roots, found
+
+
+# What a run's own files received after the merge of its branch
+
+
+class HandBack(NamedTuple):
+    """What to hand back: the changed files, by their names in the worktree, and the changed members of the state."""
+
+    run: Run
+    home: Run
+    names: list[str]
+    members: dict[str, Any]
+
+
+def plan_hand_back(site: Site, changed: list[str]) -> HandBack | None:
+    """Return what of a merged worktree's run is handed back to its copy in the main one; None if nothing can be.
+
+    A run is still written after the merge: `run finish` completes its state, and the session ends. The log is the
+    clone's; the state goes back only if nothing else changed it in the main work tree meanwhile.
+    """
+    work_tree = work_tree_of(site.root)
+    if site.run_id is None or work_tree is None or work_tree.main is None:
+        return None
+    try:
+        run = find_run(site.root, site.run_id)
+        inside = os.path.relpath(site.root, work_tree.top)
+        home = find_run(os.path.normpath(os.path.join(work_tree.main, inside)), site.run_id)
+        own = {os.path.relpath(path, work_tree.top): path for path in (run.state_path, run.ledger_path)}
+        names = [name for name in changed if name in own]
+        if not names or not all([os.path.isfile(path) for path in (*own.values(), home.state_path, home.ledger_path)]):
+            return None
+        committed = state_file.parse_state(run, git.git("show", f"HEAD:{next(iter(own))}", at=site.tree.path))
+        members = _changed_members(run, home, committed.value)
+    except LedgerError:
+        return None  # an unreadable state is not moved
+    return None if members is None else HandBack(run, home, names, members)
+
+
+def _changed_members(run: Run, home: Run, committed: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the state's members, except our blocks, changed since the commit; None if they cannot be handed back."""
+    last, there = state_file.read_state(run).value, state_file.read_state(home).value
+    for state in (committed, last, there):
+        for name in NAMES:
+            state.pop(name, None)
+    if there not in (committed, last) or committed.keys() - last.keys():
+        return None
+    return {name: value for name, value in last.items() if name not in committed or committed[name] != value}
+
+
+def describe(plan: HandBack) -> str:
+    """Return what is handed back and where, as a line."""
+    return f"its run's last events are handed back: commit {plan.home.shown(plan.home.directory)} in {plan.home.root}"
+
+
+def _hand_back(site: Site, plan: HandBack, warn: Callable[[str], None]) -> None:
+    """Write state and ledger in the main work tree, and check out the committed files here."""
+    for run in (plan.run, plan.home):
+        record_before_projecting(run, now(), warn=warn)
+    with lock_run(plan.home):
+        state_write.write_members(plan.home, plan.members, warn=warn)
+    reproject(plan.home, rebuild=True, warn=warn)  # both work trees have one log
+    literal = [f":(literal){name}" for name in plan.names]
+    git.git("checkout", "--quiet", "HEAD", "--", *literal, at=site.tree.path)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, tell, warn
 from faber_ledger.cli.ui.which_run import check_in_tree, choose_run
-from faber_ledger.cli.worktrees.cleanup import clean_up, cleanup_lines, list_costs
-from faber_ledger.cli.worktrees.removal import HERE, list_blockers
-from faber_ledger.cli.worktrees.survey import Site, survey_and_record
+from faber_ledger.cli.worktrees.removal import HERE, clean_up, cleanup_lines, list_blockers, list_costs
+from faber_ledger.cli.worktrees.survey import Site, survey, update_registry
 from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import GitFailed, NotReleased, NoWorkTree
@@ -23,9 +21,6 @@ from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.progress import phase_statuses
 from faber_ledger.runs.run import Run, find_root
-
-if TYPE_CHECKING:
-    from faber_ledger.runs.worktree_registry import Record
 
 
 @click.command(short_help="Complete a released run; offer to clean up.")
@@ -43,41 +38,42 @@ def finish(run_id: str | None, as_json: bool) -> None:
     run = check_in_tree(choose_run(root, run_id, records=True))
     _complete(run, at)
     complete_record(run, at=at, environ=os.environ, warn=warn)
-    site: Site | None = None
-    records: list[Record] = []
-    reasons: list[str] = []
-    try:
-        sites, records = survey_and_record(root, at=at, warn=warn)
-        here = os.path.realpath(root)
-        site = next((one for one in sites if not one.tree.is_main and os.path.realpath(one.root) == here), None)
-        site = site if site and site.run_id == run.run_id else None
-        if site is not None:
-            reasons = list_blockers(site, records, os.getcwd(), named=False)
-    except (NoWorkTree, GitFailed):
-        pass  # without git there is no worktree to clean up
-    lines = [f"✓ Workflow completed: {run.run_id}"]
-    data = {
-        "run_id": run.run_id,
-        "worktree": site.tree.path if site else None,
-        "worktree_stays": reasons,
-    }
-    if site is None:
-        show(data, lines, as_json=as_json)
-        return
+    site = _own_worktree(root, run, at)
+    reasons = list_blockers(site, os.getcwd(), named=False) if site else []
     others = [reason for reason in reasons if reason != HERE]
-    if others:
-        lines += [f"  Its worktree {site.tree.path} stays:", *[f"  - {reason}" for reason in others]]
-        lines.append("  Later, from another worktree: faber-ledger worktree cleanup")
-    else:
-        if as_json or not sys.stdin.isatty():
-            way = "faber-ledger worktree cleanup, from another worktree"
-            lines.append(f"  Its worktree {site.tree.path} can be removed: {way}")
-        lines += [f"  - {cost}" for cost in list_costs(site)]
+    asks = site is not None and not others and not as_json and sys.stdin.isatty()
+    lines = [f"✓ Workflow completed: {run.run_id}", *(_worktree_lines(site, others, asks=asks) if site else [])]
+    data = {"run_id": run.run_id, "worktree": site.tree.path if site else None, "worktree_stays": reasons}
     show(data, lines, as_json=as_json)
-    if not others and not as_json and sys.stdin.isatty():
+    if site is not None and asks:
         click.echo(escape(f"Remove its worktree {site.tree.path} now? [y/N]: "), nl=False)
         if sys.stdin.readline().strip().lower() in ("y", "yes"):
-            _clean_up(site, records, at)
+            _clean_up(site, at)
+
+
+def _own_worktree(root: str, run: Run, at: float) -> Site | None:
+    """Return the linked worktree that a run is active in, if it is this one; without git there is none."""
+    try:
+        sites = survey(root, at=at, warn=warn)
+    except (NoWorkTree, GitFailed):
+        return None
+    here = os.path.realpath(root)
+    linked = [site for site in sites if not site.tree.is_main and site.run_id == run.run_id]
+    return next((site for site in linked if os.path.realpath(site.root) == here), None)
+
+
+def _worktree_lines(site: Site, others: list[str], *, asks: bool) -> list[str]:
+    if others:
+        return [
+            f"  Its worktree {site.tree.path} stays:",
+            *[f"  - {reason}" for reason in others],
+            "  Later, from another worktree: faber-ledger worktree cleanup",
+        ]
+    way = "faber-ledger worktree cleanup, from another worktree"
+    return [
+        *([] if asks else [f"  Its worktree {site.tree.path} can be removed: {way}"]),
+        *[f"  - {cost}" for cost in list_costs(site)],
+    ]
 
 
 def _complete(run: Run, at: float) -> None:
@@ -97,17 +93,16 @@ def _complete(run: Run, at: float) -> None:
         state_write.write_members(run, members, warn=lambda text: warn(f"⚠️  {text}"))
 
 
-def _clean_up(site: Site, records: list[Record], at: float) -> None:
+def _clean_up(site: Site, at: float) -> None:
     work_tree = work_tree_of(site.root)
     away = work_tree.common if work_tree else os.path.dirname(site.tree.path)
-    result = clean_up(site, records, away, named=False, dry_run=False, warn=warn)
+    result = clean_up(site, away, named=False, dry_run=False, warn=warn)
     for line in cleanup_lines([result], named=False):
         tell(line)
     if result["action"] != "removed":
         click.get_current_context().exit(1)
     main = work_tree.main if work_tree else None
     if main is not None:
-        survey_and_record(
-            os.path.normpath(os.path.join(main, os.path.relpath(site.root, site.tree.path))), at=at, warn=warn
-        )
+        inside = os.path.relpath(site.root, site.tree.path)
+        update_registry(os.path.normpath(os.path.join(main, inside)), at=at, warn=warn)
         tell(f"Next: cd {quote_word(main)}")

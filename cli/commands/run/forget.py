@@ -7,10 +7,10 @@ import shutil
 
 import click
 
+from faber_ledger.cli.reports.run_places import count_events, gone_runs, places_of, what_forget_would_lose
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import events_shown
-from faber_ledger.cli.worktrees.places import count_events, gone_runs, places_of, what_forget_would_lose
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs.active import active_run

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from faber_ledger.cli.reports.position import position_lines
+from faber_ledger.cli.reports.run_places import check_is_new
 from faber_ledger.cli.setup.missing_hooks import describe_lacking
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.server import names_server, url_option
 from faber_ledger.cli.ui.which_run import is_of_work, match_run, named_run, work_id_option
 from faber_ledger.cli.ui.words import place_lines
-from faber_ledger.cli.worktrees import for_run
+from faber_ledger.cli.worktrees import creation
 from faber_ledger.cli.worktrees.git import can_add, refuse_bare
-from faber_ledger.cli.worktrees.places import check_is_new
+from faber_ledger.cli.worktrees.survey import update_registry
 from faber_ledger.context.workflow import load_workflow
 from faber_ledger.files.text import quote_word
 from faber_ledger.hooks.client_plugins import list_enabled_plugins, list_unanswered, unlisted_plugin_delivery
@@ -172,7 +173,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     about = name_part(work_id or target or "")
     run_id = given["run_id"]
     if run_id is None:
-        run_id = clock.run_id(for_run.project_name(root), about, at, os.urandom(6))
+        run_id = clock.run_id(creation.project_name(root), about, at, os.urandom(6))
     try:
         new = find_run(root, run_id)
     except InvalidRunId as error:
@@ -202,24 +203,24 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
         )
         with lock_takeover(root) or nullcontext():
             if not in_worktree and _other_active_run(root, run_id) == other:  # else another start was quicker
-                started = _start(root, run_id, plan, at, os.environ, runs, None)
+                started = _start(root, run_id, plan, at, os.environ, runs)
     if started is not None:
         not_loaded = [NOT_LOADED] if client_of(os.environ) else []
         made, lines = None, [*_start_lines(started, plan), *place_lines(root), *not_loaded]
     else:
-        own = for_run.plan_worktree(root, about)
-        for_run.make(root, own, warn)
+        own = creation.plan_worktree(root, about)
+        creation.make(root, own, warn)
         try:
             # A client that runs this command stays in its own folder, and so do its hooks: no session is opened.
             started = _start(own.root, run_id, plan, at, {}, runs, "fractary-faber")
         except BaseException:
-            for_run.take_back(root, own)
+            creation.take_back(root, own)
             raise
         lines = [
-            f"✓ Worktree created: {for_run.shorten_path(own.folder)} (branch {own.branch})",
+            f"✓ Worktree created: {creation.shorten_path(own.folder)} (branch {own.branch})",
             *_start_lines(started, plan),
             *describe_lacking(own.root, list_unanswered(own.root), "This worktree has"),
-            for_run.next_line(own),
+            creation.next_line(own),
         ]
         made = {"path": own.folder, "branch": own.branch}
     data = {"run_id": run_id, "directory": started.directory, "workflow_id": plan["workflow_id"], "warnings": warnings}
@@ -233,12 +234,12 @@ def _start(
     at: float,
     environ: Mapping[str, str],
     runs: str,
-    created_by: str | None,
+    created_by: str = "manual",
 ) -> Run:
     load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
-    member = for_run.state_member(root, created_by)
+    member = creation.state_member(root, created_by)
     started = start_run(root, run_id, plan, at=at, environ=environ, warn=say, runs=runs, worktree=member)
-    for_run.update_registry(root, at=at, warn=say, created_by=created_by or "manual")
+    update_registry(root, at=at, warn=say)
     return started
 
 
@@ -302,7 +303,7 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None, docu
             with lock_takeover(root) or nullcontext():
                 if is_active := _other_active_run(root, resumed.run_id) == other:  # else another command was quicker
                     is_new = activate_run(resumed, at=at, environ=os.environ, warn=say)
-        for_run.record_resumed(resumed, at=at, warn=say)
+        creation.record_resumed(resumed, at=at, warn=say)
         lines = [
             f"✓ Workflow resumed: {resumed.run_id}",
             *[f"  {line}" for line in position_lines(state)],
@@ -423,7 +424,7 @@ def _take_over(
     where = "" if is_at_home else ", whose branch is another"
     warnings = [f"ℹ The active run was {active} ({status}){where}; {run_id} takes its place."]
     if not is_over:
-        own = for_run.plan_worktree(root, about)
+        own = creation.plan_worktree(root, about)
         warnings = [
             "⚠️  WARNING: Another workflow is active in this worktree",
             f"   Active: {active}",
@@ -431,8 +432,8 @@ def _take_over(
             "",
             *([_go_on(active), ""] if is_same else []),
             "Recommendation: Use separate worktrees for concurrent workflows:",
-            f"  git worktree add {quote_word(for_run.shorten_path(own.folder))} -b {own.branch}",
-            f"  cd {quote_word(for_run.shorten_path(own.root))}",
+            f"  git worktree add {quote_word(creation.shorten_path(own.folder))} -b {own.branch}",
+            f"  cd {quote_word(creation.shorten_path(own.root))}",
             f"  {command}",
             *([] if yes or as_json else _choices(offers=offers, is_asked=is_asked)),
             "",
