@@ -10,34 +10,55 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from faber_ledger.cli.setup.agent_files import EVENTS, describe_agent_file
-from faber_ledger.cli.setup.agent_hooks import add_agent_hooks
-from faber_ledger.cli.setup.changes import describe, diff_lines, display_path, in_project, remove_empty_folders, report
-from faber_ledger.cli.setup.commit import join_names, names_to_commit
-from faber_ledger.cli.setup.copilot import leave_to_settings, settings_of_copilot, skip_copilot
-from faber_ledger.cli.setup.git_config import (
+from faber_ledger.cli.setup.agents import (
+    EVENTS,
+    add_agent_hooks,
+    describe_agent_file,
+    leave_to_settings,
+    settings_of_copilot,
+    skip_copilot,
+)
+from faber_ledger.cli.setup.git import (
+    FILES,
+    IGNORE_FILE,
+    LINE,
     REFUSED,
     STASHES,
     Setting,
+    git_file_change,
     list_switched_off,
     make_settings,
+    pre_commit_change,
     settings_to_make,
+    why_not_ours,
 )
-from faber_ledger.cli.setup.git_files import FILES, IGNORE_FILE, git_file_change
-from faber_ledger.cli.setup.ignored import check_not_ignored, is_ignored
-from faber_ledger.cli.setup.install_hooks import reason_without_hooks, settings_change
-from faber_ledger.cli.setup.plugin import describe_plugins, has_plugin_instead, note_without_plugin
-from faber_ledger.cli.setup.pre_commit import LINE, pre_commit_change, why_not_ours
-from faber_ledger.cli.setup.slash_commands import add_commands, describe_command
-from faber_ledger.cli.setup.summaries import (
+from faber_ledger.cli.setup.hooks import (
+    describe_plugins,
+    has_plugin_instead,
+    note_without_plugin,
+    reason_without_hooks,
+    settings_change,
+)
+from faber_ledger.cli.setup.project import (
     QUESTION,
     RECORDED_BY_DEFAULT,
+    add_commands,
     choice_lines,
+    describe_command,
     is_choice_due,
     summaries_change,
     with_project_id,
 )
-from faber_ledger.cli.setup.tracking import list_altered, list_filters, list_unseen
+from faber_ledger.cli.setup.tracking import (
+    check_not_ignored,
+    is_ignored,
+    join_names,
+    list_altered,
+    list_filters,
+    list_unseen,
+    names_to_commit,
+)
+from faber_ledger.cli.ui.changes import describe, diff_lines, display_path, in_project, remove_empty_folders, report
 from faber_ledger.cli.ui.options import dry_run_option, scope_option
 from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.which_run import runs_in_tree

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.setup.ignored import is_left_out
+from faber_ledger.cli.setup.tracking import is_left_out
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.files.conflict_markers import split_sides

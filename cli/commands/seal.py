@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.setup.ignored import files_that_travel, is_left_out
-from faber_ledger.cli.setup.tracking import stage
+from faber_ledger.cli.setup.tracking import files_that_travel, is_left_out, stage
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.git_words import hint_if_left_out
 from faber_ledger.cli.ui.output import json_option, show, warn

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.setup.agent_files import folders_of_user, list_agents
-from faber_ledger.cli.setup.agent_hooks import remove_agent_hooks
-from faber_ledger.cli.setup.changes import describe, diff_lines, display_path, in_project, remove_empty_folders, report
-from faber_ledger.cli.setup.commit import join_names, names_to_commit
-from faber_ledger.cli.setup.git_config import Setting, make_settings, settings_to_remove
-from faber_ledger.cli.setup.git_files import FILES, git_file_change
-from faber_ledger.cli.setup.install_hooks import settings_removal
-from faber_ledger.cli.setup.pre_commit import pre_commit_change
-from faber_ledger.cli.setup.slash_commands import remove_commands
-from faber_ledger.cli.setup.summaries import summaries_removal
+from faber_ledger.cli.setup.agents import folders_of_user, list_agents, remove_agent_hooks
+from faber_ledger.cli.setup.git import (
+    FILES,
+    Setting,
+    git_file_change,
+    make_settings,
+    pre_commit_change,
+    settings_to_remove,
+)
+from faber_ledger.cli.setup.hooks import settings_removal
+from faber_ledger.cli.setup.project import remove_commands, summaries_removal
+from faber_ledger.cli.setup.tracking import join_names, names_to_commit
+from faber_ledger.cli.ui.changes import describe, diff_lines, display_path, in_project, remove_empty_folders, report
 from faber_ledger.cli.ui.options import dry_run_option, scope_option
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import runs_in_tree

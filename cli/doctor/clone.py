@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from faber_ledger.cli.doctor.finding import Finding
 from faber_ledger.cli.doctor.patient import Patient
-from faber_ledger.cli.setup.missing_hooks import describe_agents_alone, hint_to_install
+from faber_ledger.cli.setup.hooks import describe_agents_alone, hint_to_install
 from faber_ledger.cli.ui.git_words import not_in_git
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.worktrees.git import list_trees, run_git, why_gone

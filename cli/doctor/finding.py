@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from faber_ledger.cli.doctor.patient import Patient
-from faber_ledger.cli.setup.changes import diff_lines, display_path
+from faber_ledger.cli.ui.changes import diff_lines, display_path
 from faber_ledger.files.change import FileChange, make_changes
 
 Warn = Callable[[str], None]

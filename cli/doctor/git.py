@@ -8,9 +8,18 @@ from collections.abc import Iterator
 
 from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
 from faber_ledger.cli.doctor.patient import Patient
-from faber_ledger.cli.setup import git_config, ignored, tracking
-from faber_ledger.cli.setup.git_config import CACHE
-from faber_ledger.cli.setup.git_files import IGNORE_FILE, git_file_change
+from faber_ledger.cli.setup import tracking
+from faber_ledger.cli.setup.git import (
+    CACHE,
+    DRIVER,
+    IGNORE_FILE,
+    STASHES,
+    Setting,
+    git_file_change,
+    list_switched_off,
+    make_settings,
+    settings_to_make,
+)
 from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git
 from faber_ledger.files.change import without_block
 from faber_ledger.files.text import quote_word
@@ -32,8 +41,8 @@ MUST_STAY = re.compile(
     re.IGNORECASE,  # as some file systems do
 )
 DRIVERS = (
-    (git_config.DRIVER, "it cannot merge or show a ledger"),
-    (git_config.STASHES, "it refuses to pull over a changed ledger"),
+    (DRIVER, "it cannot merge or show a ledger"),
+    (STASHES, "it refuses to pull over a changed ledger"),
 )
 OUR_LINES = {
     ATTRIBUTES_FILE: "git treats a ledger as any binary file and does not merge it",
@@ -68,7 +77,7 @@ def check_drivers(patient: Patient) -> Iterator[Finding]:
     """Look for what this clone's git lacks to merge and show a ledger, and to pull over a changed one."""
     if not patient.has_git:
         return
-    due = [one for one in git_config.settings_to_make(patient.root) if one.before != one.after]
+    due = [one for one in settings_to_make(patient.root) if one.before != one.after]
     fix = _git_config_fix(patient, due)
     if [one for one in due if one.key == CACHE and one.after is None]:
         what = f"git knows no name and email to commit with: with {CACHE}, `git log -p` and `git diff` fail"
@@ -82,7 +91,7 @@ def check_drivers(patient: Patient) -> Iterator[Finding]:
             yield Finding("note", f"this clone's git lacks {CACHE}: {slow}", GIT_ONLY, fix)
         elif lacks:
             yield Finding("warning", f"this clone's git lacks {', '.join(lacks)}: {harm}", GIT_ONLY, fix)
-    for key in git_config.list_switched_off(patient.root):
+    for key in list_switched_off(patient.root):
         what = f"{key} is switched off: git refuses to pull over a changed ledger"
         again = f"run `git config --unset {key}`, then `faber-ledger init --git-only`"
         yield Finding("note", what, f"{again}; `init --no-autostash` leaves it off")
@@ -112,11 +121,11 @@ def check_travels(patient: Patient) -> Iterator[Finding]:
     if not patient.has_git:
         return
     try:
-        ignored.check_not_ignored(patient.root)
+        tracking.check_not_ignored(patient.root)
     except LedgerError as error:
         yield Finding("error", error.message, "change or remove the rule")
-    paths = [run.shown(path) for run in patient.runs for path in ignored.files_that_travel(run)]
-    for rule in ignored.rules_against(patient.root, (*paths, *_list_settings(patient))):
+    paths = [run.shown(path) for run in patient.runs for path in tracking.files_that_travel(run)]
+    for rule in tracking.rules_against(patient.root, (*paths, *_list_settings(patient))):
         yield Finding("error", f"git ignores {rule}, which must travel", "change or remove the rule")
     for obstacle in (*tracking.list_unseen(patient.root), *tracking.list_altered(patient.root, patient.runs)):
         yield Finding("warning", obstacle.what, obstacle.hint)
@@ -146,11 +155,11 @@ def check_stays(patient: Patient) -> Iterator[Finding]:
             yield Finding("warning", what, remove)
 
 
-def _git_config_fix(patient: Patient, due: list[git_config.Setting]) -> Fix:
+def _git_config_fix(patient: Patient, due: list[Setting]) -> Fix:
     return Fix(
         "git config",
         "register the merge and diff drivers, and autoStash, in this clone's git config",
         (os.path.join(patient.common or "", "config"),),
-        lambda _: git_config.make_settings(patient.root, due),
+        lambda _: make_settings(patient.root, due),
         lambda: [one.command for one in due],
     )

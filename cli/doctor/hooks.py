@@ -11,12 +11,16 @@ from typing import Any, NamedTuple
 
 from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
 from faber_ledger.cli.doctor.patient import Patient
-from faber_ledger.cli.setup.agent_files import EVENTS, list_agents, list_damaged
-from faber_ledger.cli.setup.changes import display_path
-from faber_ledger.cli.setup.copilot import describe_copilot_twice, settings_of_copilot
-from faber_ledger.cli.setup.install_hooks import describe_removal, settings_change
-from faber_ledger.cli.setup.missing_hooks import describe_agents_alone
-from faber_ledger.cli.setup.plugin import describe_both, describe_missing, is_missing
+from faber_ledger.cli.setup.agents import EVENTS, describe_copilot_twice, list_agents, list_damaged, settings_of_copilot
+from faber_ledger.cli.setup.hooks import (
+    describe_agents_alone,
+    describe_both,
+    describe_missing,
+    describe_removal,
+    is_missing,
+    settings_change,
+)
+from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.json_text import JsonText

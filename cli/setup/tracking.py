@@ -1,23 +1,118 @@
-"""What keeps git from seeing a run's files, or from storing them as they are: flags, sparse checkouts, filters."""
+"""What keeps git from a run's files, or from storing them as they are: rules, flags, sparse checkouts, filters."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+import shutil
+from collections.abc import Iterator
+from subprocess import CompletedProcess
+from typing import NamedTuple
 
-from faber_ledger.cli.setup.git_files import IGNORE_FILE, git_file_change
-from faber_ledger.files.change import read_file
+from faber_ledger.cli.setup.git import IGNORE_FILE, git_file_change
+from faber_ledger.cli.ui.changes import display_path
+from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.text import quote_word
-from faber_ledger.ledger.command_errors import GitFailed
-from faber_ledger.runs.git_command import complaint, run_git
-from faber_ledger.runs.run import ATTRIBUTES_FILE
+from faber_ledger.ledger.command_errors import GitFailed, GitIgnores
+from faber_ledger.runs.git import is_tracked
+from faber_ledger.runs.git_command import complaint, limit_answers, run_git
+from faber_ledger.runs.git_query import FOREIGN
+from faber_ledger.runs.run import ATTRIBUTES_FILE, RUNS, Run
+from faber_ledger.runs.settings import project_settings
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from subprocess import CompletedProcess
+# Rules that ignore them
 
-    from faber_ledger.runs.run import Run
+EXAMPLE = "example-258-20260101-000000-abc123"
+NO_GIT = 1000  # not an exit code of a process
+GIT_SECONDS = 30.0
 
+
+def files_that_travel(run: Run) -> tuple[str, ...]:
+    """Return the paths of a run's files without which no other machine can resume it.
+
+    `metadata.json` is not among them: a project may ignore it. Nor is a state in FABER's folder of runs: FABER lets a
+    project ignore the states of its runs while they are at work, since a pull would set them back.
+    """
+    is_fabers = run.shown(run.directory).startswith(f"{RUNS[1]}/")
+    return (run.ledger_path,) if is_fabers else run.required_paths
+
+
+def check_not_ignored(root: str) -> str | None:
+    """Raise GitIgnores if git ignores a new run's ledger.db or state.json; return None if not.
+
+    Returns a sentence if git cannot be asked. The error names each rule's file, line and pattern: without its ledger a
+    run cannot be resumed on another machine.
+    """
+    runs = project_settings(root, os.environ).new_runs
+    example = Run(root, EXAMPLE, os.path.join(root, *runs.split("/"), EXAMPLE))
+    names = tuple([example.shown(path) for path in files_that_travel(example)])
+    code, output, complaint = _ask_git(root, names)
+    if code == NO_GIT:
+        return "git is not installed: whether it would track the ledger was not checked"
+    if "not a git repository" in complaint:
+        return "this is not a git repository: nothing is tracked, and the ledger stays on this machine"
+    if "symbolic link" in complaint:
+        raise GitIgnores(
+            f"git does not look behind a link: {complaint}",
+            hint="replace the link with the folder itself, then run `faber-ledger init` again",
+        )
+    if code > 1:
+        return f"git could not say whether it tracks the ledger: {complaint}"
+    rules = rules_of(output)
+    if rules:
+        raise GitIgnores(
+            "git ignores what must be committed: " + "; ".join(rules),
+            hint=f"change the rule so that git tracks {runs}/, then run `faber-ledger init` again; nothing was written",
+        )
+    return None
+
+
+def rules_against(root: str, paths: tuple[str, ...]) -> list[str]:
+    """Return the rules by which git ignores any of the paths, one phrase each; none if git cannot be asked."""
+    code, output, _ = _ask_git(root, paths)
+    return rules_of(output) if code == 0 else []
+
+
+def is_ignored(root: str, path: str) -> bool:
+    """Return whether git ignores a file, given by its path in the project; false if git cannot be asked."""
+    return bool(rules_against(root, (path,)))
+
+
+def is_left_out(path: str, root: str) -> bool:
+    """Return whether git ignores a file that it does not track: `git add` would fail on it."""
+    return run_git("check-ignore", "--quiet", "--", path, at=root).returncode == 0
+
+
+def rules_of(output: str) -> list[str]:
+    """Parse `git check-ignore -v -z` into one phrase per ignored file; git prints `!` rules too, which keep a file."""
+    fields = output.split("\0")
+    found = zip(fields[0::4], fields[1::4], fields[2::4], fields[3::4], strict=False)
+    return [
+        f"{_display_name(path)} (rule `{pattern}`, line {line} of {source})"
+        for source, line, pattern, path in found
+        if not pattern.startswith("!")
+    ]
+
+
+def _display_name(path: str) -> str:
+    """Return a file's name for display; the run of the example paths does not exist."""
+    folder, _, name = path.rpartition("/")
+    return f"a run's {name}, in {folder.removesuffix(EXAMPLE)}" if folder.endswith(f"/{EXAMPLE}") else path
+
+
+def _ask_git(root: str, paths: tuple[str, ...]) -> tuple[int, str, str]:
+    """Ask git for the rules that ignore the paths, tracked or not; return its exit code, output and first complaint."""
+    options = ("-v", "-z", "--no-index", "--stdin")
+    content = "\0".join(paths).encode("utf-8", "surrogateescape")
+    try:
+        with limit_answers(GIT_SECONDS):
+            answer = run_git("check-ignore", *options, at=root, content=content, without=FOREIGN)
+    except GitFailed as error:
+        return (NO_GIT, "", "") if shutil.which("git") is None else (2, "", error.message)
+    complaint = answer.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+    return answer.returncode, answer.stdout.decode("utf-8", "replace"), complaint.removeprefix("fatal: ")
+
+
+# Flags, sparse checkouts and filters
 
 FLAGS = {"S": "skip-worktree", "h": "assume-unchanged"}
 OUTSIDE = b"outside of your sparse-checkout definition"
@@ -160,3 +255,30 @@ def _pointer_obstacle(root: str, name: str) -> Obstacle:
 
 def _shown(root: str, path: str) -> str:
     return os.path.relpath(path, root).replace(os.sep, "/")
+
+
+# What to commit
+
+
+def names_to_commit(changes: list[FileChange], root: str, *, is_removal: bool = False) -> list[str]:
+    """Return the paths in the project to commit: files that git does not ignore, and removed ones that it tracks.
+
+    After a removal also a file that stays is one only if it was changed, and git tracks it.
+    """
+    found = []
+    for change in changes:
+        name = display_path(change.path, root)
+        if change.executable or os.path.isabs(name):
+            continue  # a hook of git, or a file of the user's own
+        if is_removal or change.action == "removed":
+            is_due = change.action not in ("unchanged", "created") and is_tracked(change.path) is True
+        else:
+            is_due = not is_ignored(root, name)
+        if is_due:
+            found.append(name)
+    return found
+
+
+def join_names(names: list[str]) -> str:
+    """Return names as a part of a sentence: `a, b and c`."""
+    return " and ".join([part for part in (", ".join(names[:-1]), names[-1]) if part])

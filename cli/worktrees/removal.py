@@ -180,9 +180,8 @@ def _list_ignored_runs(tree: git.Tree, roots: list[str]) -> list[str]:
     paths = [path for root in roots for run_id in run_ids(root) for path in find_run(root, run_id).required_paths]
     names = [os.path.relpath(path, tree.path) for path in paths if os.path.lexists(path)]
     ignored = git.list_ignored(tree) if names else []
-    return [
-        name for name in names if any([name == one or (one[-1:] == "/" and name.startswith(one)) for one in ignored])
-    ]
+    folders = tuple([entry for entry in ignored if entry.endswith("/")])
+    return sorted([name for name in names if name in ignored or name.startswith(folders)])
 
 
 def _look_into(top: str) -> tuple[list[str], list[str]]:

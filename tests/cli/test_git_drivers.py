@@ -14,7 +14,7 @@ import pytest
 from support.clones import FOLDER, LEDGER, RUN, STATE, Clone, forge
 from support.command import COMMAND
 
-from faber_ledger.cli.setup.git_config import CACHE
+from faber_ledger.cli.setup.git import CACHE
 from faber_ledger.cli.ui import ledger_text
 from faber_ledger.runs.text_cache import TEXT_CACHE
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.command import COMMAND, run_command
 
-from faber_ledger.cli.setup.git_files import IGNORED
+from faber_ledger.cli.setup.git import IGNORED
 from faber_ledger.files.change import FileChange, make_changes, with_block, without_block
 from faber_ledger.hooks.client_settings import add_hooks, decode_settings, hook_command, remove_hooks
 from faber_ledger.ledger.errors import LedgerError

@@ -14,7 +14,7 @@ from support.files_with import files_with
 from support.project import PROTOCOL, RUN, Project
 from support.summaries import HEAD, ME, OTHER, POST, RESUME, STARTUP, THIRD, compacted, packet
 
-from faber_ledger.cli.setup.summaries import QUESTION
+from faber_ledger.cli.setup.project import QUESTION
 
 SETTING = ".fractary/faber/ledger.json"
 PROJECT_ID = re.compile(r',?\s*"project": "[0-7][0-9A-HJKMNP-TV-Z]{25}"')

@@ -11,7 +11,7 @@ import click
 
 from faber_ledger.cli.reports.position import position_lines
 from faber_ledger.cli.reports.run_places import check_is_new
-from faber_ledger.cli.setup.missing_hooks import describe_lacking
+from faber_ledger.cli.setup.hooks import describe_lacking
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.server import names_server, url_option

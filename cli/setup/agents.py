@@ -1,26 +1,25 @@
-"""The files in which other agents look for hooks: where they are, which events they have, and which of ours are there.
-
-Both forms are as those agents document them.
-"""
+"""Our hooks in the files of other agents: where those files are, which of our hooks they have, adding and removing."""
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable, Iterator
 from glob import escape as glob_escape
 from glob import glob
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from faber_ledger.cli.setup.changes import display_path
+from faber_ledger.cli.ui.changes import display_path
+from faber_ledger.files.change import FileChange, read_file
+from faber_ledger.files.json_edit import with_child, without
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
-from faber_ledger.hooks.client_settings import HOOK_PROGRAM, MAX_BYTES, PROGRAM
+from faber_ledger.hooks.client_plugins import list_settings_with_hooks
+from faber_ledger.hooks.client_settings import HOOK_PROGRAM, MAX_BYTES, PROGRAM, keep_found, settings_path
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.errors import LedgerError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from faber_ledger.files.change import FileChange
+# Which there are
 
 # Each agent's events, with our name of the hook and its time-out in seconds. Codex allows an end no more than three.
 EVENTS = {
@@ -158,3 +157,114 @@ def agent_entry(agent: str, name: str, seconds: int) -> dict[str, Any]:
 
 def _is_ours(entry: object) -> bool:
     return f"{PROGRAM} hook" in str(entry) or HOOK_PROGRAM in str(entry)
+
+
+# Adding and removing
+
+EMPTY = {"codex": "{}\n", "copilot": '{\n  "version": 1\n}\n'}
+NEXT = {
+    "codex": "Codex runs no new hook before you have reviewed it: start it here and run /hooks",
+    "copilot": "Copilot reads its hooks when it starts: start a new session of it",
+}
+
+
+def add_agent_hooks(root: str, scope: str, agent: str) -> tuple[list[FileChange], list[str]]:
+    """Return the change that puts our hooks into an agent's file, and what to say.
+
+    Raises LedgerError for a bad file.
+    """
+    path, before = _read(root, scope, agent)
+    text = EMPTY[agent]
+    if before is not None:
+        text = keep_found(decode_agent_file(before, display_path(path, root), agent), EMPTY[agent])
+    for event, (name, seconds) in EVENTS[agent].items():
+        held = JsonText(text).value.get("hooks", {})
+        if any([_runs(entry, agent, name) for entry in held.get(event, [])]):
+            continue
+        entry = agent_entry(agent, name, seconds)
+        if "hooks" not in JsonText(text).value:
+            text = with_child(text, (), {event: [entry]}, "hooks")
+        elif event not in held:
+            text = with_child(text, ("hooks",), [entry], event)
+        else:
+            text = with_child(text, ("hooks", event), entry)
+    return [FileChange(path, before, text.encode())], [NEXT[agent]]
+
+
+def remove_agent_hooks(root: str, scope: str, agents: Iterable[str] = tuple(EVENTS)) -> list[FileChange]:
+    """Return the changes that remove exactly what `init --agent` adds in a scope, and a file that is empty then.
+
+    Raises LedgerError for a bad file that names our program; what is in any other is not looked at.
+    """
+    found = []
+    for agent in agents if scope != "local" else ():
+        path = agent_path(root, scope, agent)
+        if scope == "project" and folder_around(path, [root]) is None:
+            continue
+        before = read_file(path) if os.path.isfile(path) else None
+        if before is None or PROGRAM.encode() not in before:
+            continue
+        text = decode_agent_file(before, display_path(path, root), agent)
+        for event, (name, seconds) in EVENTS[agent].items():
+            held = JsonText(text).value.get("hooks", {}).get(event, [])
+            for number in reversed([at for at, entry in enumerate(held) if entry == agent_entry(agent, name, seconds)]):
+                text = without(text, ("hooks", event, number))
+            if held and not JsonText(text).value["hooks"][event]:
+                text = without(text, ("hooks", event))
+        is_changed = text.encode() != before
+        if is_changed and not JsonText(text).value["hooks"]:
+            text = without(text, ("hooks",))
+        is_ours = is_changed and text == EMPTY[agent] and not os.path.islink(path)
+        if is_changed:
+            found.append(FileChange(path, before, None if is_ours else text.encode()))
+    return found
+
+
+def _read(root: str, scope: str, agent: str) -> tuple[str, bytes | None]:
+    path = agent_path(root, scope, agent)
+    if scope == "project" and folder_around(path, [root]) is None:
+        shown = display_path(path, root)
+        raise LedgerError(f"{shown} is behind a link that leads out of the project", hint="replace the link")
+    return path, read_file(path)
+
+
+def _runs(entry: object, agent: str, name: str) -> bool:
+    """Return whether an entry runs one of our hooks, in any form."""
+    command = rf"{PROGRAM}[ -]hook (?=[^;|&]*--agent[ =]{agent}\b)[^;|&]*(?<![\w-]){name}(?![\w-])"
+    return re.search(command, str(entry)) is not None
+
+
+# Copilot, which reads the client's settings too
+
+
+def settings_of_copilot(root: str) -> list[str]:
+    """Return the client's settings files with our hooks, in any form, that Copilot reads too: those in the project."""
+    return [path for scope, path in list_settings_with_hooks(root) if scope != "user"]
+
+
+def skip_copilot(root: str, scope: str, settings: str) -> tuple[list[FileChange], list[str]]:
+    """Return what to do and say in place of adding hooks to a scope's file for Copilot: it runs those of `settings`."""
+    says = f"no hooks of Copilot are written: it reads {display_path(settings, root)} too, which has the hooks"
+    changes, notes = leave_to_settings(root, settings) if scope == "project" else ([], [])
+    return changes, [says, *notes]
+
+
+def leave_to_settings(root: str, settings: str) -> tuple[list[FileChange], list[str]]:
+    """Return the change that removes our hooks from a project's file for Copilot, which runs those of the settings."""
+    changes = remove_agent_hooks(root, "project", ("copilot",))
+    says = ["Copilot reads the client's settings too: its own hooks are removed" for _ in changes]
+    return changes, [*says, *[f"{what}; {hint}" for what, hint in describe_copilot_twice(root, [settings], changes)]]
+
+
+def describe_copilot_twice(
+    root: str, settings: list[str], changes: Iterable[FileChange] = ()
+) -> Iterator[tuple[str, str]]:
+    """Say for each file of Copilot's own with our hooks that they run twice, and what to do."""
+    for file in list_agents(root, changes) if settings else ():
+        if file.agent == "copilot":
+            shown = display_path(file.path, root)
+            what = f"{shown} and {display_path(settings[0], root)} both have the hooks: Copilot runs and records both"
+            by_init = file.scope == "project" and not any([file.is_edited(event) for event in file.entries])
+            named = "" if settings_path("project", root) in settings else " --scope local"
+            by_hand = f"remove the entries with `{PROGRAM}` from {shown}"
+            yield what, f"run `{PROGRAM} init{named}`, which takes them out of {shown}" if by_init else by_hand

@@ -1,0 +1,269 @@
+"""What `init` tells git: files below `.fractary`, the clone's own configuration, the pre-commit hook."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from typing import NamedTuple
+
+from faber_ledger.files.change import FileChange, block_lines, has_block, read_file, with_block, without_block
+from faber_ledger.files.text import quote_word
+from faber_ledger.files.untrusted import folder_around
+from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs.git_command import git, run_git
+from faber_ledger.runs.run import (
+    ACTIVE_FILES,
+    ATTRIBUTES_FILE,
+    LEDGER,
+    METADATA,
+    RUNS,
+    STATE,
+    STATE_BACKUP,
+    UNFINISHED_ENDINGS,
+    with_suffix,
+)
+
+# The files that git reads
+
+IGNORE_FILE = ".fractary/.gitignore"
+IGNORED = block_lines(
+    "what stays on this machine",
+    STATE_BACKUP,
+    with_suffix(STATE_BACKUP, "*"),
+    f"*{BACKUP_ENDING}",
+    "*.lock",
+    f"*{JOURNAL_ENDING}",
+    *[f"*{ending}" for ending in UNFINISHED_ENDINGS],
+    "/faber/logs/",
+    "/faber/writer",
+    "/faber/worktrees.json*",
+    *[name.removeprefix(".fractary") for name in ACTIVE_FILES],
+)
+
+
+def _patterns(name: str) -> list[str]:
+    """Return git's patterns for a file of every run; in a plan's folder of FABER's its name has a suffix."""
+    folders = [runs.removeprefix(".fractary") for runs in RUNS]
+    return [*[f"{folder}/**/{name}" for folder in folders], f"{folders[1]}/**/{with_suffix(name, '*')}"]
+
+
+# A filter, such as that of `git lfs track "*.db"`, would have git store something else, which no merge can read.
+# Hosting sites fold generated files in a pull request.
+OURS = "merge=faber-ledger -filter linguist-generated"
+ATTRIBUTES = block_lines(
+    "how git merges and shows a run's files",
+    *[f"{path} binary diff=faber-ledger {OURS}" for path in _patterns(LEDGER)],
+    *[f"{path} {OURS}" for path in _patterns(STATE)],
+    *[f"{path} linguist-generated" for path in _patterns(METADATA)[:2]],  # it has no suffix
+)
+FILES = {IGNORE_FILE: IGNORED, ATTRIBUTES_FILE: ATTRIBUTES}
+
+
+def git_file_change(root: str, name: str, *, remove: bool = False) -> FileChange:
+    """Return the change that puts our block into one of `FILES`, or removes it; raises LedgerError for a link."""
+    path = os.path.join(root, *name.split("/"))
+    if os.path.islink(path):
+        message = f"{name} is a link, and git reads no rules through a link"
+        raise LedgerError(message, hint="replace the link with a file")
+    if folder_around(path, [root]) is None:
+        message = f"{name} is behind a link that leads out of the project, to {os.path.realpath(path)}"
+        raise LedgerError(message, hint="replace the link with the folder itself")
+    before = read_file(path)
+    if remove:
+        return FileChange(path, before, without_block(before or b"", FILES[name]) or None if before else before)
+    return FileChange(path, before, with_block(before or b"", FILES[name]))
+
+
+# The clone's own configuration
+
+# Without it git shows a ledger too, but converts each version every time. Git keeps the text in commits: where it knows
+# no name and email to commit with, `git log -p` would fail.
+# Git keeps a `(not shown: …)` as well, until the cache is removed or the textconv line below changes.
+CACHE = "diff.faber-ledger.cachetextconv"
+DRIVER = {
+    "merge.faber-ledger.name": "the union of a run's events",
+    "merge.faber-ledger.driver": "faber-ledger merge-driver %O %A %B -- %P",
+    "diff.faber-ledger.textconv": "faber-ledger textconv",
+    CACHE: "true",
+}
+STASHES = ("merge.autoStash", "rebase.autoStash")  # a log changes all the time, and git refuses to pull over a change
+MARK = "faber-ledger.autoStash"  # names those of STASHES that we have set, so that only these are removed
+REFUSED = "no"  # its value if the user wants none of them
+
+
+class Setting(NamedTuple):
+    """A setting of the clone: its value now and the new one; None is unset."""
+
+    key: str
+    before: str | None
+    after: str | None
+
+    @property
+    def command(self) -> str:
+        """The git command that makes the change."""
+        if self.after is None:
+            return f"git config --local --unset-all {self.key}"
+        return f"git config --local {self.key} '{self.after}'"
+
+
+def settings_to_make(root: str, *, autostash: bool | None = None) -> list[Setting]:
+    """Return what `init` sets, including settings that are right already, but not those that the user has chosen.
+
+    `autostash` is the user's answer to whether STASHES are switched on; without one an earlier answer holds.
+    """
+    planned = [Setting(key, _local(root, key), value) for key, value in DRIVER.items() if key != CACHE]
+    cached = _local(root, CACHE)
+    if cached == "true" or _effective(root, CACHE) is None:
+        due = "true" if _can_commit(root) else None
+        planned += [Setting(CACHE, cached, due)] if cached or due else []
+    ours = _read_marked(root)
+    is_wanted = not is_autostash_refused(root) if autostash is None else autostash
+    if not is_wanted:
+        planned += [Setting(key, "true", None) for key in STASHES if key in ours and _local(root, key) == "true"]
+        return [*planned, Setting(MARK, _local(root, MARK), REFUSED)]
+    mine = [key for key in STASHES if key in ours or _effective(root, key) is None]
+    planned += [Setting(key, _local(root, key), "true") for key in mine]
+    if mine:
+        planned.append(Setting(MARK, _local(root, MARK), " ".join(mine)))
+    return planned
+
+
+def settings_to_remove(root: str) -> list[Setting]:
+    """Return what `uninstall` removes: the settings that still have our values."""
+    ours = DRIVER | {key: "true" for key in STASHES if key in _read_marked(root)}
+    found = [Setting(key, _local(root, key), None) for key in (*ours, MARK)]
+    return [
+        setting
+        for setting in found
+        if setting.before is not None and setting.before == ours.get(setting.key, setting.before)
+    ]
+
+
+def make_settings(root: str, settings: list[Setting]) -> None:
+    """Change the settings; raises GitFailed."""
+    for key, before, after in settings:
+        if after is None:
+            git("config", "--local", "--unset-all", key, at=root)
+        elif after != before:
+            git("config", "--local", "--replace-all", key, after, at=root)
+
+
+def list_switched_off(root: str) -> list[str]:
+    """Return those of STASHES that the user has switched off in git; none after `init --no-autostash`."""
+    return [key for key in STASHES if _effective(root, key) == "false" and not is_autostash_refused(root)]
+
+
+def is_autostash_refused(root: str) -> bool:
+    """Return whether the user has chosen to leave STASHES off (`init --no-autostash`)."""
+    return _local(root, MARK) == REFUSED
+
+
+def _can_commit(root: str) -> bool:
+    """Return whether git knows a name and an email address to commit with."""
+    return all([run_git("var", f"GIT_{role}_IDENT", at=root).returncode == 0 for role in ("AUTHOR", "COMMITTER")])
+
+
+def _read_marked(root: str) -> list[str]:
+    return (_local(root, MARK) or "").split()
+
+
+def _local(root: str, key: str) -> str | None:
+    return _answer(run_git("config", "--local", "--get", key, at=root).stdout)
+
+
+def _effective(root: str, key: str) -> str | None:
+    return _answer(run_git("config", "--type=bool", "--get", key, at=root).stdout)
+
+
+def _answer(output: bytes) -> str | None:
+    return output.decode("utf-8", "replace").removesuffix("\n") if output else None
+
+
+# The pre-commit hook
+
+ALONE = b"#!/bin/sh\n"
+SHELL = re.compile(rb"#! ?(/usr)?(/local)?/bin/(env (-S )?)?(ba|da|k|z)?sh\b")
+LINE = "faber-ledger seal --pre-commit </dev/null || true"
+HOOK_LINE = re.compile(rf"  ({re.escape(LINE)}|\[ ! -d .+ \|\| \(cd .+ && {re.escape(LINE)}\))")
+MANAGERS = (b"pre-commit.com", b"lefthook", b"husky", b"overcommit")  # what their hooks name
+
+
+def _block(lines: list[str]) -> tuple[str, ...]:
+    start = "if command -v faber-ledger >/dev/null 2>&1; then"
+    return block_lines("prepares the active run for the commit", start, *lines, "fi")
+
+
+def _line_for(root: str, top: str) -> str:
+    """Return the line that seals a project's run; git runs the hook at the top of the repository."""
+    inside = os.path.relpath(os.path.realpath(root), os.path.realpath(top))
+    if inside == os.curdir:
+        return f"  {LINE}"
+    folder = shlex.quote(inside)
+    return f"  [ ! -d {folder}/.fractary ] || (cd ./{folder} && {LINE})"
+
+
+def why_not_ours(root: str) -> str | None:
+    """Return who owns the pre-commit hook instead of us: `core.hooksPath`, or another hook manager; None if nobody."""
+    if run_git("config", "core.hooksPath", at=root).returncode == 0:
+        return "`core.hooksPath` is set"
+    content = read_file(_hook_path(root)) or b""
+    is_managed = not has_block(content) and any([name in content for name in MANAGERS])
+    return "another program manages this repository's hooks" if is_managed else None
+
+
+def pre_commit_change(root: str, top: str, *, remove: bool = False) -> FileChange:
+    """Return the change that puts our block at the beginning of the hook, or removes it, and the hook if it was ours.
+
+    Each project of the repository has a line in the block.
+
+    Raises LedgerError for a hook that is not a shell script or not executable, and for a folder outside the repository.
+    """
+    path = _hook_path(root)
+    before = read_file(path)
+    line = _line_for(root, top)
+    others = [one for one in os.fsdecode(before or b"").splitlines() if HOOK_LINE.fullmatch(one) and one != line]
+    if remove and others and before is not None:
+        return FileChange(path, before, with_block(before, _block(others), after_first_line=True), executable=True)
+    if remove:
+        after = without_block(before, _block([line])) if before is not None else None
+        return FileChange(path, before, None if after == ALONE and before != ALONE else after)
+    _check_own_folder(path, root, top)
+    if before is not None and not has_block(before):
+        if not SHELL.match(before):
+            raise LedgerError(
+                f"the hook {path} is not a shell script",
+                hint=f"call it from a shell script that also runs `{LINE}`, or add that call to it",
+            )
+        if not os.access(path, os.X_OK):
+            raise LedgerError(
+                f"the hook {path} is switched off: it is not executable", hint="move it aside, or make it executable"
+            )
+    return FileChange(
+        path,
+        before,
+        with_block(before or ALONE, _block(sorted({*others, line})), after_first_line=True),
+        executable=True,
+    )
+
+
+def _hook_path(root: str) -> str:
+    """Return the hook's path from git, which follows `core.hooksPath` and knows what linked worktrees share."""
+    named = os.fsdecode(git("rev-parse", "--git-path", "hooks/pre-commit", at=root)).removesuffix("\n")
+    return os.path.normpath(os.path.join(root, named))
+
+
+def _check_own_folder(path: str, root: str, top: str) -> None:
+    if os.path.islink(path) and not os.path.exists(path):
+        raise LedgerError(
+            f"the hook {path} is a link to {os.readlink(path)}, which does not exist",
+            hint=f"remove the link with `rm {quote_word(path)}`, or restore its target, then run the command again",
+        )
+    common = os.fsdecode(git("rev-parse", "--git-common-dir", at=root)).removesuffix("\n")
+    own = [os.path.realpath(folder) + os.sep for folder in (os.path.join(root, common), top)]
+    if not os.path.realpath(path).startswith(tuple(own)):
+        raise LedgerError(
+            f"`core.hooksPath` keeps the hooks in {os.path.dirname(path)}, outside this repository",
+            hint=f"add `{LINE}` to the pre-commit hook there yourself, if all its repositories should have it",
+        )
