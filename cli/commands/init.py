@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import click
 from click.core import ParameterSource
@@ -73,10 +74,6 @@ from faber_ledger.runs.git import common_directory, is_tracked
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, find_root
 from faber_ledger.runs.settings import PATH, project_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 REFUSES = "git refuses to pull over a changed ledger"
 OF_ALL_PROJECTS = (
@@ -147,108 +144,144 @@ def init(
     Exit codes: 0 done, or nothing to do; 1 a file cannot be used, or git ignores
     what it must track; 2 wrong usage.
     """
-    root, git_only = find_root(os.getcwd()), part is not None
-    if git_only or in_project(root, scope):
-        refuse_bare(root)
-    elif summaries is not None:
-        raise click.UsageError("--summaries and --no-summaries need a project, and there is none here.")
-    elif with_commands:
-        raise click.UsageError("--commands needs a project, and there is none here.")
-    if agent is not None and (git_only or scope == "local"):
-        raise click.UsageError("--agent goes with --scope project or user, and not with --git-only or --plugin.")
-    changes: list[FileChange] = []
-    notes: list[str] = []
-    setting = None
-    is_scope_given = click.get_current_context().get_parameter_source("scope") is not ParameterSource.DEFAULT
-    has_plugin = has_plugin_instead(root, scope, is_scope_given=is_scope_given)
-    why_without = reason_without_hooks(root, scope)
-    has_settings = agent is None and not (git_only or has_plugin or why_without)
-    if part == "plugin":
-        notes += note_without_plugin(root)
-    if agent is not None:
-        held = settings_of_copilot(root) if agent == "copilot" else []
-        changes, notes = skip_copilot(root, scope, held[0]) if held else add_agent_hooks(root, scope, agent)
-        notes += _path_warnings()
-    elif part != "git":
-        notes += [*describe_plugins(root, scope, are_settings_written=has_settings), *_path_warnings()]
-        notes += [why_without] if why_without and not (git_only or has_plugin) else []
-    if has_settings:
-        settings, warnings = _client_settings(root, scope)
-        changes.append(settings)
-        notes += warnings
-    of_user = changes[:] if scope != "project" else []  # never committed
-    if has_settings and scope != "user":
-        copilots, why = leave_to_settings(root, settings.path)
-        changes += copilots
-        notes += why
-        if copilots:
-            again = "`faber-ledger uninstall`, `faber-ledger init --agent copilot` and `faber-ledger init --scope user`"
-            notes.append(f"to have Copilot's own beside the client's instead, run {again}")
-    git_says, config, top = None, [], top_of(root)
-    if git_only or in_project(root, scope):
-        changes += [git_file_change(root, name) for name in FILES]
-        if summaries is None and not dry_run and not as_json:
-            summaries = _ask_for_summaries(root)
-        setting = summaries_change(root, summaries)
-        of_project = with_project_id(root, setting)
-        changes += [of_project] if of_project is not None else []
-        git_says = check_not_ignored(root)
-    if pre_commit and top is None:
-        raise LedgerError("this is not a git repository: there is no commit to prepare", hint="run `git init`")
-    if top is not None and (pre_commit or (pre_commit is None and (git_only or in_project(root, scope)))):
-        hook, why = _pre_commit_hook(root, top, is_asked_for=pre_commit is True)
-        changes += hook
-        notes += why
-    if with_commands:
-        commands, without = add_commands(root)
-        changes += commands
-        notes += without
-    if top is not None and (git_only or in_project(root, scope)):
-        if autostash is None and not dry_run and not as_json:
-            autostash = _ask_for_autostash(root)
-        config = settings_to_make(root, autostash=autostash)
-        if autostash is not False:
-            notes += [f"{key} is switched off: {REFUSES}" for key in list_switched_off(root)]
-        notes += _filter_notes(root, changes)
-        notes += [
-            f"git tracks {name}, which is each work tree's own: run `git rm --cached {name}`, and commit;"
-            " a colleague's pull then removes his file"
-            for name in ACTIVE_FILES
-            if is_tracked(os.path.join(root, *name.split("/"))) is True
-        ]
+    root = find_root(os.getcwd())
+    is_project, can_ask = part is not None or in_project(root, scope), not (dry_run or as_json)
+    of_project = {"--summaries and --no-summaries need": summaries is not None, "--commands needs": with_commands}
+    _check_usage(root, scope, part, agent, is_project, [option for option, is_given in of_project.items() if is_given])
+    hooks = _plan_hooks(root, scope, part, agent)
+    files, setting = _plan_files(root, summaries, can_ask=can_ask) if is_project else ([], None)
+    git_says = check_not_ignored(root) if is_project else None
+    pre_commits, notes = _pre_commit_hook(root, pre_commit, is_project=is_project)
+    commands, said = add_commands(root) if with_commands else ([], [])
+    shared = [*hooks.copilots, *files, *pre_commits, *commands]
+    changes, notes = [*hooks.own, *shared], [*hooks.notes, *notes, *said]
+    config: list[Setting] = []
+    if is_project and top_of(root) is not None:
+        config, said = _plan_config(root, autostash, changes, can_ask=can_ask)
+        notes += said
     if not dry_run:
         make_changes(changes)
         make_settings(root, config)
         remove_empty_folders(changes, root)
-    if config:
-        found = [*list_unseen(root)]
-        if not dry_run:  # else our attributes are not written yet
-            found += list_altered(root, [*runs_in_tree(root)])
-        notes += [f"{obstacle.what}; {obstacle.hint}" for obstacle in found]
-    notes += [git_says] if git_says else []
-    if setting is not None and is_ignored(root, PATH):
-        notes.append(f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions")
-    shared = [change for change in changes if change not in of_user]
-    commit = names_to_commit(shared, root) if git_says is None else []
+    notes += _obstacle_notes(root, git_says, setting, is_clone=bool(config), is_done=not dry_run)
+    committed = [*(hooks.own if scope == "project" else []), *shared]
+    commit = names_to_commit(committed, root) if git_says is None else []
     data = report(changes, root, dry_run=dry_run) | {
-        "scope": scope if has_settings else None,
-        "git_config": [setting._asdict() for setting in config],
+        "scope": scope if hooks.has_settings else None,
+        "git_config": [one._asdict() for one in config],
         "commit": commit,
         "notes": notes,
     }
-    show(data, _lines(changes, config, root, commit, dry_run=dry_run, has_settings=has_settings), as_json=as_json)
+    show(data, _lines(changes, config, root, commit, dry_run=dry_run, has_settings=hooks.has_settings), as_json=as_json)
     for note in [] if as_json else notes:  # they are in the data
         say(f"note: {note}")
 
 
-def _pre_commit_hook(root: str, top: str, *, is_asked_for: bool) -> tuple[list[FileChange], list[str]]:
-    """Return the change of git's pre-commit hook, or what to do where another program owns it."""
-    why = None if is_asked_for else why_not_ours(root)
+def _check_usage(
+    root: str, scope: str, part: str | None, agent: str | None, is_project: bool, of_project: list[str]
+) -> None:
+    """Raise UsageError for options that do not go together; `of_project` are the given ones that need a project."""
+    if is_project:
+        refuse_bare(root)
+    elif of_project:
+        raise click.UsageError(f"{of_project[0]} a project, and there is none here.")
+    if agent is not None and (part is not None or scope == "local"):
+        raise click.UsageError("--agent goes with --scope project or user, and not with --git-only or --plugin.")
+
+
+class Hooks(NamedTuple):
+    """The changes that add the hooks to a scope's file, those of Copilot's own file, and what to say."""
+
+    own: list[FileChange]
+    copilots: list[FileChange]
+    notes: list[str]
+    has_settings: bool
+
+
+def _plan_hooks(root: str, scope: str, part: str | None, agent: str | None) -> Hooks:
+    if agent is not None:
+        held = settings_of_copilot(root) if agent == "copilot" else []
+        changes, notes = skip_copilot(root, scope, held[0]) if held else add_agent_hooks(root, scope, agent)
+        return Hooks(changes, [], [*notes, *_path_warnings()], has_settings=False)
+    is_scope_given = click.get_current_context().get_parameter_source("scope") is not ParameterSource.DEFAULT
+    has_plugin = part is None and has_plugin_instead(root, scope, is_scope_given=is_scope_given)
+    why_without = reason_without_hooks(root, scope) if part is None and not has_plugin else None
+    has_settings = part is None and not has_plugin and why_without is None
+    notes = [*note_without_plugin(root)] if part == "plugin" else []
+    if part != "git":
+        notes += [*describe_plugins(root, scope, are_settings_written=has_settings), *_path_warnings()]
+        notes += [why_without] if why_without is not None else []
+    if not has_settings:
+        return Hooks([], [], notes, has_settings=False)
+    settings = settings_change(root, scope)
+    notes += _warnings((settings.after or b"").decode(), root, scope)
+    copilots, said = leave_to_settings(root, settings.path) if scope != "user" else ([], [])
+    if copilots:
+        again = "`faber-ledger uninstall`, `faber-ledger init --agent copilot` and `faber-ledger init --scope user`"
+        said.append(f"to have Copilot's own beside the client's instead, run {again}")
+    return Hooks([settings], copilots, [*notes, *said], has_settings=True)
+
+
+def _plan_files(root: str, summaries: bool | None, *, can_ask: bool) -> tuple[list[FileChange], FileChange | None]:
+    """Return the changes of what git reads and of the project's settings, and whether these were to be written."""
+    changes = [git_file_change(root, name) for name in FILES]
+    if summaries is None and can_ask:
+        summaries = _ask_for_summaries(root)
+    setting = summaries_change(root, summaries)
+    of_project = with_project_id(root, setting)
+    return [*changes, *([of_project] if of_project is not None else [])], setting
+
+
+def _plan_config(
+    root: str, autostash: bool | None, changes: list[FileChange], *, can_ask: bool
+) -> tuple[list[Setting], list[str]]:
+    """Return the settings of the clone to make, and what to say of how git treats a run's files."""
+    if autostash is None and can_ask:
+        autostash = _ask_for_autostash(root)
+    off = list_switched_off(root) if autostash is not False else []
+    tracked = [name for name in ACTIVE_FILES if is_tracked(os.path.join(root, *name.split("/"))) is True]
+    return settings_to_make(root, autostash=autostash), [
+        *[f"{key} is switched off: {REFUSES}" for key in off],
+        *_filter_notes(root, changes),
+        *[
+            f"git tracks {name}, which is each work tree's own: run `git rm --cached {name}`, and commit;"
+            " a colleague's pull then removes his file"
+            for name in tracked
+        ],
+    ]
+
+
+def _obstacle_notes(
+    root: str, git_says: str | None, setting: FileChange | None, *, is_clone: bool, is_done: bool
+) -> list[str]:
+    """Return what keeps git from the runs' files and from the project's settings."""
+    found = [*list_unseen(root)] if is_clone else []
+    if is_clone and is_done:  # else our attributes are not written yet
+        found += list_altered(root, [*runs_in_tree(root)])
+    lacks = f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions"
+    return [
+        *[f"{obstacle.what}; {obstacle.hint}" for obstacle in found],
+        *([git_says] if git_says else []),
+        *([lacks] if setting is not None and is_ignored(root, PATH) else []),
+    ]
+
+
+def _pre_commit_hook(root: str, asked: bool | None, *, is_project: bool) -> tuple[list[FileChange], list[str]]:
+    """Return the change of git's pre-commit hook, or what to do where another program owns it; `asked` is the option.
+
+    Raises LedgerError where it is asked for and cannot be.
+    """
+    top = top_of(root)
+    if asked and top is None:
+        raise LedgerError("this is not a git repository: there is no commit to prepare", hint="run `git init`")
+    if top is None or asked is False or not (asked or is_project):
+        return [], []
+    why = None if asked else why_not_ours(root)
     if why is None:
         try:
             return [pre_commit_change(root, top)], []
         except LedgerError as error:
-            if is_asked_for:
+            if asked:
                 raise
             why = error.message
     return [], [f"git's pre-commit hook is left as it is, since {why}: add the line `{LINE}` to it"]
@@ -288,11 +321,6 @@ def _filter_notes(root: str, changes: list[FileChange]) -> list[str]:
         f"the filter {name} no longer applies to {path} and the like: git stores them as they are, so that it can merge"
         for name, path in filters.items()
     ]
-
-
-def _client_settings(root: str, scope: str) -> tuple[FileChange, list[str]]:
-    change = settings_change(root, scope)
-    return change, list(_warnings((change.after or b"").decode(), root, scope))
 
 
 def _lines(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,18 +37,15 @@ from faber_ledger.runs.clients import seen_client
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.progress import FINISHED
-from faber_ledger.runs.run import find_root
+from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.settings import Settings, read_user_config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from faber_ledger.context.artifact import Surroundings
+    from faber_ledger.context.artifact import Artifact, Surroundings
     from faber_ledger.context.reload import Held, Reload
     from faber_ledger.ledger.events import Draft, Environment
     from faber_ledger.ledger.log import Log
     from faber_ledger.recording.sessions import Caller
-    from faber_ledger.runs.run import Run
     from faber_ledger.runs.settings import UserConfig
 
 
@@ -132,70 +130,99 @@ def session_load(
     failed, or the load cannot be recorded; 2 wrong usage; 130 interrupted.
     A dry run has the code that the load would have.
     """
-    root, at = find_root(os.getcwd()), now()
-    is_whole = as_json or dry_run or sys.stdout.isatty()
-    beside = Bounded(None if is_whole else BESIDE_CONTENTS)
+    root, at, is_terminal = find_root(os.getcwd()), now(), sys.stdout.isatty()
+    beside = Bounded(None if as_json or dry_run or is_terminal else BESIDE_CONTENTS)
     log: Callable[[str], None] = (lambda line: None) if as_json else (lambda line: tell(beside.count(line)))
-    active = active_run(root)
+    is_look = is_terminal and not (dry_run or content)
     run_id = named_run(root, run_id, work_id)
-    is_look = not (dry_run or content) and sys.stdout.isatty()
-    has_steps = content and sys.stdout.isatty()
-    run = run_to_load(root, run_id, active, log, records=not (dry_run or is_look))
+    run = run_to_load(root, run_id, active_run(root), log, records=not (dry_run or is_look))
     if not (dry_run or is_look):
         warn_if_kept(run)
     config = read_user_config()
     if config["problem"]:
         raise LedgerError(config["problem"], hint="correct the file, or remove it")
-    names = [name.strip() for given in artifacts for name in given.split(",") if name.strip()]
-    requested = names if artifacts else None
+    requested = (
+        [name.strip() for given in artifacts for name in given.split(",") if name.strip()] if artifacts else None
+    )
     if requested == [] or run_id == "":
         raise click.UsageError("--artifacts and --run-id must not be empty.")
     if minimal and artifacts:
         raise click.UsageError("give --minimal or --artifacts, not both.")
+    is_forced = force or content or minimal or requested is not None
     try:
-        is_forced = force or content or minimal or requested is not None
         loading = Loading(
             run, config, trigger, requested, at, beside, is_forced=is_forced, is_minimal=minimal, hint=hint
         )
         if dry_run:
-            tried = loading.dry_run(budget)
-            show(report.dry_data(tried), report.dry_lines(tried), as_json=as_json)
-            if tried.result.required_failed or tried.why_not_recorded is not None:
-                click.get_current_context().exit(1)
-            return
-        if is_look:
+            _show_dry_run(loading.dry_run(budget), as_json=as_json)
+        elif is_look:
             log(report.LOOK)
-            result, packet, failure = *loading.look(log), None
+            _show(loading, *loading.look(log), budget, is_look=True, is_brief=False, as_json=as_json)
         else:
-            result, packet, failure = loading.load(budget, log, has_steps=has_steps)
-        beside.add(budget - units(packet))
-        for warning in beside.first(report.warnings(result), WARNINGS, "warnings"):
-            warn_lines(beside.count(warning))
-        failure = failure or _required_failure(result, beside)
-
-        def report_lines(*, is_brief: bool) -> Iterator[str]:
-            yield from report.lines(
-                run,
-                loading.state,
-                loading.blocks,
-                result,
-                loading.session_id,
-                is_look=is_look,
-                is_brief=is_brief,
-                given_bytes=len(packet.encode("utf-8", "replace")),
-            )
-            yield from report.closing_lines(result, is_minimal=minimal)
-
-        if packet and not as_json:
-            tell_lines(packet)
-        data = report.data(run, loading.state, result, loading.session_id)
-        lines = [] if failure else beside.fit(report_lines(is_brief=has_steps), lambda: report_lines(is_brief=True))
-        show({**data, "context": packet}, lines, as_json=as_json)
-        if failure is not None:
-            raise failure
+            has_steps = content and is_terminal
+            loaded = loading.load(budget, log, has_steps=has_steps)
+            _show(loading, *loaded, budget, is_look=False, is_brief=has_steps, as_json=as_json)
     except (StateMissing, StateInvalid, NotWritable) as error:
         error.block = texts.load_failed(run, error)
         raise
+
+
+def _check_given(config: UserConfig, run_id: str | None, artifacts: tuple[str, ...], minimal: bool) -> list[str] | None:
+    """Return the ids of the artifacts that are asked for; None without any. Raises LedgerError and UsageError."""
+    if config["problem"]:
+        raise LedgerError(config["problem"], hint="correct the file, or remove it")
+    names = [name.strip() for given in artifacts for name in given.split(",") if name.strip()]
+    if (artifacts and not names) or run_id == "":
+        raise click.UsageError("--artifacts and --run-id must not be empty.")
+    if minimal and artifacts:
+        raise click.UsageError("give --minimal or --artifacts, not both.")
+    return names if artifacts else None
+
+
+def _show_dry_run(tried: report.DryRun, *, as_json: bool) -> None:
+    show(report.dry_data(tried), report.dry_lines(tried), as_json=as_json)
+    if tried.result.required_failed or tried.why_not_recorded is not None:
+        click.get_current_context().exit(1)
+
+
+def _show(
+    loading: Loading,
+    result: Reload,
+    packet: str,
+    failure: Exception | None,
+    budget: int,
+    *,
+    is_look: bool,
+    is_brief: bool,
+    as_json: bool,
+) -> None:
+    """Print what was loaded and the report, in what is left of the room; raises the failure."""
+    beside = loading.beside
+    beside.add(budget - units(packet))
+    for warning in beside.first(report.warnings(result), WARNINGS, "warnings"):
+        warn_lines(beside.count(warning))
+    failure = failure or _required_failure(result, beside)
+
+    def report_lines(*, is_brief: bool) -> Iterator[str]:
+        yield from report.lines(
+            loading.run,
+            loading.state,
+            loading.blocks,
+            result,
+            loading.session_id,
+            is_look=is_look,
+            is_brief=is_brief,
+            given_bytes=len(packet.encode("utf-8", "replace")),
+        )
+        yield from report.closing_lines(result, is_minimal=loading.is_minimal)
+
+    if packet and not as_json:
+        tell_lines(packet)
+    data = report.data(loading.run, loading.state, result, loading.session_id)
+    lines = [] if failure else beside.fit(report_lines(is_brief=is_brief), lambda: report_lines(is_brief=True))
+    show({**data, "context": packet}, lines, as_json=as_json)
+    if failure is not None:
+        raise failure
 
 
 def _required_failure(result: Reload, beside: Bounded) -> LedgerError | None:
@@ -262,27 +289,31 @@ class Loading:
         self.state["workflow_id"] = state_file.workflow_id_of(run, self.state)
         self.workflow = reload.workflow_of(run, self.state, config["plugin_roots"])
         self.hint = hint or _noted_hint(self.state)
-        found: list[str] = []
-        if is_minimal:
-            self.selected = reload.only_state(self.workflow)
-        else:
-            self.selected = selection.select(self.workflow, self.state, [trigger], requested, found.append)
-        for text in beside.first([f"⚠️ WARNING: {text}" for text in found], WARNINGS, "warnings"):
-            warn_lines(beside.count(text))
-        for text in beside.first(self.workflow["warnings"], WARNINGS, "warnings"):
-            warn(beside.count(text))
-        every = dict.fromkeys(one["id"] for one in selection.every_artifact(self.workflow))
-        chosen = {one["id"] for one in self.selected}
-        self.others = [name for name in every if name not in chosen] if requested is None else []
-        if requested is not None and not self.selected:
-            names = ", ".join(every)
-            raise LedgerError(
-                "nothing to load: none of the named artifacts is selected",
-                hint=f"the workflow's artifacts: {names or 'none'}",
-            )
+        self.is_minimal = is_minimal
+        self.selected, self.others = self._select(requested)
         self.blocks = blocks.blocks_of(self.state)
         self.in_context: dict[str, Held] = {}  # what the blocks have of the session that the load goes on with
         self.session_id: str | None = None  # that the load belongs to
+
+    def _select(self, requested: list[str] | None) -> tuple[list[Artifact], list[str]]:
+        """Return the artifacts to load, and the ids of those that trigger, phase or condition leave out."""
+        found: list[str] = []
+        if self.is_minimal:
+            selected = reload.only_state(self.workflow)
+        else:
+            selected = selection.select(self.workflow, self.state, [self.trigger], requested, found.append)
+        for text in self.beside.first([f"⚠️ WARNING: {text}" for text in found], WARNINGS, "warnings"):
+            warn_lines(self.beside.count(text))
+        for text in self.beside.first(self.workflow["warnings"], WARNINGS, "warnings"):
+            warn(self.beside.count(text))
+        every = dict.fromkeys(one["id"] for one in selection.every_artifact(self.workflow))
+        if requested is not None and not selected:
+            raise LedgerError(
+                "nothing to load: none of the named artifacts is selected",
+                hint=f"the workflow's artifacts: {', '.join(every) or 'none'}",
+            )
+        chosen = {one["id"] for one in selected}
+        return selected, [name for name in every if name not in chosen] if requested is None else []
 
     def dry_run(self, budget: int) -> report.DryRun:
         """Load without recording, by the rules of the real load; raises LedgerError."""
@@ -311,9 +342,9 @@ class Loading:
             why_not_recorded,
         )
 
-    def look(self, log: Callable[[str], None]) -> tuple[Reload, str]:
+    def look(self, log: Callable[[str], None]) -> tuple[Reload, str, None]:
         """Load without recording and without contents, for a report; raises LedgerError."""
-        return self._step(log, self._caller(None), is_recorded=False), ""
+        return self._step(log, self._caller(None), is_recorded=False), "", None
 
     def load(self, budget: int, log: Callable[[str], None], *, has_steps: bool) -> tuple[Reload, str, Exception | None]:
         """Load, record and project, with a line to `log` for what is done, if `has_steps` for each artifact, too.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import click
 
@@ -26,7 +27,7 @@ from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import runs_in_tree
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.files.change import FileChange, make_changes
-from faber_ledger.hooks.client_plugins import list_enabled_plugins
+from faber_ledger.hooks.client_plugins import Plugin, list_enabled_plugins
 from faber_ledger.hooks.client_settings import (
     has_hooks,
     readable_settings,
@@ -41,11 +42,6 @@ from faber_ledger.runs.run import HOOK_LOG, find_root
 from faber_ledger.runs.settings import PATH
 from faber_ledger.runs.synced import known_project
 from faber_ledger.runs.text_cache import TEXT_CACHE, has_text_cache, remove_text_cache
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from faber_ledger.hooks.client_plugins import Plugin
 
 
 @click.command(short_help="Remove what `init` added.")
@@ -62,63 +58,79 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
     Exit codes: 0 done, or nothing to do; 1 a file cannot be used; 2 wrong usage.
     """
     root = find_root(os.getcwd())
-    changes = [settings_removal(root, scope), *remove_agent_hooks(root, scope)]
+    hooks = [settings_removal(root, scope), *remove_agent_hooks(root, scope)]
     plugins = list_enabled_plugins(root)
-    kept_for = _hooks_elsewhere(scope, root, plugins, changes)
-    config: list[Setting] = []
-    is_cached = False
-    local: list[str] = []
-    notes: list[str] = []
-    known: str | None = None
-    if in_project(root, scope) and not kept_for:
-        setting = summaries_removal(root)
-        changes += [setting] if setting is not None else []
-        known = known_project(root) if setting is not None else None
-        changes += [git_file_change(root, name, remove=True) for name in FILES]
-        top = top_of(root)
-        if top is not None:
-            hook = pre_commit_change(root, top, remove=True)
-            changes += [hook] if hook.action != "unchanged" else []
-            config = settings_to_remove(root)
-            is_cached = has_text_cache(root)
-            local = _local_files(root)
-            notes = [] if any(True for _ in runs_in_tree(root)) else notes_without_runs(root)
-    if in_project(root, scope) and (scope == "project" or not kept_for):
-        changes += remove_commands(root)
-    commit = names_to_commit(changes, root, is_removal=True)
-    if known is not None:  # the removal, once committed, would take the project's id from every clone
+    kept_for = _hooks_elsewhere(scope, root, plugins, hooks)
+    is_project = in_project(root, scope)
+    plan = _plan(root) if is_project and not kept_for else Plan([], [], [], [], is_cached=False, known=None)
+    commands = remove_commands(root) if is_project and (scope == "project" or not kept_for) else []
+    plan = plan._replace(changes=[*hooks, *plan.changes, *commands])
+    commit = names_to_commit(plan.changes, root, is_removal=True)
+    if plan.known is not None:  # the removal, once committed, would take the project's id from every clone
         commit = [name for name in commit if name != PATH]
     if not dry_run:
         if not kept_for:
             remove_run_list(root, warn)
-        make_changes(changes)
-        make_settings(root, config)
-        if is_cached:
-            remove_text_cache(root)
-        for path in local:
-            whole_file.remove(path)
-        remove_notes(root, notes)
-        gone = [FileChange(path, b"", None) for path in local]
-        remove_empty_folders([*changes, *gone], root, folders_of_user())
-    data = report(changes, root, dry_run=dry_run) | {
+        _remove(root, plan)
+    data = report(plan.changes, root, dry_run=dry_run) | {
         "scope": scope,
-        "git_config": [setting._asdict() for setting in config],
-        "text_cache_removed": is_cached,
-        "local_files": [display_path(path, root) for path in local],
-        "notes": [display_path(path, root) for path in notes],
+        "git_config": [setting._asdict() for setting in plan.config],
+        "text_cache_removed": plan.is_cached,
+        "local_files": [display_path(path, root) for path in plan.local],
+        "notes": [display_path(path, root) for path in plan.notes],
         "hooks_remain_in": kept_for,
         "commit": commit,
-        "project": known,
+        "project": plan.known,
     }
-    lines = [*_lines(changes, config, root, kept_for, plugins, is_cached=is_cached, local=local, dry_run=dry_run)]
-    if known is not None:
-        lines.append(
-            f"the team's server knows this project as {known}: `faber-ledger init` in this clone gives it that id"
-            f" again, as does `git checkout -- {PATH}` before a commit"
-        )
+    lines = [*_lines(plan, root, kept_for, plugins, dry_run=dry_run)]
     if commit and not dry_run:
         lines.append(f"next: commit {join_names(commit)}, so that no other clone has them")
     show(data, lines, as_json=as_json)
+
+
+class Plan(NamedTuple):
+    """What is removed; `local` are files of this machine, `known` is the project's id on the team's server."""
+
+    changes: list[FileChange]
+    config: list[Setting]
+    local: list[str]
+    notes: list[str]
+    is_cached: bool
+    known: str | None
+
+
+def _plan(root: str) -> Plan:
+    """Return what is removed of what git needs where no hooks are left."""
+    setting = summaries_removal(root)
+    changes = [
+        *([setting] if setting is not None else []),
+        *[git_file_change(root, name, remove=True) for name in FILES],
+    ]
+    known = known_project(root) if setting is not None else None
+    top = top_of(root)
+    if top is None:
+        return Plan(changes, [], [], [], is_cached=False, known=known)
+    hook = pre_commit_change(root, top, remove=True)
+    return Plan(
+        [*changes, *([hook] if hook.action != "unchanged" else [])],
+        settings_to_remove(root),
+        _local_files(root),
+        [] if any(True for _ in runs_in_tree(root)) else notes_without_runs(root),
+        is_cached=has_text_cache(root),
+        known=known,
+    )
+
+
+def _remove(root: str, plan: Plan) -> None:
+    make_changes(plan.changes)
+    make_settings(root, plan.config)
+    if plan.is_cached:
+        remove_text_cache(root)
+    for path in plan.local:
+        whole_file.remove(path)
+    remove_notes(root, plan.notes)
+    gone = [FileChange(path, b"", None) for path in plan.local]
+    remove_empty_folders([*plan.changes, *gone], root, folders_of_user())
 
 
 def _hooks_elsewhere(scope: str, root: str, plugins: list[Plugin], changes: list[FileChange]) -> list[str]:
@@ -145,35 +157,31 @@ def _local_files(root: str) -> list[str]:
     return [path for path in found if path in untracked]
 
 
-def _lines(
-    changes: list[FileChange],
-    config: list[Setting],
-    root: str,
-    kept_for: list[str],
-    plugins: list[Plugin],
-    *,
-    is_cached: bool,
-    local: list[str],
-    dry_run: bool,
-) -> Iterator[str]:
-    if not (config or is_cached or local) and all([change.action == "unchanged" for change in changes]):
-        yield f"nothing to remove from {display_path(changes[0].path, root)}"
+def _lines(plan: Plan, root: str, kept_for: list[str], plugins: list[Plugin], *, dry_run: bool) -> Iterator[str]:
+    is_empty = not (plan.config or plan.is_cached or plan.local)
+    if is_empty and all([change.action == "unchanged" for change in plan.changes]):
+        yield f"nothing to remove from {display_path(plan.changes[0].path, root)}"
     elif dry_run:
-        yield from diff_lines(changes, root)
-        yield from [setting.command for setting in config]
-        if is_cached:
+        yield from diff_lines(plan.changes, root)
+        yield from [setting.command for setting in plan.config]
+        if plan.is_cached:
             yield f"git update-ref -d {TEXT_CACHE}"
-        yield from [f"would be removed, since git would add it: {display_path(path, root)}" for path in local]
+        yield from [f"would be removed, since git would add it: {display_path(path, root)}" for path in plan.local]
     else:
-        for change in changes:
-            yield describe(change, root)
-        if config:
-            yield f"{'removed':<9}  from this clone's git config: {', '.join([setting.key for setting in config])}"
-        if is_cached:
+        yield from [describe(change, root) for change in plan.changes]
+        if plan.config:
+            keys = ", ".join([setting.key for setting in plan.config])
+            yield f"{'removed':<9}  from this clone's git config: {keys}"
+        if plan.is_cached:
             yield f"{'removed':<9}  {TEXT_CACHE}: git's cache of ledgers as text"
-        yield from [f"{'removed':<9}  {display_path(path, root)}" for path in local]
+        yield from [f"{'removed':<9}  {display_path(path, root)}" for path in plan.local]
         yield from place_lines(root)
     if kept_for:
         yield f"git's settings stay: {', '.join(kept_for)} still has the hooks"
     for plugin in plugins:
         yield f"to remove the plugin too, run `{plugin.command('uninstall')}`, then `faber-ledger uninstall` again"
+    if plan.known is not None:
+        yield (
+            f"the team's server knows this project as {plan.known}: `faber-ledger init` in this clone gives it that id"
+            f" again, as does `git checkout -- {PATH}` before a commit"
+        )
