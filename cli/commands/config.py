@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.context.artifact import Artifact
     from faber_ledger.runs.run import Run
+    from faber_ledger.runs.settings import UserConfig
 
 
 @click.group()
@@ -70,14 +71,7 @@ def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
         "server": shown_url(variable or user["url"] or "") if variable or user["url"] else None,
         "server_from": VARIABLE if variable else user["path"] if user["url"] else None,
         "run": None,
-        "user_config": {
-            "path": user["path"],
-            "exists": os.path.lexists(user["path"]),
-            "plugin_roots": [{"path": path, "exists": os.path.isdir(path)} for path in user["plugin_roots"]],
-            "commands": user["commands"],
-            "url": shown_url(user["url"]) if user["url"] is not None else None,
-            "installed_plugins": list(dict.fromkeys([folder for folder, _, _ in list_installed(root)])),
-        },
+        "user_config": _of_user(root, user),
         "problems": [
             *([user["problem"]] if user["problem"] else []),
             *[f"{user['path']}: {one}" for one in user["unknown"]],
@@ -96,6 +90,19 @@ def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
         else:
             data["run"] = _of_run(run, user["plugin_roots"], data["problems"])
     return data
+
+
+def _of_user(root: str, user: UserConfig) -> dict[str, Any]:
+    from faber_ledger.postgres.url import shown_url
+
+    return {
+        "path": user["path"],
+        "exists": os.path.lexists(user["path"]),
+        "plugin_roots": [{"path": path, "exists": os.path.isdir(path)} for path in user["plugin_roots"]],
+        "commands": user["commands"],
+        "url": shown_url(user["url"]) if user["url"] is not None else None,
+        "installed_plugins": list(dict.fromkeys([folder for folder, _, _ in list_installed(root)])),
+    }
 
 
 def _active_file(root: str) -> str | None:

@@ -22,7 +22,8 @@ from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.importing import Staged
-    from faber_ledger.ledger.log import Log
+    from faber_ledger.ledger.log import Head, Log
+    from faber_ledger.ledger.row import Row
     from faber_ledger.runs.run import Run
 
 
@@ -63,12 +64,7 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
         code = 0
         if not dry_run and (count or payloads):
             note_use(run.root, run.run_id, is_taken_up=True)
-            with open_to_insert(run, warn) as opened:
-                if opened.log.heads() != (heads or []):  # another writer was faster
-                    _check_against(staged, opened.log, run, file)
-                count = staged.count_missing_in(opened.log)
-                opened.insert_rows(staged.missing_in(opened.log), payloads)
-                opened.commit()
+            count = _insert(staged, run, heads or [], payloads, file)
             code = write_blocks(run, warn=warn, defaults={})
     imported = "would be imported" if dry_run else "imported"
     known = staged.lines - staged.refused - count
@@ -88,6 +84,17 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
         warn(f"line {number}: {what}")
     show(data, [line], as_json=as_json)
     return code
+
+
+def _insert(staged: Staged, run: Run, heads: list[Head], payloads: list[Row], file: str) -> int:
+    """Insert the events that a log lacks, and return how many; `heads` are those of the log that was checked."""
+    with open_to_insert(run, warn) as opened:
+        if opened.log.heads() != heads:  # another writer was faster
+            _check_against(staged, opened.log, run, file)
+        count = staged.count_missing_in(opened.log)
+        opened.insert_rows(staged.missing_in(opened.log), payloads)
+        opened.commit()
+    return count
 
 
 def _target(staged: Staged, run_id: str | None) -> Run:

@@ -52,12 +52,15 @@ from faber_ledger.runs.settings import read_user_config
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from faber_ledger.context.position import Position
     from faber_ledger.context.reconstitution.content import Sources
+    from faber_ledger.context.reconstitution.known import Known
     from faber_ledger.context.workflow import Workflow
     from faber_ledger.ledger.events import ContextReconstituted, Finding
     from faber_ledger.runs.active import ActiveRun
     from faber_ledger.runs.progress import ResumePoint
     from faber_ledger.runs.run import Run
+    from faber_ledger.runs.settings import UserConfig
 
 
 REPORT = "report"  # the part that is the documents' report
@@ -116,12 +119,11 @@ def reconstitute(
     """
     if only and (as_json or reader):
         raise click.UsageError("--only chooses what the text has: give it without --json and --for.")
-    root = find_root(os.getcwd())
-    active = active_run(root)
     if run_id is not None and run is not None:
         raise click.UsageError("Give RUN or --run-id, not both.")
+    root = find_root(os.getcwd())
     named = named_run(root, run_id if run is None else run, work_id)
-    meant = _run(root, named, active, (lambda line: None) if as_json or reader else tell)
+    meant = _run(root, named, active_run(root), (lambda line: None) if as_json or reader else tell)
     warn_if_kept(meant)
     report: list[str] = []
     journal = Journal(report.append, warn_lines, _Chooser(skip))
@@ -134,12 +136,7 @@ def reconstitute(
         counts = known_lines(known)
         context = reconstitute_context(meant, state, config, journal, counts)
     except (click.Abort, KeyboardInterrupt, LedgerError) as error:
-        if not (as_json or reader):
-            show(None, report, as_json=False)
-        if isinstance(error, LedgerError):
-            error.data |= {"block": error.block, "findings": journal.findings}
-        if journal.findings and not lacks_ledger(meant):
-            _record_stop(meant, journal)
+        _stop(meant, journal, error, [] if as_json or reader else report)
         raise
     if context["resume_point"] is not None:  # a look at a finished run changes nothing
         _record(meant, _fact(context, context["resume_point"], journal.findings))
@@ -149,12 +146,26 @@ def reconstitute(
         return
     more = {"notes": known["notes"], "ledger_summaries": known["summaries"], "findings": journal.findings}
     if has_content:
-        workflow = _find_workflow(meant, state, config["plugin_roots"])
-        position = render_position(meant, state, workflow=workflow, before=known["before"])
+        position = _position(meant, state, config, known)
         sources: Sources = {"context": context, "state": state, "position": position, "known": known}
         tell_lines(render_content(sources, budget=budget, only=only))
     lines = [*report, *boxed_lines(context, counts), *brief_lines(context, counts)] if has_report else []
     show({**context, **more}, ["", *lines] if has_content and has_report else lines, as_json=as_json)
+
+
+def _position(run: Run, state: dict[str, Any], config: UserConfig, known: Known) -> Position:
+    workflow = _find_workflow(run, state, config["plugin_roots"])
+    return render_position(run, state, workflow=workflow, before=known["before"])
+
+
+def _stop(run: Run, journal: Journal, error: BaseException, report: list[str]) -> None:
+    """Print how far a reconstitution came, and record what it found."""
+    if report:
+        show(None, report, as_json=False)
+    if isinstance(error, LedgerError):
+        error.data |= {"block": error.block, "findings": journal.findings}
+    if journal.findings and not lacks_ledger(run):
+        _record_stop(run, journal)
 
 
 class _Chooser:

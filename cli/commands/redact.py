@@ -15,6 +15,7 @@ from faber_ledger.cli.ui.server import names_server, server_address
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_with_ledger
+from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import ChoiceNeeded, GitFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.clone import state_copy_path
@@ -54,9 +55,7 @@ def redact(
     what cannot be removed; 3 not confirmed, without a terminal; 10 no such run or event, or no copy of a payload
     to put back; 11 locked; 12 newer format; 20 a ledger is damaged.
     """
-    from faber_ledger.ledger.clock import now
-    from faber_ledger.recording.leftovers import find_remains
-    from faber_ledger.recording.redact import plan_redaction, redact_event, runs_in_work_trees, undo_redaction
+    from faber_ledger.recording.redact import plan_redaction, redact_event, runs_in_work_trees
     from faber_ledger.recording.sessions import client_of
     from faber_ledger.runs.clone import writer_of  # at its use: `--help` loads every command
     from faber_ledger.runs.log import read_log
@@ -64,52 +63,62 @@ def redact(
     chosen = run_with_ledger(run)
     name = find_thing(chosen, event, ("event",)).id
     writer, client = writer_of(chosen.root), client_of(os.environ)
-
-    def warn_of(text: str) -> None:
-        warn(f"⚠️  {text}")
-
     if undo:
         if dry_run:
             raise click.UsageError("--undo takes no --dry-run")
-        undone = undo_redaction(chosen, name, reason, at=now(), writer=writer, client=client, warn=warn_of)
-        result = {"run_id": chosen.run_id, "event": name, "redaction_undone": undone}
-        show(result, [f"✓ Put the payload of event {name} back, recorded as event {undone}"], as_json=as_json)
+        _undo(chosen, name, reason, writer, client, as_json=as_json)
         return
-
-    def make_plan(log: Log) -> RedactionPlan:
-        return plan_redaction(log, name, reason)
-
     with read_log(chosen) as log:
-        plan = make_plan(log)
+        plan = plan_redaction(log, name, reason)
     data: dict[str, Any] = {**_data(chosen, plan), "dry_run": dry_run}
     if dry_run:
-        is_new = plan.event is not None
-        what = "would be removed" if is_new else "is redacted already: nothing more would be removed"
+        what = "would be removed" if plan.event is not None else "is redacted already: nothing more would be removed"
         show(data, [f"the payload of event {plan.target} ({plan.kind}) {what}"], as_json=as_json)
         return
     if plan.event is not None and not yes:
         _confirm(f"Remove the payload of event {plan.target}? It cannot be restored.", as_json=as_json)
-
-    def clean(log: Log, plan: RedactionPlan) -> dict[str, Any]:
-        return _clean_files(log, plan, runs_in_work_trees(chosen))
-
-    outcome = redact_event(chosen, make_plan, clean, at=now(), writer=writer, client=client, warn=warn_of)
-    beside = outcome.cleaned
-    try:
-        beside["text_cache_removed"] |= remove_text_cache(chosen.root)  # `git log -p` may have made one meanwhile
-    except GitFailed as error:
-        warn(f"⚠️  {TEXT_CACHE} is there again, and may hold what is redacted: {error.message}; run the command again")
-    texts = plan.texts.difference(beside.pop("common"))
-    beside["also_in_files"] = [
-        path for path in find_remains(runs_in_work_trees(chosen), texts) if not path.endswith(".db")
-    ]
-    versions = _versions(chosen)
+    outcome = redact_event(
+        chosen,
+        lambda log: plan_redaction(log, name, reason),
+        lambda log, plan: _clean_files(log, plan, runs_in_work_trees(chosen)),
+        at=now(),
+        writer=writer,
+        client=client,
+        warn=_warn,
+    )
+    beside, versions = _look_again(chosen, plan, outcome.cleaned), _versions(chosen)
     data |= {"redaction": outcome.id, "rewritten": outcome.rewritten, "removed": outcome.removed, **beside}
     lines = [*_result_lines(chosen, plan, outcome, beside, versions)]
     data["removed_on_server"] = _push(chosen)
     if data["removed_on_server"]:
         lines.insert(1, "  removed on the team's server, too")
     show(data | {"versions_in_git": versions}, lines, as_json=as_json)
+
+
+def _warn(text: str) -> None:
+    warn(f"⚠️  {text}")
+
+
+def _undo(chosen: Run, name: str, reason: str | None, writer: str, client: str | None, *, as_json: bool) -> None:
+    from faber_ledger.recording.redact import undo_redaction
+
+    undone = undo_redaction(chosen, name, reason, at=now(), writer=writer, client=client, warn=_warn)
+    result = {"run_id": chosen.run_id, "event": name, "redaction_undone": undone}
+    show(result, [f"✓ Put the payload of event {name} back, recorded as event {undone}"], as_json=as_json)
+
+
+def _look_again(chosen: Run, plan: RedactionPlan, beside: dict[str, Any]) -> dict[str, Any]:
+    """Return what was cleaned beside the log, with the files that still have one of the texts."""
+    from faber_ledger.recording.leftovers import find_remains
+    from faber_ledger.recording.redact import runs_in_work_trees
+
+    try:
+        beside["text_cache_removed"] |= remove_text_cache(chosen.root)  # `git log -p` may have made one meanwhile
+    except GitFailed as error:
+        warn(f"⚠️  {TEXT_CACHE} is there again, and may hold what is redacted: {error.message}; run the command again")
+    texts = plan.texts.difference(beside.pop("common"))
+    remains = find_remains(runs_in_work_trees(chosen), texts)
+    return beside | {"also_in_files": [path for path in remains if not path.endswith(".db")]}
 
 
 def _push(chosen: Run) -> bool:

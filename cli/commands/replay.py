@@ -97,21 +97,10 @@ def replay(
     chosen = run_with_ledger(run, work_id, root=root)
     if check:
         return _check(chosen, as_json)
-    from faber_ledger.cli.reports.replay import (  # here: `--help` loads every command
-        EventFilter,
-        changes_between,
-        state_at,
-    )
+    if at is not None or diff is not None:
+        return _moments(chosen, at, diff, as_json)
+    from faber_ledger.cli.reports.replay import EventFilter  # here: `--help` loads every command
 
-    if at is not None:
-        data, lines = state_at(chosen, which_event.parse_moment(chosen, at), warn)
-        show(data, lines, as_json=as_json)
-        return 0
-    if diff is not None:
-        first, second = (which_event.parse_moment(chosen, text) for text in diff)
-        data, lines = changes_between(chosen, first, second, warn)
-        show(data, lines, as_json=as_json)
-        return 0
     wanted = EventFilter(
         start=which_event.parse_moment(chosen, start) if start is not None else None,
         end=which_event.parse_moment(chosen, end) if end is not None else None,
@@ -121,6 +110,18 @@ def replay(
     if wanted.is_reversed:
         raise click.UsageError(f"--from {start} is after --to {end}: no event is between them")
     return _strict(chosen, wanted, as_json) if strict else _events(chosen, wanted, as_json)
+
+
+def _moments(chosen: Run, at: str | None, diff: tuple[str, str] | None, as_json: bool) -> int:
+    from faber_ledger.cli.reports.replay import changes_between, state_at
+
+    if diff is not None:
+        first, second = (which_event.parse_moment(chosen, text) for text in diff)
+        data, lines = changes_between(chosen, first, second, warn)
+    else:
+        data, lines = state_at(chosen, which_event.parse_moment(chosen, at or ""), warn)
+    show(data, lines, as_json=as_json)
+    return 0
 
 
 def _check_usage(modes: dict[str, object], limits: dict[str, object]) -> None:

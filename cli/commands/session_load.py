@@ -139,15 +139,7 @@ def session_load(
     if not (dry_run or is_look):
         warn_if_kept(run)
     config = read_user_config()
-    if config["problem"]:
-        raise LedgerError(config["problem"], hint="correct the file, or remove it")
-    requested = (
-        [name.strip() for given in artifacts for name in given.split(",") if name.strip()] if artifacts else None
-    )
-    if requested == [] or run_id == "":
-        raise click.UsageError("--artifacts and --run-id must not be empty.")
-    if minimal and artifacts:
-        raise click.UsageError("give --minimal or --artifacts, not both.")
+    requested = _check_given(config, run_id, artifacts, minimal)
     is_forced = force or content or minimal or requested is not None
     try:
         loading = Loading(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -22,7 +23,7 @@ from faber_ledger.ledger.errors import StateMissing
 from faber_ledger.ledger.event_types import NOT_CHECKABLE
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import READ, decode_row
-from faber_ledger.ledger.summary import summarize
+from faber_ledger.ledger.summary import Summary, summarize
 from faber_ledger.projections.blocks import (
     artifacts_in_context,
     blocks_of,
@@ -39,7 +40,7 @@ from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.conflicts import paths_in_conflict
-from faber_ledger.runs.in_git import GitSurvey, events_of_file
+from faber_ledger.runs.in_git import GitSurvey, InGit, events_of_file
 from faber_ledger.runs.kept import not_in_tree
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.progress import FINISHED, current_phase, resume_point
@@ -50,12 +51,8 @@ from faber_ledger.runs.set_up import SET_UP, lacks_driver
 from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from faber_ledger.context.completed_phases import Comparison
-    from faber_ledger.ledger.summary import Summary
     from faber_ledger.projections.blocks import Blocks
-    from faber_ledger.runs.in_git import InGit
 
 
 @click.command(short_help="Show where a run stands.")
@@ -80,56 +77,73 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
     if run is None and active.named_too is not None:
         warn(f"note: the active file names {active.named_too}, but {active.why}")
     state = _read_state(meant)
-    log, blocks, agrees, more, is_shared = None, blocks_of(state), True, 0, False
-    unchecked: set[str] = set()
+    found, is_set_up = _read_ledger(meant, state, root), not lacks_driver(root)
+    data = _data(meant, state, found) | {"in_git": None, "is_set_up": is_set_up}
+    lines = [*_status_lines(meant, state, found), *_not_in_file_lines(meant, found.missing, found.why)]
+    survey = GitSurvey(root, [meant])
+    in_git = _find_in_git(survey, meant, state)
+    if in_git is not None:
+        data["in_git"] = in_git_data(survey, in_git)
+        seal = "faber-ledger seal" if meant.run_id == active.run_id else f"faber-ledger seal {meant.run_id}"
+        missing = not_in_git(survey, in_git, now(), seal, is_shared=found.is_shared)
+        lines += [f"In git: {missing.line}"] if missing is not None else []
+    if not is_set_up:
+        lines.append(f"This clone: git has no driver that merges the run's files: `{SET_UP}` sets it up")
+    show(data, [*lines, *_waiting_lines(meant)], as_json=as_json)
+
+
+class Found(NamedTuple):
+    """What a run's log says; `missing` counts the events that the published file lacks, `why` says why it does.
+
+    `unchecked` are the sessions and artifacts of which only a redaction says what the log had.
+    """
+
+    log: Summary | None
+    blocks: Blocks
+    completion: Comparison
+    unchecked: Collection[str] = ()
+    missing: int = 0
     why: str | None = None
-    completion: Comparison | None = None
-    if not lacks_ledger(meant):
-        with read_log(meant, warn) as opened:
-            log = summarize(opened)
-            is_shared = opened.has_other_writer(known_writer(root) or "")
-            blocks = fold(opened.stream())
-            unchecked = _find_unchecked(opened)
-            completion = compare_completion(meant, state, opened)
-            names = {name for (name,) in opened.connection.execute("SELECT id FROM event")}
-        if not meant.is_kept:
-            more = len(names - (events_of_file(meant.ledger_path) or set()))
-            why = why_not_published(meant, state, TreeNote(meant))
-        agrees = why is not None or not differing_blocks(blocks, state)
-    completion = completion or compare_completion(meant, state, None)
-    data = {
-        "run_id": meant.run_id,
+    agrees: bool = True
+    is_shared: bool = False
+
+
+def _read_ledger(run: Run, state: dict[str, Any], root: str) -> Found:
+    if lacks_ledger(run):
+        return Found(None, blocks_of(state), compare_completion(run, state, None))
+    with read_log(run, warn) as log:
+        found = Found(
+            summarize(log),
+            fold(log.stream()),
+            compare_completion(run, state, log),
+            _find_unchecked(log),
+            is_shared=log.has_other_writer(known_writer(root) or ""),
+        )
+        names = {name for (name,) in log.connection.execute("SELECT id FROM event")}
+    if not run.is_kept:
+        missing = len(names - (events_of_file(run.ledger_path) or set()))
+        found = found._replace(missing=missing, why=why_not_published(run, state, TreeNote(run)))
+    return found._replace(agrees=found.why is not None or not differing_blocks(found.blocks, state))
+
+
+def _data(run: Run, state: dict[str, Any], found: Found) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
         "work_id": state.get("work_id"),
         "target": state.get("target"),
-        "workflow_id": state_file.workflow_id_of(meant, state),
+        "workflow_id": state_file.workflow_id_of(run, state),
         "status": state.get("status"),
         "current_phase": current_phase(state),
         "resume_point": resume_point(state),
-        "sessions": blocks.get("sessions"),
-        "context_metadata": blocks.get("context_metadata"),
-        "events": log.events if log else 0,
-        "not_in_file": more,
-        "last_event_at": log.last_at if log else None,
-        "state_agrees": agrees,
-        "waiting": len(list_waiting(meant)),
-        "in_git": None,
-        "is_set_up": not lacks_driver(root),
-        "completion": comparison_data(completion),
+        "sessions": found.blocks.get("sessions"),
+        "context_metadata": found.blocks.get("context_metadata"),
+        "events": found.log.events if found.log else 0,
+        "not_in_file": found.missing,
+        "last_event_at": found.log.last_at if found.log else None,
+        "state_agrees": found.agrees,
+        "waiting": len(list_waiting(run)),
+        "completion": comparison_data(found.completion),
     }
-    lines = [
-        *_status_lines(meant, state, blocks, log, agrees, unchecked, completion),
-        *_not_in_file_lines(meant, more, why),
-    ]
-    survey = GitSurvey(root, [meant])
-    found = _find_in_git(survey, meant, state)
-    if found is not None:
-        data["in_git"] = in_git_data(survey, found)
-        seal = "faber-ledger seal" if meant.run_id == active.run_id else f"faber-ledger seal {meant.run_id}"
-        missing = not_in_git(survey, found, now(), seal, is_shared=is_shared)
-        lines += [f"In git: {missing.line}"] if missing is not None else []
-    if not data["is_set_up"]:
-        lines.append(f"This clone: git has no driver that merges the run's files: `{SET_UP}` sets it up")
-    show(data, [*lines, *_waiting_lines(meant)], as_json=as_json)
 
 
 def _find_in_git(survey: GitSurvey, run: Run, state: dict[str, Any]) -> InGit | None:
@@ -164,15 +178,8 @@ def _find_unchecked(log: Log) -> set[str]:
     return {str(event.get("artifact_id", event.get("session_id"))) for event in events}
 
 
-def _status_lines(
-    run: Run,
-    state: dict[str, Any],
-    blocks: Blocks,
-    log: Summary | None,
-    agrees: bool,
-    unchecked: set[str],
-    completion: Comparison,
-) -> Iterator[str]:
+def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
+    blocks, unchecked, log = found.blocks, found.unchecked, found.log
     yield f"Run: {run.run_id}"
     yield from position_lines(state)
     mark = f" {NOT_CHECKABLE}" if newest_open(blocks) in unchecked else ""
@@ -182,13 +189,13 @@ def _status_lines(
     metadata = blocks.get("context_metadata")
     reload = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
     yield f"In context: {names or 'nothing'}" + (f" (last reload {reload})" if reload else "")
-    yield from comparison_lines(completion)
+    yield from comparison_lines(found.completion)
     if log is None:
         yield "Ledger: none yet; the first event creates it"
         return
     last = f", the last {log.last_type} at {log.last_at}" if log.events else ""
     yield f"Ledger: {events_shown(log.events)}{last}"
-    if not agrees:
+    if not found.agrees:
         yield f"state.json differs from the ledger: run `faber-ledger project {run.run_id}`"
 
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import posixpath
+from collections.abc import Sized
 
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.ledger import summary
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import open_sessions
 from faber_ledger.projections.fold import fold
+from faber_ledger.recording.inbox import list_waiting
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.copies import runs_in_other_work_trees
+from faber_ledger.runs.git import other_roots
 from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.layouts import places_of as places_in_layouts
@@ -89,16 +94,27 @@ def gone_runs(root: str) -> list[tuple[Run, str]]:
     return found
 
 
-def what_forget_would_lose(run: Run, path: str) -> str | None:
-    """Return why a log should not be removed without a question; None if git has the run and no session is open."""
+def what_forget_would_lose(run: Run) -> str | None:
+    """Return why a log should not be removed without a question; None if git has the run and nobody works on it."""
+    waits = list_waiting(run)
+    if waits:
+        return never_recorded(waits)
+    for root in (run.root, *other_roots(run.root)):
+        if active_run(root, by_author=False).run_id == run.run_id:
+            return f"{root} is working on the run"
     if not is_committed(run):
         return "it is the only record of the run: no commit has it"
     try:
-        with Log.read(path) as log:
+        with Log.read(run.log_path) as log:
             sessions = open_sessions(fold(log.stream()))
     except (LedgerError, OSError, sqlite3.Error):
         return None  # nothing in it can be read
     return f"a session of the run is open: {sessions[0]}" if sessions else None
+
+
+def never_recorded(waits: Sized) -> str:
+    """Return in words how many deliveries would be lost."""
+    return f"{plural(len(waits), 'delivery', 'deliveries')} never recorded"
 
 
 def count_events(path: str) -> int | None:

@@ -7,15 +7,19 @@ import shutil
 
 import click
 
-from faber_ledger.cli.reports.run_places import count_events, gone_runs, places_of, what_forget_would_lose
+from faber_ledger.cli.reports.run_places import (
+    count_events,
+    gone_runs,
+    never_recorded,
+    places_of,
+    what_forget_would_lose,
+)
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.recording.inbox import list_waiting
-from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import inbox_path
-from faber_ledger.runs.git import other_roots
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import has_log
@@ -50,42 +54,24 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
         show(data, lines or ["every log has its run"], as_json=as_json)
         return
     run = find_run(root, run_id)
-    path = run.log_path
     if not has_log(run):
         raise RunNotFound(f"this clone has no log of a run {run_id}", hint="run `faber-ledger run forget --list`")
     places = places_of(run)
     if places:
         raise LedgerError(f"the run {run_id} still exists: {', '.join(places)}", hint="a run that exists keeps its log")
-    events, waits = count_events(path), list_waiting(run)
-    waiting = f"{plural(len(waits), 'delivery', 'deliveries')} never recorded"
-    if waits and not yes:
-        raise LedgerError(
-            f"the log of {run_id}, with {events_shown(events)}, would be removed, and {waiting}",
-            hint=f"`faber-ledger run resume {run_id}` restores the run; `faber-ledger run forget {run_id} --yes`"
-            " removes both",
-        )
-    holder = next(
-        (one for one in (root, *other_roots(root)) if active_run(one, by_author=False).run_id == run_id), None
-    )
-    if holder is not None and not yes:
-        raise LedgerError(
-            f"{holder} is working on the run {run_id}, of which only this log is left",
-            hint=f"`faber-ledger run resume {run_id}` there restores the run; `faber-ledger run forget {run_id} --yes`"
-            " removes what is left of it",
-        )
-    loss = what_forget_would_lose(run, path)
-    if loss is not None and not yes:
+    events, waits, kept = count_events(run.log_path), list_waiting(run), summary_paths(run).values()
+    loss = None if yes else what_forget_would_lose(run)
+    if loss is not None:
         raise LedgerError(
             f"the log of {run_id}, with {events_shown(events)}, would be removed, and {loss}",
             hint=f"`faber-ledger run resume {run_id}` restores the run; `faber-ledger run forget {run_id} --yes`"
             " removes what is left of it",
         )
     remove_run_list(root, warn)
-    kept = summary_paths(run).values()
     shutil.rmtree(run.private_folder)
     shutil.rmtree(inbox_path(run), ignore_errors=True)
     more = f", {plural(len(kept), 'kept summary', 'kept summaries')}" if kept else ""
-    removed = f"its log, with {events_shown(events)}{more}" + (f", and {waiting}" if waits else "")
+    removed = f"its log, with {events_shown(events)}{more}" + (f", and {never_recorded(waits)}" if waits else "")
     show(
         {"run_id": run_id, "events": events, "summaries": len(kept), "waiting": len(waits)},
         [f"{run_id}: {removed}, {'are' if waits or kept else 'is'} removed"],

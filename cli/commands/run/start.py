@@ -53,6 +53,7 @@ NOT_LOADED = "The session on it has begun, without its context: run `faber-ledge
 ENTER_W = "Enter w to create that worktree and start there."
 ADD_YES = "Add --yes to take over this worktree."
 ADD_OPTION = "Add --worktree to create that worktree and start there, or --yes to take over this one."
+OTHER_ID = "give another --run-id, or none to have one made"
 NO_SERVER = (
     "a run of the team's server is brought with --url, or where FABER_LEDGER_URL or the user's configuration names it"
 )
@@ -161,61 +162,28 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     root, at = find_root(os.getcwd()), now()
     refuse_bare(root)
     _warn_of_active_file(root)
-    work_id, target = given["work_id"], given["target"]
-    if not work_id and not target:
-        raise click.UsageError("Say what the run is about with --work-id or --target.")
-    plan: RunPlan = {
-        "workflow_id": given["workflow"] or DEFAULT_WORKFLOW,
-        "work_id": work_id or None,
-        "plan_id": given["plan_id"] or None,
-        "target": target or f"Work item {work_id}",
-    }
-    about = name_part(work_id or target or "")
+    plan, about = _plan_run(given)
     run_id = given["run_id"]
     if run_id is None:
         run_id = clock.run_id(creation.project_name(root), about, at, os.urandom(6))
-    try:
-        new = find_run(root, run_id)
-    except InvalidRunId as error:
-        error.hint = "give another --run-id, or none to have one made"
-        raise
-    if not is_portable(run_id):
-        raise InvalidRunId(
-            f"{run_id!r:.80} cannot be a folder on every system: Windows keeps the name for a device, or drops its end",
-            hint="give another --run-id, or none to have one made",
-        )
-    check_is_new(new, everywhere=given["run_id"] is not None)
-    try:
-        load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
-    except WorkflowNotFound as error:  # there is no state.json yet that could be corrected
-        error.hint = error.hint.replace("correct workflow_id in state.json", "give another --workflow")
-        error.block = error.block.replace("Correct workflow_id in state.json", "Give another --workflow")
-        raise
-    subject = f"--work-id {quote_word(work_id)}" if work_id else f"--target {quote_word(target or '')}"
-    commands = f"/fractary-faber:workflow-run {subject} [faber-ledger run start {subject}]"
-    runs = project_settings(root, os.environ).new_runs
+    _check_new(root, run_id, plan, is_given=given["run_id"] is not None)
     warnings: list[str] = []
     started = None
     while started is None and not in_worktree:
         other = _other_active_run(root, run_id)
+        asked = _ask(plan, given["work_id"])
         warnings, in_worktree = _take_over(
-            root, other, run_id, about, commands, yes, as_json, offers=can_add(root), work_id=work_id
+            root, other, run_id, about, asked, yes, as_json, offers=can_add(root), work_id=given["work_id"]
         )
         with lock_takeover(root) or nullcontext():
             if not in_worktree and _other_active_run(root, run_id) == other:  # else another start was quicker
-                started = _start(root, run_id, plan, at, os.environ, runs)
+                started = _start(root, run_id, plan, at, os.environ)
     if started is not None:
         not_loaded = [NOT_LOADED] if client_of(os.environ) else []
         made, lines = None, [*_start_lines(started, plan), *place_lines(root), *not_loaded]
     else:
         own = creation.plan_worktree(root, about)
-        creation.make(root, own, warn)
-        try:
-            # A client that runs this command stays in its own folder, and so do its hooks: no session is opened.
-            started = _start(own.root, run_id, plan, at, {}, runs, "fractary-faber")
-        except BaseException:
-            creation.take_back(root, own)
-            raise
+        started = _start_in_worktree(root, own, run_id, plan, at)
         lines = [
             f"✓ Worktree created: {creation.shorten_path(own.folder)} (branch {own.branch})",
             *_start_lines(started, plan),
@@ -227,17 +195,62 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     show({**data, "worktree": made}, lines, as_json=as_json)
 
 
+def _plan_run(given: dict[str, str | None]) -> tuple[RunPlan, str]:
+    """Return what the run is about, also as part of a name; raises UsageError without --work-id and --target."""
+    work_id, target = given["work_id"], given["target"]
+    if not work_id and not target:
+        raise click.UsageError("Say what the run is about with --work-id or --target.")
+    plan: RunPlan = {
+        "workflow_id": given["workflow"] or DEFAULT_WORKFLOW,
+        "work_id": work_id or None,
+        "plan_id": given["plan_id"] or None,
+        "target": target or f"Work item {work_id}",
+    }
+    return plan, name_part(work_id or target or "")
+
+
+def _ask(plan: RunPlan, work_id: str | None) -> str:
+    """Return the commands that start such a run."""
+    subject = f"--work-id {quote_word(work_id)}" if work_id else f"--target {quote_word(plan['target'])}"
+    return f"/fractary-faber:workflow-run {subject} [faber-ledger run start {subject}]"
+
+
+def _check_new(root: str, run_id: str, plan: RunPlan, *, is_given: bool) -> None:
+    """Raise LedgerError for an id that cannot be a new run's, or a workflow that cannot be read."""
+    try:
+        new = find_run(root, run_id)
+    except InvalidRunId as error:
+        error.hint = OTHER_ID
+        raise
+    if not is_portable(run_id):
+        raise InvalidRunId(
+            f"{run_id!r:.80} cannot be a folder on every system: Windows keeps the name for a device, or drops its end",
+            hint=OTHER_ID,
+        )
+    check_is_new(new, everywhere=is_given)
+    try:
+        load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
+    except WorkflowNotFound as error:  # there is no state.json yet that could be corrected
+        error.hint = error.hint.replace("correct workflow_id in state.json", "give another --workflow")
+        error.block = error.block.replace("Correct workflow_id in state.json", "Give another --workflow")
+        raise
+
+
+def _start_in_worktree(root: str, own: creation.Plan, run_id: str, plan: RunPlan, at: float) -> Run:
+    creation.make(root, own, warn)
+    try:
+        # A client that runs this command stays in its own folder, and so do its hooks: no session is opened.
+        return _start(own.root, run_id, plan, at, {}, "fractary-faber")
+    except BaseException:
+        creation.take_back(root, own)
+        raise
+
+
 def _start(
-    root: str,
-    run_id: str,
-    plan: RunPlan,
-    at: float,
-    environ: Mapping[str, str],
-    runs: str,
-    created_by: str = "manual",
+    root: str, run_id: str, plan: RunPlan, at: float, environ: Mapping[str, str], created_by: str = "manual"
 ) -> Run:
     load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
-    member = creation.state_member(root, created_by)
+    runs, member = project_settings(root, os.environ).new_runs, creation.state_member(root, created_by)
     started = start_run(root, run_id, plan, at=at, environ=environ, warn=say, runs=runs, worktree=member)
     update_registry(root, at=at, warn=say)
     return started
@@ -264,10 +277,8 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None, docu
     text = _bring_run(root, text, url, document)
     try:
         wanted = find_restorable(root, text) or match_run(root, text)
-    except AmbiguousRun:
-        raise
     except RunNotFound as error:
-        error.hint += "" if names_server() else f"; {NO_SERVER}"
+        error.hint += "" if names_server() or isinstance(error, AmbiguousRun) else f"; {NO_SERVER}"
         raise
     again = f"--resume {wanted.run_id} [faber-ledger run resume {wanted.run_id}]"
     command = f"/fractary-faber:workflow-run {again}"
@@ -279,16 +290,8 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None, docu
     restore_run_from_log(root, text, say)
     resumed = match_run(root, text)
     write_ignored_state(resumed, say)
-    state = state_file.read_state(resumed).value
-    status = state.get("status")
-    if status is None:  # written from the ledger, which does not know it: to resume a run is to continue it
-        status = "in_progress"
-        with lock_run(resumed):
-            state_write.write_members(resumed, {"status": status}, warn=say)
-        say(f"⚠️  its state had no status; it is now {status}")
-        state = state_file.read_state(resumed).value
-    state_file.check_status(resumed, state)
-    point = resume_point(state)
+    state = _state_with_status(resumed)
+    point, status = resume_point(state), state["status"]
     if point is None:
         completed = "ℹ Workflow already completed - nothing to resume"
         lines = [completed if status == "completed" else "ℹ Workflow was cancelled - cannot resume"]
@@ -304,13 +307,25 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None, docu
                 if is_active := _other_active_run(root, resumed.run_id) == other:  # else another command was quicker
                     is_new = activate_run(resumed, at=at, environ=os.environ, warn=say)
         creation.record_resumed(resumed, at=at, warn=say)
-        lines = [
-            f"✓ Workflow resumed: {resumed.run_id}",
-            *[f"  {line}" for line in position_lines(state)],
-            *([NOT_LOADED] if is_new else []),
-        ]
+        position = [f"  {line}" for line in position_lines(state)]
+        lines = [f"✓ Workflow resumed: {resumed.run_id}", *position, *([NOT_LOADED] if is_new else [])]
     data = {"run_id": resumed.run_id, "status": status, "resume_point": point, "warnings": warnings}
     show(data, lines, as_json=as_json)
+
+
+def _state_with_status(run: Run) -> dict[str, Any]:
+    """Return a run's state; one that was written from the ledger has no status, and to resume a run is to continue it.
+
+    Raises LedgerError.
+    """
+    state = state_file.read_state(run).value
+    if state.get("status") is None:
+        with lock_run(run):
+            state_write.write_members(run, {"status": "in_progress"}, warn=say)
+        say("⚠️  its state had no status; it is now in_progress")
+        state = state_file.read_state(run).value
+    state_file.check_status(run, state)
+    return state
 
 
 def _bring_run(root: str, text: str, url: str | None, document: str | None) -> str:
@@ -417,38 +432,45 @@ def _take_over(
     """
     if other is None:
         return [], False
-    active, status, is_at_home = other
-    is_over = status in progress.FINISHED or not is_at_home
+    is_over = other.status in progress.FINISHED or not other.is_at_home
     is_asked = not (is_over or yes or as_json) and sys.stdin.isatty()
-    is_same = work_id is not None and not is_over and _is_about(root, active, work_id)
-    where = "" if is_at_home else ", whose branch is another"
-    warnings = [f"ℹ The active run was {active} ({status}){where}; {run_id} takes its place."]
-    if not is_over:
-        own = creation.plan_worktree(root, about)
-        warnings = [
-            "⚠️  WARNING: Another workflow is active in this worktree",
-            f"   Active: {active}",
-            f"   New: {run_id}",
-            "",
-            *([_go_on(active), ""] if is_same else []),
-            "Recommendation: Use separate worktrees for concurrent workflows:",
-            f"  git worktree add {quote_word(creation.shorten_path(own.folder))} -b {own.branch}",
-            f"  cd {quote_word(creation.shorten_path(own.root))}",
-            f"  {command}",
-            *([] if yes or as_json else _choices(offers=offers, is_asked=is_asked)),
-            "",
-        ]
+    is_same = work_id is not None and not is_over and _is_about(root, other.run_id, work_id)
+    choices = [] if yes or as_json else _choices(offers=offers, is_asked=is_asked)
+    if is_over:
+        where = "" if other.is_at_home else ", whose branch is another"
+        warnings = [f"ℹ The active run was {other.run_id} ({other.status}){where}; {run_id} takes its place."]
+    else:
+        warnings = _conflict_lines(root, other.run_id, run_id, about, command, choices, is_same=is_same)
     for line in warnings if not as_json else []:
         tell(line)
     answer = "y" if is_over or yes else _answer() if is_asked else ""
     if answer not in ("y", "yes") and not (offers and answer == "w"):
         if as_json:
             hint = f"{'start in its own worktree with --worktree, or ' if offers else ''}take over with --yes"
-            resume = f"go on with it by `faber-ledger run resume {active}`, or " if is_same else ""
-            raise Declined(f"another workflow is active in this worktree: {active}", hint=resume + hint)
+            resume = f"go on with it by `faber-ledger run resume {other.run_id}`, or " if is_same else ""
+            raise Declined(f"another workflow is active in this worktree: {other.run_id}", hint=resume + hint)
         tell(CANCELLED)
         click.get_current_context().exit(1)
     return warnings, answer == "w"
+
+
+def _conflict_lines(
+    root: str, active: str, run_id: str, about: str, command: str, choices: list[str], *, is_same: bool
+) -> list[str]:
+    own = creation.plan_worktree(root, about)
+    return [
+        "⚠️  WARNING: Another workflow is active in this worktree",
+        f"   Active: {active}",
+        f"   New: {run_id}",
+        "",
+        *([_go_on(active), ""] if is_same else []),
+        "Recommendation: Use separate worktrees for concurrent workflows:",
+        f"  git worktree add {quote_word(creation.shorten_path(own.folder))} -b {own.branch}",
+        f"  cd {quote_word(creation.shorten_path(own.root))}",
+        f"  {command}",
+        *choices,
+        "",
+    ]
 
 
 def _is_about(root: str, run_id: str, work_id: str) -> bool:
