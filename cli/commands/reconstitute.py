@@ -52,15 +52,12 @@ from faber_ledger.runs.settings import read_user_config
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from faber_ledger.context.position import Position
     from faber_ledger.context.reconstitution.content import Sources
-    from faber_ledger.context.reconstitution.known import Known
     from faber_ledger.context.workflow import Workflow
     from faber_ledger.ledger.events import ContextReconstituted, Finding
     from faber_ledger.runs.active import ActiveRun
     from faber_ledger.runs.progress import ResumePoint
     from faber_ledger.runs.run import Run
-    from faber_ledger.runs.settings import UserConfig
 
 
 REPORT = "report"  # the part that is the documents' report
@@ -119,12 +116,7 @@ def reconstitute(
     """
     if only and (as_json or reader):
         raise click.UsageError("--only chooses what the text has: give it without --json and --for.")
-    if run_id is not None and run is not None:
-        raise click.UsageError("Give RUN or --run-id, not both.")
-    root = find_root(os.getcwd())
-    named = named_run(root, run_id if run is None else run, work_id)
-    meant = _run(root, named, active_run(root), (lambda line: None) if as_json or reader else tell)
-    warn_if_kept(meant)
+    meant = _find_run(run, run_id, work_id, (lambda line: None) if as_json or reader else tell)
     report: list[str] = []
     journal = Journal(report.append, warn_lines, _Chooser(skip))
     has_content, has_report = not (as_json or reader or only == (REPORT,)), not only or REPORT in only
@@ -138,24 +130,33 @@ def reconstitute(
     except (click.Abort, KeyboardInterrupt, LedgerError) as error:
         _stop(meant, journal, error, [] if as_json or reader else report)
         raise
-    if context["resume_point"] is not None:  # a look at a finished run changes nothing
-        _record(meant, _fact(context, context["resume_point"], journal.findings))
+    _record_reconstitution(meant, context, journal)
     if reader:
         data: Any = build_input(context["session_summary"], context["current_phase"], known["summaries"])
         show(data, json_text(data).split("\n"), as_json=as_json)
         return
     more = {"notes": known["notes"], "ledger_summaries": known["summaries"], "findings": journal.findings}
     if has_content:
-        position = _position(meant, state, config, known)
+        workflow = _find_workflow(meant, state, config["plugin_roots"])
+        position = render_position(meant, state, workflow=workflow, before=known["before"])
         sources: Sources = {"context": context, "state": state, "position": position, "known": known}
         tell_lines(render_content(sources, budget=budget, only=only))
     lines = [*report, *boxed_lines(context, counts), *brief_lines(context, counts)] if has_report else []
     show({**context, **more}, ["", *lines] if has_content and has_report else lines, as_json=as_json)
 
 
-def _position(run: Run, state: dict[str, Any], config: UserConfig, known: Known) -> Position:
-    workflow = _find_workflow(run, state, config["plugin_roots"])
-    return render_position(run, state, workflow=workflow, before=known["before"])
+def _find_run(run: str | None, run_id: str | None, work_id: str | None, log: Callable[[str], None]) -> Run:
+    if run_id is not None and run is not None:
+        raise click.UsageError("Give RUN or --run-id, not both.")
+    root = find_root(os.getcwd())
+    found = _run(root, named_run(root, run_id if run is None else run, work_id), active_run(root), log)
+    warn_if_kept(found)
+    return found
+
+
+def _record_reconstitution(run: Run, context: dict[str, Any], journal: Journal) -> None:
+    if context["resume_point"] is not None:  # a look at a finished run changes nothing
+        _record(run, _fact(context, context["resume_point"], journal.findings))
 
 
 def _stop(run: Run, journal: Journal, error: BaseException, report: list[str]) -> None:

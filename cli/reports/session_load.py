@@ -118,12 +118,10 @@ def lines(
     `is_brief`, as after the lines of each step, the artifacts are only named (AGENT, Step 8). `given_bytes` is the size
     of the contents.
     """
-    session = blocks.entry_of(current, session_id or "") or {}
-    environment = session.get("environment") or {}
-    yield ""
-    yield RULE
     given = [loaded for loaded in result.loaded if _how(result, loaded) not in NOT_GIVEN]
     left_out = [loaded for loaded in result.loaded if _how(result, loaded) in NOT_GIVEN]
+    yield ""
+    yield RULE
     if is_look:
         yield f"Would reload context for run: {run.run_id}"
     elif given:
@@ -135,8 +133,20 @@ def lines(
     yield f"  Current phase: {state.get('current_phase') or 'unknown'}"
     yield ""
     yield f"Artifacts that would be loaded ({len(given)}):" if is_look else f"Artifacts loaded ({len(given)}):"
+    yield from _given_lines(result, given, "•" if is_look else "✓", is_brief=is_brief)
+    if len(given) > 1:
+        yield f"Total size: {messages.kilobytes(sum(loaded['size_bytes'] for loaded in given))}"
+    if result.lacks_room():
+        yield f"Contents given: {messages.kilobytes(given_bytes)} (--budget gives more)"
+    if len(given) > 1 or result.lacks_room():
+        yield ""
+    yield from _skipped_lines(result, left_out)
+    yield from _session_lines(current, session_id)
+    yield RULE
+
+
+def _given_lines(result: Reload, given: list[Loaded], mark: str, *, is_brief: bool) -> Iterator[str]:
     for loaded in given:
-        mark = "•" if is_look else "✓"
         yield f"  {mark} {loaded['artifact']['id']}{messages.described(loaded['artifact']['description'])}"
         if not is_brief:
             yield from _facts(loaded, "    ")
@@ -146,14 +156,12 @@ def lines(
             yield ""
     if is_brief or not given:
         yield ""
-    if len(given) > 1:
-        yield f"Total size: {messages.kilobytes(sum(loaded['size_bytes'] for loaded in given))}"
-    if result.lacks_room():
-        yield f"Contents given: {messages.kilobytes(given_bytes)} (--budget gives more)"
-    if len(given) > 1 or result.lacks_room():
-        yield ""
-    if result.failed or result.skipped or left_out:
-        yield f"Artifacts skipped ({len(result.failed) + len(result.skipped) + len(left_out)}):"
+
+
+def _skipped_lines(result: Reload, left_out: list[Loaded]) -> Iterator[str]:
+    count = len(result.failed) + len(result.skipped) + len(left_out)
+    if count:
+        yield f"Artifacts skipped ({count}):"
         for skipped in result.skipped:
             yield f"  ⊘ {skipped['artifact']['id']} - this session has it: loaded {ago(skipped['age'])}"
         for loaded in left_out:
@@ -161,19 +169,23 @@ def lines(
         for failed in result.failed:
             yield f"  ⚠️ {failed['artifact']['id']} - {failed['error'].message}"
         yield ""
+
+
+def _session_lines(current: Blocks, session_id: str | None) -> Iterator[str]:
+    session = blocks.entry_of(current, session_id or "") or {}
+    environment = session.get("environment") or {}
+    metadata = current.get("context_metadata")
+    known = metadata if isinstance(metadata, dict) else {}
+    hostname, platform, cwd = [environment.get(name) or "unknown" for name in ("hostname", "platform", "cwd")]
     yield "Session tracking:"
     yield f"  Current session: {session_id or 'none'}"
     yield f"  Total sessions: {len(blocks.session_history(current))}"
-    hostname, platform, cwd = [environment.get(name) or "unknown" for name in ("hostname", "platform", "cwd")]
     yield f"  Environment: {hostname} ({platform})"
     yield f"  Working directory: {cwd}"
     yield ""
     yield "Context metadata:"
-    metadata = current.get("context_metadata")
-    known = metadata if isinstance(metadata, dict) else {}
     yield f"  Last reload: {known.get('last_artifact_reload') or 'never'}"
     yield f"  Total reloads: {known.get('reload_count') or 0}"
-    yield RULE
 
 
 def _facts(loaded: Loaded, indent: str) -> Iterator[str]:
