@@ -17,6 +17,7 @@ from faber_ledger.cli.ui.pager import no_pager_option
 from faber_ledger.ledger.command_errors import UsageFailed
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.file import is_busy, locked_error
+from faber_ledger.runs.git import unused_tops
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -157,7 +158,6 @@ def run(arguments: list[str]) -> int:
 
 
 def _say_unused() -> None:
-    from faber_ledger.runs.git import unused_tops
 
     if unused_tops:
         from faber_ledger.runs.ownership import describe_unused  # only below a repository of another user

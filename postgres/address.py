@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import re
 from base64 import b64encode, urlsafe_b64encode
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 from urllib.parse import quote, quote_plus
 
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.command_errors import UsageFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.postgres.url import EXAMPLE, HIDDEN, HINT, SCHEMES, SECRETS, is_ambiguous, list_options
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 VARIABLE = "FABER_LEDGER_URL"
 WORD = re.compile("[a-z_]{1,40}")

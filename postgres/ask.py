@@ -6,6 +6,7 @@ A server may lie: what none of faber-ledger's could answer, whoever had written 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,6 @@ from sqlalchemy import text
 from faber_ledger.ledger.command_errors import ServerRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from sqlalchemy import Connection
 
     Kinds = type | tuple[type, ...]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -16,9 +17,6 @@ from psycopg.pq import TransactionStatus
 from faber_ledger.postgres.address import found_passwords, found_users
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-    from typing import Self
-
     from psycopg.pq.abc import PGconn
 
 # Parameters for libpq where the URL does not say otherwise: a server that is gone is noticed within a minute.

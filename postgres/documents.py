@@ -6,22 +6,21 @@ stay both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from sqlalchemy import text
 
 from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import split_hashes
 from faber_ledger.ledger.union import hash_in
 from faber_ledger.postgres.ask import NONE, absurd_answer, ask, render_call
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sqlalchemy import Connection
 
-    from faber_ledger.ledger.log import Log
     from faber_ledger.postgres.server import Server
 
     NotPushed = Literal["behind", "overtaken"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,6 @@ from faber_ledger.postgres.ask import EVENT_COLUMNS, MOST_BYTES, MOST_EVENTS, ab
 from faber_ledger.postgres.project import newest_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
     from faber_ledger.postgres.server import Server
 
     Row = tuple[Any, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
@@ -15,8 +16,6 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.projections.history import summarize_sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.postgres.server import Server
 

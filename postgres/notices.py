@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,6 @@ from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
 from faber_ledger.postgres.schema import CHANNEL, notification_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
     import psycopg
 
     from faber_ledger.postgres.server import Server

@@ -5,14 +5,13 @@ What the server has stays: an event is known by its id, and one that is there wi
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.ledger.row import ID, PARENTS, PAYLOAD
 from faber_ledger.postgres.ask import MOST_BYTES, MOST_EVENTS, absurd_answer, check_rows, translate_decode_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     import psycopg
     from sqlalchemy import Connection
 

@@ -6,6 +6,7 @@ An event whose hash does not hold is left out: nothing else of the log is there 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,8 +18,6 @@ from faber_ledger.ledger.row import HASH, PAYLOAD, compute_hash, decode_row
 from faber_ledger.postgres.ask import EVENT_COLUMNS, check_rows, render_call, translate_decode_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
-
     from sqlalchemy import Connection
 
     from faber_ledger.files.word_query import WordQuery

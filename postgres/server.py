@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,15 +12,12 @@ from sqlalchemy.pool import NullPool
 
 from faber_ledger.ledger.command_errors import ServerRefused
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
-from faber_ledger.postgres.address import load_driver
+from faber_ledger.postgres.address import Address, load_driver
 from faber_ledger.postgres.ask import NONE, absurd_answer, check_rows, translate_decode_errors
 from faber_ledger.postgres.schema import REVISIONS, SCHEMA
 from faber_ledger.postgres.server_errors import is_interrupted, translate, translate_read_only
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from faber_ledger.postgres.address import Address
     from faber_ledger.postgres.ask import Kinds
 
 OLDEST_VERSION = 14

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from sqlalchemy.exc import DBAPIError
 
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable, UsageFailed
+from faber_ledger.ledger.errors import LedgerError
 
 if TYPE_CHECKING:
-    from faber_ledger.ledger.errors import LedgerError
     from faber_ledger.postgres.address import Address
 
 LATER = "local work goes on; run the command again when the server is back, and nothing is lost or doubled"

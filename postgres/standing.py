@@ -6,15 +6,11 @@ older one; so what its state includes is noted at each exchange, and only events
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from faber_ledger.postgres.documents import choose_newest, find_included
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from faber_ledger.ledger.log import Log
-    from faber_ledger.postgres.documents import Document
+from faber_ledger.ledger.log import Log
+from faber_ledger.postgres.documents import Document, choose_newest, find_included
 
 
 class Basis(NamedTuple):

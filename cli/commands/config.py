@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,14 +21,11 @@ from faber_ledger.files.text import one_line
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.run import ACTIVE_FILES, LAYOUTS, RUNS, find_root
+from faber_ledger.runs.run import ACTIVE_FILES, LAYOUTS, RUNS, Run, find_root
 from faber_ledger.runs.settings import NAMES, NEW, PATH, Settings, project_settings, read_user_config
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from faber_ledger.context.artifact import Artifact
-    from faber_ledger.runs.run import Run
     from faber_ledger.runs.settings import UserConfig
 
 

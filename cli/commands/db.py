@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import project_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from faber_ledger.migrations.server_upgrade import Outcome
     from faber_ledger.postgres.members import Expelled
     from faber_ledger.postgres.server import Server

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,8 +21,6 @@ from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.history import summarize_sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from faber_ledger.projections.blocks import Blocks
 
 

@@ -15,6 +15,7 @@ from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_report
 from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.ledger.checked import verified_batches
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.foreign import check_types
 from faber_ledger.runs.log import read_log
@@ -78,7 +79,6 @@ def export(
         return
     if every:
         raise click.UsageError("--all needs --sqlite: a file of events is of one run")
-    from faber_ledger.ledger.checked import verified_batches
     from faber_ledger.ledger.exchange import cloud_event_line, line_of
 
     _check_ours(output)

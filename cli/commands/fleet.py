@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
 
+from faber_ledger.cli.reports.fleet import lines_of, take_runs
 from faber_ledger.cli.ui.output import json_option, json_text, say, show, tell
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
 from faber_ledger.cli.ui.server import server_address, url_option
@@ -16,8 +18,6 @@ from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import ServerUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from faber_ledger.postgres.address import Address
     from faber_ledger.postgres.fleet import FleetRun
     from faber_ledger.postgres.server import Server
@@ -115,7 +115,6 @@ def fleet(
 
 
 def _ask(server: Server, asked: Asked) -> Answer:
-    from faber_ledger.cli.reports.fleet import take_runs
     from faber_ledger.postgres.fleet import Wanted, find_runs
     from faber_ledger.postgres.project import choose_projects, list_projects
 
@@ -127,7 +126,6 @@ def _ask(server: Server, asked: Asked) -> Answer:
 
 
 def _lines(answer: Answer, asked: Asked) -> Iterator[str]:
-    from faber_ledger.cli.reports.fleet import lines_of
 
     return lines_of(answer.runs, answer.names, has_more=answer.has_more, is_filtered=asked.is_filtered)
 

@@ -14,17 +14,17 @@ from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.log import Log
 from faber_ledger.recording.insertion import open_to_insert, write_blocks
 from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger, read_log
-from faber_ledger.runs.run import find_root
+from faber_ledger.runs.run import Run, find_root
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.importing import Staged
-    from faber_ledger.ledger.log import Head, Log
+    from faber_ledger.ledger.log import Head
     from faber_ledger.ledger.row import Row
-    from faber_ledger.runs.run import Run
 
 
 @click.command("import", short_help="Import events that `export` wrote.")

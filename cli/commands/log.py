@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,6 @@ from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.runs.log import read_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from faber_ledger.ledger.events import Recorded
 
 

@@ -17,14 +17,13 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.projections.blocks import current_session, open_sessions
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
-from faber_ledger.recording.sessions import client_of
+from faber_ledger.recording.sessions import View, client_of
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import snapshot
 from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import NoteRecorded
-    from faber_ledger.recording.sessions import View
 
 
 @click.group(short_help="Record what the next session should know.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,12 +19,10 @@ from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.difference import find_difference
 from faber_ledger.runs import state_file
 from faber_ledger.runs.log import read_log
+from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from faber_ledger.projections.difference import Difference
-    from faber_ledger.runs.run import Run
 
 
 @click.command(short_help="Write state.json's two blocks from the log.")

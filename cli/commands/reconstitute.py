@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -41,23 +42,19 @@ from faber_ledger.recording.environment import sessions_elsewhere
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.recording.sessions import client_of
-from faber_ledger.runs.active import active_run
+from faber_ledger.runs.active import ActiveRun, active_run
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import FINISHED, current_phase, current_step
-from faber_ledger.runs.run import find_root
+from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.settings import read_user_config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from faber_ledger.context.reconstitution.content import Sources
     from faber_ledger.context.workflow import Workflow
     from faber_ledger.ledger.events import ContextReconstituted, Finding
-    from faber_ledger.runs.active import ActiveRun
     from faber_ledger.runs.progress import ResumePoint
-    from faber_ledger.runs.run import Run
 
 
 REPORT = "report"  # the part that is the documents' report

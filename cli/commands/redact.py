@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,18 +19,18 @@ from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import ChoiceNeeded, GitFailed
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.clone import state_copy_path
+from faber_ledger.ledger.log import Log
+from faber_ledger.recording.sessions import client_of
+from faber_ledger.runs.clone import state_copy_path, writer_of
 from faber_ledger.runs.git_command import run_git
+from faber_ledger.runs.log import read_log
+from faber_ledger.runs.run import Run
 from faber_ledger.runs.settings import project_id, project_settings
 from faber_ledger.runs.synced import was_exchanged
 from faber_ledger.runs.text_cache import TEXT_CACHE, remove_text_cache
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from faber_ledger.ledger.log import Log
     from faber_ledger.recording.redact import RedactionPlan, RedactionResult
-    from faber_ledger.runs.run import Run
 
 
 @click.command(short_help="Remove an event's payload from the log, or put it back.")
@@ -56,9 +57,6 @@ def redact(
     to put back; 11 locked; 12 newer format; 20 a ledger is damaged.
     """
     from faber_ledger.recording.redact import plan_redaction, redact_event, runs_in_work_trees
-    from faber_ledger.recording.sessions import client_of
-    from faber_ledger.runs.clone import writer_of  # at its use: `--help` loads every command
-    from faber_ledger.runs.log import read_log
 
     chosen = run_with_ledger(run)
     name = find_thing(chosen, event, ("event",)).id

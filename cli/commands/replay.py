@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from faber_ledger.cli.reports.completed_phases import comparison_data, comparison_lines
 from faber_ledger.cli.ui import completion, which_event
 from faber_ledger.cli.ui.output import json_option, show, show_streamed, warn
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
@@ -14,10 +15,10 @@ from faber_ledger.cli.ui.which_event import find_session
 from faber_ledger.cli.ui.which_run import run_with_ledger, work_id_option
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import IntegrityError
+from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
     from faber_ledger.cli.reports.replay import EventFilter
-    from faber_ledger.runs.run import Run
 
 
 @click.command(short_help="Show a run event by event, or as it was at a moment.")
@@ -158,7 +159,6 @@ def _strict(run: Run, wanted: EventFilter, as_json: bool) -> int:
 
 
 def _check(run: Run, as_json: bool) -> int:
-    from faber_ledger.cli.reports.completed_phases import comparison_data, comparison_lines
     from faber_ledger.cli.reports.state_check import compare_phases, comparisons, lines_of
 
     results = comparisons(run)

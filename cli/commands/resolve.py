@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,8 +41,6 @@ from faber_ledger.runs.set_up import SET_UP, lacks_driver
 from faber_ledger.runs.state_merge import Merged, is_state, merge_states
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     Result = dict[str, Any]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
@@ -36,10 +37,6 @@ from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.state_file import read_bytes, read_state
 from faber_ledger.runs.tree_note import TreeNote
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 NOT_STARTED = "it has no ledger, and another clone has started it"
 GIT_SECONDS = 30.0  # for one answer: git waits for a pipe in place of a file of its own without end

@@ -11,13 +11,13 @@ from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
 from faber_ledger.cli.ui.progress import progress_over
 from faber_ledger.cli.ui.server import names_server, server_address, url_option
-from faber_ledger.files.word_query import parse_query
+from faber_ledger.files.word_query import WordQuery, parse_query
+from faber_ledger.ledger.command_errors import ServerUnavailable
 from faber_ledger.runs.left_state import runs_here
 from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:
     from faber_ledger.cli.reports.search import Group
-    from faber_ledger.files.word_query import WordQuery
 
 
 @click.command(short_help="Find words in what the runs recorded.")
@@ -74,7 +74,6 @@ def _search_server(
 ) -> tuple[list[Group], bool, dict[str, str]]:
     """Search on the server; return also the names of the projects that were searched."""
     from faber_ledger.cli.reports.search import group_newest, search_server
-    from faber_ledger.ledger.command_errors import ServerUnavailable
     from faber_ledger.postgres.project import choose_projects, list_projects
     from faber_ledger.postgres.server import open_server
 

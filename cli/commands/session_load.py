@@ -18,11 +18,13 @@ from faber_ledger.context import messages, reload, selection
 from faber_ledger.context.artifact_source import build_surroundings
 from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.packet import COMMAND_BUDGET
+from faber_ledger.context.reload import Reload
 from faber_ledger.files.text import one_line, units
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, NotWritable, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import sqlite3
+from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording import sessions
@@ -42,9 +44,8 @@ from faber_ledger.runs.settings import Settings, read_user_config
 
 if TYPE_CHECKING:
     from faber_ledger.context.artifact import Artifact, Surroundings
-    from faber_ledger.context.reload import Held, Reload
+    from faber_ledger.context.reload import Held
     from faber_ledger.ledger.events import Draft, Environment
-    from faber_ledger.ledger.log import Log
     from faber_ledger.recording.sessions import Caller
     from faber_ledger.runs.settings import UserConfig
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,7 +22,7 @@ from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.subject import is_last_heard
 from faber_ledger.runs import state_file
-from faber_ledger.runs.active import active_run
+from faber_ledger.runs.active import ActiveRun, active_run
 from faber_ledger.runs.clients import seen_client
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.layouts import find_run
@@ -29,10 +30,7 @@ from faber_ledger.runs.progress import FINISHED, phase_statuses
 from faber_ledger.runs.run import Run, find_root
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from faber_ledger.recording.sessions import Caller, Reason
-    from faber_ledger.runs.active import ActiveRun
 
 
 @click.command("session-save", short_help="End the open session and record it.")

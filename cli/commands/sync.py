@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import begin_rounds, json_option, say, show, tell, warn
+from faber_ledger.cli.ui.output import Rounds, begin_rounds, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.cli.ui.table import plural
@@ -21,17 +22,13 @@ from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, U
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.left_state import runs_here
 from faber_ledger.runs.log import lacks_ledger
-from faber_ledger.runs.run import find_root
+from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.synced import note_project, read_note, write_note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from faber_ledger.cli.sync.exchange import Exchanged
-    from faber_ledger.cli.ui.output import Rounds
     from faber_ledger.postgres.project import Remote
-    from faber_ledger.runs.run import Run
 
 
 MOST_NAMED = 10  # events of a run

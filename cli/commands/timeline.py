@@ -23,10 +23,10 @@ from faber_ledger.ledger.command_errors import NoPage
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.timeline import build_timeline
 from faber_ledger.runs.log import read_log
+from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
     from faber_ledger.projections.timeline_shapes import Timeline
-    from faber_ledger.runs.run import Run
 
 
 @click.command(short_help="Draw runs as a page.")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import click
 
+from faber_ledger.cli.reports.anchors import Anchors
 from faber_ledger.cli.reports.verify import run_findings
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
@@ -93,8 +94,6 @@ def _empty(run: Run) -> list[LogProblem]:
 
 def _anchors(run: Run, items: list[LogProblem]) -> list[str]:
     """Compare a log with its anchors, add what they show to `items`, and return the names of those that were read."""
-    from faber_ledger.cli.reports.anchors import Anchors
-
     try:
         anchors = Anchors(run)
         anchors.check()

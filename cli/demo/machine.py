@@ -6,15 +6,13 @@ import json
 import os
 import re
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import StepFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import TypeAlias
-
     Done: TypeAlias = subprocess.CompletedProcess[str]
 
 

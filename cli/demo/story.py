@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from faber_ledger.cli.demo.machine import Machine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 WORKFLOW_PROTOCOL = "plugins/faber/docs/workflow-orchestration-protocol.md"
 PROTOCOL = """\

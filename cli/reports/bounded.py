@@ -5,12 +5,9 @@ The client gives the agent a command's output up to 30,000 characters; of a long
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 from faber_ledger.files.text import clip, cut_middle, escape, units
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 BESIDE_CONTENTS = 4_500  # units: with contents of 25,000 well below the client's limit
 LEAST = 200  # units of the first text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.ui.event_words import line_of
@@ -11,8 +12,6 @@ from faber_ledger.context.reconstitution.faber_files import event_line
 from faber_ledger.files.text import LONGEST_ID, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from faber_ledger.context.completed_phases import Comparison, CompletionWarning
 
 NOTHING_TO_COMPARE = "Completion: nothing to compare with: FABER's tools have recorded no event of this run"

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from faber_ledger.runs.git_command import run_git
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 OPTIONS = ("--full-history", "-m", "--raw", "--no-abbrev", "--no-renames", "--no-color", "--format=%H")
 NEW_MODE, NEW_BLOB, ABSENT = 1, 3, "0" * 40  # in a raw line; a deletion has ABSENT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,6 @@ from faber_ledger.cli.ui.table import table
 from faber_ledger.cli.ui.words import project_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from faber_ledger.postgres.fleet import FleetRun
 
 COLUMNS = ("run", "work item", "machine", "phase", "status", "sessions", "open", "abandoned", "compactions")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from faber_ledger.cli.reports.file_versions import list_versions
 from faber_ledger.context.artifact import MAX_BYTES
@@ -17,9 +18,6 @@ from faber_ledger.runs.git import clone_folder
 from faber_ledger.runs.git_command import run_git
 from faber_ledger.runs.run import is_state_file
 from faber_ledger.runs.settings import SLASH_COMMAND, read_user_config
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class FoundContent(NamedTuple):

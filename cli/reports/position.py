@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from faber_ledger.context.position import place_of
 from faber_ledger.files.text import one_line
 from faber_ledger.runs.progress import current_phase, current_step, phases_completed, resume_point
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAX_LINE = 200
 

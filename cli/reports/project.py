@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from faber_ledger.ledger.clock import now
 from faber_ledger.recording.recording import record_before_projecting
@@ -12,12 +13,8 @@ from faber_ledger.runs.conflicts import check_not_in_conflict
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.projecting import reproject, restore_backup
 from faber_ledger.runs.publish import why_not_published
+from faber_ledger.runs.run import Run
 from faber_ledger.runs.tree_note import TreeNote
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from faber_ledger.runs.run import Run
 
 
 def project_run(run: Run, *, rebuild: bool, restore: bool, warn: Callable[[str], None]) -> dict[str, Any]:

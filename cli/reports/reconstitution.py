@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.ui.table import plural
@@ -11,8 +12,6 @@ from faber_ledger.context.reconstitution.journal import text_or_na
 from faber_ledger.context.reconstitution.steps import point_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from faber_ledger.context.reconstitution.known import Known
 
 

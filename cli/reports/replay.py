@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,6 +11,7 @@ from faber_ledger.cli.ui.progress import progress, track_progress
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_table
 from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.blocks import artifacts_in_context, current_session, empty, entry_of, session_history
 from faber_ledger.projections.difference import list_changes
@@ -17,16 +19,13 @@ from faber_ledger.projections.fold import Projector
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.projections.steps import Steps
 from faber_ledger.runs.log import read_log
+from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from faber_ledger.cli.ui.which_event import Moment
-    from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.projections.difference import Change
     from faber_ledger.projections.history import SessionSummary
-    from faber_ledger.runs.run import Run
 
 
 class EventFilter(NamedTuple):

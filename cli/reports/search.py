@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import heapq
 import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from faber_ledger.cli.ui.table import plural, table
 from faber_ledger.cli.ui.words import project_labels
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.files.word_query import excerpt
+from faber_ledger.files.word_query import WordQuery, excerpt
 from faber_ledger.ledger.errors import LedgerError, StateMissing
+from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.searched import FIELDS, STATE, event_texts, kind_of, state_texts, updated_at
 from faber_ledger.runs.log import lacks_ledger, read_log
+from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import read_state
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any
-
-    from faber_ledger.files.word_query import WordQuery
-    from faber_ledger.ledger.events import Recorded
     from faber_ledger.postgres.server import Server
-    from faber_ledger.runs.run import Run
 
 WANTED = EventQuery(types=tuple(FIELDS))
 

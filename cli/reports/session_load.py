@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.texts import ago
@@ -13,16 +14,14 @@ from faber_ledger.context.selection import MAX_QUOTED
 from faber_ledger.files.text import escape, one_line
 from faber_ledger.files.untrusted import FileRefused, folder_around
 from faber_ledger.projections import blocks
+from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from faber_ledger.context.artifact import Artifact, Loaded, Surroundings
     from faber_ledger.context.artifacts import Given
     from faber_ledger.context.reload import Held, Reload
     from faber_ledger.context.workflow import Workflow
     from faber_ledger.projections.blocks import Blocks
-    from faber_ledger.runs.run import Run
 
 
 RULE = "━" * 46

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_lines
 from faber_ledger.context.artifact_content import CHANGED_BY_EVENTS, KEYED
 from faber_ledger.ledger.event_types import is_foldable
+from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.gate import KIND, find_form_fault, shown_id
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import EventQuery, find_events
@@ -22,14 +24,10 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.projections.steps import Steps
 from faber_ledger.runs.log import read_log
-from faber_ledger.runs.run import is_state_file
+from faber_ledger.runs.run import Run, is_state_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.difference import Change
-    from faber_ledger.runs.run import Run
 
     Describe = Callable[[Run, str], tuple[dict[str, Any], list[str]]]
 

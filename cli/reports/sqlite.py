@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,13 +20,11 @@ from faber_ledger.projections.compactions import Compactions
 from faber_ledger.projections.fold import Projector
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.runs.log import lacks_ledger, read_log
+from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.blocks import Blocks
-    from faber_ledger.runs.run import Run
 
 
 EXPORT_ID = 0x46424C58  # "FBLX", the application id of an export, which another export may replace

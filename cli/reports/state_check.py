@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,15 +26,13 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.runs.copies import head_copy
 from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.log import read_log
+from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import read_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from faber_ledger.context.completed_phases import Comparison
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.blocks import Blocks
-    from faber_ledger.runs.run import Run
 
 
 MAX_FIELDS = 20  # that differ and are listed

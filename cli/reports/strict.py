@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from faber_ledger.cli.reports.replay import PastEvents
+from faber_ledger.cli.reports.replay import EventFilter, PastEvents
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.progress import progress, track_progress
 from faber_ledger.ledger.checked import read_verified
+from faber_ledger.ledger.events import Recorded
 from faber_ledger.runs.log import read_log
+from faber_ledger.runs.run import Run
 from faber_ledger.schemas.strict import problems_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from faber_ledger.cli.reports.replay import EventFilter
-    from faber_ledger.ledger.events import Recorded
-    from faber_ledger.runs.run import Run
 
 
 class Strict:

@@ -15,6 +15,7 @@ from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateInvalid, StateMissing
 from faber_ledger.ledger.file import check_file
 from faber_ledger.ledger.foreign import open_untrusted
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.ledger.row import ROW
 from faber_ledger.ledger.verify import find_problems
@@ -27,14 +28,13 @@ from faber_ledger.runs.absorb import rows_waiting
 from faber_ledger.runs.in_git import events_of_file
 from faber_ledger.runs.log import has_log, read_log
 from faber_ledger.runs.publish import why_not_published
+from faber_ledger.runs.run import Run
 from faber_ledger.runs.set_aside import is_of, list_set_aside
 from faber_ledger.runs.state_file import is_state_ignored, read_state
 from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:
-    from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks
-    from faber_ledger.runs.run import Run
 
 
 def run_findings(run: Run, *, is_one_of_many: bool = False) -> list[LogProblem]:

@@ -8,21 +8,24 @@ exchanged before, and that git has put back, has not changed.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.clock import event_id, now, utc_text
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.log import Log
 from faber_ledger.postgres.documents import (
     LARGEST,
+    Document,
     NewDocument,
     choose_newest,
     fetch_content,
     find_included,
     push_document,
 )
-from faber_ledger.postgres.standing import Basis, choose_heads, compare, find_latest
+from faber_ledger.postgres.standing import Basis, Standing, choose_heads, compare, find_latest
 from faber_ledger.recording.state_document import (
     content_of,
     digest_of,
@@ -35,18 +38,13 @@ from faber_ledger.recording.state_document import (
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.log import read_log
-from faber_ledger.runs.run import LARGEST_STATE
+from faber_ledger.runs.run import LARGEST_STATE, Run
 from faber_ledger.runs.state_file import parse_state
 from faber_ledger.runs.synced import is_earlier, note_digest, read_state_note, write_state_note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from faber_ledger.ledger.log import Log
-    from faber_ledger.postgres.documents import Document, NotPushed
+    from faber_ledger.postgres.documents import NotPushed
     from faber_ledger.postgres.project import Remote
-    from faber_ledger.postgres.standing import Standing
-    from faber_ledger.runs.run import Run
     from faber_ledger.runs.synced import StateNote
 
     Moved = Literal["fetched", "pushed"]

@@ -6,6 +6,7 @@ Local first: whatever the server does, this clone's files are whole, and the nex
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,28 +14,25 @@ from faber_ledger.cli.sync.documents import NOT_PUSHED, Before, exchange_state
 from faber_ledger.cli.sync.intake import take_new
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import ID, PAYLOAD, ROW, SEQ, split_hashes
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.postgres.documents import list_documents
 from faber_ledger.postgres.fetch import count_events, has_event
 from faber_ledger.postgres.notices import tell_readers
-from faber_ledger.postgres.project import newest_event
+from faber_ledger.postgres.project import Remote, newest_event
 from faber_ledger.postgres.push import push_events
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.insertion import write_blocks
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs.log import lacks_ledger, read_log
+from faber_ledger.runs.run import Run
 from faber_ledger.runs.synced import empty_note, note_exchanged, read_note, write_note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from faber_ledger.cli.sync.documents import Moved
     from faber_ledger.cli.sync.intake import Progress
-    from faber_ledger.ledger.log import Log
     from faber_ledger.postgres.documents import NotPushed
-    from faber_ledger.postgres.project import Remote
-    from faber_ledger.runs.run import Run
     from faber_ledger.runs.synced import Note
 
     Row = tuple[Any, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,18 +10,14 @@ from faber_ledger.ledger.gate import shown_id
 from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.union import OTHER_CONTENT, hash_in
 from faber_ledger.postgres.ask import absurd_answer
-from faber_ledger.postgres.fetch import count_events, fetch_pieces
-from faber_ledger.recording.insertion import insert_passing
+from faber_ledger.postgres.fetch import Fetched, count_events, fetch_pieces
+from faber_ledger.postgres.project import Remote
+from faber_ledger.recording.insertion import Inserted, insert_passing
 from faber_ledger.runs.log import lacks_ledger, read_log
+from faber_ledger.runs.run import Run
 from faber_ledger.runs.synced import write_note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from faber_ledger.postgres.fetch import Fetched
-    from faber_ledger.postgres.project import Remote
-    from faber_ledger.recording.insertion import Inserted
-    from faber_ledger.runs.run import Run
     from faber_ledger.runs.synced import Note
 
     Progress = Callable[[int, str], Callable[[int], object]]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from faber_ledger.cli.sync.exchange import exchange_run
+from faber_ledger.postgres.address import Address
 from faber_ledger.postgres.project import Remote, find_project, newest_event
 from faber_ledger.postgres.server import open_server
 from faber_ledger.postgres.server_errors import translate_read_only
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from faber_ledger.postgres.address import Address
-    from faber_ledger.runs.run import Run
+from faber_ledger.runs.run import Run
 
 
 def push_redaction(run: Run, project: str, address: Address, warn: Callable[[str], None]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.timeline.scale import Scale, assign_levels, merge_narrow
@@ -13,8 +14,6 @@ from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import utc_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from faber_ledger.projections.timeline_shapes import Bar, Lane, Moment, Span, Timeline
 
 

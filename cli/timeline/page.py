@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from faber_ledger import __version__
@@ -13,8 +14,6 @@ from faber_ledger.ledger.clock import utc_text
 from faber_ledger.projections.timeline import LISTED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from faber_ledger.projections.timeline_shapes import Row, Timeline
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from math import inf
 from typing import TYPE_CHECKING
 
 from faber_ledger.ledger.clock import utc_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from faber_ledger.projections.timeline_shapes import Moment, Timeline
 
 

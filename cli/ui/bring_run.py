@@ -27,6 +27,7 @@ from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.projecting import DEFAULTS
+from faber_ledger.runs.run import Run
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.state_file import parse_state
 from faber_ledger.runs.synced import (
@@ -40,7 +41,6 @@ from faber_ledger.runs.synced import (
 
 if TYPE_CHECKING:
     from faber_ledger.postgres.documents import Document
-    from faber_ledger.runs.run import Run
     from faber_ledger.runs.synced import StateNote
 
 

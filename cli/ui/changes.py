@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Container, Iterator
 from io import StringIO
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
-
     from faber_ledger.files.change import FileChange
 
 

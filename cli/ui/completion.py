@@ -5,23 +5,24 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
+
+import click
 
 from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.prefixes import artifacts_with, events_with, sessions_with
 from faber_ledger.runs.active import active_run
+from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.left_state import run_ids_here
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import click
     from click.shell_completion import CompletionItem
-
-    from faber_ledger.ledger.log import Log
 
     Source = Callable[[Log, str], Iterator[tuple[str, str]]]
 
@@ -44,30 +45,22 @@ def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Co
 
 def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Offer the sessions of the run that the command names, or of the active run."""
-    from faber_ledger.ledger.prefixes import sessions_with
-
     return _items(_find_in_log(ctx, incomplete, sessions_with), incomplete)
 
 
 def things(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Offer artifacts, sessions and events of the run that the command names, or of the active run."""
-    from faber_ledger.ledger.prefixes import artifacts_with, events_with, sessions_with
-
     found = _find_in_log(ctx, incomplete, artifacts_with, sessions_with, events_with)
     return _items(found, incomplete)
 
 
 def events(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Offer the events of the run that the command names, or of the active run."""
-    from faber_ledger.ledger.prefixes import events_with
-
     return _items(_find_in_log(ctx, incomplete, events_with), incomplete)
 
 
 def worktrees(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Offer the other worktrees of the clone by their folder names."""
-    from faber_ledger.runs.git import work_tree_of
-
     try:
         work_tree = work_tree_of(find_root(os.getcwd()))
     except LedgerError:

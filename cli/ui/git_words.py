@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from faber_ledger.cli.ui.texts import START_ONE, ago
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.git_refs import is_plain
-from faber_ledger.runs.in_git import GitSurvey
+from faber_ledger.runs.in_git import GitSurvey, InGit
 from faber_ledger.runs.layouts import run_ids
 from faber_ledger.runs.left_state import kept_run_ids
-from faber_ledger.runs.run import LAYOUTS, is_state_file
-
-if TYPE_CHECKING:
-    from faber_ledger.runs.in_git import InGit
-    from faber_ledger.runs.run import Run
-
+from faber_ledger.runs.run import LAYOUTS, Run, is_state_file
 
 OLD_FETCH = 24 * 3600.0  # seconds
 INTERRUPTED = " as long as git rebases or bisects"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.foreign import open_untrusted
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MOST = 50_000
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ParamSpec, TypeVar
 
 import click
 
 from faber_ledger.files.text import escape, escape_lines, is_hidden
 from faber_ledger.ledger.command_errors import Aborted, ChoiceNeeded
 from faber_ledger.ledger.errors import LedgerError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -6,19 +6,15 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, BinaryIO
 
 import click
 
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.union import remove_database
 from faber_ledger.ledger.whole_file import OWN, keep_owner
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import BinaryIO
-
 
 DATABASE = b"SQLite format 3\0"
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 import click
 
 from faber_ledger.cli.ui.output import say, tell
 from faber_ledger.files.text import escape
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
 
 NOT_STARTED = (126, 127)  # a shell's exit codes for a program that is not executable or not found
 SWITCHED_OFF = "faber_ledger.no_pager"

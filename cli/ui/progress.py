@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,10 @@ import click
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.summary import summarize
 from faber_ledger.runs.log import read_log
+from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.runs.run import Run
 
 
 LONG = 20_000_000  # bytes; reading a larger ledger takes over a second

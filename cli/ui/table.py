@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from faber_ledger.files.text import escape
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.context.messages import state_broken
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.errors import NotWritable, StateInvalid, StateMissing, StateNotWritten, StateRefused
+from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import choose_backup, way_back
-
-if TYPE_CHECKING:
-    from faber_ledger.runs.run import Run
-
 
 NO_WORKFLOW_TO_SAVE = """\
 ℹ️  No active workflow found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -29,8 +30,6 @@ from faber_ledger.runs.run import Run, find_root, path_form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from faber_ledger.projections.blocks import Blocks
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.output import ask_number, tell
@@ -13,8 +14,6 @@ from faber_ledger.ledger.command_errors import ChoiceNeeded
 from faber_ledger.recording.state_document import OWN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from faber_ledger.postgres.documents import Document
 
 HERE = "here"  # as the id of the state that this clone has

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.ui.table import plural
@@ -13,8 +14,6 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections.difference import MISSING, field_text, identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     from faber_ledger.projections.difference import Change
     from faber_ledger.projections.history import SessionSummary
 

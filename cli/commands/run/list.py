@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
@@ -16,10 +17,6 @@ from faber_ledger.runs import progress
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.projecting import find_restorable
 from faber_ledger.runs.run import find_root
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 COLUMNS = ("run", "status", "phase", "sessions", "open", "events", "last event")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,15 +37,12 @@ from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_run_from_log, write_ignored_state
-from faber_ledger.runs.run import find_root, is_portable, name_part
+from faber_ledger.runs.run import Run, find_root, is_portable, name_part
 from faber_ledger.runs.settings import project_settings, read_user_config
 from faber_ledger.runs.synced import has_state_apart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from faber_ledger.recording.start import RunPlan
-    from faber_ledger.runs.run import Run
 
 
 DEFAULT_WORKFLOW = "fractary-faber:default"
@@ -338,6 +336,7 @@ def _bring_run(root: str, text: str, url: str | None, document: str | None) -> s
         raise click.UsageError("--document needs a server: give --url, or configure one")
     if url is None and not (names_server() and (document is not None or _is_lacking(root, text))):
         return text
+
     from faber_ledger.cli.ui.bring_run import bring_run  # most runs are here
 
     try:
