@@ -108,15 +108,6 @@ def _key(record: Record) -> tuple[str, str]:
     return record["path"], record["workflow_run_id"]
 
 
-def created_at(root: str) -> str:
-    """Return when the linked work tree of a folder was made, by its files: git writes `commondir` once."""
-    tree = work_tree_of(root)
-    try:
-        return utc_text(os.stat(os.path.join(tree.own, "commondir")).st_mtime if tree else 0)
-    except OSError:
-        return utc_text(0)
-
-
 def _read(path: str) -> dict[str, Any]:
     try:
         document = json.loads(read_regular(path, LIMIT).decode())

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from faber_ledger.cli.worktrees import git
 from faber_ledger.cli.worktrees.survey import update_registry
 from faber_ledger.files.text import quote_word
+from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs import state_file, state_write, worktree_registry
+from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import common_directory, forget_work_trees, work_tree_of
 from faber_ledger.runs.git_command import complaint
@@ -101,7 +102,7 @@ def take_back(root: str, plan: Plan) -> None:
     git.run_git("branch", "-D", "--", plan.branch, at=root)
 
 
-def state_member(root: str, created_by: str = "manual", known: object = None) -> dict[str, Any] | None:
+def state_member(root: str, at: float, created_by: str = "manual", known: object = None) -> dict[str, Any] | None:
     """Return the state's member about the linked worktree that a run is in; None in the main one, and without git.
 
     The path is relative to the main work tree's top, since the state travels to other machines. What the state has
@@ -115,7 +116,7 @@ def state_member(root: str, created_by: str = "manual", known: object = None) ->
     member: dict[str, Any] = {
         "path": path,
         "created_by": created_by,
-        "created_at": worktree_registry.created_at(root),
+        "created_at": utc_text(at),
     }
     if created_by == "fractary-faber":
         member["auto_cleanup"] = True
@@ -129,7 +130,7 @@ def record_resumed(run: Run, *, at: float, warn: Callable[[str], None]) -> None:
     """Record in state and registry where a run was resumed; `warn` gets what cannot be written."""
     try:
         known = state_file.read_state(run).value.get("worktree")
-        member = state_member(run.root, known=known)
+        member = state_member(run.root, at, known=known)
         if member is None and known is not None:
             member = {"path": "."}  # the run has returned to the main work tree
         if member is not None:

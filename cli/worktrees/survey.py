@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from faber_ledger.cli.worktrees import git
-from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.files.text import quote_word
+from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.blocks import blocks_of, current_session
 from faber_ledger.projections.fold import fold
@@ -135,8 +136,8 @@ def _check_orphan(
 ) -> tuple[str | None, str | None]:
     commit = git.deleted_branch_commit(site.tree)
     if commit is not None:
-        branch = site.tree.branch
-        return "branch_deleted", f"its branch {branch} was deleted: `git branch {branch} {commit[:12]}` restores it"
+        branch, named = site.tree.branch, quote_word(site.tree.branch or "NAME")
+        return "branch_deleted", f"its branch {branch} was deleted: `git branch {named} {commit[:12]}` restores it"
     if site.run_id is None:
         return "workflow_abandoned", f"the run {last['workflow_run_id'] if last else ''} is not active in it any more"
     if not find_run(site.root, site.run_id).has_files():
@@ -157,7 +158,7 @@ def _record(site: Site) -> worktree_registry.Record:
         "workflow_run_id": site.run_id,
         "work_id": site.work_id,
         "status": RECORDED.get(site.status or "", "active"),
-        "created_at": worktree_registry.created_at(site.root),
+        "created_at": str(site.member.get("created_at") or site.last_event or utc_text(0)),
         "created_by": "fractary-faber" if site.member.get("created_by") == "fractary-faber" else "manual",
         "branch": site.tree.branch,
         "last_activity": site.last_event,

@@ -248,7 +248,7 @@ def _start(
     root: str, run_id: str, plan: RunPlan, at: float, environ: Mapping[str, str], created_by: str = "manual"
 ) -> Run:
     load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
-    runs, member = project_settings(root, os.environ).new_runs, creation.state_member(root, created_by)
+    runs, member = project_settings(root, os.environ).new_runs, creation.state_member(root, at, created_by)
     started = start_run(root, run_id, plan, at=at, environ=environ, warn=say, runs=runs, worktree=member)
     update_registry(root, at=at, warn=say)
     return started
