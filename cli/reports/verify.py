@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.table import plural
@@ -133,10 +133,16 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
     if problem is not None or state is None:
         yield from _state_findings(run, problem)
         return
+    yield from _block_findings(run, state, blocks, is_empty=not names, is_damaged=is_damaged)
+
+
+def _block_findings(
+    run: Run, state: dict[str, Any], blocks: Blocks, *, is_empty: bool, is_damaged: bool
+) -> Iterator[LogProblem]:
     hint = f"run `faber-ledger project {run.run_id}` to write the two blocks from the log"
     if is_damaged:
         hint = "fix the log first: what it projects now is not reliable"
-    elif not names:
+    elif is_empty:
         hint = "the log has no event yet, and its first one adopts what state.json says: run"
         hint += f" `faber-ledger session-load --run-id {run.run_id}`"
     differing = differing_blocks(blocks, state)
