@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
 import subprocess
@@ -96,12 +95,6 @@ def test_it_follows_each_start_and_end_of_a_command(project: Project) -> None:
     assert [event["branch"] for event in following(project, "session_ended")] == ["feat/258-csv"] * 2
 
 
-def test_nothing_is_recorded_of_an_end_that_is_inferred(project: Project) -> None:
-    project.deliver(STARTUP, **ME)
-    project.deliver(STARTUP, client="another", pid="2")
-    assert [event["is_end"] for event in project.of_type("checkout_recorded")] == [False, False]
-
-
 def test_the_start_of_a_run_records_the_branch_without_a_client_too(project: Project) -> None:
     assert project.faber("run", "start", "--work-id", "9", "--run-id", "nine", "--yes").returncode == 0
     started = Project(project.root, "nine")
@@ -142,15 +135,7 @@ def test_it_is_shown_as_text_without_control_characters(project: Project) -> Non
 # The branch, from git's HEAD file
 
 
-def test_a_linked_work_tree_has_its_own_branch(project: Project, tmp_path: Path) -> None:
-    project.git("worktree", "add", "--quiet", "-b", "linked", str(tmp_path / "linked"))
-    assert branch_of(str(tmp_path / "linked")) == "linked"
-    assert branch_of(str(project.root / "src")) == "feat/258-csv"
-
-
-@pytest.mark.parametrize(
-    "head", ["ref: refs/heads/.invalid\n", "", "ref: refs/remotes/origin/main\n", "0123456789abcdef\n", None]
-)
+@pytest.mark.parametrize("head", ["ref: refs/heads/.invalid\n", None])
 def test_a_head_that_names_no_branch_gives_none(project: Project, head: str | None) -> None:
     if head is None:
         project.git("switch", "--quiet", "--detach")
@@ -209,12 +194,6 @@ def test_the_commit_of_a_submodule_counts(project: Project, submodule: Project, 
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_submodule_that_is_not_checked_out_has_nothing_uncommitted(project: Project, submodule: Project) -> None:
-    assert uncommitted(project) is None
-    project.git("submodule", "--quiet", "deinit", "--force", "sub")
-    assert uncommitted(project) is False
-
-
 def test_git_that_does_not_answer_in_time_makes_it_unknown(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "SECONDS", 0)
     assert uncommitted(project) is None
@@ -267,12 +246,3 @@ def test_a_waiting_delivery_keeps_what_was_checked_out_when_it_arrived(project: 
     assert project.faber("project", RUN).returncode == 0  # on the run's branch it is published
     (end,) = [event for event in project.of_type("checkout_recorded") if event["is_end"]]
     assert end["branch"] == "feat/258-csv"
-
-
-def test_a_waiting_delivery_has_it_only_where_it_is_known(project: Project) -> None:
-    project.deliver(STARTUP, **ME)
-    with open(project.lock_path, "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        project.deliver("PostCompact.auto.print", **ME)
-    (path,) = [path for path in (project.root / ".git/faber-ledger").rglob("*.json") if "inbox" in str(path)]
-    assert json.loads(path.read_text())["checkout"]["uncommitted"] is None

@@ -22,7 +22,6 @@ from support.command import COMMAND
 from support.inbox import leave, waiting
 from support.project import Answer, Project, heed_interrupts, without_overrides
 
-from faber_ledger.recording import inbox
 from faber_ledger.runs.clone import inbox_in_tree, inbox_path
 from faber_ledger.runs.git import forget_work_trees
 from faber_ledger.runs.layouts import find_run
@@ -292,23 +291,6 @@ def test_forty_hooks_at_once_lose_and_double_nothing_and_record_no_other_that_li
     project.assert_projected()
 
 
-def test_the_same_delivery_twice_at_once_is_answered_and_recorded_once(project: Project) -> None:
-    for number in range(5):
-        answers = deliver_at_once(project, [(START, {"client": f"one-{number}", "pid": "7"})] * 2)
-        assert sorted([bool(answer.packet) for answer in answers]) == [False, True]
-    assert project.types.count("session_started") == project.types.count("delivery_ignored") == 5
-    assert files(project) == []
-    project.assert_projected()
-
-
-def test_two_starts_at_once_both_get_a_packet(project: Project) -> None:
-    for number in range(5):
-        answers = deliver_at_once(project, [(START, {"client": f"{name}-{number}"}) for name in ("one", "two")])
-        assert all(answer.packet for answer in answers)
-    assert project.types.count("session_started") == 10
-    project.assert_projected()
-
-
 # What is in the inbox
 
 
@@ -492,18 +474,6 @@ def test_links_and_pipes_in_the_inbox_are_never_read(project: Project, tmp_path:
     project.assert_projected()
 
 
-def test_a_file_that_cannot_be_read_holds_up_nothing(project: Project) -> None:
-    (path,) = refused(project, START, client="one")
-    path.chmod(0)  # as root's, of a hook that was run with sudo
-    assert project.changed("SessionStart.resume.print", without_overrides, client="two").packet
-    if os.geteuid():
-        assert files(project) == [path]
-    path.chmod(0o600)
-    project.deliver(END, client="two")
-    assert files(project) == []
-    project.assert_projected()
-
-
 def test_where_the_file_system_has_no_locks_a_delivery_waits_until_it_has(project: Project) -> None:
     project.deliver(START, client="one")
     content, environment, name = project.prepared(END, client="one")
@@ -518,16 +488,6 @@ def test_where_the_file_system_has_no_locks_a_delivery_waits_until_it_has(projec
     project.assert_projected()
 
 
-def test_what_a_hook_left_unfinished_is_no_delivery_and_is_removed_an_hour_later(project: Project) -> None:
-    project.deliver(START)
-    folder = Path(inbox_path(run_of(project)))
-    for name, age in (("1.json.tmp", 7200), ("2.json.tmp", 0)):
-        (folder / name).write_text("{")
-        os.utime(folder / name, (time.time() - age,) * 2)
-    assert project.deliver(END).errors == ""
-    assert [path.name for path in files(project)] == ["2.json.tmp"]
-
-
 # Who records what waits
 
 
@@ -539,7 +499,7 @@ def test_status_reports_waiting_deliveries(project: Project) -> None:
     assert json.loads(project.faber("status", "--json").stdout)["data"]["waiting"] == 3
 
 
-@pytest.mark.parametrize("command", [["project"], ["seal"], ["note", "add", "one"], ["session-save"]])
+@pytest.mark.parametrize("command", [["seal"], ["session-save"]])
 def test_commands_record_what_waits(project: Project, command: list[str]) -> None:
     project.deliver(START, client="one")
     project.deliver(PRE, client="one")
@@ -549,12 +509,6 @@ def test_commands_record_what_waits(project: Project, command: list[str]) -> Non
     assert not path.exists()
     assert project.types.count("session_started") == 2
     project.assert_projected()
-
-
-def test_a_missing_run_gets_no_inbox(project: Project) -> None:
-    shutil.rmtree(project.run)
-    assert project.deliver(END).code == 0
-    assert not (project.root / ".git" / "faber-ledger" / "inbox").exists()
 
 
 def test_a_forgotten_run_loses_its_inbox(project: Project) -> None:
@@ -633,38 +587,6 @@ def test_a_delivery_that_triggers_a_bug_each_time_holds_up_no_other(project: Pro
     project.assert_projected()
 
 
-DEFECT_IN_THE_FOLD = """
-from faber_ledger.cli.entry import main
-from faber_ledger.projections.fold import Projector
-
-start = Projector._start
-
-def fail(projector, event, at):
-    start(projector, event, at)
-    if event["source"] == "startup":
-        raise RuntimeError("a defect")
-
-Projector._start = fail
-main()
-"""
-
-
-def test_a_bug_in_the_fold_leaves_no_rolled_back_facts_in_the_state(project: Project) -> None:
-    project.deliver("SessionStart.resume.print", client="none")
-    refused(project, START, client="one")
-    done = subprocess.run(
-        [sys.executable, "-c", DEFECT_IN_THE_FOLD, "note", "add", "one"],
-        cwd=project.root,
-        env=project.environment(),
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 0
-    assert b"could not be recorded, and was moved to" in done.stderr
-    assert project.types.count("session_started") == 1
-    project.assert_projected()
-
-
 SENT = """
 import fcntl, os, signal
 from faber_ledger.cli import entry
@@ -683,7 +605,7 @@ def heed_all() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-@pytest.mark.parametrize("end", ["SIGTERM", "SIGINT", "SIGHUP"])
+@pytest.mark.parametrize("end", ["SIGTERM", "SIGHUP"])
 def test_a_hook_that_is_terminated_while_it_waits_for_the_lock_leaves_its_delivery(project: Project, end: str) -> None:
     project.deliver(START)
     content, environment, _ = project.prepared(END)
@@ -733,21 +655,6 @@ def test_a_command_that_is_interrupted_while_it_waits_for_the_lock_ends_at_once(
     assert done.returncode == 130, done.stderr
 
 
-def test_a_delivery_that_is_recorded_again_after_the_same_events_becomes_the_same_facts(project: Project) -> None:
-    project.deliver(START, client="one")
-    refused(project, START, client="two")
-    kept = project.root.with_name("kept")
-    shutil.copytree(project.root, kept)
-    found = []
-    for _ in range(2):
-        shutil.rmtree(project.root)
-        shutil.copytree(kept, project.root)
-        assert project.faber("project").returncode == 0
-        found.append(project.faber("export", project.run_id).stdout)
-    assert project.of_type("session_started")[1:]
-    assert found[0] == found[1]
-
-
 def test_a_start_that_is_refused_at_its_commit_waits_and_is_recorded_alone(project: Project) -> None:
     project.deliver(START, client="one")
     content, environment, name = project.prepared(START, client="two")
@@ -760,13 +667,3 @@ def test_a_start_that_is_refused_at_its_commit_waits_and_is_recorded_alone(proje
     assert files(project) == []
     assert [started["source"] for started in project.of_type("session_started")] == ["startup", "startup"]
     assert len(project.of_type("artifact_loaded")) == loaded
-
-
-def test_a_file_that_is_read_is_what_was_put(project: Project) -> None:
-    run = run_of(project)
-    path = leave(run, word="a\udc80b", summary="\u2028" * 10)
-    (file,) = inbox.take(run)
-    arrival = file.read()
-    file.close()
-    assert "hook" in arrival
-    assert (arrival["word"], arrival["summary"], file.path) == ("a\udc80b", "\u2028" * 10, str(path))

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from support.forged_events import forged_row
 from support.sample_log import RUN, append_sample, write_run
 
-from faber_ledger.ledger import checked
 from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import HASH, ID, INSERT, PAYLOAD, compute_hash
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.recording.insertion import insert_passing, write_blocks
-from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.layouts import find_run
-from faber_ledger.runs.projecting import fold_checked
 
 if TYPE_CHECKING:
-    from faber_ledger.runs.run import Run
-
     Row = tuple[Any, ...]
 
 
@@ -110,27 +102,3 @@ def test_events_that_start_no_run_make_no_folder(tmp_path: Path) -> None:
     without_start = insert_passing(run, offer(rows[1:]), [], refuse_warnings)
     assert (without_start.added, len(without_start.refused)) == (0, len(rows) - 1)
     assert not (tmp_path / "p" / ".fractary" / "runs").exists()
-
-
-def insert_sample(folder: Path) -> Run:
-    """Insert events into the log of a run with a state.json; return the run."""
-    write_run(folder.parent / "whole")
-    rows = rows_in(folder.parent / "whole" / ".fractary" / "runs" / RUN / "ledger.db")
-    run = find_run(str(folder), RUN)
-    Path(run.directory).mkdir(parents=True)
-    Path(run.state_path).write_text(json.dumps({"run_id": RUN, "status": "in_progress"}))
-    note_use(run.root, RUN, is_taken_up=True)
-    assert insert_passing(run, offer(rows), [rows[0][ID]], refuse_warnings).added == len(rows)
-    return run
-
-
-def test_what_was_inserted_is_not_hashed_again_for_the_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    subprocess.run(["git", "init", "--quiet", str(tmp_path / "p")], check=True)
-    inserted = insert_sample(tmp_path / "p")
-    monkeypatch.setattr(checked, "read_verified", refuse_warnings)
-    assert write_blocks(inserted, warn=print) == 0
-    monkeypatch.undo()
-    with Log.read(inserted.log_path) as log:
-        blocks = fold_checked(log)
-    state = json.loads(Path(inserted.state_path).read_text())
-    assert {**state, **blocks} == state

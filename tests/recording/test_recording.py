@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.project import RUN, Project, spec_state, usual_state
 
-from faber_ledger.projections.blocks import NAMES
 from faber_ledger.runs import state_write
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import read_log
@@ -31,9 +30,6 @@ def shown(project: Project) -> bool:
     "edit",
     [
         {"sessions": {"current_session_id": None, "total_sessions": 99, "session_history": []}},
-        {"sessions": None},
-        {"context_metadata": {"reload_count": 1000}},
-        {"context_metadata": []},
         {"sessions": "gone", "context_metadata": "gone"},
     ],
     ids=str,
@@ -48,15 +44,6 @@ def test_blocks_that_were_edited_by_hand_are_folded_again(tmp_path: Path, edit: 
     assert shown(project)
     assert len(project.history) == 1
     assert project.metadata["reload_count"] == 1
-    project.assert_projected()
-
-
-def test_removed_blocks_come_back_where_a_new_member_goes(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    project.faber("session-load", "--trigger", "session_start")
-    project.put_state({name: value for name, value in project.state.items() if name not in NAMES})
-    assert project.faber("session-save").returncode == 0
-    assert list(project.state)[-2:] == list(NAMES)
     project.assert_projected()
 
 
@@ -154,13 +141,8 @@ main()
     ("where", "facts"),
     [("before the commit", 0), ("after the commit", 1), ("before the rename", 1), ("after the rename", 1)],
 )
-@pytest.mark.parametrize("is_first", [True, False])
-def test_a_killed_process_leaves_a_ledger_that_the_next_one_continues(
-    tmp_path: Path, where: str, facts: int, is_first: bool
-) -> None:
+def test_a_killed_process_leaves_a_ledger_that_the_next_one_continues(tmp_path: Path, where: str, facts: int) -> None:
     project = Project.made(tmp_path / "project", {**spec_state(), "run_id": RUN})
-    if not is_first:
-        project.faber("session-load")
     killed = subprocess.run(
         [sys.executable, "-c", KILLED, where, "session-save"],
         cwd=project.root,

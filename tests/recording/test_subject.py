@@ -88,8 +88,7 @@ def test_a_file_that_is_older_than_the_command_does_not_hold(project: Project) -
 # A client stays with its run
 
 
-@pytest.mark.parametrize("how", ["checkout", "merge"])
-def test_a_client_stays_with_its_run_whatever_git_brings(project: Project, tmp_path: Path, how: str) -> None:
+def test_a_client_stays_with_its_run_whatever_git_brings(project: Project, tmp_path: Path) -> None:
     """git-in-a-team, s1: the client has a session here, and main, with a colleague's run, is checked out."""
     project.active_path.unlink()
     project.run.rename(tmp_path / "run")
@@ -100,11 +99,8 @@ def test_a_client_stays_with_its_run_whatever_git_brings(project: Project, tmp_p
     assert project.deliver(START, **ME).packet is not None
     commit(project, "ours")
     project.git("fetch", "--quiet", str(theirs.root), "bob:main")
-    if how == "checkout":
-        project.git("checkout", "--quiet", "main")
-        assert not project.state_path.exists()
-    else:
-        project.git("merge", "--quiet", "--no-edit", "-X", "theirs", "main")
+    project.git("checkout", "--quiet", "main")
+    assert not project.state_path.exists()
     assert project.active_path.read_text() == "bob-300\n"
     assert project.deliver(PRE, **ME).code == 0
     answer = project.deliver(COMPACT, **ME)

@@ -12,30 +12,13 @@ from hypothesis import strategies as st
 from support.project import RUN, Project
 from support.summaries import COMPACT, HEAD, ME, OTHER, POST, PRE, RESUME, STARTUP, THIRD, compacted, packet
 
-from faber_ledger.context.notes import summary_for
 from faber_ledger.ledger.log import Log
 from faber_ledger.recording.secrets.mask import MAX_LENGTH, clean_summary, mask_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from faber_ledger.ledger.events import CompactionCompleted, Draft
 FORK = "SessionStart.fork.interactive"
-# Put together here, so that no tool takes this file for a leak.
-SECRETS = [
-    "ghp_" + "a1B2" * 9,
-    "github" + "_pat_" + "11ABCDEFG0" * 5,
-    "sk-ant-" + "api03-" + "x9" * 40,
-    "AKIA" + "QWERTY1234567890",
-    "xox" + "b-123456789012-123456789012-abcdefGHIJKLmnopqrstuvwx",
-    "eyJhbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxMjM0NTY3ODkwIn0" + ".dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
-    "AIza" + "SyA1234567890abcdefghijklmnopqrstuv",
-    "glpat-" + "aBcDeFgHiJkLmNoPqRsT",
-    "npm" + "_" + "a1B2" * 9,
-    "hf" + "_" + "aBcD" * 8 + "xy",
-]
-
-
 # Which sessions get it
 
 
@@ -94,24 +77,6 @@ def test_session_load_gives_the_summary_too(project: Project) -> None:
     assert HEAD not in project.faber("session-load", "--force", env={"CLAUDE_CODE_SESSION_ID": ME}).stdout
 
 
-@pytest.mark.parametrize(("after", "is_given"), [(63, True), (64, False)])
-def test_a_summary_is_looked_for_in_the_newest_compactions_alone(tmp_path: Path, after: int, is_given: bool) -> None:
-    bare: CompactionCompleted = {
-        "type": "compaction_completed",
-        "trigger": "auto",
-        "agent_id": None,
-        "phase": None,
-        "step": None,
-        "delivery": {"hook": "PostCompact", "digest": "0" * 64, "pid": None},
-    }
-    drafts: list[Draft] = [{"event": {**bare, "summary": "What was done."}, "client": OTHER}]
-    drafts += [{"event": bare, "client": OTHER} for _ in range(after)]
-    with Log.open(str(tmp_path / "ledger.db")) as log:
-        log.append(drafts, at=1767623422.0, writer="5f" * 16)
-        report = summary_for(log, ME, "startup")
-    assert (report is not None) == is_given
-
-
 def test_a_log_from_elsewhere_may_hold_anything_in_place_of_a_summary(project: Project) -> None:
     packet(project, STARTUP, ME)
     good = {"type": "compaction_completed", "trigger": None, "agent_id": None, "phase": None, "step": None}
@@ -126,15 +91,6 @@ def test_a_log_from_elsewhere_may_hold_anything_in_place_of_a_summary(project: P
 
 
 # What is recorded of it
-
-
-@pytest.mark.parametrize("secret", SECRETS)
-@pytest.mark.parametrize("around", ["{}", "key={} and more", "`{}`,", "https://host/?t={}&x=1", "({})"])
-def test_all_of_a_secret_is_masked(secret: str, around: str) -> None:
-    shown = mask_text(around.format(secret))
-    assert secret[8:] not in shown
-    assert secret[-6:] not in shown
-    assert "[masked" in shown
 
 
 @pytest.mark.parametrize(
@@ -162,18 +118,6 @@ def test_what_is_called_a_secret_is_masked(text: str) -> None:
     assert not re.search("hunter2|0123456789|correct", shown)
 
 
-def test_plain_words_paths_and_commits_are_not_masked() -> None:
-    text = "In `ledger/log.py` at 94550d5f0e1c2b3a we chose BEGIN IMMEDIATE; see SPEC-00027. Token budgets hold."
-    assert mask_text(text) == text
-
-
-def test_commands_and_addresses_without_credentials_are_not_masked() -> None:
-    text = (
-        "`docker run -u 1000:1000 x`, `sort -u a.txt`, `git push -u origin main`, https://host:8080/a@b, npm_config_x"
-    )
-    assert mask_text(text) == text
-
-
 def test_a_private_key_is_masked_to_its_end_even_if_that_was_cut_off() -> None:
     key = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEabc/+\n" * 900
     assert clean_summary("before " + key) == "before [masked: Private Key]"
@@ -182,22 +126,13 @@ def test_a_private_key_is_masked_to_its_end_even_if_that_was_cut_off() -> None:
     assert clean_summary(f"before {whole} after") == "before [masked: Private Key] after"
 
 
-@given(st.integers(3_950, 4_050), st.sampled_from(SECRETS), st.sampled_from([" ", "漢", "\n"]))
-def test_no_half_of_a_secret_is_left_at_a_cut(before: int, secret: str, gap: str) -> None:
-    key = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEabc/+\n" * 600 + "-----END RSA PRIVATE KEY-----"  # room for more
-    text = key + gap + "w " * (before // 2) + gap + secret + gap + "tail " * 2_000
-    shown = clean_summary(text)
-    assert len(shown) <= MAX_LENGTH
-    assert secret[:12] not in shown
-
-
 @given(st.text(max_size=200), st.integers(1, 200))
 def test_a_summary_is_bounded_whatever_it_contains(text: str, times: int) -> None:
     assert len(clean_summary(text * times)) <= MAX_LENGTH
     assert clean_summary(text * times).encode() is not None
 
 
-@pytest.mark.parametrize("piece", ["a", "//", "eyJ", "sk-", "secret", "-----BEGIN ", "<summary>", " ", "xoxb-1-", "\n"])
+@pytest.mark.parametrize("piece", ["eyJ", "-----BEGIN "])
 def test_32_megabytes_of_anything_are_recorded_and_the_hook_ends(project: Project, piece: str) -> None:
     packet(project, STARTUP, ME)
     answer = project.deliver(
@@ -211,8 +146,6 @@ def test_32_megabytes_of_anything_are_recorded_and_the_hook_ends(project: Projec
     ("path", "content", "variable"),
     [
         (".fractary/faber/ledger.json", '{"summaries": false}', None),
-        (f".fractary/runs/{RUN}/ledger.json", '{"summaries": false}', None),
-        (".fractary/faber/ledger.json", '{"summaries": true}', "0"),
         (".fractary/faber/ledger.json", '{"summaries": "no"}', None),
         (".fractary/faber/ledger.json", '{"summaries": fals', None),
     ],
@@ -296,13 +229,6 @@ def test_a_long_summary_keeps_its_end_and_names_the_command_that_shows_all_of_it
     assert f"\n… (whole: `faber-ledger show {name}`)\n> " in report
 
 
-def test_a_key_that_begins_before_the_part_that_is_read_is_masked() -> None:
-    key = "-----BEGIN RSA PRIVATE KEY-----\n" + "abcd1234\n" * 900 + "-----END RSA PRIVATE KEY-----\n"
-    kept = clean_summary("word\n" * 5_000 + key + "the next step\n")
-    assert "abcd1234" not in kept
-    assert kept.endswith("the next step")
-
-
 @pytest.mark.parametrize(
     ("said", "kept"),
     [
@@ -319,18 +245,3 @@ def test_a_key_that_begins_before_the_part_that_is_read_is_masked() -> None:
 )
 def test_secrets_are_masked_in_the_forms_that_people_write(said: str, kept: str) -> None:
     assert mask_text(said) == kept
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "password = hash(salt + input)",
-        "password = os.environ['X']",
-        "the password is hashed with bcrypt",
-        'token: "what the lexer gives"',
-        "PRIMARY_KEY=id",
-        "pypi-publish-the-package-to-index",
-    ],
-)
-def test_code_and_prose_are_not_masked(said: str) -> None:
-    assert mask_text(said) == said

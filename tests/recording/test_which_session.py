@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.project import Project, usual_state
 
-from faber_ledger.ledger.clock import now, seconds_of, utc_text
+from faber_ledger.ledger.clock import now, utc_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,35 +54,6 @@ def test_after_a_compaction_that_failed_a_load_of_the_client_goes_on_with_its_se
     project.assert_projected()
 
 
-def test_the_load_after_a_compaction_that_failed_reports_the_session_that_it_goes_on_with(project: Project) -> None:
-    project.deliver(STARTUP, **me())
-    project.deliver(PRE, **me())
-    (entry,) = project.history
-    lines = project.faber("session-load", "--force", env=IN_CLIENT).stdout.splitlines()
-    assert f"  Current session: {entry['session_id']}" in lines
-    assert any(line.startswith(f"  Environment: {project.hostname} (") for line in lines)
-    assert "None" not in "\n".join(lines[lines.index("Session tracking:") :])
-    loaded = json.loads(project.faber("session-load", "--force", "--json", env=IN_CLIENT).stdout)["data"]
-    assert loaded["session_id"] == entry["session_id"]
-
-
-def test_status_says_that_a_session_goes_on_whose_compaction_has_not_come(project: Project, tmp_path: Path) -> None:
-    project.faber("init", "--git-only")
-    project.deliver(STARTUP, **me())
-    project.deliver(PRE, **me())
-    (entry,) = project.history
-    line = f"none open (1 in all); {entry['session_id']} was ended for a compaction that no start has followed"
-    assert line in project.faber("status").stdout
-    project.git("add", "-A")
-    project.git("commit", "-qm", "the run")
-    assert "no start" not in project.clone(tmp_path / "other", "other-machine").faber("status").stdout
-    project.deliver(POST, **me())
-    assert "no start" not in project.faber("status").stdout
-    project.deliver(COMPACT, **me())
-    project.deliver(END, **me())
-    assert "none open (2 in all)\n" in project.faber("status").stdout
-
-
 def test_session_save_of_the_client_ends_the_session_whose_compaction_has_not_come(project: Project) -> None:
     project.deliver(STARTUP, **me())
     project.deliver(PRE, **me())
@@ -99,13 +70,10 @@ def test_session_save_of_the_client_ends_the_session_whose_compaction_has_not_co
 # A run that is finished while its session is open
 
 
-@pytest.mark.parametrize("times", [{}, {"completed_at": "2030-01-01T00:00:00Z"}])
-def test_an_end_after_a_compaction_that_failed_on_a_finished_run_replaces_the_compactions(
-    project: Project, times: dict[str, str]
-) -> None:
+def test_an_end_after_a_compaction_that_failed_on_a_finished_run_replaces_the_compactions(project: Project) -> None:
     project.deliver(STARTUP, **me())
     project.put_state({name: value for name, value in project.state.items() if name != "updated_at"})
-    project.put_state(project.state | {"status": "completed"} | times)
+    project.put_state(project.state | {"status": "completed"})
     project.deliver(PRE, **me())
     assert reasons(project) == ["compaction"]
     project.deliver(END, **me())
@@ -116,48 +84,7 @@ def test_an_end_after_a_compaction_that_failed_on_a_finished_run_replaces_the_co
     project.assert_projected()
 
 
-def test_an_end_replaces_one_on_a_finished_run_that_was_only_inferred(project: Project) -> None:
-    project.deliver(STARTUP, **me())
-    project.deliver(STARTUP, client=OTHER, pid="2")
-    assert reasons(project) == ["abandoned", None]
-    project.put_state(project.state | {"status": "completed", "completed_at": utc_text(now())})
-    project.deliver(END, client=OTHER, pid="2")
-    project.deliver(END, **me())
-    assert reasons(project) == ["normal", "normal"]
-    project.deliver(END, **me(reason="logout"))
-    assert project.types.count("session_ended") == 3
-    project.assert_projected()
-
-
-def test_an_end_replaces_the_compactions_on_a_finished_run_that_another_client_worked_on_since(
-    project: Project,
-) -> None:
-    project.deliver(STARTUP, **me())
-    project.deliver(PRE, **me())
-    project.deliver(STARTUP, client=OTHER, pid="2")
-    project.deliver(END, client=OTHER, pid="2")
-    project.put_state({name: value for name, value in project.state.items() if name != "updated_at"})
-    project.put_state(project.state | {"status": "completed"})
-    assert reasons(project) == ["compaction", "normal"]
-    project.deliver(END, **me(reason="logout"))
-    assert reasons(project) == ["normal", "normal"]
-    project.assert_projected()
-
-
-@pytest.mark.parametrize("followed_by", [[], [COMPACT]])
-def test_session_save_on_a_finished_run_ends_the_session_whose_compaction_has_not_come(
-    project: Project, followed_by: list[str]
-) -> None:
-    project.deliver(STARTUP, **me())
-    project.put_state(project.state | {"status": "completed", "completed_at": "2030-01-01T00:00:00Z"})
-    for recorded in [PRE, *followed_by]:
-        project.deliver(recorded, **me())
-    project.faber("session-save", env=IN_CLIENT)
-    assert reasons(project) == ["compaction" if followed_by else "manual"]
-    project.assert_projected()
-
-
-@pytest.mark.parametrize("followed_by", [[POST], [COMPACT], [POST, COMPACT]])
+@pytest.mark.parametrize("followed_by", [[POST], [COMPACT]])
 def test_the_end_of_a_compaction_that_came_stays_on_a_finished_run(project: Project, followed_by: list[str]) -> None:
     project.deliver(STARTUP, **me())
     project.put_state(project.state | {"status": "completed", "completed_at": "2030-01-01T00:00:00Z"})
@@ -170,14 +97,12 @@ def test_the_end_of_a_compaction_that_came_stays_on_a_finished_run(project: Proj
     assert project.ledger_path.read_bytes() == before
 
 
-@pytest.mark.parametrize("then", ["compaction", "end", "another client"])
+@pytest.mark.parametrize("then", ["compaction", "another client"])
 def test_a_load_opens_a_session_where_the_compaction_came_or_the_client_is_another(project: Project, then: str) -> None:
     project.deliver(STARTUP, **me())
     project.deliver(PRE, **me())
     if then == "compaction":
         project.deliver(POST, **me())
-    elif then == "end":
-        project.deliver(END, **me())
     env = {**IN_CLIENT, **({"CLAUDE_CODE_SESSION_ID": OTHER} if then == "another client" else {})}
     assert "New session detected" in project.faber("session-load", env=env).stdout
     assert len(project.history) == 2
@@ -210,10 +135,6 @@ def test_a_run_that_is_resumed_in_a_client_has_an_empty_context_at_once(project:
 
 
 # A run that another tool starts in the middle of a client's session
-
-
-def seconds(text: str) -> float:
-    return seconds_of(text) or 0.0
 
 
 def text_at(ago: float) -> str:
@@ -266,17 +187,6 @@ def test_a_compaction_in_that_session_divides_it_in_two(plain: Project) -> None:
     run.assert_projected()
 
 
-def test_an_inferred_session_begins_with_its_client_if_the_run_is_older(plain: Project) -> None:
-    run = faber_starts(plain, "run-1", started_at="2026-01-01T00:00:00Z")
-    run.active_path.unlink()
-    plain.deliver(STARTUP, **me())
-    seen = text_at(0)
-    run.active_path.write_text("run-1\n")
-    run.deliver(END, **me())
-    assert abs(seconds(run.history[0]["started_at"]) - seconds(seen)) <= 2
-    run.assert_projected()
-
-
 def test_an_inferred_session_begins_where_the_previous_one_ended(plain: Project) -> None:
     run = faber_starts(plain, "run-1", started_at="2026-01-01T00:00:00Z")
     run.active_path.unlink()
@@ -309,24 +219,6 @@ def test_the_sessions_of_a_serial_batch_are_on_the_runs_that_they_worked_on(plai
         run.assert_projected()
 
 
-def test_a_run_of_a_batch_during_which_no_hook_was_called_has_no_session(plain: Project) -> None:
-    """An end is about the run of the client's newest session (DECISIONS 37)."""
-    first = faber_starts(plain, "run-1")
-    first.deliver(STARTUP, **me())
-    first.change_state(status="completed", completed_at=text_at(0))
-    second = faber_starts(plain, "run-2")
-    second.change_state(status="completed", completed_at=text_at(0))
-    before = second.state_path.read_bytes()
-    third = faber_starts(plain, "run-3")
-    third.deliver(END, **me())
-    assert reasons(first) == ["normal"]
-    assert not third.ledger_path.exists()
-    assert not second.ledger_path.exists()
-    assert second.state_path.read_bytes() == before
-    assert second.faber("session-load", "--run-id", "run-2", env=IN_CLIENT).returncode in (0, 1)
-    assert len(second.history) == 1
-
-
 def test_a_client_that_moved_to_another_run_ends_there_although_the_file_names_the_first(plain: Project) -> None:
     first = faber_starts(plain, "run-1")
     first.deliver(STARTUP, **me())
@@ -339,46 +231,6 @@ def test_a_client_that_moved_to_another_run_ends_there_although_the_file_names_t
     assert second.current is None
 
 
-def test_a_load_that_goes_on_with_a_session_leaves_the_other_run_too(plain: Project) -> None:
-    first = faber_starts(plain, "run-1")
-    first.deliver(STARTUP, **me())
-    second = faber_starts(plain, "run-2")
-    assert second.faber("session-load").returncode in (0, 1)
-    session = second.current
-    assert session is not None
-    assert second.faber("session-load", env=IN_CLIENT).returncode in (0, 1)
-    assert second.current == session
-    assert reasons(first) == ["abandoned"]
-
-
-@pytest.mark.parametrize("last", [POST, "SessionStart.resume.interactive"])
-def test_a_run_is_left_by_a_delivery_too_that_changes_nothing_else(plain: Project, last: str) -> None:
-    """The next run was over before its client was heard of, as far as its state says."""
-    first = faber_starts(plain, "run-1")
-    first.deliver(STARTUP, **me())
-    first.change_state(status="completed")
-    over = faber_starts(plain, "run-2", status="completed", started_at="2026-01-01T00:00:00Z")
-    assert over.deliver(last, **me()).packet is None
-    assert reasons(first) == ["abandoned"]
-    assert first.current is None
-    assert not over.ledger_path.exists()
-    first.assert_projected()
-
-
-def test_a_run_is_left_where_git_has_removed_its_ledger_alone(plain: Project) -> None:
-    """As `git clean` does where FABER's state is committed and the ledger is not yet."""
-    first = faber_starts(plain, "run-1")
-    first.deliver(STARTUP, **me())
-    first.git("add", str(first.state_path))
-    first.git("commit", "--quiet", "-m", "FABER's state")
-    first.git("clean", "-qfd", str(first.run))
-    assert not first.ledger_path.exists()
-    second = faber_starts(plain, "run-2")
-    second.deliver(PRE, **me())
-    assert (reasons(first), reasons(second)) == (["abandoned"], ["compaction"])
-    first.assert_projected()
-
-
 def test_a_run_that_is_over_within_the_session_that_started_it_has_that_session(plain: Project) -> None:
     plain.deliver(STARTUP, **me())
     run = faber_starts(plain, "run-1", started_at=text_at(3))
@@ -388,9 +240,8 @@ def test_a_run_that_is_over_within_the_session_that_started_it_has_that_session(
     run.assert_projected()
 
 
-@pytest.mark.parametrize("completed", [{"completed_at": "2026-01-01T00:00:00Z"}, {}], ids=["before", "unknown"])
-def test_a_client_that_came_after_a_run_was_over_has_no_session_on_it(plain: Project, completed: Any) -> None:
-    run = faber_starts(plain, "run-1", status="completed", **completed)
+def test_a_client_that_came_after_a_run_was_over_has_no_session_on_it(plain: Project) -> None:
+    run = faber_starts(plain, "run-1", status="completed", completed_at="2026-01-01T00:00:00Z")
     plain.deliver(STARTUP, **me())
     for end in (PRE, END):
         assert run.deliver(end, **me()).output == b""
@@ -438,20 +289,6 @@ def test_a_session_that_a_terminal_opened_in_another_clone_is_not_ended_as_this_
     second.deliver(END, **me())
     assert reasons(second) == ["abandoned", "normal"]
     assert [event["inferred"] for event in second.of_type("session_ended")] == [True, False]
-    second.assert_projected()
-
-
-def test_a_client_that_is_known_to_another_clone_too_ends_only_its_session_here(
-    project: Project, tmp_path: Path
-) -> None:
-    """As after its conversation was copied to another machine."""
-    project.deliver(STARTUP, **me())
-    second = cloned(project, tmp_path)
-    second.deliver(POST, **me())
-    second.deliver(PRE, **me())
-    assert reasons(second) == ["abandoned", "compaction"]
-    second.deliver(END, **me())
-    assert reasons(second) == ["abandoned", "normal"]
     second.assert_projected()
 
 

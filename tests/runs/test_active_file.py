@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 from support.clones import ACTIVE, RUN, Clone
-from support.command import COMMAND
-from support.project import Project, usual_state
+from support.project import Project
 
-from faber_ledger.projections.blocks import text_of
 from faber_ledger.runs.active import active_run
 
 
@@ -37,18 +35,6 @@ def start_and_commit(clone: Clone, run_id: str) -> None:
     clone.commit(run_id)
 
 
-def write_run(clone: Clone, run_id: str, file: str) -> None:
-    """Write a run's state and name it in one active file, as FABER's tools do."""
-    for path, content in ((f".fractary/runs/{run_id}/state.json", text_of(usual_state(run_id))), (file, f"{run_id}\n")):
-        (clone.root / path).parent.mkdir(parents=True, exist_ok=True)
-        (clone.root / path).write_text(content)
-
-
-def commit_at(clone: Clone, seconds: int) -> None:
-    clone.git("add", "-A")
-    assert clone.call("git", "commit", "-qm", "Work", GIT_COMMITTER_DATE=f"{seconds} +0000").returncode == 0
-
-
 def in_file(clone: Clone) -> str:
     return (clone.root / ACTIVE).read_text().strip()
 
@@ -59,16 +45,7 @@ def active(clone: Clone) -> str:
     return found
 
 
-def messages_of_a_hook(clone: Clone) -> str:
-    """Return what a hook prints as messages while it records on the active run."""
-    delivery = {"session_id": "c", "hook_event_name": "PreCompact", "trigger": "auto", "cwd": str(clone.root)}
-    (clone.root.parent / "delivery").write_text(json.dumps(delivery))
-    done = clone.call("sh", "-c", f"{COMMAND} hook pre-compact < ../delivery", CLAUDE_PROJECT_DIR=str(clone.root))
-    return done.stderr
-
-
-@pytest.mark.parametrize("how", ["--no-rebase", "--rebase"])
-@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize(("how", "committed"), [("--no-rebase", False), ("--rebase", True)])
 def test_a_pull_leaves_the_run_that_was_started_here_active(
     one: Clone, other: Clone, how: str, committed: bool
 ) -> None:
@@ -119,16 +96,13 @@ def test_a_tool_that_writes_the_active_file_is_believed(one: Clone) -> None:
 # The files below the git directory
 
 
-@pytest.mark.parametrize("file", ["faber-ledger-run", "faber-ledger/used-runs"])
-@pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "folder"])
+@pytest.mark.parametrize(("file", "kind"), [("faber-ledger-run", "link to a pipe"), ("faber-ledger/used-runs", "pipe")])
 def test_anything_else_in_place_of_a_file_is_not_waited_for(tmp_path: Path, file: str, kind: str) -> None:
     project = Project.made(tmp_path / "project")
     path = project.root / ".git" / file
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "pipe":
+    if kind == "pipe":
         os.mkfifo(path)
     else:
         os.mkfifo(tmp_path / "pipe")

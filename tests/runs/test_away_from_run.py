@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.project import RUN, Project
+from support.sizes import few
 
 from faber_ledger.ledger.log import Log
 
@@ -118,20 +119,21 @@ def git(*arguments: str) -> Callable[[Project], object]:
 
 SITUATIONS: dict[str, tuple[Callable[[Project], object], Callable[[Project], object]]] = {
     "checkout of main": (check_out_main, git("checkout", "-q", "feature")),
+    "stash -u of a first run": (stash, git("stash", "pop", "-q")),
+    "bisect": (bisect, git("bisect", "reset")),
+    "a stopped rebase": (stop_a_rebase, git("rebase", "--abort")),
     "checkout of main with a colleague's finished run": (
         check_out_main_with_a_finished_run,
         git("checkout", "-q", "feature"),
     ),
     "detached HEAD": (detach, git("checkout", "-q", "feature")),
-    "stash -u of a first run": (stash, git("stash", "pop", "-q")),
     "clean -fdx of a first run": (clean, lambda project: project.faber("run", "resume", RUN)),
-    "bisect": (bisect, git("bisect", "reset")),
     "sparse checkout": (make_sparse, git("sparse-checkout", "disable")),
-    "a stopped rebase": (stop_a_rebase, git("rebase", "--abort")),
 }
 
 
-@pytest.mark.parametrize("name", SITUATIONS)
+@pytest.mark.long
+@pytest.mark.parametrize("name", few(SITUATIONS, 4))
 def test_a_session_is_recorded_and_gets_its_packet_while_its_run_is_away(tmp_path: Path, name: str) -> None:
     away, back = SITUATIONS[name]
     project = begin(tmp_path / "project")
@@ -167,9 +169,8 @@ def test_a_session_is_recorded_and_gets_its_packet_while_its_run_is_away(tmp_pat
     assert project.faber("verify", RUN).returncode == 0
 
 
-@pytest.mark.parametrize("name", ["checkout of main", "bisect", "detached HEAD"])
-def test_after_the_way_back_verify_calls_the_events_not_in_the_file_yet(tmp_path: Path, name: str) -> None:
-    away, back = SITUATIONS[name]
+def test_after_the_way_back_verify_calls_the_events_not_in_the_file_yet(tmp_path: Path) -> None:
+    away, back = SITUATIONS["checkout of main"]
     project = begin(tmp_path / "project")
     away(project)
     project.deliver(END, client="one", pid="1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.project import RUN, Project, usual_state
+from support.project import RUN, Project
 
 from faber_ledger.ledger.log import Log
 
@@ -46,7 +46,7 @@ def project(tmp_path: Path) -> Project:
     return project
 
 
-@pytest.mark.parametrize("deliveries", [[END], [PRE, END], [PRE, POST, END], [END, END], [END, PRE, POST]])
+@pytest.mark.parametrize("deliveries", [[PRE, END], [END, PRE, POST]])
 def test_no_end_of_a_session_makes_a_merged_finished_run_dirty(project: Project, deliveries: list[str]) -> None:
     for delivery in deliveries:
         project.deliver(delivery, client="one", pid="1")
@@ -61,35 +61,6 @@ def test_the_backup_of_the_finished_run_is_removed(project: Project) -> None:
     project.deliver(END, client="one", pid="1")
     assert not backup.exists()
     assert "left over from a finished run" not in project.faber("doctor").stdout
-
-
-@pytest.mark.parametrize("command", [["seal"], ["seal", "--all"]])
-def test_the_pre_commit_hook_leaves_it_in_the_mirror(project: Project, command: list[str]) -> None:
-    project.deliver(END, client="one", pid="1")
-    assert project.faber(*command).returncode == 0
-    assert project.git("status", "--porcelain") == ""
-    assert "session_ended" not in file_types(project)
-
-
-def test_seal_run_alone_publishes_it(project: Project) -> None:
-    project.deliver(END, client="one", pid="1")
-    for command in (["project"], ["note", "add", "one more thing"], ["seal"]):
-        assert project.faber(*command).returncode == 0
-        assert "session_ended" not in file_types(project)
-    assert "Not published yet: 3 events" in project.faber("status").stdout
-    assert project.faber("seal", RUN).returncode == 0
-    assert "session_ended" in file_types(project)
-    project.assert_projected()
-    assert project.state["sessions"]["current_session_id"] is None
-
-
-def test_the_end_goes_into_the_file_while_the_run_is_not_finished(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project", usual_state())
-    project.deliver(START, client="one", pid="1")
-    project.git("add", "-A")
-    project.git("commit", "-qm", "a run")
-    project.deliver(END, client="one", pid="1")
-    assert "session_ended" in file_types(project)
 
 
 def test_a_client_that_leaves_the_run_for_another_one_leaves_it_clean(project: Project) -> None:

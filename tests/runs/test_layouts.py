@@ -60,6 +60,7 @@ LAYOUTS = {
 }
 SHARED = [layout for layout in LAYOUTS.values() if layout.suffix]
 every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
+two_layouts = pytest.mark.parametrize("layout", [LAYOUTS["fabers"], LAYOUTS["shared, by its path"]])
 
 
 @pytest.fixture(autouse=True)
@@ -163,7 +164,7 @@ def others_in(project: Project, layout: Layout) -> list[str]:
     return [neighbour(layout)] if layout.suffix else []
 
 
-@every_layout
+@two_layouts
 def test_another_clone_goes_on_with_it(tmp_path: Path, layout: Layout) -> None:
     laptop = project_of(tmp_path / "laptop", layout)
     laptop.deliver(START, client="one", pid="71")
@@ -178,8 +179,7 @@ def test_another_clone_goes_on_with_it(tmp_path: Path, layout: Layout) -> None:
     desktop.assert_projected()
 
 
-@every_layout
-@pytest.mark.parametrize("drivers", [True, False], ids=["with the drivers", "with resolve"])
+@pytest.mark.parametrize(("layout", "drivers"), [(LAYOUTS["plan, by its path"], True), (LAYOUTS["shared"], False)])
 def test_two_clones_are_merged(tmp_path: Path, layout: Layout, drivers: bool) -> None:
     laptop = project_of(tmp_path / "laptop", layout)
     laptop.deliver(START, client="one", pid="71")
@@ -203,7 +203,7 @@ def test_two_clones_are_merged(tmp_path: Path, layout: Layout, drivers: bool) ->
     desktop.assert_projected()
 
 
-@every_layout
+@two_layouts
 def test_a_run_that_git_removed_comes_back_to_its_place(tmp_path: Path, layout: Layout) -> None:
     project = project_of(tmp_path / "project", layout)
     project.deliver(START, client="one", pid="71")
@@ -218,9 +218,8 @@ def test_a_run_that_git_removed_comes_back_to_its_place(tmp_path: Path, layout: 
     project.assert_projected()
 
 
-@pytest.mark.parametrize("state", [LAYOUTS["shared"].state, f"{OURS}/{LAYOUTS['plan'].run_id}/state.json"])
-def test_a_run_that_was_moved_comes_back_to_its_new_place(tmp_path: Path, state: str) -> None:
-    before, after = LAYOUTS["plan"], Layout(state, LAYOUTS["plan"].run_id)
+def test_a_run_that_was_moved_comes_back_to_its_new_place(tmp_path: Path) -> None:
+    before, after = LAYOUTS["plan"], LAYOUTS["shared"]
     project = project_of(tmp_path / "project", before)
     project.deliver(START, client="one", pid="71")
     for name in ("state.json", "ledger.db"):
@@ -236,7 +235,7 @@ def test_a_run_that_was_moved_comes_back_to_its_new_place(tmp_path: Path, state:
     project.assert_projected()
 
 
-@every_layout
+@two_layouts
 def test_a_linked_worktree_works_on_it(tmp_path: Path, layout: Layout) -> None:
     project = project_of(tmp_path / "project", layout)
     project.git("worktree", "add", "-q", str(tmp_path / "linked"), "-b", "feat/258")
@@ -325,19 +324,6 @@ def test_events_and_summaries_of_a_plans_run_are_in_the_folder_of_its_id(tmp_pat
     assert sure(project, "run", "list").count(SUFFIX) == 1
 
 
-def test_a_run_of_a_plan_is_forgotten_by_either_name(tmp_path: Path) -> None:
-    layout = LAYOUTS["shared"]
-    project = project_of(tmp_path / "project", layout)
-    project.deliver(START, client="one", pid="71")
-    project.git("rm", "-rqf", layout.folder)
-    project.git("commit", "-q", "--amend", "-m", "Without the runs")
-    project.git("clean", "-fdxq", FABERS)
-    assert layout.run_id in sure(project, "run", "forget", "--list")
-    sure(project, "run", "forget", layout.path_form, "--yes")
-    assert not list((project.root / ".git/faber-ledger/runs").glob("*"))
-    assert sure(project, "run", "forget", "--list") == "every log has its run\n"
-
-
 def test_a_commit_takes_the_ledger_of_a_plans_run_along(tmp_path: Path) -> None:
     layout = LAYOUTS["shared"]
     project = project_of(tmp_path / "project", layout)
@@ -354,8 +340,9 @@ def test_a_commit_takes_the_ledger_of_a_plans_run_along(tmp_path: Path) -> None:
 # Which id a run has
 
 
-@pytest.mark.parametrize("named", ["another-run", f"{PLAN}-run-{OTHER}", ""])
-@pytest.mark.parametrize("layout", [LAYOUTS["plan"], LAYOUTS["shared"]], ids=["plan", "shared"])
+@pytest.mark.parametrize(
+    ("layout", "named"), [(LAYOUTS["plan"], "another-run"), (LAYOUTS["shared"], f"{PLAN}-run-{OTHER}")]
+)
 def test_a_state_that_claims_another_run_is_refused(tmp_path: Path, layout: Layout, named: str) -> None:
     project = project_of(tmp_path / "project", layout)
     project.change_state(run_id=named)
@@ -380,8 +367,9 @@ def test_a_state_cannot_take_the_id_of_a_run_elsewhere(tmp_path: Path) -> None:
     assert f"Run: {layout.run_id}" in sure(project, "status", layout.run_id)
 
 
-@pytest.mark.parametrize("layout", [LAYOUTS["plan"], LAYOUTS["shared, by its path"]], ids=["plan", "shared"])
-@pytest.mark.parametrize("damage", ["missing", "broken"])
+@pytest.mark.parametrize(
+    ("layout", "damage"), [(LAYOUTS["plan"], "missing"), (LAYOUTS["shared, by its path"], "broken")]
+)
 def test_a_run_keeps_its_id_without_a_readable_state(tmp_path: Path, layout: Layout, damage: str) -> None:
     project = project_of(tmp_path / "project", layout)
     project.deliver(START, client="one", pid="71")
@@ -394,17 +382,7 @@ def test_a_run_keeps_its_id_without_a_readable_state(tmp_path: Path, layout: Lay
     assert f"* {layout.run_id} " in sure(project, "run", "list")
 
 
-def test_another_member_may_name_the_other_id(tmp_path: Path) -> None:
-    layout = LAYOUTS["shared"]
-    project = project_of(tmp_path / "project", layout)
-    project.put_state({"parent": {"run_id": layout.path_form}, **state_of(layout.run_id), "notes": "x" * 70_000})
-    assert f"Run: {layout.run_id}" in sure(project, "status", layout.path_form)
-    project.put_state({"parent": {"run_id": layout.run_id}, **state_of(layout.path_form)})
-    assert f"Run: {layout.path_form}" in sure(project, "status", layout.run_id)
-
-
-@pytest.mark.parametrize("used", ["plan", "shared"])
-@pytest.mark.parametrize("is_swapped", [False, True])
+@pytest.mark.parametrize(("used", "is_swapped"), [("plan", False), ("shared", True)])
 def test_of_two_places_of_a_plans_run_one_is_used_whatever_their_states_name(
     tmp_path: Path, used: str, is_swapped: bool
 ) -> None:
@@ -433,10 +411,7 @@ def test_of_two_places_of_a_plans_run_one_is_used_whatever_their_states_name(
     assert project.faber("doctor").stdout.count(said) == 1
 
 
-@pytest.mark.parametrize(
-    "layout", [LAYOUTS["fabers"], LAYOUTS["plan"], LAYOUTS["shared"]], ids=["fabers", "plan", "shared"]
-)
-@pytest.mark.parametrize("is_recorded", [True, False], ids=["recorded", "just written"])
+@pytest.mark.parametrize(("layout", "is_recorded"), [(LAYOUTS["fabers"], True), (LAYOUTS["shared"], False)])
 def test_a_second_place_that_git_brings_is_not_used(tmp_path: Path, layout: Layout, is_recorded: bool) -> None:
     """Whoever commits a run's id in our folder takes nothing from the run that FABER works on here."""
     project = project_of(tmp_path / "project", LAYOUTS["ours"])
@@ -462,10 +437,8 @@ def test_a_second_place_that_git_brings_is_not_used(tmp_path: Path, layout: Layo
     assert "move the one that is not used aside" in said
 
 
-@pytest.mark.parametrize("layout", [LAYOUTS["fabers"], LAYOUTS["shared"]], ids=["fabers", "shared"])
-def test_a_run_stays_where_it_is_recorded_and_nobody_is_told_to_move_fabers_file(
-    tmp_path: Path, layout: Layout
-) -> None:
+def test_a_run_stays_where_it_is_recorded_and_nobody_is_told_to_move_fabers_file(tmp_path: Path) -> None:
+    layout = LAYOUTS["fabers"]
     ours = Layout(f"{OURS}/{layout.run_id}/state.json", layout.run_id)
     project = project_of(tmp_path / "project", ours)
     project.deliver(START, client="one", pid="71")
@@ -495,24 +468,6 @@ def test_a_name_is_split_at_the_last_run(tmp_path: Path) -> None:
     assert f"Run: {plan}-run-{SUFFIX}" in sure(project, "status", f"{plan}-run-{SUFFIX}")
     assert f"Run: {plan}-run-{SUFFIX}" in sure(project, "status", f"{plan}/{SUFFIX}")
     assert f"Run: {plan}-run-{SUFFIX}" in sure(project, "status", f"{plan}/2026-04")
-
-
-def test_a_copy_of_a_state_in_a_runs_own_folder_is_no_run(tmp_path: Path) -> None:
-    layout = LAYOUTS["fabers"]
-    project = project_of(tmp_path / "project", layout)
-    shutil.copy(project.state_path, project.run / "state-old.json")
-    shutil.copy(project.state_path, project.run / "state-old.backup.json")
-    assert "old" not in sure(project, "run", "list")
-
-
-def test_doctor_names_the_backups_of_finished_runs_alone(tmp_path: Path) -> None:
-    layout = LAYOUTS["shared"]
-    project = project_of(tmp_path / "project", layout)
-    project.change_state(status="completed")
-    for suffix in (SUFFIX, OTHER):
-        project.write(f"{layout.folder}/state-{suffix}.backup.json", "{}")
-    found = [line for line in project.faber("doctor").stdout.splitlines() if "left over from a finished run" in line]
-    assert [f"state-{SUFFIX}.backup.json" in line for line in found] == [True]
 
 
 def test_a_clone_without_the_states_finds_the_runs_by_their_ledgers(tmp_path: Path) -> None:
@@ -549,11 +504,8 @@ def ignoring(root: Path, layout: Layout) -> tuple[Project, Project]:
     return project, clone_of(project, layout, "clone")
 
 
-IGNORING = pytest.mark.parametrize("layout", [LAYOUTS["fabers"], LAYOUTS["shared"]], ids=["fabers", "shared"])
-
-
-@IGNORING
-def test_where_git_ignores_the_states_reports_work_from_the_ledger(tmp_path: Path, layout: Layout) -> None:
+def test_where_git_ignores_the_states_reports_work_from_the_ledger(tmp_path: Path) -> None:
+    layout = LAYOUTS["shared"]
     _, clone = ignoring(tmp_path, layout)
     before = clone.ledger_path.read_bytes()
     done = clone.faber("status", layout.run_id)
@@ -569,10 +521,8 @@ def test_where_git_ignores_the_states_reports_work_from_the_ledger(tmp_path: Pat
     assert clone.ledger_path.read_bytes() == before
 
 
-@IGNORING
-def test_where_git_ignores_the_states_a_run_is_resumed_and_its_load_says_what_to_add(
-    tmp_path: Path, layout: Layout
-) -> None:
+def test_where_git_ignores_the_states_a_run_is_resumed_and_its_load_says_what_to_add(tmp_path: Path) -> None:
+    layout = LAYOUTS["fabers"]
     project, clone = ignoring(tmp_path, layout)
     before = clone.ledger_path.read_bytes()
     done = clone.faber("run", "resume", layout.run_id)
@@ -662,10 +612,3 @@ def test_a_setting_decides_where_new_runs_go(tmp_path: Path) -> None:
     project.write(".fractary/faber/ledger.json", json.dumps({"new_runs": "/tmp"}))
     assert started(project, "--run-id", "three") == f"{OURS}/three"
     assert "new_runs must be" in sure(project, "config", "show")
-
-
-def test_reconstitute_names_a_folder_that_is_there_for_missing_metadata(tmp_path: Path) -> None:
-    project = project_of(tmp_path / "project", LAYOUTS["shared"])
-    warning = project.faber("reconstitute", project.run_id).stderr.partition("Run metadata not found")[2]
-    (path,) = [line.split(": ", 1)[1] for line in warning.splitlines() if line.startswith("Path: ")][:1]
-    assert (project.root / path).is_dir()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.command import COMMAND
 from support.forging import forge
-from support.project import RUN, Project
+from support.project import Project
 
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.run import Run
@@ -78,26 +78,6 @@ def test_no_git_command_takes_an_event_away(project: Project, act: list[str]) ->
     if project.state_path.exists():
         assert ids_in(project.ledger_path) == after
         assert verify(project).returncode == 0
-
-
-def test_two_clones_that_merge_have_the_same_events(project: Project, tmp_path: Path) -> None:
-    other = project.clone(tmp_path / "other", "dev-machine-2")
-    assert other.faber("init", "--git-only").returncode == 0
-    other.active_path.parent.mkdir(parents=True, exist_ok=True)
-    other.active_path.write_text(f"{RUN}\n")
-    note(other, "from elsewhere")
-    note(project, "from here")
-    for one in (other, project):
-        one.git("add", "-A")
-        one.git("commit", "-qm", "more")
-    project.git("fetch", "-q", str(other.root), "HEAD")
-    driver = f"merge.faber-ledger.driver={COMMAND} merge-driver %O %A %B -- %P"
-    project.git("-c", driver, "merge", "-q", "FETCH_HEAD")
-    assert verify(project).returncode == 0
-    ours, theirs = ids_in(run_of(project).log_path), ids_in(run_of(other).log_path)
-    assert {*theirs} <= {*ours}
-    assert len(ours) == len({*ours})
-    assert ids_in(project.ledger_path) == ours
 
 
 def put_a_link(path: Path) -> None:

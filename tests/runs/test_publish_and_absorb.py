@@ -94,20 +94,6 @@ def assert_whole(project: Project, *texts: str) -> None:
 # Two machines
 
 
-@pytest.mark.parametrize("how", ["--ff-only", "--no-rebase", "--rebase"])
-def test_a_pull_brings_what_the_other_machine_recorded(project: Project, tmp_path: Path, how: str) -> None:
-    other = clone_of(project, tmp_path / "clone")
-    commit(other, "there")
-    here = [] if how == "--ff-only" else ["here"]
-    for text in here:
-        commit(project, text)
-    project.git("pull", "-q", how, str(other.root), "work")
-    note(project, "after it")
-    project.deliver("SessionEnd.other.print")
-    assert_whole(project, "begin", "there", *here, "after it")
-    assert {*names_in(log_of(other))} <= {*names_in(log_of(project))}
-
-
 def test_what_was_recorded_before_a_pull_and_never_committed_survives_it(project: Project, tmp_path: Path) -> None:
     other = clone_of(project, tmp_path / "clone")
     commit(other, "there")
@@ -119,69 +105,7 @@ def test_what_was_recorded_before_a_pull_and_never_committed_survives_it(project
     assert_whole(project, "begin", "there", "not committed")
 
 
-def test_a_cherry_pick_of_another_branchs_commit_adds_its_events(project: Project) -> None:
-    project.git("checkout", "-qb", "side")
-    commit(project, "on the side")
-    project.git("checkout", "-q", "work")
-    commit(project, "on the branch")
-    project.git("cherry-pick", "side")
-    assert_whole(project, "begin", "on the side", "on the branch")
-
-
-def test_a_rebase_that_stops_and_goes_on_keeps_what_was_recorded_meanwhile(project: Project) -> None:
-    project.write("code.txt", "one\n")
-    project.git("add", "code.txt")
-    project.git("commit", "-qm", "Code")
-    commit(project, "on the branch")
-    project.git("checkout", "-q", OTHER)
-    project.write("code.txt", "two\n")
-    project.git("add", "code.txt")
-    project.git("commit", "-qm", "Other code")
-    project.git("checkout", "-q", "work")
-    project.git("rebase", "-q", OTHER, code=1)
-    note(project, "while git has stopped")
-    project.deliver("PreCompact.auto.print")
-    project.write("code.txt", "three\n")
-    project.git("add", "code.txt")
-    project.git("-c", "core.editor=true", "rebase", "--continue")
-    note(project, "after it")
-    assert_whole(project, "begin", "on the branch", "while git has stopped", "after it")
-
-
 # One work tree
-
-
-AWAY = {
-    "checkout": [["checkout", "-q", OTHER], ["checkout", "-q", "work"]],
-    "stash": [["stash", "-q", "-u"], ["stash", "pop", "-q"]],
-    "reset to another branch": [["reset", "-q", "--hard", OTHER], ["reset", "-q", "--hard", "work@{1}"]],
-    "reset of one commit": [["reset", "-q", "--hard", "HEAD~1"], ["reset", "-q", "--hard", "HEAD@{1}"]],
-    "clean": [["rm", "-rq", "--cached", ".fractary/runs"], ["clean", "-qfdx"], ["reset", "-q", "--hard"]],
-    "bisect": [["bisect", "start", "HEAD", OTHER], ["bisect", "reset"]],
-}
-
-
-@pytest.mark.parametrize("how", AWAY)
-def test_what_is_recorded_while_git_has_taken_the_run_away_is_there_when_it_comes_back(
-    project: Project, how: str
-) -> None:
-    commit(project, "second")
-    is_stashed = how == "stash"
-    note(project, "not committed")
-    if not is_stashed:
-        project.git("checkout", "-q", "--", ".")
-    texts = ["begin", "second", "not committed"]
-    for number, act in enumerate(AWAY[how]):
-        project.git(*act)
-        text = f"after {number}"
-        if number < len(AWAY[how]) - 1:
-            project.deliver("PreCompact.auto.print")
-            done = project.faber("note", "add", text, "--run-id", project.run_id)
-            assert done.returncode == 0, done.stderr
-            texts.append(text)
-            if is_stashed:  # `stash pop` needs files that are as committed, or not there
-                project.git("checkout", "-q", "--", ".")
-    assert_whole(project, *texts)
 
 
 def test_a_link_in_the_files_place_leaves_it_no_permission(project: Project) -> None:
@@ -241,10 +165,8 @@ def test_a_copied_and_a_moved_clone_go_on_with_their_logs(project: Project, tmp_
 
 @pytest.mark.skipif(STRACE is None or sys.platform != "linux", reason="strace shows the system calls")
 @pytest.mark.parametrize(
-    "delivery",
-    ["SessionStart.startup.print", "PreCompact.auto.print", "SessionStart.compact.print", "SessionEnd.other.print"],
+    ("delivery", "is_changed"), [("SessionStart.startup.print", True), ("SessionEnd.other.print", False)]
 )
-@pytest.mark.parametrize("is_changed", [False, True], ids=["as it was published", "as git left it"])
 def test_no_hook_opens_the_tracked_file_for_writing_or_leaves_anything_beside_it(
     project: Project, delivery: str, is_changed: bool
 ) -> None:

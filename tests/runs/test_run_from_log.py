@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -36,7 +35,7 @@ def test_a_command_that_names_it_brings_the_run_back(project: Project, command: 
     project.assert_projected()
 
 
-@pytest.mark.parametrize("command", [["note", "add", "more"], ["session-save"], ["session-load"]])
+@pytest.mark.parametrize("command", [["note", "add", "more"], ["session-load"]])
 def test_what_was_recorded_meanwhile_comes_back_with_the_run(project: Project, command: list[str]) -> None:
     assert project.faber(*command).returncode == 0
     project.deliver(END, client="one")
@@ -45,12 +44,6 @@ def test_what_was_recorded_meanwhile_comes_back_with_the_run(project: Project, c
     assert "session_ended" in project.types
     assert project.of_type("note_recorded")[0]["text"] == "keep this"
     project.assert_projected()
-
-
-def test_a_run_in_the_log_can_be_resumed(project: Project) -> None:
-    done = project.faber("run", "resume", "gone")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == "gone"
 
 
 def test_a_run_that_a_commit_has_and_another_removed_stays_deleted(project: Project) -> None:

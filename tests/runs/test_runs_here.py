@@ -79,9 +79,8 @@ def test_verify_all_verifies_the_logs_below_the_git_directory(project: Project) 
     assert project.faber("verify", "--all").returncode == 20
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_each_report_finds_the_run_by_all_of_its_names(project: Project) -> None:
+    for command in (
         ["timeline", "--all", "-o", "-"],
         ["log", OTHER],
         ["log", "other"],
@@ -90,12 +89,9 @@ def test_verify_all_verifies_the_logs_below_the_git_directory(project: Project) 
         ["replay", "other"],
         ["status", "other"],
         ["status", "--work-id", "7"],
-    ],
-    ids=" ".join,
-)
-def test_each_report_finds_the_run_by_all_of_its_names(project: Project, command: list[str]) -> None:
-    text = printed(project, *command)
-    assert OTHER in text or "the other run's note" in text
+    ):
+        text = printed(project, *command)
+        assert OTHER in text or "the other run's note" in text, command
 
 
 def test_a_database_of_all_runs_has_it(project: Project, tmp_path: Path) -> None:

@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 from support.project import Project, usual_state
+from support.sizes import few
 
 from faber_ledger.ledger.log import Log
 
 START, COMPACTED = "SessionStart.startup.print", "SessionStart.compact.print"
 PRE, END = "PreCompact.auto.print", "SessionEnd.other.print"
-FOLDERS = [("a", "b"), (".", "sub"), ("sub", "."), ("x/ä b%2F..", "x/" + "long-" * 40)]
-NAMES = ["side by side", "one at the top", "the other at the top", "odd names"]
+FOLDERS = [(".", "sub"), ("x/ä b%2F..", "x/" + "long-" * 40), ("a", "b"), ("sub", ".")]
+
+pytestmark = pytest.mark.long
 
 
 def repository(top: Path, *folders: str) -> list[Project]:
@@ -51,7 +53,7 @@ def commit(top: Path) -> None:
     Project(top).git("commit", "-qm", "work")
 
 
-@pytest.fixture(params=FOLDERS, ids=NAMES)
+@pytest.fixture(params=few(FOLDERS, 2), ids=" and ".join)
 def pair(tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Project, Project]:
     one, two = repository(tmp_path / "repository", *request.param)
     write_run(one)
@@ -226,7 +228,7 @@ def cleaned(main: Project, *names: str) -> str:
     return main.faber("worktree", "cleanup", *names).stdout
 
 
-@pytest.mark.parametrize("folders", FOLDERS, ids=NAMES)
+@pytest.mark.parametrize("folders", few(FOLDERS, 1), ids=" and ".join)
 def test_a_work_tree_in_which_the_other_project_is_at_work_is_kept(tmp_path: Path, folders: tuple[str, str]) -> None:
     first, second, main = links(tmp_path, *folders)
     session = first.history[-1]["session_id"]
@@ -253,7 +255,7 @@ def test_ignored_files_of_the_other_project_keep_the_work_tree(tmp_path: Path) -
     assert "git ignores a/.fractary/runs/run-0/ledger.db, " in cleaned(main)
 
 
-@pytest.mark.parametrize("folders", FOLDERS, ids=NAMES)
+@pytest.mark.parametrize("folders", few(FOLDERS, 1), ids=" and ".join)
 def test_resolve_names_the_other_project_that_is_in_conflict(tmp_path: Path, folders: tuple[str, str]) -> None:
     one, two = repository(tmp_path / "repository", *folders)
     top = Project(top_of(one))

@@ -20,6 +20,11 @@ def pick(short: int, long: int) -> int:
     return long if IS_LONG else short
 
 
+def few(cases: Collection[First], count: int) -> list[First]:
+    """Return the first cases, which tell the most; in `make test-long` all."""
+    return list(cases)[: None if IS_LONG else count]
+
+
 def pair(first: Collection[First], second: Collection[Second]) -> list[tuple[First, Second]]:
     """Return each of `first` with one of `second`, which is not longer, in turn; in `make test-long` all pairs."""
     assert len(first) >= len(second)
