@@ -14,19 +14,15 @@ from support.command import COMMAND, run_command
 from support.project import RUN, Project
 
 from faber_ledger.cli.app import COMMANDS, app
-from faber_ledger.context.notes import note_recorded
-from faber_ledger.ledger import prefixes
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.prefixes import artifacts_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.runs.progress import Snapshot
 
 START = "SessionStart.startup.print"
 SHELLS = ("bash", "zsh", "fish")
-PROGRESS: Snapshot = {"phase": "build", "step": None, "phases_completed": []}
 
 
 @pytest.fixture
@@ -71,16 +67,15 @@ def every_command() -> Iterator[tuple[str, click.Command]]:
 # What is offered
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-def test_commands_are_offered_with_their_help(project: Project, shell: str) -> None:
-    answers = asked(project, shell, "repl")
-    assert [answer[:2] for answer in answers] == [["plain", "replay"]]
-    assert shell == "bash" or answers[0][2] == COMMANDS["replay"][1]
+def test_commands_are_offered_with_their_help(project: Project) -> None:
+    for shell in SHELLS:
+        answers = asked(project, shell, "repl")
+        assert [answer[:2] for answer in answers] == [["plain", "replay"]]
+        assert shell == "bash" or answers[0][2] == COMMANDS["replay"][1]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_runs_are_offered(project: Project) -> None:
+    for words in [
         ("status", ""),
         ("replay", RUN[:5]),
         ("run", "resume", RUN),
@@ -88,10 +83,8 @@ def test_commands_are_offered_with_their_help(project: Project, shell: str) -> N
         ("show", "--run", ""),
         ("workflow-run", "--resume", "f"),
         ("timeline", ""),
-    ],
-)
-def test_runs_are_offered(project: Project, words: tuple[str, ...]) -> None:
-    assert offered(project, *words) == [RUN]
+    ]:
+        assert offered(project, *words) == [RUN]
 
 
 def test_runs_are_offered_from_a_subdirectory_and_nothing_outside_a_project(project: Project, tmp_path: Path) -> None:
@@ -117,53 +110,35 @@ def test_events_are_offered_by_the_beginning_of_their_id_in_small_letters_too(pr
     assert "orchestration-protocol" in offered(project, "show", "orch")
 
 
-def test_of_many_events_both_ends_are_offered_so_that_what_they_share_is_what_all_share(project: Project) -> None:
-    with Log.open(str(project.ledger_path)) as log:
-        notes = [note_recorded(f"note {number}", "note", None, PROGRESS) for number in range(200)]
-        log.append([{"event": note} for note in notes], writer="w" * 32, at=1.0)
-        log.commit()
-    ids = sorted(recorded["id"] for recorded in project.events)
-    found = offered(project, "show", "0")
-    assert found == [*ids[:10], *ids[-10:]]
-    assert (found[0], found[-1]) == (ids[0], ids[-1])  # what these two share, all that are sorted between them share
+def test_files_are_left_to_the_shell(project: Project) -> None:
+    for words in [("export", "-o", ""), ("import", "a"), ("union", "a", ""), ("timeline", "-o", "x")]:
+        assert asked(project, "bash", *words) == [["file", words[-1]]]
 
 
-def test_worktrees_are_offered_by_name(project: Project) -> None:
-    project.git("worktree", "add", "--quiet", "../project-issue-259")
-    assert offered(project, "worktree", "cleanup", "proj") == ["project-issue-259"]
+def test_an_id_that_means_something_to_a_shell_is_not_offered(project: Project) -> None:
+    for name in ["$(touch x)", "a b", "`id`", "a;b", "-rf", "a\x1b[2J", "a'b", "*", "a:b"]:
+        with Log.open(str(project.ledger_path)) as log:
+            loaded = {
+                "type": "artifact_loaded",
+                "artifact_id": name,
+                "source": "x",
+                "sha256": "0" * 64,
+                "size_bytes": 1,
+            }
+            log.append([{"event": loaded}], writer="w" * 32, at=1.0)  # type: ignore[typeddict-item]  # what is read
+            log.commit()
+        with Log.read(str(project.ledger_path)) as log:
+            assert name in [artifact for artifact, _ in artifacts_with(log, "")]
+        assert name not in offered(project, "show", "")
+        assert name not in offered(project, "show", name[0])
 
 
-@pytest.mark.parametrize("words", [("export", "-o", ""), ("import", "a"), ("union", "a", ""), ("timeline", "-o", "x")])
-def test_files_are_left_to_the_shell(project: Project, words: tuple[str, ...]) -> None:
-    assert asked(project, "bash", *words) == [["file", words[-1]]]
-
-
-@pytest.mark.parametrize("name", ["$(touch x)", "a b", "`id`", "a;b", "-rf", "a\x1b[2J", "a'b", "*", "a:b"])
-def test_an_id_that_means_something_to_a_shell_is_not_offered(project: Project, name: str) -> None:
-    with Log.open(str(project.ledger_path)) as log:
-        loaded = {"type": "artifact_loaded", "artifact_id": name, "source": "x", "sha256": "0" * 64, "size_bytes": 1}
-        log.append([{"event": loaded}], writer="w" * 32, at=1.0)  # type: ignore[typeddict-item]  # what is read
-        log.commit()
-    with Log.read(str(project.ledger_path)) as log:
-        assert name in [artifact for artifact, _ in artifacts_with(log, "")]
-    assert name not in offered(project, "show", "")
-    assert name not in offered(project, "show", name[0])
-
-
-@pytest.mark.parametrize("content", [b"", b"no ledger", b"SQLite format 3\0" + bytes(100)])
-def test_a_log_that_cannot_be_read_offers_nothing_and_says_nothing(project: Project, content: bytes) -> None:
+def test_a_log_that_cannot_be_read_offers_nothing_and_says_nothing(project: Project) -> None:
     shutil.rmtree(project.root / ".git")
-    project.ledger_path.write_bytes(content)
-    assert offered(project, "show", "0") == []
-    assert offered(project, "log", "--session", "") == []
-
-
-@pytest.mark.parametrize("content", [b"no ledger", b"SQLite format 3\0" + bytes(100)])
-def test_of_a_log_that_cannot_be_read_what_the_mirror_has_is_offered(project: Project, content: bytes) -> None:
-    ids, session = sorted(recorded["id"] for recorded in project.events), project.current
-    project.ledger_path.write_bytes(content)
-    assert offered(project, "show", "0") == ids
-    assert offered(project, "log", "--session", "") == [session]
+    for content in [b"", b"no ledger", b"SQLite format 3\0" + bytes(100)]:
+        project.ledger_path.write_bytes(content)
+        assert offered(project, "show", "0") == []
+        assert offered(project, "log", "--session", "") == []
 
 
 # What it costs
@@ -189,41 +164,15 @@ def imported_by(project: Project, *words: str) -> set[str]:
     return set(done.stderr.split())
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_no_completion_imports_expensive_modules(project: Project, name: str) -> None:
-    dear = {"sqlalchemy", "pydantic", "alembic", "ulid"}
-    assert not imported_by(project, name, "") & dear
+def test_no_completion_of_an_id_imports_expensive_modules(project: Project) -> None:
+    for words in [("show", "0"), ("log", "--session", "c"), ("status", "")]:
+        assert not imported_by(project, *words) & {"sqlalchemy", "pydantic", "alembic", "ulid"}
 
 
-@pytest.mark.parametrize("words", [("show", "0"), ("log", "--session", "c"), ("status", "")])
-def test_no_completion_of_an_id_imports_expensive_modules(project: Project, words: tuple[str, ...]) -> None:
-    assert not imported_by(project, *words) & {"sqlalchemy", "pydantic", "alembic", "ulid"}
-
-
-def test_the_list_of_commands_imports_none_of_them(project: Project) -> None:
-    code = "import sys; from faber_ledger.cli import app; app.run(['--help']); sys.stderr.write(' '.join(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    modules = {place.partition(":")[0] for place, _ in COMMANDS.values()}
-    assert not set(done.stderr.split()) & modules
-    assert not imported_by(project, "") & modules
-
-
-@pytest.mark.parametrize("prefix", ["0", ""])
-@pytest.mark.parametrize("name", ["EVENTS", "SESSIONS"])
-def test_the_questions_are_answered_from_an_index(project: Project, name: str, prefix: str) -> None:
-    column = "id" if name == "EVENTS" else "session_id"
-    with Log.read(str(project.ledger_path)) as log:
-        for order in ("ASC", "DESC"):
-            question = f"EXPLAIN QUERY PLAN {getattr(prefixes, name)} ORDER BY {column} {order} LIMIT 10"
-            plan = " ".join([row[3] for row in log.connection.execute(question, (prefix, prefix + "\U0010ffff"))])
-            assert "USING INDEX event_" in plan
-            assert "TEMP B-TREE" not in plan
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_of_commands_has_the_short_help_of_each_command(name: str) -> None:
-    command = dict(every_command())[name]
-    assert COMMANDS[name][1] == command.get_short_help_str(limit=500)
+def test_the_list_of_commands_has_the_short_help_of_each_command() -> None:
+    for name in COMMANDS:
+        command = dict(every_command())[name]
+        assert COMMANDS[name][1] == command.get_short_help_str(limit=500)
 
 
 # The shells themselves

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -116,20 +115,6 @@ def test_a_run_of_fabers_that_went_properly_has_no_warning(faber: Faber, project
         assert "Completion: no warning, by 22 events of FABER's tools\n" in project.faber(*command).stdout
 
 
-def test_a_list_of_phases_with_its_own_list_of_steps_is_compared(faber: Faber, project: Project) -> None:
-    start(project)
-    faber.emit("workflow_start")
-    faber.work("frame", "architect", "build", "evaluate", "release")
-    faber.finish()
-    steps = [{"step_id": "implement", "phase": name, "status": "success"} for name in PHASES]
-    phases = [{"name": name, "status": "completed", "enabled": True} for name in PHASES]
-    tried_before = {"step_id": "implement", "phase": "build", "status": "pending_input"}
-    project.change_state(phases=phases, steps=[tried_before, *steps])
-    assert warned(project) == []
-    project.change_state(phases=phases, steps=[*steps, tried_before])
-    assert warned(project) == [("pending_steps", [], ["build:implement"])]
-
-
 def test_phases_completed_without_an_event_are_named_with_the_events_around_them(
     faber: Faber, project: Project
 ) -> None:
@@ -178,22 +163,6 @@ def test_an_event_that_says_the_contrary_confirms_nothing(faber: Faber, project:
     assert warned(project) == []
 
 
-def test_a_phase_that_failed_or_began_again_was_not_completed_before(project: Project) -> None:
-    faber = Faber(project)
-    faber.mark("frame", "architect")
-    start(project)
-    faber.minute = 30
-    faber.emit("step_start", phase="build")
-    faber.emit("phase_complete", phase="frame", status="failed")
-    found = checked(project)
-    assert found["not_compared"] == ["architect"]
-    assert [one["phases"] for one in found["warnings"] if one["code"] == "no_event"] == [["frame"]]
-    faber.minute = 40
-    faber.mark("frame")
-    said = project.faber("status").stdout
-    assert f"    event before:    [{at(32)}] phase_complete: frame (failed)\n" in said
-
-
 def test_a_phase_that_was_restarted_needs_another_event(faber: Faber, project: Project) -> None:
     start(project)
     faber.emit("workflow_start")
@@ -202,37 +171,6 @@ def test_a_phase_that_was_restarted_needs_another_event(faber: Faber, project: P
     faber.emit("phase_start", phase="frame")
     assert warned(project) == [("no_event", ["frame"], [])]
     faber.emit("phase_complete", phase="frame", status="completed")
-    assert warned(project) == []
-
-
-def test_phases_without_times_are_told_from_each_other_by_the_ledger(project: Project) -> None:
-    faber = Faber(project, has_times=False)
-    start(project)
-    faber.emit("workflow_start")
-    faber.work("frame")
-    faber.mark("architect")
-    end(project)
-    start(project)
-    faber.mark("build", "evaluate")
-    end(project)
-    assert warned(project) == [
-        ("no_event", ["architect"], []),
-        ("no_event", ["build", "evaluate"], []),
-        ("one_write", ["build", "evaluate"], []),
-    ]
-
-
-def test_one_moment_for_phases_whose_events_lie_apart_is_one_write(faber: Faber, project: Project) -> None:
-    start(project)
-    faber.emit("workflow_start")
-    faber.work("frame", "architect")
-    faber.mark("frame", "architect")
-    assert warned(project) == [("one_write", ["frame", "architect"], [])]
-    quick = project.state["phases"]
-    for number in (5, 9):  # a script that completes both within a second
-        place = project.run / "events" / f"{number:03d}-phase_complete.json"
-        place.write_text(json.dumps({**json.loads(place.read_text()), "timestamp": at(9)}))
-    assert quick["frame"]["completed_at"] == quick["architect"]["completed_at"]
     assert warned(project) == []
 
 
@@ -253,9 +191,8 @@ def test_a_completed_run_with_open_phases_and_steps_is_named(faber: Faber, proje
     )
 
 
-@pytest.mark.parametrize("has_times", [True, False])
-def test_what_was_completed_before_events_began_is_not_compared(project: Project, has_times: bool) -> None:
-    faber = Faber(project, has_times=has_times)
+def test_what_was_completed_before_events_began_is_not_compared(project: Project) -> None:
+    faber = Faber(project)
     faber.mark("frame", "architect")
     start(project)
     faber.minute = 30
@@ -267,32 +204,10 @@ def test_what_was_completed_before_events_began_is_not_compared(project: Project
     assert note in project.faber("status").stdout
 
 
-def test_where_events_began_late_the_log_tells_what_was_completed_before(project: Project) -> None:
-    faber = Faber(project, has_times=False)
-    faber.mark("build")
-    start(project)  # the first event comes a year later
-    faber.minute = 60 * 24 * 700
-    faber.emit("workflow_start")
-    faber.emit("step_start", phase="frame")
-    faber.mark("architect")
-    found = checked(project)
-    assert found["not_compared"] == ["build"]
-    assert [one["phases"] for one in found["warnings"]] == [["architect"]]
-
-
-def test_where_events_began_late_the_log_tells_what_was_not_completed_before(project: Project) -> None:
-    faber = Faber(project, has_times=False)
-    faber.emit("step_start", phase="build")
-    start(project)
-    faber.mark("architect")
-    assert warned(project) == [("no_event", ["architect"], [])]
-
-
-@pytest.mark.parametrize("first", ["workflow_start", "step_start"])
-def test_a_backdated_time_does_not_hide_a_made_up_completion(project: Project, first: str) -> None:
+def test_a_backdated_time_does_not_hide_a_made_up_completion(project: Project) -> None:
     """Nothing is completed before a run begins, nor what the log saw pending later."""
     faber = Faber(project)
-    faber.emit(first)
+    faber.emit("step_start")
     start(project)
     faber.minute = -60 * 24 * 20
     faber.mark("frame", "architect")
@@ -300,14 +215,10 @@ def test_a_backdated_time_does_not_hide_a_made_up_completion(project: Project, f
     assert ("no_event", ["frame", "architect"], []) in warned(project)
 
 
-@pytest.mark.parametrize("makes_folder", [True, False])
-def test_without_an_event_one_line_says_that_nothing_can_be_compared(
-    faber: Faber, project: Project, makes_folder: bool
-) -> None:
+def test_without_an_event_one_line_says_that_nothing_can_be_compared(faber: Faber, project: Project) -> None:
     start(project)
-    if makes_folder:  # as `run start` does, for FABER's tools
-        (project.run / "events").mkdir()
-        (project.run / "events" / ".next-id").write_text("1\n")
+    (project.run / "events").mkdir()  # as `run start` does, for FABER's tools
+    (project.run / "events" / ".next-id").write_text("1\n")
     faber.mark("frame", "architect", "build")
     project.change_state(status="completed")
     assert checked(project) == {"events": 0, "unreadable": 0, "is_partial": False, "not_compared": [], "warnings": []}
@@ -363,31 +274,3 @@ def test_a_bounded_number_of_events_is_read_and_older_phases_are_not_compared(fa
     found = checked(project)
     assert (found["events"], found["not_compared"]) == (MAX_EVENTS, ["frame"])
     assert [(one["code"], one["phases"]) for one in found["warnings"]] == [("no_event", ["build"])]
-
-
-def test_where_git_ignores_the_events_a_note_says_that_those_of_other_clones_are_missing(
-    faber: Faber, project: Project, tmp_path: Path
-) -> None:
-    note = "  note: git ignores this run's events: those that other clones recorded are not here\n"
-    project.write(".gitignore", "events/\n")
-    start(project)
-    faber.emit("workflow_start")
-    faber.mark("frame")
-    assert note not in project.faber("status").stdout  # it is known to be alone
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", "Frame")
-    other = project.clone(tmp_path / "other", "desktop")
-    shutil.copytree(project.run / "events", other.run / "events")
-    assert note in other.faber("status").stdout
-    (other.root / ".gitignore").unlink()
-    assert checked(other)["is_partial"] is False
-
-
-def test_the_demo_and_a_run_of_ours_have_nothing_to_compare(tmp_path: Path, project: Project) -> None:
-    done = project.faber("demo", "--keep", env={"TMPDIR": str(tmp_path)})
-    assert done.returncode == 0
-    (folder,) = tmp_path.glob("faber-ledger-demo-*")
-    demo = Project(folder / "desktop" / "myproject", hostname="desktop")
-    for command in (["status"], ["replay", "--check"]):
-        shown = demo.faber(*command)
-        assert (shown.returncode, shown.stdout.count(NOTHING)) == (0, 1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from support.clones import FOLDER, STATE, Clone
-from support.sizes import pair
+from support.sizes import few, pair
 
 EARLY, LATE = "2026-02-01T10:00:00Z", "2026-02-01T09:30:00-01:00"  # the later one is not the later text
 REMOVED = "(removed)"
@@ -203,7 +204,8 @@ def test_a_merge_with_the_driver_never_stops(tmp_path: Path, case: str, way: str
     assert_merged(clone, CASES[case], events)  # with both ledgers' sessions, before any command writes the blocks
 
 
-@pytest.mark.parametrize(("case", "way"), pair(CASES, WAYS))
+@pytest.mark.long
+@pytest.mark.parametrize(("case", "way"), few(pair(CASES, WAYS), 4))
 def test_resolve_does_the_same_where_git_has_stopped(tmp_path: Path, case: str, way: str) -> None:
     clone, events = begin(tmp_path, CASES[case], way, driver=False)
     bring(clone, way, code=1)
@@ -216,8 +218,8 @@ def test_resolve_does_the_same_where_git_has_stopped(tmp_path: Path, case: str, 
     assert_merged(clone, CASES[case], events)
 
 
-@pytest.mark.parametrize("way", ["merge", "cherry-pick"])
-def test_the_commit_that_ends_it_has_the_inferred_end_of_a_finished_run(tmp_path: Path, way: str) -> None:
+def test_the_commit_that_ends_it_has_the_inferred_end_of_a_finished_run(tmp_path: Path) -> None:
+    way = "merge"
     clone, _ = begin(tmp_path, CASES["one completes the run while the other works on it later"], way, driver=False)
     bring(clone, way, code=1)
     clone.faber("resolve")
@@ -228,9 +230,11 @@ def test_the_commit_that_ends_it_has_the_inferred_end_of_a_finished_run(tmp_path
     clone.assert_sound()
 
 
-@pytest.mark.parametrize("driver", [True, False], ids=["driver", "no driver"])
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("deleted", ["ours", "theirs"])
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("way", "deleted", "driver"),
+    few([("merge", "theirs", True), ("rebase", "ours", True), *product(WAYS, ["ours", "theirs"], [True, False])], 2),
+)
 def test_of_a_run_that_one_side_lacks_the_side_that_has_it_holds(
     tmp_path: Path, way: str, deleted: str, driver: bool
 ) -> None:

@@ -166,9 +166,8 @@ def test_a_table_shows_what_each_session_completed_and_loaded_and_how_long_it_ra
     assert (first["ran_seconds"], first["newly_completed"]) == (70.0, ["frame", "architect"])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
+def test_contradicting_options_are_one_usage_error(sample: Project) -> None:
+    for arguments, why in [
         (["--at", "3", "--diff", "1", "2"], "give one of --at, --diff, --check, --strict"),
         (["--check", "--strict"], "not --check and --strict"),
         (["--at", "3", "--from", "1"], "--at cannot be combined with --from"),
@@ -180,17 +179,14 @@ def test_a_table_shows_what_each_session_completed_and_loaded_and_how_long_it_ra
         (["--at", "2026-01-05T14:30:22"], "write 2026-01-05T14:30:22Z if it is UTC"),
         (["--at", "2026-01-05"], "write 2026-01-05T00:00:00Z if it is UTC"),
         (["--at", "14:30"], "is not a time with a zone, such as 2026-01-05T14:30:22Z"),
-    ],
-)
-def test_contradicting_options_are_one_usage_error(sample: Project, arguments: list[str], why: str) -> None:
-    message = refused(sample, *arguments, code=2)
-    assert why in message
-    assert message.count("error:") == 1
+    ]:
+        message = refused(sample, *arguments, code=2)
+        assert why in message
+        assert message.count("error:") == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "near"),
-    [
+def test_an_unknown_id_is_refused_with_similar_ones(sample: Project) -> None:
+    for arguments, near in [
         (["--at", "12"], "its last event is 11 01KE"),
         (["--at", "01K"], "may be several things"),
         (["--at", "01KE7QZZZZZZZZZZZZZZZZZZZZ"], "similar:\n  event 01KE"),
@@ -198,12 +194,10 @@ def test_contradicting_options_are_one_usage_error(sample: Project, arguments: l
         (["--session", "abc124"], f"similar:\n  session {FIRST}"),
         (["--session", "claude-session-20260"], f"  session {FIRST}\n  session {SECOND}"),
         (["--at", "\x1b[31m"], "\\x1b[31m"),
-    ],
-)
-def test_an_unknown_id_is_refused_with_similar_ones(sample: Project, arguments: list[str], near: str) -> None:
-    message = refused(sample, *arguments, code=10)
-    assert near in message
-    assert "\x1b" not in message
+    ]:
+        message = refused(sample, *arguments, code=10)
+        assert near in message
+        assert "\x1b" not in message
 
 
 def test_an_empty_log_says_that_it_is_empty(sample: Project) -> None:

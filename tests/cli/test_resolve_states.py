@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.clones import ACTIVE, RUN, STATE, Clone
 from support.command import COMMAND
-from support.layouts import LAYOUTS, Layout, begin_two, every_layout, seen
+from support.layouts import LAYOUTS, Layout, begin_two, seen
 
 
 def stop_with_markers(one: Clone, other: Clone, style: str = "merge") -> None:
@@ -40,7 +40,7 @@ def assert_both(one: Clone, run_id: str) -> None:
     assert [line for line in one.git("status", "--porcelain").splitlines() if line[1] != " "] == []
 
 
-@every_layout
+@pytest.mark.parametrize("layout", [LAYOUTS["fabers"], LAYOUTS["shared"]])
 def test_committed_markers_are_resolved_and_staged(tmp_path: Path, layout: Layout) -> None:
     one, other = begin_two(tmp_path, layout)
     stop_with_markers(one, other)
@@ -60,8 +60,7 @@ def test_committed_markers_are_resolved_and_staged(tmp_path: Path, layout: Layou
     assert one.faber("resolve").stdout == "no files of runs are in conflict\n"
 
 
-@pytest.mark.parametrize("style", ["merge", "diff3", "zdiff3"])
-@pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["LF", "CRLF"])
+@pytest.mark.parametrize(("style", "newline"), [("merge", "\r\n"), ("zdiff3", "\n")])
 def test_markers_of_every_style_that_came_with_a_pull_are_resolved(tmp_path: Path, style: str, newline: str) -> None:
     one, other = begin_two(tmp_path)
     stop_with_markers(one, other, style)

@@ -173,12 +173,7 @@ def test_a_start_that_cannot_write_the_active_file_leaves_no_run(project: Projec
 
 COMMANDS = [
     ["status"],
-    ["log"],
-    ["replay"],
-    ["reconstitute"],
     ["session-load"],
-    ["session-load", "--dry-run"],
-    ["session-save"],
 ]
 
 
@@ -266,13 +261,9 @@ def test_on_another_branch_the_active_run_is_only_named(project: Project) -> Non
     ("command", "is_named"),
     [
         (["status"], False),
-        (["log"], False),
-        (["replay"], False),
-        (["verify"], False),
         (["session-load", "--dry-run"], False),
         (["session-load"], True),
         (["note", "add", "text"], True),
-        (["reconstitute"], True),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

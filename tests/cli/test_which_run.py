@@ -29,14 +29,12 @@ def start(project: Project, work_id: str) -> str:
     return str(json.loads(done.stdout)["data"]["run_id"])
 
 
-@pytest.mark.parametrize(
-    "command", [["status"], ["log"], ["replay"], ["verify"], ["export"], ["project"], ["note", "add", "text"]]
-)
-def test_without_any_run_the_command_that_starts_one_is_named(project: Project, command: list[str]) -> None:
+def test_without_any_run_the_command_that_starts_one_is_named(project: Project) -> None:
     """(spec-and-session-end remark 9)"""
-    done = project.faber(*command)
-    assert done.stderr == f"error: no run is active here\n\nhint: no runs yet: {START_ONE}\n"
-    assert done.returncode == 10
+    for command in [["status"], ["log"], ["replay"], ["verify"], ["export"], ["project"], ["note", "add", "text"]]:
+        done = project.faber(*command)
+        assert done.stderr == f"error: no run is active here\n\nhint: no runs yet: {START_ONE}\n"
+        assert done.returncode == 10
 
 
 def test_with_a_remote_the_command_that_starts_one_is_named_too(project: Project, tmp_path: Path) -> None:
@@ -70,9 +68,10 @@ def test_an_unknown_run_is_answered_without_braces(project: Project) -> None:
     assert "{" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
+def test_every_command_says_that_a_prefix_is_ambiguous(project: Project) -> None:
+    """(spec-and-session-end 14)"""
+    runs = sorted([start(project, "258"), start(project, "259")])
+    for command, code in [
         (["session-save", "--run-id"], 1),
         (["session-end", "--run-id"], 1),
         (["session-load", "--run-id"], 1),
@@ -89,14 +88,10 @@ def test_an_unknown_run_is_answered_without_braces(project: Project) -> None:
         (["project"], 10),
         (["seal"], 10),
         (["note", "add", "text", "--run-id"], 10),
-    ],
-)
-def test_every_command_says_that_a_prefix_is_ambiguous(project: Project, command: list[str], code: int) -> None:
-    """(spec-and-session-end 14)"""
-    runs = sorted([start(project, "258"), start(project, "259")])
-    done = project.faber(*command, "project-")
-    said = f"error: project- is the beginning of several runs: {', '.join(runs)}\n\nhint: give more of the id\n"
-    assert (done.returncode, done.stdout, done.stderr) == (code, "", said)
+    ]:
+        done = project.faber(*command, "project-")
+        said = f"error: project- is the beginning of several runs: {', '.join(runs)}\n\nhint: give more of the id\n"
+        assert (done.returncode, done.stdout, done.stderr) == (code, "", said)
 
 
 def test_the_runs_that_a_prefix_may_mean_are_data(project: Project) -> None:

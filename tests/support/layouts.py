@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 from support.clones import Clone
 from support.project import usual_state
 
@@ -32,7 +30,6 @@ LAYOUTS = {
         f"{PLAN}/state-2026-04-17.json", f"{PLAN}/ledger-2026-04-17.db", "plan-258/2026-04-17"
     ),
 }
-every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
 
 
 def seen(clone: Clone, layout: Layout) -> Clone:
