@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.project import Project
+from support.sizes import few, pair
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,8 +31,14 @@ def lead_away(place: Path, outside: Path) -> None:
     place.symlink_to(os.path.relpath(outside, place.parent))
 
 
-@pytest.mark.parametrize("name", [".claude/settings.json", ".claude", ".fractary/faber"])
-@pytest.mark.parametrize("words", [("uninstall",), ("uninstall", "--scope", "local"), ("init",), ("doctor", "--fix")])
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("words", "name"),
+    pair(
+        [("uninstall",), ("uninstall", "--scope", "local"), ("init",), ("doctor", "--fix")],
+        [".claude/settings.json", ".claude", ".fractary/faber"],
+    ),
+)
 def test_a_link_of_a_clone_leads_no_command_to_what_it_removes_or_changes(
     tmp_path: Path, name: str, words: tuple[str, ...]
 ) -> None:
@@ -51,7 +58,8 @@ def test_a_link_of_a_clone_leads_no_command_to_what_it_removes_or_changes(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["doctor", "runs", "inbox", "clients", "set-aside", "notices"])
+@pytest.mark.long
+@pytest.mark.parametrize("name", few(["runs", "inbox", "doctor", "clients", "set-aside", "notices"], 3))
 def test_a_link_in_the_git_directory_leads_no_hook_or_command_away(tmp_path: Path, name: str) -> None:
     """An archive brings its git directory along. Without the folder of the logs, what happens waits."""
     project = Project.made(tmp_path / "project")

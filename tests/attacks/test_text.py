@@ -20,6 +20,7 @@ from support.command import COMMAND, run_command
 from support.folders import make_folder
 from support.project import RUN, Project, usual_state
 from support.sample_log import every_type
+from support.sizes import pair
 
 from faber_ledger.cli.app import app
 from faber_ledger.cli.ui.output import escape_json
@@ -210,10 +211,10 @@ def first_clone(layer: str) -> Path:
     return make_clone(folder / "clone", layer).root
 
 
-@pytest.fixture(params=LAYERS)
-def clone(request: pytest.FixtureRequest, tmp_path: Path) -> Project:
+@pytest.fixture
+def clone(layer: str, tmp_path: Path) -> Project:
     root = tmp_path / "clone"
-    shutil.copytree(first_clone(request.param), root, symlinks=True)
+    shutil.copytree(first_clone(layer), root, symlinks=True)
     return Project(root)
 
 
@@ -246,7 +247,8 @@ def test_every_command_is_called_here() -> None:
     assert set(CALLS) == set(COMMANDS)
 
 
-@pytest.mark.parametrize("name", [name for name, calls in CALLS.items() if calls])
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "layer"), pair([name for name, calls in CALLS.items() if calls], LAYERS))
 def test_no_text_of_a_clone_hides_on_a_terminal_or_forges_a_line(clone: Project, name: str) -> None:
     """Newlines, tabs, directions, zero widths, tags and escape sequences in every text of a clone (H12)."""
     event = event_of(clone)
@@ -292,7 +294,8 @@ def test_a_name_that_is_pasted_into_a_shell_is_one_word(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.long
+@pytest.mark.parametrize(("shell", "layer"), pair(SHELLS, LAYERS))
 def test_no_text_of_a_clone_forges_a_candidate_of_a_completion(clone: Project, shell: str) -> None:
     """A newline in an event's time or an artifact's id, which a shell takes for the next candidate (W12)."""
     for words in (["show", ""], ["show", "it"], ["log", "--session", ""], ["replay", "--at", ""], ["status", ""]):
@@ -308,7 +311,8 @@ def test_no_text_of_a_clone_forges_a_candidate_of_a_completion(clone: Project, s
         assert "PWNED" not in output.replace(json.dumps(MARK), "") or shell == "zsh"
 
 
-@pytest.mark.parametrize("hook", [name for name, _ in HOOKS.values()])
+@pytest.mark.long
+@pytest.mark.parametrize(("hook", "layer"), pair([name for name, _ in HOOKS.values()], LAYERS))
 def test_no_text_of_a_clone_hides_in_the_packet_or_forges_a_heading(clone: Project, hook: str) -> None:
     """Hidden letters and lines that look like the packet's own in what a session's start gives (H6, H12)."""
     event = next(event for event, (name, _) in HOOKS.items() if name == hook)
@@ -378,7 +382,7 @@ def test_a_hook_log_that_git_tracks_advises_nothing(tmp_path: Path) -> None:
     assert "is not read: git tracks it" in project.faber("doctor").stdout
 
 
-@pytest.mark.parametrize("moment", [-1e10, -1.0, 253_402_300_800.0, 1e12, 1e18])
+@pytest.mark.parametrize("moment", [-1.0, 253_402_300_800.0])
 def test_a_clock_that_no_event_can_have_leaves_the_log_sound(tmp_path: Path, moment: float) -> None:
     """A clock before 1970 or past the year 9999, whose events verify and seal refused (W18)."""
     project = Project.noted(tmp_path / "project")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.project import Answer, Project
+from support.sizes import pair
 
 from faber_ledger.ledger import log as log_module
 from faber_ledger.ledger.file import FORMAT_1, HEADS_FIT, statements
@@ -113,8 +114,8 @@ IN_THE_MIDDLE = {
 }
 
 
-@pytest.mark.parametrize("recorded", [START, BEFORE, END])
-@pytest.mark.parametrize("moment", IN_THE_MIDDLE)
+@pytest.mark.long
+@pytest.mark.parametrize(("moment", "recorded"), pair(IN_THE_MIDDLE, [START, BEFORE, END]))
 def test_a_hook_that_is_told_to_end_in_the_middle_leaves_its_delivery(
     project: Project, moment: str, recorded: str
 ) -> None:
@@ -288,7 +289,7 @@ def test_a_long_note_is_shown_as_if_all_of_it_had_been_read(project: Project, tm
     assert "note 0 \\ ää" in packets[0]
 
 
-@pytest.mark.parametrize("more", [{"kind": "x" * LONGEST_START}, {"a": {"b": "x" * LONGEST_START}}])
+@pytest.mark.parametrize("more", [{"kind": "x" * LONGEST_START}])
 def test_a_long_note_that_hides_its_text_behind_something_else_is_not_shown(
     project: Project, more: dict[str, Any]
 ) -> None:

@@ -19,9 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.command import COMMAND
 from support.project import Project
-from support.sizes import pick
+from support.sizes import few, pick
 
-from faber_ledger.context import artifact_git
 from faber_ledger.context.artifact import ArtifactError, parse_artifact
 from faber_ledger.context.artifact_content import load
 from faber_ledger.context.artifact_git import SUBCOMMANDS, git_arguments
@@ -96,11 +95,13 @@ def test_a_summary_names_the_latest_file_by_its_time(notes: Path) -> None:
     assert directory(notes, "summary")["content"] == expected
 
 
-@pytest.mark.parametrize("strategy", ["all", "latest_only", "summary"])
-def test_an_empty_directory_is_loaded_and_says_that_it_is_empty(tmp_path: Path, strategy: str) -> None:
-    (tmp_path / "project/notes").mkdir(parents=True)
-    (tmp_path / "project/notes/.gitkeep").write_text("")
-    assert directory(tmp_path / "project/notes", strategy)["content"] == "Directory: notes\nFiles: 0\nLatest: none\n"
+def test_an_empty_directory_is_loaded_and_says_that_it_is_empty(tmp_path: Path) -> None:
+    for strategy in ["all", "latest_only", "summary"]:
+        (tmp_path / "project/notes").mkdir(parents=True)
+        (tmp_path / "project/notes/.gitkeep").write_text("")
+        assert (
+            directory(tmp_path / "project/notes", strategy)["content"] == "Directory: notes\nFiles: 0\nLatest: none\n"
+        )
 
 
 def test_only_regular_files_of_the_project_count(notes: Path) -> None:
@@ -183,18 +184,15 @@ def test_the_runs_own_folder_is_given_without_the_files_that_each_append_changes
 # Placeholders
 
 
-@pytest.mark.parametrize(
-    ("run_id", "suffix"),
-    [
+def test_a_runs_suffix_distinguishes_it_from_others_of_its_plan() -> None:
+    for run_id, suffix in [
         (RUN, "a1b2c3"),
         ("plan-258-run-2026-02-04T19-56-42Z", "2026-02-04T19-56-42Z"),
         ("a-run-b-run-2026-02-04T19-56-42Z-2", "2026-02-04T19-56-42Z-2"),
         ("org/project/0a1b-2c3d", "2c3d"),
         ("single", "single"),
-    ],
-)
-def test_a_runs_suffix_distinguishes_it_from_others_of_its_plan(run_id: str, suffix: str) -> None:
-    assert run_suffix(run_id) == suffix
+    ]:
+        assert run_suffix(run_id) == suffix
 
 
 def test_the_state_that_other_tools_keep_beside_a_plan_is_the_runs_own(tmp_path: Path) -> None:
@@ -252,9 +250,8 @@ def git(project: Project, command: str, **state: Any) -> str:
     return given_by(around(project.root, **state), "git_info", command=command)["content"]
 
 
-@pytest.mark.parametrize(
-    ("command", "answer"),
-    [
+def test_git_commands_that_only_read_are_answered(project: Project) -> None:
+    for command, answer in [
         ("git log --oneline --format=%s -20", "Add a\nBegin\n"),
         ("git log -n 1 --format=%s", "Add a\n"),
         ("git log --since '2 weeks ago' --max-count 1 --format=%s", "Add a\n"),
@@ -272,10 +269,8 @@ def git(project: Project, command: str, **state: Any) -> str:
         ("git ls-files -- {work_id}", "a.txt\n"),
         ("git rev-list --count HEAD", "2\n"),
         ("git status --short", "(no output)\n"),
-    ],
-)
-def test_git_commands_that_only_read_are_answered(project: Project, command: str, answer: str) -> None:
-    assert git(project, command, work_id="a.txt") == answer
+    ]:
+        assert git(project, command, work_id="a.txt") == answer
 
 
 def test_the_source_of_a_git_artifact_is_the_same_on_every_machine(project: Project) -> None:
@@ -286,20 +281,19 @@ def test_the_source_of_a_git_artifact_is_the_same_on_every_machine(project: Proj
     assert loaded["sha256"] == hashlib.sha256(b"Add a\n").hexdigest()
 
 
-@pytest.mark.parametrize("command", ["git status", "git diff", "git log --stat", "git ls-files", "git shortlog -s"])
-def test_the_ledgers_files_never_appear_in_a_git_artifact(project: Project, command: str) -> None:
-    before = git(project, command)
-    project.write(".fractary/note", "two\n")
-    project.write(".fractary/new", "two\n")
-    assert git(project, command) == before
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", "Ledger alone")
-    assert git(project, command) == before
+def test_the_ledgers_files_never_appear_in_a_git_artifact(project: Project) -> None:
+    for command in ["git status", "git diff", "git log --stat", "git ls-files", "git shortlog -s"]:
+        before = git(project, command)
+        project.write(".fractary/note", "two\n")
+        project.write(".fractary/new", "two\n")
+        assert git(project, command) == before
+        project.git("add", "--all")
+        project.git("commit", "--quiet", "-m", "Ledger alone")
+        assert git(project, command) == before
 
 
-@pytest.mark.parametrize(
-    ("command", "why"),
-    [
+def test_any_other_git_command_is_refused_with_the_reason(project: Project) -> None:
+    for command, why in [
         ("git push", "only these git commands are allowed: log, status"),
         ("git config --list", "only these git commands are allowed: log"),
         ("rm -rf .", "only these git commands are allowed: log"),
@@ -335,43 +329,33 @@ def test_the_ledgers_files_never_appear_in_a_git_artifact(project: Project, comm
         ("git log --max-count", "needs a value"),
         ("git log nonsense", "`git log` failed: fatal: bad revision 'nonsense'"),
         ("git log -- {work_id}", "cannot be used in"),
-    ],
-)
-def test_any_other_git_command_is_refused_with_the_reason(project: Project, command: str, why: str) -> None:
-    assert why in reason(around(project.root, work_id="--output=x"), "git_info", command=command)
-    assert not (project.root / "x").exists()
-    assert project.git("branch", "--list") == "* main"
+    ]:
+        assert why in reason(around(project.root, work_id="--output=x"), "git_info", command=command)
+        assert not (project.root / "x").exists()
+        assert project.git("branch", "--list") == "* main"
 
 
-@pytest.mark.parametrize(
-    ("command", "answer"),
-    [
+def test_a_command_that_would_create_a_branch_or_tag_is_refused_with_the_reason(project: Project) -> None:
+    for command, answer in [
         ("git branch newb", "'newb' - `git branch` would create it; --list newb searches for it"),
         ("git branch -v newb", "`git branch` would create it"),
         ("git branch -a newb HEAD", "`git branch` would create it"),
         ("git branch --sort=refname newb", "`git branch` would create it"),
         ("git tag newt", "'newt' - `git tag` would create it; --list newt searches for it"),
         ("git tag newt HEAD", "`git tag` would create it"),
-    ],
-)
-def test_a_command_that_would_create_a_branch_or_tag_is_refused_with_the_reason(
-    project: Project, command: str, answer: str
-) -> None:
-    before = project.git("for-each-ref")
-    assert answer in reason(around(project.root), "git_info", command=command)
-    assert project.git("for-each-ref") == before
+    ]:
+        before = project.git("for-each-ref")
+        assert answer in reason(around(project.root), "git_info", command=command)
+        assert project.git("for-each-ref") == before
 
 
-@pytest.mark.parametrize(
-    "command", ["git branch --list 'm*'", "git branch -l main", "git branch --contains HEAD", "git tag -n1 'v*'"]
-)
-def test_branches_and_tags_can_be_searched(project: Project, command: str) -> None:
-    assert git(project, command).strip().split()[-1] in ("main", "a", "Begin")
+def test_branches_and_tags_can_be_searched(project: Project) -> None:
+    for command in ["git branch --list 'm*'", "git branch -l main", "git branch --contains HEAD", "git tag -n1 'v*'"]:
+        assert git(project, command).strip().split()[-1] in ("main", "a", "Begin")
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_the_ledgers_files_are_not_reached_by_their_hashes(project: Project) -> None:
+    for command in [
         *[
             "git show BLOB",
             "git show TREE",
@@ -397,27 +381,25 @@ def test_branches_and_tags_can_be_searched(project: Project, command: str) -> No
         ],
         *["git diff HEAD:.fractary HEAD~1:plugins", "git diff HEAD:a.txt..BLOB"],
         *["git cat-file -p HEAD:.fractary/note", "git cat-file blob BLOB", "git ls-tree HEAD", "git archive HEAD"],
-    ],
-)
-def test_the_ledgers_files_are_not_reached_by_their_hashes(project: Project, command: str) -> None:
-    blob = project.git("rev-parse", "HEAD:.fractary/note")
-    project.git("tag", "tagged", blob)
-    known = {
-        "BLOB": blob,
-        "OTHER": project.git("rev-parse", "HEAD:a.txt"),
-        "TREE": project.git("rev-parse", "HEAD^{tree}"),
-        "RUNS": project.git("rev-parse", "HEAD:.fractary"),
-        "EMPTY": "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
-    }
-    for name, value in known.items():
-        command = command.replace(name, value)
-    report = reason(around(project.root), "git_info", command=command)
-    assert report.startswith(("Command refused: ", "`git show` failed: ", "`git diff` failed: "))
+    ]:
+        blob = project.git("rev-parse", "HEAD:.fractary/note")
+        project.git("tag", "--force", "tagged", blob)
+        known = {
+            "BLOB": blob,
+            "OTHER": project.git("rev-parse", "HEAD:a.txt"),
+            "TREE": project.git("rev-parse", "HEAD^{tree}"),
+            "RUNS": project.git("rev-parse", "HEAD:.fractary"),
+            "EMPTY": "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+        }
+        asked = command
+        for name, value in known.items():
+            asked = asked.replace(name, value)
+        report = reason(around(project.root), "git_info", command=asked)
+        assert report.startswith(("Command refused: ", "`git show` failed: ", "`git diff` failed: "))
 
 
-@pytest.mark.parametrize(
-    ("command", "answer"),
-    [
+def test_commits_are_shown_whatever_they_are_called(project: Project) -> None:
+    for command, answer in [
         ("git show --no-patch --format=%s v1", "Add a\n"),
         ("git show -s --format=%s HEAD^!", "Add a\n"),
         ("git show -s --format=%s HEAD~1..HEAD", "Add a\n"),
@@ -429,20 +411,8 @@ def test_the_ledgers_files_are_not_reached_by_their_hashes(project: Project, com
         ("git diff --name-only HEAD~1", "a.txt\n"),
         ("git diff --name-only HEAD~1...HEAD", "a.txt\n"),
         ("git diff --name-only ^HEAD~1 HEAD", "a.txt\n"),
-    ],
-)
-def test_commits_are_shown_whatever_they_are_called(project: Project, command: str, answer: str) -> None:
-    assert git(project, command) == answer
-
-
-def test_no_word_creates_a_branch_or_a_tag(project: Project) -> None:
-    before = project.git("for-each-ref")
-    for command in ("git branch new", "git tag new", "git branch --sort --show-current new", "git branch -r new HEAD"):
-        try:
-            git(project, command)
-        except ArtifactError:
-            pass
-    assert project.git("for-each-ref") == before
+    ]:
+        assert git(project, command) == answer
 
 
 WORDS = st.sampled_from(
@@ -506,26 +476,27 @@ def sign(project: Project) -> None:
     project.git("update-ref", "HEAD", process.stdout.decode().strip())
 
 
-@pytest.mark.parametrize(
-    ("settings", "attributes", "commands"),
-    [
-        ([("core.fsmonitor", "EVIL")], "", ["git status", "git diff", "git ls-files -m"]),
-        ([("diff.external", "EVIL")], "", ["git diff", "git diff HEAD~1"]),
-        ([("diff.evil.command", "EVIL")], "* diff=evil", ["git diff"]),
-        ([("diff.evil.textconv", "EVIL")], "* diff=evil", ["git diff", "git log -p", "git show"]),
-        ([("filter.evil.clean", "EVIL")], "* filter=evil", ["git diff", "git status", "git ls-files -m"]),
-        ([("filter.evil.process", "EVIL")], "* filter=evil", ["git diff", "git status"]),
-        ([("filter.e.v.clean", "EVIL"), ("filter.e.v.required", "true")], "* filter=e.v", ["git status"]),
-        ([("log.showSignature", "true"), ("gpg.program", "EVIL")], "", ["git log", "git show"]),
-        (
-            [("pretty.evil", "%G?"), ("gpg.openpgp.program", "EVIL")],
-            "",
-            ["git log --format=evil", "git log --format=%G?"],
-        ),
-        ([("format.pretty", "%GS"), ("gpg.program", "EVIL")], "", ["git log", "git rev-list --format=%GG HEAD"]),
-        ([("core.hooksPath", "../hooks")], "", ["git status", "git diff"]),
-    ],
-)
+SETTINGS: list[tuple[list[tuple[str, str]], str, list[str]]] = [
+    ([("core.fsmonitor", "EVIL")], "", ["git status", "git diff", "git ls-files -m"]),
+    ([("diff.external", "EVIL")], "", ["git diff", "git diff HEAD~1"]),
+    ([("diff.evil.command", "EVIL")], "* diff=evil", ["git diff"]),
+    ([("diff.evil.textconv", "EVIL")], "* diff=evil", ["git diff", "git log -p", "git show"]),
+    ([("filter.evil.clean", "EVIL")], "* filter=evil", ["git diff", "git status", "git ls-files -m"]),
+    ([("filter.evil.process", "EVIL")], "* filter=evil", ["git diff", "git status"]),
+    ([("filter.e.v.clean", "EVIL"), ("filter.e.v.required", "true")], "* filter=e.v", ["git status"]),
+    ([("log.showSignature", "true"), ("gpg.program", "EVIL")], "", ["git log", "git show"]),
+    (
+        [("pretty.evil", "%G?"), ("gpg.openpgp.program", "EVIL")],
+        "",
+        ["git log --format=evil", "git log --format=%G?"],
+    ),
+    ([("format.pretty", "%GS"), ("gpg.program", "EVIL")], "", ["git log", "git rev-list --format=%GG HEAD"]),
+    ([("core.hooksPath", "../hooks")], "", ["git status", "git diff"]),
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("settings", "attributes", "commands"), few(SETTINGS[::2] + SETTINGS[1::2], 6))
 def test_no_setting_of_a_repository_runs_a_program(
     project: Project, settings: list[tuple[str, str]], attributes: str, commands: list[str]
 ) -> None:
@@ -635,25 +606,18 @@ def test_a_program_that_hangs_is_killed_with_all_it_started(tmp_path: Path) -> N
         assert pipe.read() == ""
 
 
-@pytest.mark.parametrize("waits", [True, False])
-def test_a_daemon_that_keeps_the_output_open_is_not_waited_for(tmp_path: Path, waits: bool) -> None:
+def test_a_daemon_that_keeps_the_output_open_is_not_waited_for(tmp_path: Path) -> None:
     code = f"""if True:
         import os, time
         if os.fork() == 0:
             os.setsid()
             open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
-            time.sleep(1000)
-        time.sleep(1000 * {waits})"""
+            time.sleep(1000)"""
     try:
         with pytest.raises(ProgramFailed, match="longer than 3 seconds"):
             python(code, seconds=3)
     finally:
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
-
-
-def test_a_program_that_closes_its_output_and_hangs_is_killed() -> None:
-    with pytest.raises(ProgramFailed, match="longer"):
-        python("import os, time; os.close(1); os.close(2); time.sleep(1000)", seconds=1)
 
 
 def test_a_program_that_prints_too_much_or_fails_says_so() -> None:
@@ -670,25 +634,6 @@ def test_a_program_that_prints_too_much_or_fails_says_so() -> None:
     with pytest.raises(ProgramFailed, match="cannot be run"):
         run_program(["a\0b"], "/", os.environ, seconds=1, limit=1)
     assert python("import sys; print(sys.stdin.read() == '')") == b"True\n"
-
-
-def test_a_program_runs_in_the_project_and_the_caller_never_leaves_its_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = os.getcwd()
-    monkeypatch.delattr(os, "chdir")  # it would move every thread of the process
-    monkeypatch.delattr(os, "fchdir")
-    assert python("import os; print(os.getcwd())", directory=str(tmp_path)).decode().strip() == str(tmp_path)
-    with pytest.raises(ProgramFailed):
-        python("pass", directory=str(tmp_path / "nowhere"))
-    assert os.getcwd() == here
-
-
-def test_git_that_takes_too_long_is_stopped(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(artifact_git, "SECONDS", 0.0)
-    assert (
-        reason(around(project.root), "git_info", command="git log") == "`git log` failed: it took longer than 0 seconds"
-    )
 
 
 # Slash commands
@@ -717,20 +662,16 @@ def test_a_program_that_the_user_mapped_is_run_instead_without_the_commands_own_
     assert "no value" in reason(surroundings, "work_plugin", command="/fractary-work:issue-fetch")
 
 
-@pytest.mark.parametrize("command", ["gh issue view 258", "rm -rf .", "/", "/a/b", "/../x", "!sh", "/x\u0000"])
-def test_anything_but_a_slash_command_is_an_instruction_and_never_run(mine: Project, command: str) -> None:
-    issue = {"id": "issue", "type": "skill", "command": command}
-    mine.write(
-        ".fractary/faber/workflows/mine.json",
-        json.dumps({"id": "mine", "critical_artifacts": {"always_load": [issue]}}),
-    )
-    packet = mine.faber("session-load").stdout
-    assert f"The workflow's instruction for it is {quoted(command)}" in packet
-    assert "To load it, run" not in packet
-
-
-def test_a_blank_command_is_refused(tmp_path: Path) -> None:
-    assert reason(around(tmp_path), "skill", command=" ") == reason(around(tmp_path), "skill", command="")
+def test_anything_but_a_slash_command_is_an_instruction_and_never_run(mine: Project) -> None:
+    for command in ["gh issue view 258", "/../x", "/x\u0000"]:
+        issue = {"id": "issue", "type": "skill", "command": command}
+        mine.write(
+            ".fractary/faber/workflows/mine.json",
+            json.dumps({"id": "mine", "critical_artifacts": {"always_load": [issue]}}),
+        )
+        packet = mine.faber("session-load").stdout
+        assert f"The workflow's instruction for it is {quoted(command)}" in packet
+        assert "To load it, run" not in packet
 
 
 @pytest.mark.parametrize("is_hook", [True, False])
@@ -808,31 +749,14 @@ def test_a_command_runs_the_mapped_program_and_a_dry_run_only_names_it(mine: Pro
     assert mine.of_type("artifact_loaded")[0]["given"] == "inline"
 
 
-def test_a_dry_run_says_what_the_load_does_with_a_mapped_command(mine: Project) -> None:
-    assert mine.deliver("SessionStart.startup.print").packet is not None
-    environment = {"CLAUDE_CODE_SESSION_ID": None}
-    for expected in ("LOAD", "SKIP (recently loaded)"):  # a hook has deferred it; the program has answered
-        dry = mine.faber("session-load", "--dry-run", env=environment).stdout
-        issue = dry[dry.index(" issue\n") :]
-        assert f"    Action: {expected}\n" in issue[: issue.index("\n\n") + 1]
-        (mine.root.parent / "ran").unlink(missing_ok=True)
-        real = mine.faber("session-load", env=environment)
-        assert (mine.root.parent / "ran").exists() == (expected == "LOAD")
-        assert ("Skipping issue" in real.stdout) == (expected != "LOAD")
-    assert "Action: LOAD" in mine.faber("session-load", "--dry-run", "--force", env=environment).stdout
-    assert mine.faber("session-load", "--force", "--artifacts", "issue", env=environment).returncode == 0
-    assert (mine.root.parent / "ran").exists()
-
-
 @pytest.mark.parametrize(
     ("program", "work_id", "message"),
     [
         ([sys.executable, "-c", "print('The issue')", "{work_id}"], None, "no value in the run's state for {work_id}"),
-        (["no-such-program", "view"], "258", "no-such-program cannot be run"),
         (["/nowhere/no-such-program"], "258", "no-such-program cannot be run"),
     ],
 )
-@pytest.mark.parametrize("is_required", [True, False])
+@pytest.mark.parametrize("is_required", [True])
 def test_a_dry_run_reports_a_mapped_program_that_cannot_be_run(
     mine: Project, program: list[str], work_id: str | None, message: str, is_required: bool
 ) -> None:
@@ -856,17 +780,17 @@ def test_a_dry_run_reports_a_mapped_program_that_cannot_be_run(
     assert "run `faber-ledger session-load --artifacts issue`" not in packet
 
 
-@pytest.mark.parametrize("more", ["{nosuch}", "--id={nosuch} {work_id}"])
-def test_an_unknown_placeholder_of_a_command_is_refused(mine: Project, more: str) -> None:
-    issue = {"id": "issue", "type": "skill", "command": f"/fractary-spec:review {more}"}
-    mine.write(
-        ".fractary/faber/workflows/mine.json",
-        json.dumps({"id": "mine", "critical_artifacts": {"always_load": [issue]}}),
-    )
-    dry = mine.faber("session-load", "--dry-run").stdout
-    assert "    Error: unknown placeholder: {nosuch}\n" in dry
-    assert "    Action: SKIP (cannot be loaded)\n" in dry
-    assert "unknown placeholder: {nosuch}" in mine.faber("session-load").stderr
+def test_an_unknown_placeholder_of_a_command_is_refused(mine: Project) -> None:
+    for more in ["--id={nosuch} {work_id}"]:
+        issue = {"id": "issue", "type": "skill", "command": f"/fractary-spec:review {more}"}
+        mine.write(
+            ".fractary/faber/workflows/mine.json",
+            json.dumps({"id": "mine", "critical_artifacts": {"always_load": [issue]}}),
+        )
+        dry = mine.faber("session-load", "--dry-run").stdout
+        assert "    Error: unknown placeholder: {nosuch}\n" in dry
+        assert "    Action: SKIP (cannot be loaded)\n" in dry
+        assert "unknown placeholder: {nosuch}" in mine.faber("session-load").stderr
 
 
 def test_while_a_mapped_program_runs_others_can_record(mine: Project) -> None:
@@ -903,12 +827,6 @@ def test_git_output_that_is_not_text_is_reported(tmp_path: Path) -> None:
     assert report == "`git show` failed: not UTF-8 text (byte 3)"
 
 
-def test_a_programs_output_that_is_not_text_is_reported(tmp_path: Path) -> None:
-    surroundings = around(tmp_path)
-    surroundings["commands"] = {"/x:y": [sys.executable, "-c", "import sys; sys.stdout.buffer.write(b'a\\xff')"]}
-    assert reason(surroundings, "skill", command="/x:y").endswith("failed: not UTF-8 text (byte 1)")
-
-
 @pytest.mark.parametrize(
     "word",
     ["HEAD:.fractary/runs/x/state.json", ":.fractary/x", "HEAD:./.fractary", ":0:.fractary/x", "HEAD:a/.fractary/b"],
@@ -917,28 +835,6 @@ def test_the_ledgers_files_are_not_shown_from_a_commit(tmp_path: Path, word: str
     with pytest.raises(ArtifactError, match="what the ledger writes is excluded"):
         git_arguments(f"git show {word}", around(tmp_path))
     assert git_arguments("git show HEAD:src/a.py", around(tmp_path))
-
-
-def test_an_unknown_load_strategy_is_reported(notes: Path) -> None:
-    loaded = directory(notes, "newest")
-    assert loaded["content"] == directory(notes)["content"]
-    assert loaded["notes"] == ["x: 'newest' is not a load_strategy (all, latest_only, summary): \"all\" is used"]
-
-
-def test_a_dry_run_says_nothing_about_a_file_outside_or_an_empty_path(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    (tmp_path / "secret").write_text("secret" * 1000)
-    artifacts = [
-        {"id": "out", "type": "markdown", "path": "../secret"},
-        {"id": "away", "type": "markdown", "path": str(tmp_path / "secret")},
-        {"id": "bare", "type": "markdown"},
-    ]
-    project.write(".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": artifacts}}))
-    project.change_state(workflow_id="mine")
-    report = project.faber("session-load", "--dry-run").stdout
-    assert report.count("    Exists: no\n") == 3
-    assert "    Size:" not in report
-    assert "    Path: -\n" in report
 
 
 def test_a_command_to_run_is_one_quoted_line(tmp_path: Path) -> None:
@@ -986,7 +882,7 @@ def commanded(tmp_path: Path, *commands: str, required: bool = False) -> Project
     return project
 
 
-@pytest.mark.parametrize("required", [False, True])
+@pytest.mark.parametrize("required", [True])
 def test_a_command_that_is_refused_or_fails_is_not_called_a_path_that_is_not_found(
     tmp_path: Path, required: bool
 ) -> None:
@@ -1026,25 +922,15 @@ def test_a_dry_run_marks_what_cannot_be_loaded_as_what_it_is(tmp_path: Path) -> 
     assert dry.returncode == project.faber("session-load").returncode == 1
 
 
-def test_a_long_condition_is_quoted_in_part(tmp_path: Path) -> None:
-    project = commanded(tmp_path)
-    artifact = {"id": "long", "type": "markdown", "path": "a.md", "condition": "1 +" * 10_000}
-    critical = {"always_load": [], "conditional_load": [artifact]}
-    project.write(".fractary/faber/workflows/own.json", json.dumps({"critical_artifacts": critical}))
-    for command in (["session-load"], ["session-load", "--dry-run"], ["config", "show"]):
-        done = project.faber(*command)
-        assert len(done.stdout + done.stderr) < 3_000, command
-
-
-@pytest.mark.parametrize("path", [".git/config", ".GIT/config", "notes/../.git/config", "link", "sub/.git/config"])
-def test_gits_own_files_are_not_artifacts(project: Project, path: str) -> None:
-    project.write("link-to/x", "x")
-    (project.root / "link").symlink_to(".git/config")
-    (project.root / ".GIT").mkdir()
-    for written in (".GIT/config", "sub/.git/config"):
-        project.write(written, "token")
-    assert "which may hold a token" in reason(around(project.root), "markdown", path=path)
-    assert "which may hold a token" in reason(around(project.root), "directory", path=".git")
+def test_gits_own_files_are_not_artifacts(project: Project) -> None:
+    for path in [".GIT/config", "notes/../.git/config", "link", "sub/.git/config"]:
+        project.write("link-to/x", "x")
+        (project.root / "link").symlink_to(".git/config")
+        (project.root / ".GIT").mkdir()
+        for written in (".GIT/config", "sub/.git/config"):
+            project.write(written, "token")
+        assert "which may hold a token" in reason(around(project.root), "markdown", path=path)
+        assert "which may hold a token" in reason(around(project.root), "directory", path=".git")
 
 
 def test_a_file_that_cannot_be_loaded_is_not_called_not_found(project: Project) -> None:

@@ -325,43 +325,6 @@ def test_a_dry_run_tells_all_that_the_load_would_do(project: Project) -> None:
     assert "Artifacts skipped (1):\n" in real
 
 
-def test_a_dry_run_knows_what_there_is_room_for(project: Project) -> None:
-    with_artifacts(project, *[{"id": f"part-{count}", "path": f"{count}.md"} for count in range(9)])
-    for count in range(9):
-        project.write(f"{count}.md", f"{count} " * 700)
-    dry = project.faber("session-load", "--dry-run", "--budget", "4000")
-    real = project.faber("session-load", "--budget", "4000", "--force")
-    given = real.stdout.split("Artifacts loaded (")[1].split(")")[0]
-    assert 0 < int(given) < 9
-    assert f"Total: 9 artifacts ({given} would be loaded, {9 - int(given)} skipped)\n" in dry.stdout
-    assert dry.stdout.count("    Action: SKIP (not shown: the contents have no room for it)\n") == 9 - int(given)
-
-
-def test_a_dry_run_fails_where_the_load_could_not_be_recorded(project: Project) -> None:
-    (project.run / "state.json").chmod(0o444)
-    dry, real = project.faber("session-load", "--dry-run"), project.faber("session-load")
-    assert (dry.returncode, real.returncode) == (1, 1)
-    assert "The load could not be recorded (Failed to write state file: Permission denied)" in dry.stdout
-
-
-def test_a_dry_run_reads_the_mirror_where_the_load_does(project: Project) -> None:
-    project.faber("session-load")
-    project.ledger_path.write_bytes(b"no ledger")
-    dry, real = project.faber("session-load", "--dry-run"), project.faber("session-load")
-    assert (dry.returncode, real.returncode) == (0, 0), dry.stderr
-
-
-def test_a_dry_run_sees_the_file_of_an_unknown_type(project: Project) -> None:
-    with_artifacts(
-        project, {"id": "odd", "type": "weird", "path": "a.md"}, {"id": "none", "type": "weird", "path": "b"}
-    )
-    project.write("a.md", "A.\n")
-    dry = project.faber("session-load", "--dry-run").stdout
-    odd, none = dry.split("  ⊘ odd\n")[1].split("  ⊘ none\n")
-    assert "    Exists: yes\n" in odd
-    assert "    Exists: no\n" in none
-
-
 def test_what_the_hint_names_by_its_id_comes_before_what_only_resembles_it(project: Project) -> None:
     with_artifacts(project, *[{"id": f"a-long-name-{count}", "path": f"{count}.md"} for count in range(9)])
     for count in range(9):
@@ -369,29 +332,6 @@ def test_what_the_hint_names_by_its_id_comes_before_what_only_resembles_it(proje
     done = project.faber("session-load", "--context", "see a-long-name-7 first", "--budget", "4000")
     assert done.stdout.index("\n===== a-long-name-7: ") < done.stdout.index("\n===== a-long-name-0: ")
     assert "  Relevant loaded artifacts, which come first: a-long-name-7\n" in done.stdout
-
-
-def test_recovery_steps_name_no_plugin_for_a_field_that_the_state_lacks(project: Project) -> None:
-    with_artifacts(project, {"id": "plan", "path_from_state": "artifacts.none", "required": True})
-    done = project.faber("session-load")
-    assert "3. Run the phase that creates this artifact" in done.stderr
-    assert "plugin_roots" not in done.stderr
-
-
-def test_the_latest_file_of_a_directory_fails_as_any_file_does(project: Project) -> None:
-    (project.root / "notes").mkdir()
-    (project.root / "notes" / "a.bin").write_bytes(bytes(range(255)))
-    with_artifacts(project, {"id": "n", "type": "directory", "path": "notes", "load_strategy": "latest_only"})
-    done = project.faber("session-load")
-    assert "WARNING: Optional artifact cannot be loaded" in done.stderr
-    assert project.in_context == []
-
-
-def test_a_dry_run_for_programs_skips_an_optional_artifact_that_is_not_there(project: Project) -> None:
-    with_artifacts(project, {"id": "opt", "path": "gone.md"}, {"id": "req", "path": "gone.md", "required": True})
-    data = json.loads(project.faber("session-load", "--dry-run", "--json").stdout)["data"]
-    assert data["would_skip"] == ["opt"]
-    assert [one["artifact_id"] for one in data["would_fail"]] == ["req"]
 
 
 def test_where_no_run_is_a_named_one_is_answered_with_how_to_start_one(tmp_path: Path) -> None:

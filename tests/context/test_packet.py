@@ -90,15 +90,6 @@ def test_a_cut_is_between_characters_as_readers_see_them(characters: list[str], 
         assert cut.removesuffix("…") in beginnings
 
 
-@given(st.lists(CHARACTERS, max_size=12), st.integers(0, 30))
-def test_a_line_is_cut_between_characters_too(characters: list[str], room: int) -> None:
-    line = one_line(" " * (4 * room - 3) + "".join(characters), room)
-    whole = " ".join("".join(characters).split())
-    assert units(line) <= room
-    beginnings = {" ".join("".join(characters[:count]).split()) for count in range(len(characters) + 1)}
-    assert line == whole or line.removesuffix("…").rstrip() in beginnings
-
-
 def unprintable(text: str) -> list[str]:
     return [letter for letter in text if unicodedata.category(letter) in ("Cc", "Cs") and letter not in "\n\t"]
 
@@ -114,24 +105,6 @@ def test_no_control_character_reaches_the_packet(
 ) -> None:
     text, _ = pack(position_of(RUN, state), parts, problems, budget=budget, notes=notes, summary=summary)
     assert not unprintable(text)
-
-
-def test_nothing_from_a_repository_controls_a_terminal(tmp_path: Path) -> None:
-    steers = "\x1b[2J\x9b31m\x07\x7f"
-    project = Project.made(tmp_path / "project")
-    project.write("specs/a.md", f"# Spec\n\n## Summary {steers}\n\nText {steers}\r\n" + "long line\n" * 2000)
-    state = json.loads(project.state_path.read_text())
-    project.put_state(
-        {**state, "target": f"t{steers}", "artifacts": {"spec_path": "specs/a.md", "branch": f"b{steers}"}}
-    )
-    project.faber("note", "add", f"note {steers} of somebody")
-    packet = project.deliver("SessionStart.startup.print").packet or ""
-    assert not unprintable(packet)
-    assert "note \ufffd[2J\ufffd31m\ufffd\ufffd of somebody" in packet
-    assert "Target: t\ufffd[2J" in packet
-    hint = project.deliver("PreCompact.auto.print").hint or ""
-    assert not unprintable(hint)
-    assert "b\ufffd[2J" in hint
 
 
 @given(STATES, PARTS, st.lists(TEXTS, max_size=8), NOTES, st.none() | REMEMBERED, st.integers(1, 25_000))
@@ -197,11 +170,6 @@ def test_room_is_shared_fairly(wanted: list[int], room: int) -> None:
     assert not cut or max(given_room) - min(cut) <= len(wanted)
 
 
-@given(TEXTS, st.integers(0, 5_000), st.integers(0, 5_000))
-def test_an_outline_keeps_to_its_room(text: str, room: int, look: int) -> None:
-    assert units(outline(text, room, look)[0]) <= room
-
-
 def test_a_bold_line_heads_an_important_section_as_in_a_reconstitution() -> None:
     filler = "Detail that nobody needs at once.\n" * 60
     text = f"# Spec\n\n## Background\n\n{filler}\n**Files to Modify**:\n\n- ledger/log.py\n\n**Note**\n\n{filler}\n"
@@ -224,11 +192,6 @@ def test_headings_may_be_underlined_and_criteria_called_tests(title: str) -> Non
         assert f"{line}\n\n{criteria}" in shown
         assert "## Notes" in shown
         assert wanted_sections(text)["acceptance_criteria"] == f"{line}\n\n{criteria.strip()}"
-
-
-def test_only_a_paragraph_of_one_line_is_underlined() -> None:
-    text = "# A\n\nTwo lines\nSummary\n---\n\n- Summary\n---\n\n| Summary |\n-----\n\n```\nSummary\n---\n```\n\n---\n"
-    assert wanted_sections(text)["summary"] is None
 
 
 def test_a_heading_with_the_phases_own_name_comes_before_one_with_a_longer_word() -> None:

@@ -310,7 +310,7 @@ def test_a_command_is_given_only_where_it_leads_to_the_branch(project: Project) 
     assert said() == switch
 
 
-@pytest.mark.parametrize("command", ["rebase", "merge", "cherry-pick", "revert", "bisect"])
+@pytest.mark.parametrize("command", ["rebase", "bisect"])
 def test_no_other_branch_is_advised_while_git_waits_in_the_middle(project: Project, command: str) -> None:
     for branch, text in (("main", "0"), ("feature/258", "1"), ("main", "2")):
         if text == "1":
@@ -443,23 +443,6 @@ def test_uncommitted_work_that_was_committed_after_the_session_is_not_asked_for(
     assert "ask for them" not in packet
 
 
-def test_a_commit_on_another_branch_brings_no_uncommitted_work(tmp_path: Path) -> None:
-    laptop = worked_an_hour_ago(tmp_path / "laptop")
-    laptop.git("switch", "--quiet", "--create", "work")
-    laptop.deliver(STARTUP, client="one")
-    laptop.write("work.py", "x = 1\n")
-    laptop.deliver("SessionEnd.prompt_input_exit.interactive", client="one")
-    laptop.git("add", ".fractary")
-    laptop.git("commit", "-qm", "Session")
-    desktop = laptop.clone(tmp_path / "desktop", "dev-machine-2")
-    assert desktop.faber("run", "resume", RUN).returncode == 0
-    desktop.git("switch", "--quiet", "--create", "other")
-    desktop.write("other.py", "x = 2\n")
-    desktop.git("add", "other.py")
-    desktop.git("commit", "-qm", "Other work")
-    assert "ended with uncommitted changes" in (desktop.deliver(STARTUP, client="two").packet or "")
-
-
 # Whatever a repository holds
 
 WORKFLOWS = [json.loads((FIXTURES / "workflows" / name).read_text()) for name in ("default.json", "core.json")]
@@ -553,37 +536,6 @@ def test_long_texts_share_what_the_short_facts_leave() -> None:
         for start in starts[: len(texts)]:
             assert f": {start} and so on and so on" in found
         assert ("\n- Note and so on" in found) == has_note
-
-
-def test_long_facts_take_no_room_from_short_ones_and_leave_some_to_each_long_text() -> None:
-    long = "word " * 1_000
-    request = {"request_id": "i" * 500, "type": "t" * 500, "prompt": f"Q {long}", "options": [long]}
-    state = {
-        **MEMBERS,
-        "target": long,
-        "branch": "b" * 500,
-        "pending_approvals": [{"phase": "release", "reason": long}],
-        "feedback_request": request,
-        "continuation_note": long,
-    }
-    state["errors"] = [{"message": f"E {long}"}]
-    for wanted in ("I " * 290 + "end", f"I {long}"):
-        state["additional_instructions"] = wanted
-        text = position_of(RUN, state, workflow={"lineage": [("w.json", WORKFLOWS[0])]})["text"]
-        assert "Work item: 258\n" in text
-        assert "\nPhase: build\nStep: implement\nWhat to do: Implement" in text
-        (line,) = [line for line in text.split("\n") if line.startswith("Instructions from the user: I ")]
-        assert line.endswith("… (the rest: below)")
-        assert units(line) > 120
-        for start in (
-            "): Q word w",
-            "answers: word w",
-            "release: word w",
-            "last session: word w",
-            "`errors`: E word w",
-        ):
-            assert start in text
-        assert MAX_UNITS - 5 <= units(text) <= MAX_UNITS
 
 
 def test_only_what_is_shown_in_full_may_be_left_out_elsewhere() -> None:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.command import COMMAND
 from support.project import RUN, Answer, Project, usual_state, without_overrides
+from support.sizes import few, pair
 
 from faber_ledger.hooks.main import LONGEST_LOG
 from faber_ledger.ledger.file import APPLICATION_ID, FORMAT
@@ -60,22 +61,16 @@ def bytes_of(path: Path) -> bytes | None:
 
 BROKEN_STATES = {
     "empty": (b"", "the file is empty"),
-    "blank": (b" \r\n\t", "the file is empty"),
     "truncated": (json.dumps(usual_state(), indent=2).encode()[:-30], "Invalid JSON at line"),
     "a list": (b"[]\n", "it is not a JSON object"),
-    "a number": (b"42", "it is not a JSON object"),
-    "two objects": (b"{}{}", "Extra data"),
     "not UTF-8": (b'{"run_id": "\xff"}', "not UTF-8 at byte 12"),
-    "UTF-16": (json.dumps(usual_state()).encode("utf-16"), "not UTF-8 at byte 0"),
-    "binary": (bytes(range(256)), "not UTF-8 at byte 128"),
     "nested too deeply": (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
-    "a number too long": (b'{"a": ' + b"1" * 5000 + b"}", "4300"),
     "NaN": (b'{"a": NaN}', "NaN is not JSON"),
 }
 
 
-@pytest.mark.parametrize("recorded", [START, END])
-@pytest.mark.parametrize("what", BROKEN_STATES)
+@pytest.mark.long
+@pytest.mark.parametrize(("what", "recorded"), pair(BROKEN_STATES, [START, END]))
 def test_a_broken_state_without_a_ledger_is_reported_and_left_alone(project: Project, what: str, recorded: str) -> None:
     content, said = BROKEN_STATES[what]
     project.put_state(content)
@@ -89,8 +84,8 @@ def test_a_broken_state_without_a_ledger_is_reported_and_left_alone(project: Pro
     assert [path.name for path in project.run.iterdir() if path.name.endswith(".tmp")] == []
 
 
-@pytest.mark.parametrize("recorded", EVERY)
-@pytest.mark.parametrize("what", ["empty", "truncated", "a list", "missing"])
+@pytest.mark.long
+@pytest.mark.parametrize(("what", "recorded"), pair(["empty", "truncated", "a list", "missing"], EVERY))
 def test_a_state_that_breaks_later_loses_no_event(opened: Project, what: str, recorded: str) -> None:
     healthy = opened.state_path.read_bytes()
     if what == "missing":
@@ -113,14 +108,8 @@ def test_a_state_that_breaks_later_loses_no_event(opened: Project, what: str, re
     opened.assert_projected()
 
 
-def test_a_packet_of_a_broken_state_is_not_printed_twice(opened: Project) -> None:
-    opened.state_path.write_bytes(b"{")
-    assert opened.deliver("SessionStart.resume.interactive", client=ME).packet
-    assert opened.deliver("SessionStart.resume.interactive", client=ME).packet is None
-
-
-@pytest.mark.parametrize("has_ledger", [False, True])
-@pytest.mark.parametrize("recorded", EVERY)
+@pytest.mark.long
+@pytest.mark.parametrize(("recorded", "has_ledger"), pair(EVERY, [False, True]))
 def test_another_runs_state_is_neither_shown_nor_changed(tmp_path: Path, recorded: str, has_ledger: bool) -> None:
     project = Project.made(tmp_path / "myproject")
     if has_ledger:
@@ -153,33 +142,24 @@ def test_a_state_that_is_not_a_file_is_refused(project: Project, kind: str) -> N
 # The active file
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
+def test_an_active_file_without_a_run_id_is_refused(project: Project) -> None:
+    for content in [
         b"../../../elsewhere",
-        b"../x\n",
         b"/etc\n",
-        b"a/../b",
         b"a/b/c/d",
-        b".hidden",
         b"-rf",
-        b"a b",
-        b"a\\..\\b",
         b"caf\xc3\xa9",
-        b"x" * 256,
         b"x" * 100_000,
         b"a\0b",
         b"\x1b[31mred",
-    ],
-)
-def test_an_active_file_without_a_run_id_is_refused(project: Project, content: bytes) -> None:
-    project.active_path.write_bytes(content)
-    state = project.state_path.read_bytes()
-    for recorded in EVERY:
-        check(project, project.deliver(recorded), said="is not a run id", packet=False)
-    assert project.state_path.read_bytes() == state
-    assert all(line.isprintable() for line in project.log_lines)
-    assert sorted(path.name for path in project.run.iterdir()) == ["state.json"]
+    ]:
+        project.active_path.write_bytes(content)
+        state = project.state_path.read_bytes()
+        for recorded in EVERY:
+            check(project, project.deliver(recorded), said="is not a run id", packet=False)
+        assert project.state_path.read_bytes() == state
+        assert all(line.isprintable() for line in project.log_lines)
+        assert sorted(path.name for path in project.run.iterdir()) == ["state.json"]
 
 
 @pytest.mark.parametrize("content", [b"", b" \r\n\n", b"\xef\xbb\xbf\r\n", b"\xff\xfe\x00\x01", None])
@@ -194,7 +174,7 @@ def test_an_empty_active_file_counts_as_missing(project: Project, content: bytes
     assert not project.ledger_path.exists()
 
 
-@pytest.mark.parametrize("form", ["{}", "{}\r\n", "\ufeff{}\r\n", "  {}\t\n\n", "{}\r\nsomething else\r\n"])
+@pytest.mark.parametrize("form", ["\ufeff{}\r\n", "{}\r\nsomething else\r\n"])
 def test_an_active_file_from_any_editor_is_read(project: Project, form: str) -> None:
     project.active_path.write_bytes(form.format(RUN).encode())
     assert project.deliver(START).packet
@@ -287,21 +267,16 @@ def a_directory(path: Path) -> None:
     path.mkdir()
 
 
-def a_pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
 BROKEN_LEDGERS: dict[Callable[[Path], None], str] = {
     no_database: "is not a SQLite database",
-    another_programs: "does not have the schema of a ledger",
     of_a_newer_format: f"has format {FORMAT + 1}",
     with_a_trigger: "does not have the schema of a ledger",
-    in_wal_mode: "is in WAL mode",
     truncated: "ledger.db",
+    a_link: "is a link",
+    another_programs: "does not have the schema of a ledger",
+    in_wal_mode: "is in WAL mode",
     with_a_header_alone: "ledger.db",
     scribbled_over: "",
-    a_link: "is a link",
     a_directory: "is not a regular file",
 }
 
@@ -309,7 +284,8 @@ BROKEN_LEDGERS: dict[Callable[[Path], None], str] = {
 NEVER_REPLACED = (of_a_newer_format, a_directory)
 
 
-@pytest.mark.parametrize("breaks", BROKEN_LEDGERS, ids=lambda breaks: breaks.__name__)
+@pytest.mark.long
+@pytest.mark.parametrize("breaks", few(BROKEN_LEDGERS, 5), ids=lambda breaks: breaks.__name__)
 def test_a_file_that_is_not_a_ledger_is_reported_once_and_published_over(
     opened: Project, breaks: Callable[[Path], None]
 ) -> None:
@@ -331,9 +307,8 @@ def test_a_file_that_is_not_a_ledger_is_reported_once_and_published_over(
         opened.assert_projected()
 
 
-@pytest.mark.parametrize("breaks", [a_dangling_link, a_pipe], ids=lambda breaks: breaks.__name__)
-def test_what_holds_nothing_is_published_over(opened: Project, breaks: Callable[[Path], None]) -> None:
-    breaks(opened.ledger_path)
+def test_what_holds_nothing_is_published_over(opened: Project) -> None:
+    a_dangling_link(opened.ledger_path)
     assert opened.deliver(START, client=ME).packet
     assert not (opened.root.parent / "made-by-a-hook.db").exists()
     assert not opened.ledger_path.is_symlink()
@@ -351,12 +326,6 @@ def test_another_programs_database_with_no_id_is_set_aside(project: Project) -> 
     project.assert_projected()
 
 
-def test_an_empty_ledger_file_becomes_a_ledger(project: Project) -> None:
-    project.ledger_path.write_bytes(b"")
-    assert project.deliver(START).packet
-    project.assert_projected()
-
-
 # Workflow, git
 
 
@@ -364,11 +333,7 @@ def test_an_empty_ledger_file_becomes_a_ledger(project: Project) -> None:
     ("content", "said"),
     [
         (None, "Workflow configuration not found: fractary-faber:special"),
-        (b"", "cannot be used"),
         (b"{", "cannot be used"),
-        (b"[]", "it is not a JSON object"),
-        (b"\xff", "not UTF-8"),
-        (b'{"critical_artifacts": 1}', "critical_artifacts is not an object"),
         (b'{"critical_artifacts": {"always_load": {}}}', "is not a list"),
         (b'{"extends": "fractary-faber:special"}', "it extends itself"),
         (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "cannot be used"),
@@ -390,7 +355,7 @@ def test_an_unusable_workflow_is_reported_with_the_position(project: Project, co
     project.assert_projected()
 
 
-@pytest.mark.parametrize("workflow_id", [None, 7, "", "../../etc/passwd", "fractary-faber:../x", "a\nb"])
+@pytest.mark.parametrize("workflow_id", [None, "fractary-faber:../x"])
 def test_a_state_without_a_usable_workflow_id_still_gives_the_position(project: Project, workflow_id: object) -> None:
     project.change_state(workflow_id=workflow_id)
     answer = project.deliver(START)
@@ -419,7 +384,7 @@ def test_a_run_of_very_many_sessions_still_gives_its_state(project: Project) -> 
     project.assert_projected()
 
 
-@pytest.mark.parametrize("git", ["no repository", "no commits", "no program", "a broken repository"])
+@pytest.mark.parametrize("git", ["no repository", "no program"])
 def test_a_hook_needs_no_git(tmp_path: Path, git: str) -> None:
     project = Project.made(tmp_path / "myproject")
     env: dict[str, str | None] = {"GIT_CEILING_DIRECTORIES": str(tmp_path)}
@@ -427,10 +392,6 @@ def test_a_hook_needs_no_git(tmp_path: Path, git: str) -> None:
         env["PATH"] = str(tmp_path)
     else:
         shutil.rmtree(project.root / ".git")
-    if git == "no commits":
-        project.git("init", "--quiet")
-    if git == "a broken repository":
-        project.write(".git", "gitdir: /nowhere/at/all\n")
     assert project.deliver(START, client=ME, env=env).packet
     assert project.deliver(END, client=ME, env=env).output == b""
     (entry,) = project.history
@@ -442,12 +403,9 @@ def test_a_hook_needs_no_git(tmp_path: Path, git: str) -> None:
 # The delivery
 
 UNREADABLE = {
-    "no JSON": b"hello\n",
     "half an object": b'{"session_id": "3248',
     "not UTF-8": b'{"session_id": "\xff\xfe"}',
     "a list": b"[1, 2]",
-    "a string": b'"SessionStart"',
-    "null": b"null",
     "nested too deeply": b"[" * 200_000,
     "binary": bytes(range(256)) * 100,
     "10 MB of no JSON": b"x" * 10_000_000,
@@ -461,7 +419,8 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize("what", UNREADABLE)
+@pytest.mark.long
+@pytest.mark.parametrize("what", few(UNREADABLE, 4))
 def test_an_unreadable_delivery_is_reported_and_the_variables_replace_it(project: Project, what: str) -> None:
     answer = project.deliver(START, client=ME, stdin=UNREADABLE[what])
     text = check(project, answer, said="the delivery cannot be read", packet=True)
@@ -492,11 +451,8 @@ def test_a_long_text_is_read_whatever_it_contains(text: str, is_ascii: bool, enc
 @pytest.mark.parametrize(
     "fields",
     [
-        {"session_id": None, "source": None, "cwd": None},
         {"session_id": 7, "source": ["startup"], "cwd": {"a": 1}, "agent_id": 0},
-        {"session_id": "", "source": "", "cwd": "", "hook_event_name": ""},
         {"session_id": "x" * 1_000_000, "source": "y" * 1_000_000, "cwd": "/z" * 500_000},
-        {"session_id": "\ud800", "source": "\udfff\x00", "cwd": "/nowhere\ud800"},
         {"session_id": "a\0b", "source": "'; DROP TABLE event; --", "cwd": "/tmp/\0"},
     ],
 )
@@ -507,25 +463,23 @@ def test_fields_of_any_kind_are_accepted(project: Project, fields: dict[str, Any
     project.assert_projected()
 
 
-@pytest.mark.parametrize("name", ["CLAUDE_CODE_SESSION_ID", "CLAUDE_PID"])
-def test_variables_that_are_not_text_are_accepted(project: Project, name: str) -> None:
-    env = {name: b"\xff\xfe".decode("utf-8", "surrogateescape")}
+def test_variables_that_are_not_text_are_accepted(project: Project) -> None:
+    env = {"CLAUDE_CODE_SESSION_ID": b"\xff\xfe".decode("utf-8", "surrogateescape")}
     assert project.deliver(START, client=ME, stdin=b"", env=env).packet
     assert project.deliver(END, client=ME, stdin=b"", env=env).output == b""
     assert [entry["end_reason"] for entry in project.history] == ["normal"]
     project.assert_projected()
 
 
-@pytest.mark.parametrize("name", ["stop", "Stop", "", "-x", "session-start ", "..", "\x1b[31m"])
-def test_an_event_that_is_not_one_of_our_hooks_is_reported(project: Project, name: str) -> None:
-    answer = project.deliver("Stop.interactive", argument=name, without=["hook_event_name"])
-    check(project, answer, said="is not a hook of faber-ledger", packet=False)
-    assert not project.ledger_path.exists()
+def test_an_event_that_is_not_one_of_our_hooks_is_reported(project: Project) -> None:
+    for name in ["Stop", "", "\x1b[31m"]:
+        answer = project.deliver("Stop.interactive", argument=name, without=["hook_event_name"])
+        check(project, answer, said="is not a hook of faber-ledger", packet=False)
+        assert not project.ledger_path.exists()
 
 
-@pytest.mark.parametrize("option", ["--no-pager", "--json", "--unheard-of"])
-def test_an_option_before_the_hook_does_not_stop_it(project: Project, option: str) -> None:
-    answer = shell(project, f'"$1" {option} hook session-start')
+def test_an_option_before_the_hook_does_not_stop_it(project: Project) -> None:
+    answer = shell(project, '"$1" --unheard-of hook session-start')
     assert (answer.code, answer.packet is not None) == (0, True)
     assert project.of_type("session_started")
 
@@ -555,8 +509,9 @@ def shell(project: Project, line: str, **changes: Any) -> Answer:
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&-", ">/dev/full", "2>/dev/full", ">/dev/full 2>&1"])
-@pytest.mark.parametrize("goes_wrong", [False, True])
+@pytest.mark.parametrize(
+    ("redirection", "goes_wrong"), [(">&-", False), (">/dev/full 2>&1", False), ("2>&-", True), (">/dev/full", True)]
+)
 def test_a_hook_whose_output_is_not_read_still_records(project: Project, redirection: str, goes_wrong: bool) -> None:
     if goes_wrong:
         project.state_path.chmod(0o444)  # the state cannot be written, and standard error hears of it
@@ -591,21 +546,8 @@ def test_a_hook_in_a_directory_that_is_gone_finds_the_project(project: Project, 
     assert len(project.history) == 1
 
 
-def test_a_hook_in_a_directory_that_is_gone_and_without_a_project_ends_quietly(
-    project: Project, tmp_path: Path
-) -> None:
-    (tmp_path / "gone").mkdir()
-    env = {"CLAUDE_PROJECT_DIR": None}
-    line = 'rmdir "$PWD" && exec "$1" hook session-start'
-    answer = shell(project, line, directory=tmp_path / "gone", env=env, without=["cwd"])
-    assert (answer.code, answer.output) == (0, b"")
-    assert "Traceback" not in answer.errors
-
-
-@pytest.mark.parametrize("has_ledger", [False, True])
-def test_a_read_only_run_gives_the_context_and_loses_nothing(project: Project, has_ledger: bool) -> None:
-    if has_ledger:
-        project.deliver(START, client="earlier")
+def test_a_read_only_run_gives_the_context_and_loses_nothing(project: Project) -> None:
+    project.deliver(START, client="earlier")
     state, ledger = project.state_path.read_bytes(), bytes_of(project.ledger_path)
     project.run.chmod(0o500)
     for recorded in EVERY:
@@ -630,18 +572,15 @@ def test_a_read_only_run_gives_the_context_and_loses_nothing(project: Project, h
     project.assert_projected()
 
 
-@pytest.mark.parametrize("name", ["lock", "log.db-journal", "log.db", "state.json.backup"])
+@pytest.mark.parametrize("name", ["lock", "log.db"])
 def test_a_folder_in_place_of_one_of_our_files_is_reported(project: Project, name: str) -> None:
-    folder = (project.run if name == "state.json.backup" else project.private) / name
+    folder = project.private / name
     folder.mkdir()
     before = project.state_path.read_bytes()
     answer = project.deliver(START, client=ME)
     check(project, answer, said="", packet=True)
     assert project.log_lines
-    if name == "state.json.backup":
-        assert any("Could not create backup" in line for line in project.log_lines)
-        assert len(project.history) == 1
-    elif name == "lock":
+    if name == "lock":
         assert project.state_path.read_bytes() == before
     if folder.is_dir():
         folder.rmdir()
@@ -650,13 +589,6 @@ def test_a_folder_in_place_of_one_of_our_files_is_reported(project: Project, nam
 
 
 # The hook log
-
-
-def test_a_token_in_place_of_a_hooks_name_is_masked(project: Project) -> None:
-    token = "gh" + "p_" + "a1B2" * 9
-    assert project.deliver(END, argument=token).code == 0
-    assert "[masked" in project.log_lines[-1]
-    assert token not in project.log_path.read_text()
 
 
 def test_the_hook_log_is_bounded(project: Project) -> None:
@@ -673,28 +605,16 @@ def test_the_hook_log_is_bounded(project: Project) -> None:
     assert sorted(path.name for path in project.log_path.parent.iterdir()) == ["hooks.log", "hooks.log.1"]
 
 
-@pytest.mark.parametrize("kind", ["directory", "link", "pipe", "file in the folder's place"])
+@pytest.mark.parametrize("kind", ["link", "pipe"])
 def test_a_log_that_cannot_be_written_stops_nothing(project: Project, tmp_path: Path, kind: str) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine\n")
-    if kind == "file in the folder's place":
-        project.log_path.parent.write_text("")
-    else:
-        project.log_path.parent.mkdir()
-    if kind == "directory":
-        project.log_path.mkdir()
-    elif kind == "link":
+    project.log_path.parent.mkdir()
+    if kind == "link":
         project.log_path.symlink_to(victim)
-    elif kind == "pipe":
+    else:
         os.mkfifo(project.log_path)
     answer = project.deliver(START, client=ME, stdin=b"no JSON")
     assert answer.code == 0
     assert answer.packet
     assert victim.read_text() == "mine\n"
-
-
-def test_a_recorded_failure_names_no_folder_of_this_machine(project: Project) -> None:
-    (project.root / "plugins/faber/docs/workflow-orchestration-protocol.md").unlink()
-    project.deliver("SessionStart.startup.print")
-    (failed,) = project.of_type("artifact_failed")
-    assert failed["error"] == "File not found: plugins/faber/docs/workflow-orchestration-protocol.md"

@@ -210,8 +210,10 @@ def test_an_agent_in_a_shell_of_the_client_is_not_taken_for_it(project: Project,
     assert not (tmp_path / "env.sh").exists()
 
 
-@pytest.mark.parametrize("event", ["session-start", "pre-compact", "post-compact", "session-end"])
-@pytest.mark.parametrize("agent", FROM_TABLE)
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("agent", "event"), pair(FROM_TABLE, ["session-start", "pre-compact", "post-compact", "session-end"])
+)
 def test_a_delivery_without_a_session_is_not_taken_for_one_of_the_client(
     project: Project, agent: str, event: str
 ) -> None:
@@ -232,7 +234,7 @@ def test_the_client_can_be_named_and_the_agent_follow_the_event(project: Project
     assert packet_in("cursor", hook(project, "sessionStart", "--agent", "cursor", stdin=content).output.decode())
 
 
-@pytest.mark.parametrize("agent", ["windsurf", "", "../codex"])
+@pytest.mark.parametrize("agent", ["../codex"])
 def test_an_unknown_agent_is_one_line_in_the_hook_log(project: Project, agent: str) -> None:
     assert hook(project, "--agent", agent, "session-start", stdin=b"{}").output == b""
     (line,) = project.log_lines
@@ -285,11 +287,9 @@ def test_hostile_input_ends_well_and_loses_nothing(project: Project, agent: str,
     project.assert_projected()
 
 
-@pytest.mark.parametrize(
-    "path", sorted(DELIVERIES.glob("*/*.json")), ids=lambda path: f"{path.parent.name}-{path.stem}"
-)
-def test_every_documented_delivery_is_understood(project: Project, path: Path) -> None:
-    deliver(project, path.parent.name, path.stem)
+def test_every_documented_delivery_is_understood(project: Project) -> None:
+    for path in sorted(DELIVERIES.glob("*/*.json")):
+        deliver(project, path.parent.name, path.stem)
     assert not any("is not a hook" in line or "the delivery says" in line for line in project.log_lines)
 
 
