@@ -103,13 +103,6 @@ def test_no_insert_replaces_an_event_with_a_known_id(ledger: Path, verb: str, se
     assert rows(ledger) == before
 
 
-def test_an_insert_under_a_new_id_replaces_nothing(ledger: Path) -> None:
-    before = rows(ledger)
-    added = (1, "01KE7HV3R0ZZZZZZZZZZZZZZZZ", *before[0][2:])
-    raw(ledger).execute(f"INSERT OR REPLACE INTO event VALUES ({','.join('?' * 13)})", added)
-    assert set(before) < set(rows(ledger))
-
-
 def test_the_same_id_with_the_same_content_is_the_event_already_there(ledger: Path) -> None:
     before = rows(ledger)
     with Log.open(str(ledger)) as log:
@@ -224,13 +217,6 @@ def test_bytes_after_the_last_page_are_refused_and_a_union_repairs_the_file(ledg
     assert append_sample(ledger)
 
 
-def test_a_file_does_not_look_too_long_while_a_writer_is_at_work(ledger: Path) -> None:
-    with Log.open(str(ledger)) as log:
-        log.append(drafts() * 50, at=START, writer=WRITER)
-        with Log.read(str(ledger)) as reader:
-            assert len(list(reader.stream())) == len(drafts())
-
-
 def test_no_event_is_larger_than_readers_accept(ledger: Path) -> None:
     note: Any = {**every_type()[4], "error": "x" * MAX_PAYLOAD_BYTES}
     with Log.open(str(ledger)) as log, pytest.raises(LedgerError, match="larger than 8 MB"):
@@ -240,15 +226,6 @@ def test_no_event_is_larger_than_readers_accept(ledger: Path) -> None:
 def test_a_log_opened_for_reading_cannot_be_written(ledger: Path) -> None:
     with Log.read(str(ledger)) as log, pytest.raises(sqlite3.OperationalError, match="readonly"):
         log.connection.execute("DELETE FROM head")
-
-
-def test_an_empty_file_becomes_a_ledger(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.db"
-    path.touch()
-    assert append_sample(path)
-    with pytest.raises(LedgerError):
-        Log.read(str(tmp_path / "none.db"))
-    assert not (tmp_path / "none.db").exists()
 
 
 def linked(path: Path) -> None:

@@ -7,15 +7,12 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine
-from sqlalchemy.pool import StaticPool
 from support.sample_log import append_sample
 
 from faber_ledger.ledger import file
 from faber_ledger.ledger.errors import IntegrityError, NewerFormat, RunNotFound
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.tables import METADATA
 from faber_ledger.migrations import upgrade
 from faber_ledger.migrations.upgrade import Format, Outcome, migrate_file, run_revisions
 
@@ -35,36 +32,6 @@ FORMAT_2 = Format("0002", file.FORMAT_1.rstrip() + "\n\nCREATE TABLE tag (\n  na
 KNOWN = {**upgrade.FORMATS, 2: FORMAT_2}
 
 
-def shape(connection: sqlite3.Connection) -> dict[str, object]:
-    """Return columns, keys and indexes as SQLite understood them, whatever the layout of the text."""
-    found: dict[str, object] = {}
-    for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall():
-        found[table] = (
-            connection.execute(f"PRAGMA table_xinfo({table})").fetchall(),
-            connection.execute(f"SELECT wr, strict FROM pragma_table_list WHERE name = '{table}'").fetchall(),
-            [
-                (name, unique, origin, partial, connection.execute(f"PRAGMA index_xinfo({name})").fetchall())
-                for _, name, unique, origin, partial in sorted(
-                    connection.execute(f"PRAGMA index_list({table})"), key=lambda row: str(row[1])
-                )
-            ],
-        )
-    found["partial"] = sorted(
-        text.partition(" WHERE ")[2]
-        for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql LIKE '% WHERE %' AND type = 'index'")
-    )
-    return found
-
-
-def test_the_tables_that_are_queried_are_the_formats_own() -> None:
-    literal, tables = sqlite3.connect(":memory:"), sqlite3.connect(":memory:")
-    for statement in file.statements(file.FORMAT_1):
-        literal.execute(statement)
-    METADATA.create_all(create_engine("sqlite://", creator=lambda: tables, poolclass=StaticPool))
-    assert shape(tables) == shape(literal)
-    assert "event" in shape(literal)
-
-
 def test_a_ledger_made_by_alembic_is_one_made_by_a_hook(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     run_revisions(str(tmp_path / "alembic.db"))
     assert capfd.readouterr() == ("", "")
@@ -74,11 +41,6 @@ def test_a_ledger_made_by_alembic_is_one_made_by_a_hook(tmp_path: Path, capfd: p
     with Log.read(str(tmp_path / "alembic.db")) as one, Log.read(str(tmp_path / "hook.db")) as other:
         for question in (SCHEMA, "SELECT * FROM alembic_version", "PRAGMA application_id", "PRAGMA user_version"):
             assert one.connection.execute(question).fetchall() == other.connection.execute(question).fetchall()
-
-
-def test_a_format_is_a_list_of_complete_statements() -> None:
-    assert all(sqlite3.complete_statement(text + ";") for text in file.statements(file.FORMAT_1))
-    assert sorted(file.statements(file.FORMAT_1)) == file.SCHEMA
 
 
 @pytest.fixture

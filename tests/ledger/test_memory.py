@@ -13,10 +13,8 @@ from typing import Any
 import pytest
 from support.sample_log import FIRST, START, drafts
 
-from faber_ledger.ledger import positions
 from faber_ledger.ledger.exchange import lines_of
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.positions import Positions
 
 SHORT, LONG = 10_000, 80_000
 MOST = 4 * 1024 + 512  # KB; a dict of hashes grows by 6 MB and more between the two lengths
@@ -94,34 +92,3 @@ def most_memory(operation: str, path: str) -> int:
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_memory_does_not_grow_with_the_log(logs: dict[int, str], operation: str) -> None:
     assert most_memory(operation, logs[LONG]) - most_memory(operation, logs[SHORT]) < MOST
-
-
-def test_positions_are_found_in_memory_and_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(positions, "AT_HAND", 3)
-    found = Positions()
-    for seq in range(50):
-        found[b"%d" % (seq % 20)] = seq
-        assert (b"%d" % (seq % 7) in found) == (seq % 20 >= seq % 7 or seq >= 20)
-    assert [found[b"%d" % number] for number in range(20)] == [*range(40, 50), *range(30, 40)]
-    assert b"none" not in found
-    with pytest.raises(KeyError):
-        found[b"none"]
-    found.close()
-
-
-def test_positions_before_the_first_are_read_when_one_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(positions, "AT_HAND", 3)
-    reads = []
-
-    def read_before() -> Iterator[tuple[bytes, int]]:
-        reads.append(1)
-        return ((b"%d" % seq, seq) for seq in range(50))
-
-    found = Positions(read_before)
-    found.update((b"%d" % seq, seq) for seq in range(40, 90))
-    assert [found[b"%d" % seq] for seq in range(40, 90)] == [*range(40, 90)]
-    assert not reads
-    assert [found[b"%d" % seq] for seq in range(90)] == [*range(90)]
-    assert found.get(b"none") is None
-    assert len(reads) == 1
-    found.close()

@@ -42,11 +42,6 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return run_command([COMMAND, *arguments], cwd=project, capture_output=True, text=True, check=False)
 
 
-def test_a_query_returns_what_the_log_returns(ledger: str) -> None:
-    with Log.read(ledger) as log:
-        assert list(find_events(partial(Log.read, ledger), EventQuery())) == list(log.stream())
-
-
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
@@ -75,19 +70,6 @@ def test_a_query_returns_what_the_log_returns(ledger: str) -> None:
 )
 def test_a_filter_returns_the_events_that_it_names(ledger: str, wanted: EventQuery, found: list[int]) -> None:
     assert seqs(ledger, wanted) == found
-
-
-def test_limit_and_order_can_be_combined(ledger: str) -> None:
-    assert seqs(ledger, EventQuery(), limit=3, newest_first=True) == [11, 10, 9]
-    assert seqs(ledger, EventQuery(), limit=2) == [10, 11]
-    assert seqs(ledger, EventQuery(), limit=99) == list(range(1, 12))
-
-
-def test_a_phase_can_be_combined_with_limit_and_order(ledger: str) -> None:
-    frame = EventQuery(phase="frame")
-    assert seqs(ledger, frame, newest_first=True) == [7, 6, 5, 4, 3]
-    assert seqs(ledger, frame, limit=2, newest_first=True) == [7, 6]
-    assert seqs(ledger, frame, limit=2) == [6, 7]
 
 
 def test_an_event_without_a_phase_has_its_sessions_or_else_its_runs(ledger: str) -> None:
@@ -123,14 +105,6 @@ def test_a_summary_counts_events_and_sessions(ledger: str, tmp_path: Path) -> No
         assert summarize(log) == Summary(0, 0, None, None)
 
 
-def test_counting_sessions_reads_only_the_index(ledger: str) -> None:
-    with Log.read(ledger) as log:
-        plan = log.connection.execute(
-            "EXPLAIN QUERY PLAN SELECT count(*) FROM event WHERE type = 'session_started'"
-        ).fetchall()
-    assert "USING INDEX event_" in plan[0][3]
-
-
 def test_a_query_cannot_write(ledger: str) -> None:
     with (
         pytest.raises(sqlite3.OperationalError, match="readonly"),
@@ -155,13 +129,6 @@ def test_log_prints_one_line_per_event(project: Path) -> None:
     columns = "    3  2026-01-05T14:30:42Z  session_started       abc123  "
     assert lines[2] == columns + "session started (startup) on dev-machine-1, in frame"
     assert lines[9].endswith("session ended: normal (the client said: logout), in build")
-
-
-def test_log_prints_no_control_characters(project: Path) -> None:
-    (line,) = run(project, "log", "--type", "artifact_failed").stdout.splitlines()
-    assert line.endswith(
-        "could not load spécification (optional) from specs/WORK-00258.md: no such file \\x1b[31mred\\x1b[0m"
-    )
 
 
 def test_log_prints_the_newest_events_in_either_order(project: Path) -> None:

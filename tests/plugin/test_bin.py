@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.sizes import pair
 from support.skills import PLUGIN
 
 SCRIPT = PLUGIN / "bin" / "faber-ledger"
@@ -92,9 +93,10 @@ def test_nothing_of_the_project_is_run(project: Path, variable: str, below: str)
     assert "is not used" in said
 
 
-@pytest.mark.parametrize(("variable", "below"), CASES)
-@pytest.mark.parametrize("value", ["", ".", "tools", "../a project/tools", "~"])
-def test_only_absolute_values_count(project: Path, variable: str, below: str, value: str) -> None:
+@pytest.mark.long
+@pytest.mark.parametrize(("case", "value"), pair(CASES, ["", ".", "tools", "../a project/tools", "~"]))
+def test_only_absolute_values_count(project: Path, case: tuple[str, str], value: str) -> None:
+    variable, below = case
     put_program(project / "tools" / below)
     assert "is not installed" in run(project, code=127, env={variable: value})
 
@@ -190,8 +192,10 @@ def test_a_home_in_git_is_the_project_of_what_is_in_it_and_keeps_the_users_progr
     assert "is not used" in run(home, script=script, code=127, env=env)
 
 
-@pytest.mark.parametrize("tools", [place for place in PLACES["HOME"] if place != ".local/bin"])
-@pytest.mark.parametrize("marker", [".git", None])
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("tools", "marker"), pair([place for place in PLACES["HOME"] if place != ".local/bin"], [".git", None])
+)
 def test_what_uv_and_pipx_put_into_the_home_is_the_users_wherever_the_client_is_started(
     tmp_path: Path, tools: str, marker: str | None
 ) -> None:
@@ -272,8 +276,7 @@ def test_one_whose_interpreter_is_there_is_run(project: Path, tmp_path: Path, te
     assert run(project, env={"HOME": str(tmp_path / "home")}) == "found <>"
 
 
-@pytest.mark.parametrize("name", ["project", "project\n", "project\n\n"])
-@pytest.mark.parametrize("is_nested", [False, True])
+@pytest.mark.parametrize(("name", "is_nested"), [("project", True), ("project\n", False)])
 def test_a_worktree_inside_is_of_the_project_and_a_name_may_end_in_a_newline(
     tmp_path: Path, name: str, *, is_nested: bool
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from support.command import COMMAND
 from support.plugins import NAME, change_settings, home_of, install_plugin, plugin_environment
 from support.project import Answer, Project
+from support.sizes import pair
 from support.skills import PLUGIN
 
 HOOKS = json.loads((PLUGIN / "hooks/hooks.json").read_text())["hooks"]
@@ -99,8 +100,10 @@ def test_removed_it_leaves_nothing(project: Project) -> None:
     assert {path.name for path in left} == {"ledger.db"}
 
 
-@pytest.mark.parametrize("scope", ["user", "project", "local"])
-@pytest.mark.parametrize("parts", ["plugin", "settings", "plugin and settings"])
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("scope", "parts"), pair(["user", "project", "local"], ["plugin", "settings", "plugin and settings"])
+)
 def test_once_all_is_removed_the_next_start_of_the_client_prints_nothing(
     project: Project, scope: str, parts: str
 ) -> None:
