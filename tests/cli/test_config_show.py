@@ -8,8 +8,6 @@ import pytest
 from support.project import Project
 from ulid import ULID
 
-from faber_ledger.context.workflow import SHIPPED
-
 SETTINGS = ".fractary/faber/ledger.json"
 CRITICAL = {"always_load": [{"id": "notes", "type": "markdown", "path": "NOTES.md", "required": True}]}
 
@@ -74,13 +72,6 @@ def test_everything_is_shown_with_where_it_comes_from(project: Project, tmp_path
     assert data["problems"] == []
 
 
-def test_the_defaults_are_shown_where_nothing_is_configured(project: Project) -> None:
-    data = shown(project)
-    assert data["run"]["artifacts_path"] == f"{SHIPPED}/default.json"
-    assert [one["id"] for one in data["run"]["extends"]] == ["fractary-faber:default"]
-    assert not data["user_config"]["exists"]
-
-
 @pytest.mark.parametrize(
     ("workflow", "problem"),
     [
@@ -102,30 +93,6 @@ def test_a_workflows_problems_are_shown_beside_its_valid_parts(project: Project,
     assert [one["id"] for one in data["run"]["artifacts"]] == (["notes"] if isinstance(workflow, dict) else [])
 
 
-def test_a_malformed_user_configuration_is_a_problem_that_is_shown(project: Project) -> None:
-    path = configured(project, "{")
-    assert f"Problem: {path}: " in project.faber("config", "show").stdout
-
-
-def test_without_a_run_the_rest_is_shown(project: Project) -> None:
-    project.active_path.unlink()
-    assert shown(project)["run"] is None
-    project.active_path.write_text("gone\n")
-    assert shown(project)["problems"] == [".fractary/faber/.active-run-id names gone, which is not here"]
-    assert project.faber("config", "show", "gone").returncode == 10
-    assert shown(project, project.run_id)["run"]["run_id"] == project.run_id
-    project.put_state("{")
-    assert shown(project, project.run_id)["run"]["workflow_id"] is None
-
-
-def test_control_characters_of_a_repository_reach_no_terminal(project: Project) -> None:
-    project.write(
-        ".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": [{"id": "\x1b[2J"}]}})
-    )
-    project.change_state(workflow_id="mine")
-    assert "\x1b" not in project.faber("config", "show").stdout
-
-
 def test_a_setting_is_shown_with_the_file_or_variable_that_won(project: Project) -> None:
     project.write(".fractary/faber/ledger.json", json.dumps({"packet_budget": 5000, "summaries": False}))
     (project.run / "ledger.json").write_text(json.dumps({"packet_budget": 6000, "summaries": 7}))
@@ -136,23 +103,6 @@ def test_a_setting_is_shown_with_the_file_or_variable_that_won(project: Project)
         "  precompact_hint: false (FABER_LEDGER_PRECOMPACT_HINT)\n"
     ) in done.stdout
     assert f"Problem: {of_run}: summaries must be true or false\n" in done.stdout
-
-
-def test_a_workflow_that_extends_itself_is_not_called_missing(project: Project) -> None:
-    project.write(".fractary/faber/workflows/mine.json", json.dumps({"extends": "mine"}))
-    project.change_state(workflow_id="mine")
-    done = project.faber("config", "show")
-    assert "\nWorkflow: mine (cannot be used)\n" in done.stdout
-    assert "it extends itself: mine -> mine\n" in done.stdout
-
-
-def test_a_text_from_a_repository_cannot_add_a_line(project: Project) -> None:
-    artifact = {"id": "a\nProblem: forged", "type": "markdown", "path": "x\rProblem: forged"}
-    project.write(
-        ".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": [artifact]}})
-    )
-    project.change_state(workflow_id="mine")
-    assert not any(line.startswith("Problem") for line in project.faber("config", "show").stdout.splitlines())
 
 
 def test_a_misspelt_setting_is_named_with_the_one_that_is_near(project: Project) -> None:

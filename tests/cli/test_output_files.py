@@ -13,9 +13,6 @@ from support.project import Project
 
 from faber_ledger.cli.ui import progress
 
-CHANGED = "UPDATE event SET payload = replace(payload, 'went well', 'went ill')"
-REMOVED = "DELETE FROM event WHERE seq = (SELECT max(seq) - 1 FROM event)"
-
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
@@ -24,14 +21,6 @@ def project(tmp_path: Path) -> Project:
     made.deliver("SessionStart.startup.print")
     assert made.faber("note", "add", "it went well").returncode == 0
     return made
-
-
-def test_no_output_option_makes_a_folder(project: Project, tmp_path: Path) -> None:
-    missing = tmp_path / "missing" / "file"
-    for arguments in (["timeline", "-o"], ["export", "-o"], ["export", "--sqlite"]):
-        done = project.faber(*arguments, str(missing))
-        assert (done.returncode, "its folder does not exist" in done.stderr) == (1, True), arguments
-        assert not missing.parent.exists()
 
 
 def test_a_dash_is_standard_output_for_text_and_refused_for_databases(project: Project, tmp_path: Path) -> None:
@@ -118,11 +107,6 @@ def test_each_fault_of_an_import_has_its_own_message(project: Project, tmp_path:
     assert (done.returncode, "line 1: it is a CloudEvent" in done.stderr) == (20, True), done.stderr
 
 
-def test_an_empty_moment_is_refused(project: Project) -> None:
-    done = project.faber("replay", "--at", "")
-    assert (done.returncode, "the moment is empty" in done.stderr) == (2, True)
-
-
 @pytest.mark.parametrize("arguments", [["log"], ["export"], ["run", "list"], ["log", "--json"]])
 def test_a_reader_that_stops_early_is_not_an_error(project: Project, arguments: list[str]) -> None:
     process = Command(
@@ -137,9 +121,3 @@ def test_a_reader_that_stops_early_is_not_an_error(project: Project, arguments: 
         os.close(end)
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, b"")
-
-
-def test_an_output_that_the_shell_has_closed_is_no_error(project: Project) -> None:
-    command = ["sh", "-c", 'exec "$0" log >&-', str(COMMAND)]
-    done = subprocess.run(command, cwd=project.root, env=project.environment(), stderr=subprocess.PIPE, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")

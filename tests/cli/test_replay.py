@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.command import COMMAND, Command, run_command
+from support.command import COMMAND, Command
 from support.histories import histories
 from support.project import Project
 from support.sample_log import FIRST, RUN, SECOND, START, history, write_run
@@ -149,13 +149,6 @@ def test_the_events_between_two_moments_include_both(sample: Project) -> None:
     assert replay_data(sample, "--to", "10")["sessions"] == replay_data(sample, "--at", "10")["sessions"]
 
 
-def test_step_shows_the_state_after_each_event(sample: Project) -> None:
-    events = sample.events
-    for number, one in enumerate(replay_data(sample, "--step")["events"], 1):
-        assert one["blocks"] == fold(events[:number])
-    assert "       | session:  none is open\n" in sample.faber("replay", "--step").stdout
-
-
 def test_a_table_shows_what_each_session_completed_and_loaded_and_how_long_it_ran(sample: Project) -> None:
     lines = sample.faber("replay").stdout.splitlines()[-3:]
     assert lines[1].split("  ")[0] == "abc123"
@@ -242,26 +235,7 @@ def test_a_seq_that_clones_share_means_all_of_its_events_and_names_them(united: 
     assert [one["field"] for one in data["changes"]][-1] == "context_metadata.reload_count"
 
 
-def test_a_time_includes_the_events_of_every_machine_and_warns_if_the_order_differs(united: Project) -> None:
-    moment = utc_text(START + 300)
-    done = united.faber("replay", "--at", moment)
-    assert "after 13 events" in done.stdout
-    assert "1 event that come before others in the log have a later time, and are left out" in done.stderr
-    both = united.faber("replay", "--to", moment, "--json")
-    assert [one["seq"] for one in json.loads(both.stdout)["data"]["events"]][-2:] == [12, 13]
-
-
 # Strict
-
-
-def test_strict_counts_redacted_events_separately(sample: Project) -> None:
-    name = next(one["id"] for one in sample.events if one["event"]["type"] == "session_started")
-    assert sample.faber("redact", name, "--yes").returncode == 0
-    done = sample.faber("replay", "--strict")
-    assert done.returncode == 0, done.stdout
-    assert done.stdout.startswith("11 fit their model, 0 do not")
-    assert "1 are redacted and cannot be checked" in done.stdout
-    assert json.loads(sample.faber("replay", "--strict", "--json").stdout)["data"]["redacted"] == 1
 
 
 def test_strict_names_every_event_that_does_not_fit_its_model(sample: Project) -> None:
@@ -279,17 +253,6 @@ def test_strict_names_every_event_that_does_not_fit_its_model(sample: Project) -
 
 
 # Where it goes
-
-
-def test_an_output_that_cannot_be_written_is_one_error(sample: Project) -> None:
-    for arguments in (("replay",), ("replay", "--json"), ("log",), ("log", "--json"), ("show", "3")):
-        with open("/dev/full", "wb") as full:
-            done = run_command(
-                [COMMAND, *arguments], cwd=sample.root, stdout=full, stderr=subprocess.PIPE, text=True, check=False
-            )
-        assert done.returncode == 1, arguments
-        assert "No space left on device" in done.stderr
-        assert "Traceback" not in done.stderr
 
 
 def on_a_terminal(project: Project, *arguments: str, **env: str) -> tuple[int, str]:
@@ -332,20 +295,6 @@ def test_on_a_terminal_the_users_pager_gets_the_lines(sample: Project, command: 
         code, printed = on_a_terminal(sample, *quiet, PAGER=marked)
         assert (code, "PAGED" in printed) == (0, False)
         assert "session_started" in printed
-
-
-def test_without_a_terminal_there_is_no_pager(sample: Project) -> None:
-    done = sample.faber("log", env={"FABER_LEDGER_PAGER": "sed 's/^/PAGED /'"})
-    assert "PAGED" not in done.stdout
-
-
-def test_leaving_a_pager_early_is_not_an_error_and_a_missing_one_is_reported(sample: Project) -> None:
-    assert on_a_terminal(sample, "replay", "--step", PAGER="true") == (0, "")
-    code, printed = on_a_terminal(sample, "log", PAGER="no-such-pager")
-    assert code == 0
-    assert "cannot start the pager 'no-such-pager'" in printed
-    assert printed.count("run_started") == 1
-    assert "run_started" in on_a_terminal(sample, "log", PAGER="")[1]
 
 
 def test_a_slow_reader_keeps_no_hook_from_writing(sample: Project) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.project import Project
-from support.searching import NOTE, STATE, add_run, kinds, project_to_search, search
+from support.searching import STATE, kinds, project_to_search, search
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,12 +93,6 @@ def test_a_limit_leaves_out_the_oldest_and_says_so(project: Project) -> None:
     assert not search(project, "gateway", "--limit", "3")["has_more"]
 
 
-def test_no_hit_is_said_and_no_error(project: Project) -> None:
-    done = project.faber("search", "no\u202esuch")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "nothing matches no\\u202esuch\n", "")
-    assert search(project, "nothere") == {"text": "nothere", "projects": {}, "runs": [], "has_more": False}
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -112,21 +106,6 @@ def test_text_that_asks_for_nothing_is_wrong_usage(project: Project, text: str, 
     done = project.faber("search", "--", text)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"error: {message}\n\nhint: ")
-
-
-def test_what_hides_is_shown_as_an_escape_and_an_excerpt_is_one_bounded_line(project: Project) -> None:
-    text = f"{'before ' * 50}\x1b[31mred\u202e herring\n\nnext {'after ' * 100}"
-    add_run(project, "hiding", {"k\x1b]0;ey": "herring"}, {**NOTE, "text": text})
-    shown = project.faber("search", "herring").stdout
-    assert "\x1b" not in shown
-    assert "\u202e" not in shown
-    assert "\\x1b[31mred\\u202e herring next after" in shown
-    assert "k\\x1b]0;ey" in shown
-    assert "\x1b" not in project.faber("search", "--json", "herring").stdout
-    cut = max([hit["excerpt"] for hit in search(project, "herring")["runs"][0]["hits"]], key=len)
-    assert cut.startswith("…before")
-    assert cut.endswith("…")
-    assert len(cut) <= 160
 
 
 def test_a_redacted_event_is_never_found(project: Project) -> None:

@@ -13,9 +13,7 @@ from support.project import PROTOCOL, Project
 from support.sample_log import CLIENT, FIRST, SECOND, write_run
 from support.sample_log import RUN as SAMPLE
 
-from faber_ledger.cli.reports import show
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.layouts import find_run
 
 LOADED_FIRST = "# Orchestration\n\nOne step after the other.\n"
 
@@ -130,32 +128,11 @@ def test_an_artifact_is_shown_with_its_digests_over_time_and_where_each_content_
     assert "orchestration-protocol: 2 loads, 0 failed, 0 skipped" in output
 
 
-def test_of_very_many_loads_all_are_counted_and_the_newest_listed(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(show, "MAX_LISTED", 1)
-    run = find_run(str(project.root), project.run_id)
-    data, lines = show.describe_artifact(run, "orchestration-protocol")
-    assert (data["counts"]["loaded"], data["left_out"], len(data["loads"])) == (2, 1, 1)
-    assert [one["loads"] for one in data["contents"]] == [1, 1]
-    assert data["loads"][0]["sha256"] == data["contents"][1]["sha256"]
-    assert any(["the newest 1 of them" in line for line in lines])
-
-
 def test_the_content_that_was_loaded_is_printed_byte_for_byte(project: Project) -> None:
     assert project.faber("show", "orchestration-protocol", "--content").stdout == "# Second\n"
     first = shown(project, "orchestration-protocol")["loads"][0]["event_id"]
     assert project.faber("show", first, "--content").stdout == LOADED_FIRST
     assert shown(project, first, "--content")["content"] == LOADED_FIRST
-
-
-def test_a_content_that_no_longer_exists_is_reported(sample: Project) -> None:
-    output = refused(sample, "workflow-state", "--content")
-    assert "is neither in" in output
-    shown = sample.faber("show", "workflow-state").stdout
-    assert "no place any more" in shown
-    assert "are of state.json without what events change: context_metadata" in shown
-    assert sample.faber("show", FIRST, "--content").returncode == 2
 
 
 def test_the_content_of_a_folder_or_a_command_is_reported_as_not_kept(tmp_path: Path) -> None:
@@ -202,24 +179,3 @@ def test_a_source_outside_the_project_is_never_read(project: Project) -> None:
             log.append([{"event": event}], at=1_767_623_422.0, writer=writer)
             log.commit()
         assert "is neither in" in refused(project, f"hostile-{number}", "--content")
-
-
-def test_a_plugins_content_is_shown_with_its_path(tmp_path: Path) -> None:
-    made = Project.made(tmp_path / "project")
-    plugin = tmp_path / "plugin"
-    (plugin / "docs").mkdir(parents=True)
-    brought = plugin / "docs/workflow-orchestration-protocol.md"
-    brought.write_text("# Of the plugin\n" + "Long.\n" * 4000)
-    (made.root / PROTOCOL).unlink()
-    made.write("docs/workflow-orchestration-protocol.md", "# Of the project\n")
-    config = Path(made.environment()["XDG_CONFIG_HOME"], "faber-ledger/config.json")
-    config.parent.mkdir(parents=True)
-    config.write_text(json.dumps({"plugin_roots": [str(plugin)]}))
-    packet = made.deliver("SessionStart.startup.print").packet or ""
-    assert f"\n===== orchestration-protocol: outline, parts of 23.5 KB; whole: {brought}\n" in packet
-    load = next(one for one in made.of_type("artifact_loaded") if one["artifact_id"] == "orchestration-protocol")
-    assert load["source"] == "docs/workflow-orchestration-protocol.md"
-    assert shown(made, "orchestration-protocol")["contents"][0]["found_in"] == f"{brought}, as it is now"
-    assert made.faber("show", "orchestration-protocol", "--content").stdout == brought.read_text()
-    brought.write_text("changed")
-    assert "nor in a plugin root" in refused(made, "orchestration-protocol", "--content")

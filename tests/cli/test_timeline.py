@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sqlite3
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ from support.timelines import HOSTILE, RUN, History, draw, hostile, long_history
 from faber_ledger.cli.timeline.page import page
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections.timeline import CROWD, LISTED, build_timeline
+from faber_ledger.projections.timeline import build_timeline
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
@@ -78,40 +77,11 @@ def test_a_compaction_ends_what_was_in_context() -> None:
     assert ends["workflow-state"][1] > compaction["at"]
 
 
-def test_a_compaction_known_only_by_its_completion_is_counted_everywhere(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "p")
-    project.deliver("SessionStart.startup.print", client="one")
-    project.deliver("PostCompact.auto.print", client="one")
-    assert project.types.count("compaction_completed") == 1
-    assert re.search(r"\b1 compaction\b", project.faber("timeline", "-o", "-").stdout)
-    assert project.faber("export", "--sqlite", str(tmp_path / "a.db")).returncode == 0
-    with sqlite3.connect(tmp_path / "a.db") as connection:
-        assert connection.execute("SELECT compactions FROM runs").fetchall() == [(1,)]
-    connection.close()
-
-
 def test_context_is_not_drawn_while_no_session_is_open() -> None:
     history = History().start("a").load("a", "specification").end("a", 60)
     found = draw(history.start("b", 7200, source="resume").end("b", 60).events)
     spans = [(span["start"][0], span["end"][0]) for span in found["lanes"][0]["spans"]]
     assert spans == [(1767600000, 1767600060), (1767607260, 1767607320)]
-
-
-def test_an_abandoned_session_shows_its_last_event() -> None:
-    history = (
-        History().start("a").add("note_recorded", 60, session_id="a", kind="note", text="x", phase="build", step=None)
-    )
-    history.end("a", 7200, reason="abandoned", inferred=True).start("b", source="resume")
-    first, second = draw(history.events)["bars"]
-    assert (first["heard"][0] - first["start"][0], first["end"][0] - first["start"][0]) == (60, 7260)
-    assert second["is_open"]
-
-
-def test_phases_that_no_event_names_are_shown_where_they_must_have_been() -> None:
-    assert [stretch["phases"] for stretch in story_timeline("two-machines")["phases"]] == [
-        ["frame", "architect"],
-        ["build"],
-    ]
 
 
 @given(histories())
@@ -148,35 +118,12 @@ def test_the_page_needs_no_network_and_no_script() -> None:
     assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-def test_every_bar_has_a_name_that_says_what_it_is() -> None:
-    written = page([story_timeline("compaction-drops-artifacts")])
-    assert len(re.findall(r"<a href", written)) == len(re.findall(r'<a href="#e\d+"><title>[^<]+</title>', written)) > 0
-    assert "<title>claude-session-20260105-143030-abc123 on laptop: started 2026-01-05 14:30:30, ended" in written
-    assert 'aria-label="Sessions on laptop"' in written
-
-
 def test_two_thousand_sessions_fit_into_a_megabyte() -> None:
     events = long_history(2000)
     written = page([draw(events)])
     assert len(written.encode()) < 1_000_000
     assert f"Events (4,000 of {len(events):,})" in written
     assert "sessions, 2026" in written
-
-
-def test_many_loads_are_joined_and_all_are_counted() -> None:
-    history = History().start("a")
-    for number in range(3 * CROWD):
-        history.at += number % 2
-        history.load("a", "specification")
-    (lane,) = draw(history.events)["lanes"]
-    assert len(lane["spans"]) <= CROWD
-    assert sum(span["loads"] for span in lane["spans"]) == 3 * CROWD
-    assert (lane["spans"][0]["start"][0], lane["spans"][-1]["end"][0]) == (1767600000, history.at)
-
-
-def test_a_log_of_moderate_length_lists_every_event() -> None:
-    events = long_history(LISTED // 5)
-    assert [row["recorded"] for row in draw(events)["rows"]] == events
 
 
 # The command
@@ -222,12 +169,6 @@ def test_all_runs_are_drawn_and_a_damaged_one_is_named(project: Project) -> None
     assert not (project.root / "one.html").exists()
 
 
-@pytest.mark.parametrize("arguments", [("nothing-like-it",), ("--all", RUN)])
-def test_wrong_usage_writes_nothing(project: Project, arguments: tuple[str, ...]) -> None:
-    assert project.faber("timeline", *arguments, "-o", "run.html").returncode in (2, 10)
-    assert not (project.root / "run.html").exists()
-
-
 def test_an_older_page_is_replaced_and_anything_else_is_kept(project: Project) -> None:
     folder = project.run
     assert project.faber("timeline", RUN, "-o", "run.html").returncode == 0
@@ -238,16 +179,6 @@ def test_an_older_page_is_replaced_and_anything_else_is_kept(project: Project) -
     assert (folder / "ledger.db").read_bytes() == ledger
 
 
-@pytest.mark.parametrize("output", [".", "README/run.html"])
-def test_an_output_that_cannot_be_written_is_one_clear_error(project: Project, output: str) -> None:
-    project.write("README", "a file where a folder would have to be\n")
-    before = sorted(os.listdir(project.root))
-    done = project.faber("timeline", RUN, "-o", output)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert re.fullmatch(r"error: .+\n\nhint: .+\n", done.stderr)
-    assert sorted(os.listdir(project.root)) == before
-
-
 def test_open_calls_the_users_browser(project: Project, tmp_path: Path) -> None:
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\nprintf %s "$1" > "{tmp_path}/asked"\n')
@@ -255,11 +186,3 @@ def test_open_calls_the_users_browser(project: Project, tmp_path: Path) -> None:
     done = project.faber("timeline", RUN, "-o", "run.html", "--open", env={"BROWSER": f"{browser} %s"})
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "asked").read_text() == f"file://{os.path.realpath(project.root / 'run.html')}"
-
-
-def test_with_json_a_warning_is_in_the_one_object(project: Project) -> None:
-    (write_run(project.root, f"{RUN[:-6]}zzzzzz") / "ledger.db").write_bytes(b"no ledger at all")
-    done = project.faber("timeline", "--all", "-o", "all.html", "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    (warning,) = json.loads(done.stdout)["data"]["warnings"]
-    assert f"{RUN[:-6]}zzzzzz is left out: " in warning

@@ -3,8 +3,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,20 +129,6 @@ def test_a_trigger_loads_what_lists_its_full_form_and_manual_loads_all(trigger: 
     assert chosen(w, [trigger]) == (ids, [])
 
 
-def test_two_triggers_load_what_lists_either() -> None:
-    w = workflow(
-        [artifact("a", reload_triggers=["session_start"]), artifact("b", reload_triggers=["compaction_detected"])]
-    )
-    assert chosen(w, ["session_start", "compaction_detected"])[0] == ["a", "b"]
-
-
-def test_an_artifact_without_a_list_of_triggers_is_loaded_by_each() -> None:
-    w = workflow(
-        [artifact("a"), artifact("malformed", reload_triggers="manual"), artifact("never", reload_triggers=[])]
-    )
-    assert chosen(w, ["session_start"])[0] == ["a", "malformed"]
-
-
 def test_requested_ids_override_the_trigger_but_not_a_condition() -> None:
     w = workflow(
         [artifact("a", reload_triggers=["session_start"]), artifact("b", reload_triggers=[])],
@@ -169,13 +153,6 @@ def test_a_condition_that_cannot_be_evaluated_is_reported_and_counts_as_false(co
     part = {"state.a <": "\n   Not understood: its end", "": "\n   Not understood: its end"}.get(str(condition), "")
     message = f"Cannot evaluate condition: {condition}\n   Artifact: c{part}"
     assert chosen(w, ["manual"]) == (["without"], [message])
-
-
-def test_of_two_artifacts_with_one_id_the_first_that_applies_wins() -> None:
-    first, second = artifact("a", path="1"), artifact("a", path="2")
-    assert select(workflow([first, second]), {}, ["manual"], None, print) == [first]
-    off = artifact("a", path="0", condition="false")
-    assert select(workflow([], [off, second]), {}, ["manual"], None, print) == [second]
 
 
 def test_a_trigger_is_recorded_as_its_bare_word() -> None:
@@ -245,11 +222,6 @@ def test_a_path_from_state_is_a_dotted_path(around: Surroundings, field: str) ->
     assert path_of(artifact(path_from_state=field), around) == "a.md"
 
 
-def test_a_project_whose_own_name_looks_like_a_placeholder_is_found(around: Surroundings) -> None:
-    around["root"] = "/home/{work_id}"
-    assert path_of(artifact(path="{project_root}/a.md"), around) == "/home/{work_id}/a.md"
-
-
 def test_a_path_comes_before_a_path_from_state_and_that_before_a_command(around: Surroundings) -> None:
     assert path_of(artifact(path="a.md", path_from_state="x", command="y"), around) == "a.md"
     assert reason(artifact(path_from_state="x.y", command="y"), around) == "State field not found: x.y"
@@ -311,23 +283,6 @@ def test_a_file_outside_the_project_is_refused_links_resolved(around: Surroundin
     (root / "link").symlink_to("../secret")
     (root / "folder").symlink_to("..")
     assert reason(artifact(path=path), around).startswith("Path is outside the project and the plugin roots: ")
-
-
-def test_a_sibling_whose_name_begins_like_the_project_is_outside(around: Surroundings) -> None:
-    Path(around["root"] + "-2").mkdir()
-    Path(around["root"] + "-2/a").write_text("")
-    assert "outside" in reason(artifact(path="../project-2/a"), around)
-
-
-def test_a_path_outside_does_not_hide_one_of_the_same_name_inside(around: Surroundings) -> None:
-    put(around, "etc/passwd", "inside")
-    assert load(artifact(path="/etc/passwd"), around)["content"] == "inside"
-
-
-def test_a_link_inside_the_project_is_recorded_as_what_it_points_to(around: Surroundings) -> None:
-    put(around, "docs/a.md")
-    Path(around["root"], "specs").symlink_to("docs")
-    assert find_file(artifact(path="specs/a.md"), around)["source"] == "docs/a.md"
 
 
 def test_a_file_that_the_project_lacks_is_searched_in_the_users_plugin_roots(around: Surroundings) -> None:
@@ -422,11 +377,6 @@ def test_an_odd_path_fails_as_an_artifact_and_never_otherwise(around: Surroundin
     assert reason(artifact(path=path), around)
 
 
-def test_a_device_is_refused_even_where_the_user_has_made_it_a_plugin_root(around: Surroundings) -> None:
-    around["plugin_roots"] = ["/dev"]
-    assert reason(artifact(path="/dev/zero"), around) == "Cannot read /dev/zero: a device, not a regular file"
-
-
 def test_malformed_definitions_fail_with_the_documents_words_when_they_are_loaded(around: Surroundings) -> None:
     assert reason(artifact(type="video", path="a"), around) == "Unknown artifact type: video"
     assert reason(parse_artifact({"id": "a", "path": "a"}, "x"), around) == "Unknown artifact type: (none)"
@@ -449,17 +399,6 @@ def test_the_runs_state_is_given_without_what_each_append_changes(around: Surrou
     assert after["size_bytes"] == before["size_bytes"] == len(before["content"].encode())
     put(around, relative, json.dumps({**state, "status": "paused"}))
     assert load(wanted, around)["sha256"] != before["sha256"]
-
-
-def test_another_json_file_is_given_as_it_is_even_if_it_is_not_json(around: Surroundings) -> None:
-    put(around, "a.json", '{"sessions": 1,}')
-    loaded = load(artifact(type="json", path="a.json"), around)
-    assert (loaded["content"], loaded["is_state"]) == ('{"sessions": 1,}', False)
-
-
-@given(st.text(st.characters(codec=None)), st.booleans())
-def test_any_text_has_a_digest(text: str, is_state: bool) -> None:
-    assert len(content_digest(text, is_state)) == 64
 
 
 @given(st.dictionaries(st.text(), st.integers() | st.text(st.characters(codec=None)) | st.none()))
@@ -489,29 +428,3 @@ def test_no_path_reads_outside_the_project(path: str, tmp_path_factory: pytest.T
             assert find_file(wanted, surroundings)["resolved"].startswith(os.path.realpath(root) + "/")
         except ArtifactError:
             pass
-
-
-def test_loading_an_artifact_imports_only_the_light_part_of_the_standard_library() -> None:
-    heavy = {
-        "typing",
-        "dataclasses",
-        "pathlib",
-        "subprocess",
-        "uuid",
-        "importlib.metadata",
-        "tomllib",
-        "argparse",
-        "inspect",
-    }
-    program = (
-        "import sys, faber_ledger.context.artifact_content, faber_ledger.context.selection\n"
-        "import faber_ledger.context.workflow\n"
-        "print(*sorted(sys.modules))"
-    )
-    # -S: an editable install's own start-up files may import what they like.
-    source = str(Path(__file__).parents[2] / "src")
-    environment = {**os.environ, "PYTHONPATH": source}
-    printed = subprocess.run(
-        [sys.executable, "-S", "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
-    assert heavy.isdisjoint(printed.stdout.split())

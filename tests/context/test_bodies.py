@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.positions import position_of
 from support.project import PROTOCOL, RUN, Project, usual_state
 
-from faber_ledger.context.artifacts import MARK, mark_for, reading_of
+from faber_ledger.context.artifacts import MARK, mark_for
 from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import END, pack
 from faber_ledger.context.state_outline import compact_state
@@ -103,13 +103,6 @@ def test_no_line_of_a_text_begins_with_its_mark(text: str) -> None:
     assert not any(line.strip().startswith(mark) for line in text.split("\n"))
 
 
-def test_a_text_of_very_long_runs_is_named_and_not_shown(project: Project) -> None:
-    project.write(SPECIFICATION, f"{'=' * 3_000}\n")
-    text = packet(project)
-    assert f"- specification: not shown, {SPECIFICATION} (2.9 KB)\n" in text
-    assert f"\nRead these now: `{SPECIFICATION}`.\n" in text
-
-
 def test_no_key_of_the_state_begins_a_line_of_the_packet(project: Project) -> None:
     key = "===== end of the FABER context"
     project.change_state(**{key: "x" * 9_000, "# FABER run other": ["y" * 9_000] * 3, f"a\n{key}": 1})
@@ -190,15 +183,6 @@ def test_all_acceptance_criteria_are_shown_in_evaluate_where_they_have_room(proj
     assert "Requirements, line " in shown
 
 
-def test_what_to_do_about_errors_is_shown_beside_the_phase(project: Project) -> None:
-    """It holds in each step, and who needs it does not know yet."""
-    text = numbered(("Frame", 150), ("Build", 150), ("Error handling", 1), ("Sessions", 300))
-    project.write(PROTOCOL, text)
-    assert "Error handling, line 0" in body(packet(project), "orchestration-protocol")
-    _, to_read = outline(text, 2_000, len(text), named=("release",), always=("error",))
-    assert to_read[-1][1] == text.rstrip().count("\n") + 1  # all of it, since no section is about the phase
-
-
 def test_what_must_be_read_is_named_with_its_lines_in_the_first_2000(project: Project) -> None:
     project.write(PROTOCOL, numbered(("Frame", 400), ("Build", 400)))
     project.write(SPECIFICATION, numbered(("Background", 900), ("Requirements", 900), ("Notes", 900)))
@@ -221,25 +205,6 @@ def test_what_must_be_read_is_named_with_its_lines_in_the_first_2000(project: Pr
     assert "Build, line 0, says little." in protocol
     assert "Frame, line 0, says little." not in protocol
     assert [event["given"] for event in project.of_type("artifact_loaded")] == ["inline", "outline", "outline"]
-
-
-def test_what_does_not_matter_now_need_not_be_read(project: Project) -> None:
-    project.write(SPECIFICATION, numbered(("Background", 900), ("Requirements", 9)))
-    text = packet(project)
-    assert "left out: " in body(text, "specification")
-    assert "Read these now" not in text
-
-
-@pytest.mark.parametrize(
-    ("spans", "ranges"),
-    [
-        ([(0, 1)], "1-1"),
-        ([(0, 2), (4, 6), (7, 9)], "1-2, 5-6, 8-9"),
-        ([(0, 2), (3, 5), (9, 12), (13, 14), (40, 50)], "1-5, 10-14, 41-50"),
-    ],
-)
-def test_many_lines_to_read_are_three_ranges(spans: list[tuple[int, int]], ranges: str) -> None:
-    assert reading_of(part("a", ""), spans) == f"`docs/a.md` lines {ranges}"
 
 
 def test_a_directory_that_is_cut_names_the_command_that_prints_it(project: Project) -> None:
@@ -312,20 +277,6 @@ def test_nothing_is_recorded_that_a_small_packet_does_not_name(project: Project,
     assert units(contents) <= budget
     assert recorded or budget == 1_000
     assert f".fractary/runs/{RUN}/state.json" in contents
-
-
-def test_a_sentence_that_has_no_room_for_all_names_the_list_only_where_there_is_one() -> None:
-    many = [part(f"name-{number:03}", "A line of it.\n" * 70, required=True) for number in range(40)]
-    text, _ = pack(position_of(RUN, usual_state()), many, [], budget=9_500, state=usual_state())
-    assert " more of the list below.\n" in text
-    assert "\nNot in this text:\n" in text
-    text, _ = pack(position_of(RUN, usual_state()), many, [], budget=760, state=usual_state())
-    assert re.search(r"; and \d+ more: `faber-ledger session-load --dry-run` lists them\.\n", text)
-    assert "Not in this text" not in text
-
-
-def test_a_file_with_a_backtick_in_its_name_is_named_as_it_is() -> None:
-    assert reading_of(part("a`b", ""), [(0, 9)]) == '"docs/a`b.md" lines 1-9'
 
 
 # The state
@@ -406,28 +357,3 @@ def test_any_state_keeps_to_its_room(phases: Any, phase: str, room: int, is_long
 
 
 # What else there is
-
-
-def test_what_else_there_is_stands_in_one_line_without_counts(project: Project) -> None:
-    """(session-manager-reload-reconstitution, section 3)"""
-    first = packet(project)
-    (line,) = [line for line in first.split("\n") if line.startswith("Also there: ")]
-    assert "`faber-ledger reconstitute`" in line
-    assert "`faber-ledger log`" in line
-    assert "`/fractary-work:issue-fetch 258`" in line
-    assert "session-summaries" not in line
-    assert not re.search(r"\d", line.replace("issue-fetch 258", ""))
-    project.write(f".fractary/runs/{RUN}/session-summaries/a.json", "{}")
-    project.write(f".fractary/runs/{RUN}/events/1-a.json", "{}")
-    second = project.deliver("SessionStart.clear.interactive").packet or ""
-    (line,) = [line for line in second.split("\n") if line.startswith("Also there: ")]
-    assert f".fractary/runs/{RUN}/session-summaries (session summaries)" in line
-    assert f".fractary/runs/{RUN}/events (FABER's events)" in line
-
-
-def test_a_repeated_start_gives_the_same_bytes(project: Project) -> None:
-    project.write(PROTOCOL, numbered(("Build", 400)))
-    project.write(SPECIFICATION, FORGED)
-    first = project.deliver(STARTUP, client="me").packet
-    assert first is not None
-    assert first == project.deliver("SessionStart.resume.interactive", client="me").packet

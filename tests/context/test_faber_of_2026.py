@@ -87,11 +87,6 @@ def test_an_older_form_of_a_workflow_id_is_refused_with_the_one_that_is_meant(
     assert "Create" not in done.stderr
 
 
-def test_an_unknown_workflow_is_not_taken_for_another(project: Project) -> None:
-    done = project.faber("run", "start", "--work-id", "9", "--workflow", "fractary-faber-nothing", "--yes")
-    assert "Create .fractary/plugins/faber/workflows/fractary-faber-nothing.json" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("text", "kind", "status"),
     [
@@ -168,18 +163,6 @@ def test_what_another_tool_changes_in_the_two_blocks_is_named_in_the_hook_log(pr
     project.deliver("PreCompact.auto.print")
     (line,) = project.log_lines
     assert "state.json differed from the ledger in context_metadata.compaction_count" in line
-
-
-def test_a_finished_run_that_is_overwritten_with_old_blocks_is_reported_and_written_again(project: Project) -> None:
-    """(faber-as-it-runs-today H13.10)"""
-    project.deliver(STARTUP, client="one", pid="1")
-    old = project.state
-    project.deliver("SessionEnd.other.print", client="one", pid="1")
-    project.put_state({**old, "status": "completed"})
-    assert project.faber("project", "--check").returncode == 21
-    assert project.faber("project").returncode == 0
-    assert project.faber("project", "--check").returncode == 0
-    assert project.history[0]["ended_at"]
 
 
 def test_the_worktree_of_a_run_is_beside_the_project_as_the_specification_has_it(project: Project) -> None:

@@ -117,19 +117,6 @@ def test_a_long_phase_shows_the_steps_around_the_current_one_in_the_room_that_is
     assert '"phases.build.steps" (the last ' in compact_state(state, (), 5_000)[0]
 
 
-def test_a_list_whose_newest_item_has_no_room_shows_its_beginning() -> None:
-    state = {**usual_state(), "errors": [{"message": f"E{at} " * 200} for at in range(400)], "notes": ["x " * 900]}
-    text, _ = compact_state(state, (), 600)
-    assert "[]" not in text
-    assert '"errors" (the newest of 400, cut): {"message":"E399 E399' in text
-
-
-@pytest.mark.parametrize("room", [0, 50, 900, 5_000, 100_000])
-def test_an_outline_of_a_state_keeps_to_its_room(room: int) -> None:
-    for is_long in (True, False):
-        assert units(compact_state(large_state(), (), room, is_long=is_long)[0]) <= room
-
-
 def test_a_broken_state_is_not_given_as_an_artifact(project: Project) -> None:
     project.put_state("{")
     text = packet(project)
@@ -161,20 +148,6 @@ def test_the_summary_strategy_outlines_a_file_and_lifts_its_limits(project: Proj
     assert "long (required): outline" in packet(project)
 
 
-def test_the_summary_strategy_outlines_what_would_fit_and_leaves_short_files_whole(project: Project) -> None:
-    with_artifacts(
-        project,
-        {"id": "middle", "path": "middle.md", "load_strategy": "summary"},
-        {"id": "short", "path": "short.md", "load_strategy": "summary"},
-    )
-    project.write("middle.md", "# Top\n\n" + "A line of it.\n" * 300)
-    project.write("short.md", "Short.\n")
-    text = packet(project)
-    assert "\n===== middle: outline, " in text
-    assert "\n===== short: whole, " in text
-    assert text.count("A line of it.") < 170
-
-
 # Recovery
 
 
@@ -202,50 +175,6 @@ def test_the_recovery_steps_fit_the_failure(
     assert done.returncode == 1
     assert f"Recovery:\n{step}" in done.stderr
     assert f"Recovery:\n{step}" in done.stdout
-
-
-def test_no_step_names_a_backup_or_a_ledger_that_is_not_there(project: Project) -> None:
-    """Nor a run, or a command, that would not help (session-manager-reload-reconstitution 13)."""
-    project.put_state("{")
-    for command in ("session-load", "reconstitute"):
-        done = project.faber(command)
-        assert done.returncode == 1
-        assert "estore it from git" in done.stderr
-        assert f"faber-ledger project {project.run_id}`" not in done.stderr
-    assert "There is no backup: correct the file, or restore it from git\n" in project.faber("session-load").stderr
-    project.state_path.unlink()
-    for command in ("session-load", "reconstitute", "session-save"):
-        assert "from the ledger" not in project.faber(command).stderr
-    project.active_path.write_text("gone-run\n")
-    for command in ("session-load", "reconstitute"):
-        assert ".fractary/faber/.active-run-id names gone-run, which is not here" in project.faber(command).stderr
-
-
-def test_with_a_ledger_the_steps_name_it(project: Project) -> None:
-    assert project.faber("session-load").returncode == 0
-    (project.run / "state.json.backup").unlink()
-    project.put_state("{")
-    for command in ("session-load", "reconstitute", "project"):
-        step = f"move it aside and run `faber-ledger project {project.run_id}`"
-        assert step in project.faber(command).stderr
-    project.state_path.rename(project.run / "aside.json")
-    assert project.faber("project").returncode == 0
-
-
-def test_small_things_are_said_as_they_are(project: Project) -> None:
-    """Ids, codes and empty values (session-manager-reload-reconstitution 16)."""
-    with_artifacts(project, {"id": "nosrc"}, {"id": "empty", "path": "a.md"})
-    project.write("a.md", "A.\n")
-    text = packet(project)
-    assert "- nosrc (optional): not loaded: Artifact must have path, path_from_state, or command\n" in text
-    assert "\n===== empty: whole, a.md (0.1 KB)\n" in text
-    assert "130 interrupted" in project.faber("session-load", "--help").stdout
-    other = f"{project.run_id[:-3]}xyz"
-    project.write(f".fractary/runs/{other}/state.json", json.dumps(usual_state(other)))
-    for command in ("session-load", "session-save"):
-        done = project.faber(command, "--run-id", project.run_id[:-3])
-        assert done.returncode == 1
-        assert "is the beginning of several runs" in done.stderr
 
 
 def test_an_artifact_named_twice_is_the_required_one(project: Project) -> None:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 START = "SessionStart.startup.print"
-FORMS = "session_start, manual, phase_start, phase_start:PHASE, phase_transition:FROM->TO, compaction_detected"
 TASKS = "Recovery: run TaskList to see pending steps, then continue from next pending step.\n"
 
 
@@ -56,13 +55,6 @@ def test_minimal_gives_position_and_state_alone(project: Project) -> None:
     assert TASKS not in project.faber("session-load").stdout
 
 
-def test_minimal_gives_the_state_again_that_this_session_has(project: Project) -> None:
-    """(faber-as-it-runs-today H10)"""
-    load(project)
-    again = load(project, "--minimal")
-    assert (ids(again["loaded"]), again["skipped"]) == (["workflow-state"], [])
-
-
 def test_minimal_takes_the_state_by_the_id_that_the_workflow_gives_it(project: Project) -> None:
     own = {"id": "where-we-are", "type": "json", "path": ".fractary/runs/{run_id}/state.json", "description": "State"}
     more = {"id": "protocol", "type": "markdown", "path": PROTOCOL, "description": "Protocol", "required": True}
@@ -78,12 +70,6 @@ def test_minimal_takes_the_state_by_the_id_that_the_workflow_gives_it(project: P
 def test_minimal_and_named_artifacts_exclude_each_other(project: Project) -> None:
     done = project.faber("session-load", "--minimal", "--artifacts", "specification")
     assert (done.returncode, "error: give --minimal or --artifacts, not both\n" in done.stderr) == (2, True)
-
-
-def test_artifacts_may_be_named_in_several_options(project: Project) -> None:
-    """(spec-and-session-end 14)"""
-    found = load(project, "--artifacts", "specification", "--artifacts", "workflow-state, orchestration-protocol")
-    assert ids(found["loaded"]) == ["workflow-state", "orchestration-protocol", "specification"]
 
 
 def test_an_id_that_is_not_configured_is_answered_with_those_that_are(project: Project) -> None:
@@ -111,19 +97,6 @@ def test_two_artifacts_with_one_id_are_named(project: Project, hook: bool) -> No
         assert (f"⚠️ WARNING: {said}\n" in done.stderr, "# one" in done.stdout) == (True, True)
 
 
-def test_help_and_error_name_the_triggers(project: Project) -> None:
-    """(spec-and-session-end remark 4)"""
-    shown = " ".join(project.faber("session-load", "--help").stdout.split())
-    assert f"What triggered this reload: {FORMS}." in shown
-    assert f"is not one of {FORMS}\n" in project.faber("session-load", "--trigger", "bogus").stderr
-
-
-def test_a_load_of_nothing_has_its_blank_line(project: Project) -> None:
-    """(spec-and-session-end remark 12)"""
-    load(project)
-    assert "\nArtifacts loaded (0):\n\nArtifacts skipped (" in project.faber("session-load").stdout
-
-
 # Which come first
 
 
@@ -149,13 +122,6 @@ def test_without_a_hint_the_one_that_faber_noted_counts(project: Project) -> Non
     other = project.faber("session-load", "--force", "--context", "nothing of it")
     assert sections(other.stdout)[0] == "orchestration-protocol"
     assert "which come first: none is named in it\n" in other.stdout
-
-
-@pytest.mark.parametrize("note", [7, {"context_hints": 7}, {"context_hints": ""}, {}, [], "text"])
-def test_a_note_of_another_form_is_no_hint(project: Project, note: object) -> None:
-    project.change_state(continuation_note=note)
-    done = project.faber("session-load")
-    assert (done.returncode, "hint:" in done.stdout) == (0, False)
 
 
 # A value with newlines

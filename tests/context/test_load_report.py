@@ -43,16 +43,6 @@ def test_no_block_of_an_artifact_is_printed_twice(project: Project) -> None:
         assert len(re.findall(rf"^ *Resolved: .*{name}\.md$", shown, re.MULTILINE)) == 1
 
 
-def test_with_contents_on_a_terminal_the_steps_have_the_blocks_and_the_report_the_names(project: Project) -> None:
-    shown, code = project.on_terminal("session-load", "--content")
-    assert code == 0
-    for name in ("first", "second", "third"):
-        assert f"Loading {name}...\n✓ {name}\n  Source: docs/{name}.md\n  Resolved: " in shown
-        assert len(re.findall(rf"^ *Resolved: .*{name}\.md$", shown, re.MULTILINE)) == 1
-    report = shown[shown.index("━") :]
-    assert "Artifacts loaded (3):\n  ✓ first\n  ✓ second\n  ✓ third\n\nTotal size: 0.1 KB\n\nSession" in report
-
-
 def test_a_look_claims_nothing(project: Project) -> None:
     shown, code = project.on_terminal("session-load")
     assert code == 0
@@ -141,16 +131,6 @@ def test_with_full_contents_the_report_is_shortened_so_that_the_agent_gets_all(p
     assert ("\n  … (`faber-ledger session-load --dry-run` lists all)\n" in report) is (count == 80)
     for loaded in project.of_type("artifact_loaded"):
         assert f"decision-{loaded['artifact_id'].partition('-')[2]}" in contents
-
-
-def test_of_many_artifacts_that_are_skipped_the_first_are_named_and_the_rest_counted(project: Project) -> None:
-    use_artifacts(project, 300, repeat=1)
-    print_all(project, "--budget", "200000")
-    shown = print_all(project)
-    assert "ℹ Skipping decision-0 - loaded just now (--force loads it)\n" in shown
-    assert re.search(r"^… and \d+ more are skipped: ", shown, re.MULTILINE)
-    assert "  ⊘ decision-0 - this session has it: loaded just now\n" in shown
-    assert "Determined 0 artifacts to load" in shown
 
 
 def test_of_many_artifacts_that_fail_the_first_are_named_and_the_rest_counted(project: Project) -> None:

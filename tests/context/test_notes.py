@@ -85,17 +85,6 @@ def test_the_newest_notes_come_newest_first(project: Project) -> None:
         assert [note["text"] for note in notes_of(log, 2)[0]] == ["note 3", "note 2"]
 
 
-def test_redacted_notes_take_no_place_of_notes_that_say_something(project: Project) -> None:
-    for number in range(2):
-        assert project.faber("note", "add", f"a decision {number}").returncode == 0
-    for number in range(5):
-        assert project.faber("note", "add", f"a secret {number}").returncode == 0
-        assert project.faber("redact", project.events[-1]["id"], "--yes").returncode == 0
-    text = project.deliver("SessionStart.startup.print").packet
-    assert text is not None
-    assert text.index("a decision 1") < text.index("a decision 0") < text.index("[redacted]")
-
-
 def test_the_newest_summary_stays_among_the_notes_and_what_is_left_out_is_counted(project: Project) -> None:
     project.faber("note", "add", "--kind", "summary", "all of it")
     for number in range(6):
@@ -143,14 +132,6 @@ def test_an_empty_note_is_wrong_usage(project: Project, arguments: list[str], co
     )
     assert done.returncode == 2
     assert not project.ledger_path.exists()
-
-
-def test_a_note_needs_a_run(project: Project) -> None:
-    project.change_state(status="completed")
-    project.active_path.unlink()
-    assert project.faber("note", "add", "text").returncode == 10
-    assert project.faber("note", "add", "text", "--run-id", "gone").returncode == 10
-    assert project.faber("note", "add", "text", "--run-id", RUN).returncode == 0
 
 
 def test_a_long_note_has_the_room_that_is_left_and_one_that_is_cut_names_what_shows_it(project: Project) -> None:

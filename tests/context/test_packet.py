@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from support.positions import position_of
 from support.project import PROTOCOL, RUN, Project
 
-from faber_ledger.context.artifacts import MARK
 from faber_ledger.context.markdown import wanted_sections
 from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import END, pack
-from faber_ledger.files.text import MAX_MARKS, clip, cut_middle, one_line, shares, units
+from faber_ledger.files.text import clip, one_line, shares, units
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,27 +139,6 @@ def test_no_artifact_is_left_out_without_being_named_or_counted(
         assert f"- … and {len(missing)} more, {sum(one['required'] for one in missing)} of them required: " in text
 
 
-@given(TEXTS, st.integers(0, 400))
-@example("e" + "\u0301" * 40 + "x", 20)
-@example("👩\u200d🔬" * 3, 7)
-@example(":\u200d" * 40, 5)
-def test_a_cut_is_never_within_a_character_nor_between_it_and_its_marks(text: str, room: int) -> None:
-    cut = clip(text, room)
-    assert units(cut) <= room
-    if cut == text:
-        return
-    if not cut:
-        assert room == 0
-        return
-    at = len(cut) - 1
-    assert cut == text[:at] + "…"
-    follows = unicodedata.category(text[at])[0] == "M" or text[at] in "\u200d\U0001f3fd"
-    is_joined = text[at - 1 : at] == "\u200d" and not text[at].isascii()  # a joiner joins no letter of ASCII's
-    if at and (follows or is_joined):
-        before = text[max(at - MAX_MARKS + 1, 1) : at]
-        assert all(unicodedata.category(letter)[0] == "M" or letter in "\u200d🔬👩\U0001f3fd" for letter in before)
-
-
 @given(st.lists(st.integers(0, 10_000), max_size=12), st.integers(0, 10_000))
 def test_room_is_shared_fairly(wanted: list[int], room: int) -> None:
     given_room = shares(wanted, room)
@@ -168,18 +146,6 @@ def test_room_is_shared_fairly(wanted: list[int], room: int) -> None:
     assert all(share <= want for share, want in zip(given_room, wanted, strict=True))
     cut = [share for share, want in zip(given_room, wanted, strict=True) if share < want]
     assert not cut or max(given_room) - min(cut) <= len(wanted)
-
-
-def test_a_bold_line_heads_an_important_section_as_in_a_reconstitution() -> None:
-    filler = "Detail that nobody needs at once.\n" * 60
-    text = f"# Spec\n\n## Background\n\n{filler}\n**Files to Modify**:\n\n- ledger/log.py\n\n**Note**\n\n{filler}\n"
-    text += "## Non-goals\n"
-    shown, _ = outline(text, 1_000, len(text))
-    at = text.split("\n").index("**Files to Modify**:") + 1
-    assert f"-{at - 1} are left out: " in shown
-    assert f"\n**Files to Modify**:\n\n- ledger/log.py\n{MARK} lines {at + 3}-" in shown
-    assert wanted_sections(text)["files"] == "**Files to Modify**:\n\n- ledger/log.py"
-    assert wanted_sections(text)["summary"] is None
 
 
 @pytest.mark.parametrize("title", ["Acceptance tests", "Acceptance", "3. Acceptance Criteria"])
@@ -192,15 +158,6 @@ def test_headings_may_be_underlined_and_criteria_called_tests(title: str) -> Non
         assert f"{line}\n\n{criteria}" in shown
         assert "## Notes" in shown
         assert wanted_sections(text)["acceptance_criteria"] == f"{line}\n\n{criteria.strip()}"
-
-
-def test_a_heading_with_the_phases_own_name_comes_before_one_with_a_longer_word() -> None:
-    parts = {name: f"{name}.\n" * 60 for name in ("About building", "Build phase", "Release")}
-    text = "# P\n\n" + "".join([f"## {name}\n\n{part}\n" for name, part in parts.items()])
-    shown, _ = outline(text, 1_200, len(text), named=("build",))
-    assert shown.count("Build phase.\n") == 60
-    shown, _ = outline(text.replace("## Build phase", "## Other"), 1_200, len(text), named=("build",))
-    assert shown.count("About building.\n") > 30
 
 
 # A long protocol and a long specification
@@ -292,12 +249,6 @@ def test_problems_come_first_and_those_that_do_not_fit_are_named_or_counted() ->
     assert text.index("I I\n") < 2_000
 
 
-def test_a_code_block_that_is_cut_is_closed() -> None:
-    text = "# A\n\n## Overview\n\n```bash\n" + "echo one two three\n" * 300 + "```\n"
-    shown, _ = outline(text, 1_500, len(text))
-    assert shown.count("```") == 2
-
-
 # Where the budget is set
 
 
@@ -333,17 +284,6 @@ def test_settings_that_cannot_be_read_are_reported_and_stop_nothing(tmp_path: Pa
     answer = project.deliver("SessionStart.startup.interactive")
     assert (answer.code, bool(answer.packet)) == (0, True)
     assert ".fractary/faber/ledger.json" in project.log_lines[-1]
-
-
-def test_without_a_usable_workflow_the_packet_has_the_state_and_how_to_recover(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    project.write(".fractary/faber/workflows/mine.json", "{")
-    project.change_state(workflow_id="mine", marker="it is here")
-    packet = project.deliver("SessionStart.startup.print").packet
-    assert packet is not None
-    assert "Recovery: correct .fractary/faber/workflows/mine.json\n" in packet
-    assert '"marker":"it is here"' in packet
-    assert project.of_type("context_reloaded") == []
 
 
 @pytest.mark.parametrize("heading", ["## User Requirements", "## 3. Functional Requirements", "### Requirements (v2)"])
@@ -401,25 +341,3 @@ def test_a_specifications_headings_count_before_bold_lines_and_important_parts_a
     sections = wanted_sections(text)
     assert (sections["phases"] or "").startswith("## Implementation Phases\n")
     assert (sections["files"] or "").startswith("## Files to Create/Modify\n")
-
-
-def test_headings_that_are_left_out_are_named_as_far_as_a_share_of_the_room_goes() -> None:
-    text = "# Handbook\n\n" + "".join([f"## Chapter {number}\n\nWords of it.\n\n" for number in range(90)])
-    shown, _ = outline(text, 1_500, len(text))
-    (cut,) = [line for line in shown.splitlines() if line.startswith(f"{MARK} lines ")]
-    named = cut.partition(" are left out: ")[2].split("; ")
-    first = shown.count("Words of it.")
-    assert named[-1].endswith(f" ## Chapter {first + len(named) - 1}") or named[0].endswith(" (its rest)")
-    assert len(named) > 10
-    assert units(cut) <= 600
-    assert units(shown) <= 1_500
-
-
-@given(TEXTS, st.integers(0, 2_000))
-def test_a_text_that_loses_its_middle_keeps_to_its_room(text: str, room: int) -> None:
-    cut = cut_middle(text, room)
-    assert units(cut) <= room
-    if cut != text and "\n…\n" in cut and "…" not in text:
-        head, tail = cut.split("\n…\n")
-        assert text.startswith(head)
-        assert text.endswith(tail)

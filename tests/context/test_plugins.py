@@ -126,11 +126,6 @@ def test_a_list_that_cannot_be_used_is_as_if_there_were_none(project: Project, c
     assert "Of the marketplace." in packet_of(project)
 
 
-def test_another_configuration_folder_of_the_user_is_searched(project: Project, tmp_path: Path) -> None:
-    put_plugin(tmp_path / "moved/plugins/marketplaces/fractary-faber/plugins/faber", "Of the moved folder.\n")
-    assert "Of the moved folder." in packet_of(project, CLAUDE_CONFIG_DIR=str(tmp_path / "moved"))
-
-
 @pytest.mark.parametrize("variable", ["CLAUDE_CONFIG_DIR", "CLAUDE_PLUGIN_ROOT", "CLAUDE_MARKETPLACE_ROOT"])
 @pytest.mark.parametrize("is_link", [False, True])
 def test_a_variable_that_a_projects_settings_set_leads_nowhere_new(
@@ -162,16 +157,3 @@ def test_the_clients_own_variables_are_followed_to_its_plugins_alone(project: Pr
     config = {"critical_artifacts": {"always_load": [{"id": "s", "type": "markdown", "path": str(secret)}]}}
     project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
     assert "Private." not in packet_of(project, CLAUDE_MARKETPLACE_ROOT=str(client))
-
-
-def test_an_absolute_path_into_the_clients_plugins_is_theirs(project: Project) -> None:
-    path = put_marketplace(project) / "docs" / Path(PROTOCOL).name
-    config = {"critical_artifacts": {"always_load": [{"id": "p", "type": "markdown", "path": str(path)}]}}
-    project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
-    assert "Of the marketplace." in packet_of(project)
-    (path.parents[3] / ".git").mkdir()
-    token = path.parents[3] / ".git/config"
-    token.write_text("Private.\n")
-    config["critical_artifacts"]["always_load"][0]["path"] = str(token)
-    project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
-    assert "Private." not in packet_of(project)

@@ -11,7 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fuzz.shapes import hard_values, mutated
+from fuzz.shapes import mutated
 from hypothesis import given
 from hypothesis import strategies as st
 from support.positions import position_of
@@ -147,30 +147,11 @@ def test_what_the_position_says_is_not_in_the_state_again(project: Project) -> N
     assert "3 tests failed" in coded.partition("\nworkflow-state (")[2]
 
 
-def test_an_error_with_only_a_code_is_shown(project: Project) -> None:
-    assert position_in(project, errors=[{"step": "implement", "error": {"code": "E4"}}]).endswith("(implement): E4")
-    assert position_in(project, errors=[{"error": {"code": 4}}]).endswith("Last error: 4")
-
-
-def test_without_a_readable_state_the_runs_branch_is_not_known(project: Project) -> None:
-    project.git("branch", "-M", "main")
-    project.state_path.write_text("{")
-    packet = project.deliver(STARTUP, client="one").packet or ""
-    assert "\nBranch: main (checked out here; which one the run has is not known)\n" in packet
-
-
 def test_how_often_a_step_failed_is_said(project: Project) -> None:
     failed = {"phase": "build", "step": "implement", "error": "3 tests failed"}
     other = {"phase": "build", "step": "scaffold", "error": "no database"}
     said = position_in(project, current_step="implement", errors=[failed, other, failed], retries={"build": 2})
     assert "\nLast error (build:implement, 2 errors of it, retries of the phase: 2): 3 tests failed" in said
-
-
-def test_two_starts_give_the_same_position(project: Project) -> None:
-    project.change_state(current_step="implement", errors=[{"error": "3 failed", "timestamp": "2026-01-05"}])
-    sources = ("startup.interactive", "resume.interactive", "compact.print")
-    packets = {project.deliver(f"SessionStart.{source}", client="one").packet for source in sources}
-    assert len(packets) == 1
 
 
 @pytest.mark.parametrize(
@@ -472,12 +453,6 @@ def test_no_state_and_no_workflow_stops_it_or_makes_it_longer(state: Any, config
             assert " ".join(state[key].split())[:1] in found["text"]
 
 
-@given(hard_values, hard_values)
-def test_no_value_of_a_member_is_taken_for_a_text(value: Any, other: Any) -> None:
-    for key in MEMBERS:
-        position_of(RUN, {**MEMBERS, key: value, "phases": other})
-
-
 def test_the_longest_texts_all_have_room() -> None:
     long = "word " * 1_000
     request = {"request_id": "fb-1", "prompt": f"Q {long}"}
@@ -487,77 +462,6 @@ def test_the_longest_texts_all_have_room() -> None:
     assert MAX_UNITS - 300 < units(text) <= MAX_UNITS
     for start in ("Target: word", "the user: I word", "What to do: Implement", "(fb-1): Q word", "`errors`: E word"):
         assert f"{start} " in text
-
-
-def test_long_texts_share_what_the_short_facts_leave() -> None:
-    facts: dict[str, Any] = {
-        "work_id": "412",
-        "target": "Shared shopping lists for guests",
-        "workflow_id": "fractary-faber:default",
-        "current_step": "core-commit-and-push-build",
-        "artifacts": {"branch_name": "feat/412-shared-shopping-lists-for-guests"},
-        "feedback_request": {"prompt": "Which?"},
-    }
-    request = {"request_id": "fb-412-clarification-1", "type": "clarification", "options": ["30 days", "90 days"]}
-    starts = ["Instr", "Shall", "Parser", "Push"]
-    long: dict[str, Any] = {
-        "additional_instructions": "Instr " + "and so on " * 90,
-        "feedback_request": {**request, "prompt": "Shall " + "and so on " * 90},
-        "continuation_note": "Parser " + "and so on " * 90,
-        "errors": [{"phase": "frame", "step": "plan", "error": "Push " + "and so on " * 90}],
-    }
-    approval = {"pending_approvals": [{"phase": "release", "reason": "guarded by the autonomy settings"}]}
-    before = ["The session before this conversation broke off: look first whether its step is half done."]
-    notes: list[Remembered] = [{"text": f"Note {'and so on ' * 90}", "phase": None, "step": None}]
-    lineage = [(f"plugins/faber/config/workflows/{at}.json", config) for at, config in enumerate(WORKFLOWS)]
-    for texts, has_note in ((long, False), (dict(list(long.items())[:2]), True), (dict(list(long.items())[:1]), True)):
-        state = {**MEMBERS, "continuation_note": "", "errors": [], **facts, **approval, **texts}
-        found = position_of(RUN, state, workflow={"lineage": lineage}, notes=notes, before=before)["text"]
-        assert MAX_UNITS - 5 <= units(found) <= MAX_UNITS, found
-        for line in (
-            "Work item: 412\n",
-            "Target: Shared shopping lists for guests\n",
-            "Workflow: fractary-faber:default\n",
-            "Status: awaiting_feedback (do not go on before the question below is answered)\n",
-            "Phase: build\n",
-            "Step: core-commit-and-push-build\n",
-            "pushed: /fractary-repo:commit-push (plugins/faber/config/workflows/1.json)\n",
-            "commit-push-pr)\n",
-            "Branch: feat/412-shared-shopping-lists-for-guests\n",
-            before[0],
-            "Pending approval (do not go on before it is given): release: guarded by the autonomy settings\n",
-        ):
-            assert line in found
-        (order,) = [
-            line for line in found.split("\n") if line.startswith("Instructions from the user: Instr and so on ")
-        ]
-        assert units(order) > 150
-        assert "… (" in order
-        for start in starts[: len(texts)]:
-            assert f": {start} and so on and so on" in found
-        assert ("\n- Note and so on" in found) == has_note
-
-
-def test_only_what_is_shown_in_full_may_be_left_out_elsewhere() -> None:
-    shown = position_of(RUN, {**MEMBERS, "target": "t" * 300, "current_step_id": "evaluate:review"})["keys_shown"]
-    assert shown == {
-        "run_id",
-        "work_id",
-        "workflow_id",
-        "status",
-        "current_phase",
-        "current_step",
-        "pending_approvals",
-        "additional_instructions",
-        "feedback_request",
-        "errors[-1]",
-    }
-    asked = MEMBERS["feedback_request"]
-    for other in ({"prompt": "long " * 200}, {"more": 1}, {"resume_point": 7}, {"options": [["a"]]}):
-        state = {**MEMBERS, "feedback_request": {**asked, **other}}
-        is_shown = "feedback_request" in position_of(RUN, state)["keys_shown"]
-        assert is_shown == (other == {"resume_point": 7})  # then it is the current step
-    assert "current_step_id" in position_of(RUN, {**MEMBERS, "current_step_id": "build:implement"})["keys_shown"]
 
 
 # The steps of a workflow

@@ -503,17 +503,6 @@ def test_a_resume_point_that_only_the_phase_holds_is_found(
 # Which run
 
 
-def test_a_run_is_found_by_the_beginning_of_its_id(project: Project) -> None:
-    project.active_path.unlink()
-    assert context_of(project, RUN[:20])["run_id"] == RUN
-
-
-def test_without_an_active_file_a_scan_finds_the_run(project: Project) -> None:
-    project.active_path.unlink()
-    done = project.faber("reconstitute")
-    assert done.stdout.startswith(f"✓ Auto-detected active workflow: {RUN}\n")
-
-
 # CRITICAL: nothing else runs
 
 
@@ -575,11 +564,6 @@ def test_an_unknown_status_is_an_error(project: Project) -> None:
         "Recovery:\n"
         "1. Set `status` to one of pending, in_progress, paused, awaiting_feedback, completed, failed, cancelled\n"
     )
-
-
-def test_another_runs_state_is_critical(project: Project) -> None:
-    project.change_state(run_id="another-run")
-    critical(project, f"State file corrupted: {RUN_PATH}/state.json: it is the state of another run", "Inspect")
 
 
 # WARNING and INFO: it goes on, and the ledger knows
@@ -1058,19 +1042,6 @@ def test_text_from_files_never_forges_a_line_or_controls_the_terminal(project: P
     as_json = project.faber("reconstitute", "--json").stdout
     assert "\x9b" not in as_json
     assert json.loads(as_json)["data"]["events"][0]["message"].endswith("\x9b2J \ud800 end")
-
-
-@pytest.mark.parametrize("is_published", [True, False])
-def test_a_damaged_ledger_does_not_stop_a_reconstitution(project: Project, is_published: bool) -> None:
-    """It is set aside, which a line says, and the reconstitution is recorded (DECISIONS 52 and 59)."""
-    damaged = project.ledger_path if is_published else project.clones_log
-    damaged.write_bytes(b"no database at all, and longer than a header of one would be" * 100)
-    done = project.faber("reconstitute")
-    assert done.returncode == 0
-    assert ("is not a sound ledger" if is_published else "could not be read") in done.stderr
-    assert "✓ Context reconstituted for run: " in done.stdout
-    assert project.types[-1] == "context_reconstituted"
-    project.assert_projected()
 
 
 def test_a_reconstitution_that_cannot_be_recorded_is_printed(project: Project) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 import unicodedata
 from pathlib import Path
@@ -196,11 +195,6 @@ def test_only_prints_the_named_parts_and_no_report(project: Project) -> None:
     assert only(project, "position")[0] == f"# FABER run {RUN}"
 
 
-def test_a_part_without_content_says_so(project: Project) -> None:
-    assert only(project, "spec", "comments") == ["There is nothing for: spec, comments"]
-    assert "There is nothing" not in project.faber("reconstitute").stdout
-
-
 def test_an_issue_that_only_a_client_can_fetch_is_named_with_its_command(project: Project) -> None:
     project.change_state(work_id="258")
     assert only(project, "issue") == [
@@ -275,20 +269,6 @@ def test_a_part_that_is_cut_says_how_to_see_more_and_that_shows_it(project: Proj
     assert "> line 4500\n> line 4501\n" in project.faber(*words).stdout
 
 
-def test_a_specification_whose_marks_would_be_too_long_is_quoted(project: Project) -> None:
-    project.write(SPEC, "=" * 300 + "\nthe end\n")
-    project.change_state(artifacts={"spec_path": SPEC})
-    assert only(project, "spec")[2:] == [f"- {SPEC}", "> " + "=" * 300, "> the end"]
-
-
-def test_many_megabytes_of_comments_are_only_a_warning(project: Project) -> None:
-    put_issue(project, body="x", comments=[{"body": "y" * 10_000_000}])
-    done = project.faber("reconstitute")
-    assert done.returncode == 0
-    assert "⚠️ WARNING: Issue fetch failed - continuing without issue details\n" in done.stderr
-    assert len(done.stdout) < 30_000
-
-
 def test_decisions_from_before_the_newest_twenty_events_are_found(project: Project) -> None:
     put_event(project, 1, "decision_point", message="use SQLite")
     for number in range(2, 30):
@@ -335,16 +315,3 @@ def test_a_stop_prints_the_steps_before_it(project: Project) -> None:
     done = project.faber("reconstitute", "--skip", "spec")
     assert done.returncode == 3
     assert done.stdout.startswith("✓ Loaded issue #258: Lists\n")
-
-
-def test_a_reader_that_stops_reading_gets_no_traceback(project: Project) -> None:
-    command = f"'{project.environment()['PATH'].split(':')[0]}/faber-ledger' reconstitute | head -1"
-    done = subprocess.run(
-        ["bash", "-c", command],
-        cwd=project.root,
-        env=project.environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr

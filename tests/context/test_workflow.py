@@ -148,14 +148,6 @@ def test_a_cycle_of_extends_is_an_error_that_names_it(tmp_path: Path) -> None:
     assert error.hint == "correct .fractary/plugins/faber/workflows/b.json"
 
 
-def test_a_cycle_is_found_by_its_files_whatever_ids_they_have(tmp_path: Path) -> None:
-    write(tmp_path / "plugins/faber/config/workflows", "core", {"extends": "faber@fractary-faber:core"})
-    error = failure(tmp_path, "fractary-faber:core")
-    assert error.message.endswith("it extends itself: fractary-faber:core -> faber@fractary-faber:core")
-    custom(tmp_path, "own", {"extends": "own"})
-    assert failure(tmp_path, "project:own").message.endswith("it extends itself: project:own -> own")
-
-
 @pytest.mark.parametrize("folder", [".fractary/plugins/faber/workflows", ".fractary/faber/workflows"])
 def test_a_projects_workflow_may_be_in_either_folder(tmp_path: Path, folder: str) -> None:
     write(tmp_path / folder, "mine", {"critical_artifacts": CRITICAL})
@@ -194,20 +186,6 @@ def test_another_plugins_workflow_is_found_below_a_root_and_is_never_fabers(tmp_
         load_workflow(str(tmp_path / "project"), "etl@acme:core", roots)
 
 
-def test_a_plugins_own_folder_may_be_a_root(tmp_path: Path) -> None:
-    inside = write(tmp_path / "faber-cloud/config/workflows", "deploy", {"critical_artifacts": CRITICAL})
-    for workflow_id in ("fractary-faber-cloud:deploy", "faber-cloud@fractary:deploy"):
-        found = load_workflow(str(tmp_path / "project"), workflow_id, [str(tmp_path / "faber-cloud")])
-        assert found["path"] == str(inside)
-
-
-def test_a_workflow_without_artifacts_names_the_defaults_as_their_source(tmp_path: Path) -> None:
-    custom(tmp_path, "plain", {"id": "plain"})
-    found = load_workflow(str(tmp_path), "plain", [])
-    assert found["path"] == ".fractary/plugins/faber/workflows/plain.json"
-    assert found["artifacts_path"] == os.path.join(SHIPPED, "default.json")
-
-
 @pytest.mark.parametrize(
     ("workflow_id", "path"),
     [
@@ -222,11 +200,6 @@ def test_a_missing_workflow_is_reported_in_the_documents_words(tmp_path: Path, w
         f"❌ ERROR: Workflow configuration not found: {workflow_id}\nPath: {path}\n\nRecovery:\n"
     )
     assert error.exit_code == 1
-
-
-def test_a_missing_ancestor_is_the_one_that_is_named(tmp_path: Path) -> None:
-    custom(tmp_path, "child", {"extends": "gone"})
-    assert "not found: gone" in failure(tmp_path, "child").block
 
 
 @pytest.mark.parametrize(
@@ -342,16 +315,6 @@ def test_any_definition_gets_every_field(raw: Any) -> None:
 
 
 # The user's own configuration
-
-
-def test_without_a_user_configuration_there_are_no_plugin_roots(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    path = str(tmp_path / ".config/faber-ledger/config.json")
-    nothing: dict[str, Any] = {"plugin_roots": [], "commands": {}, "url": None, "problem": None, "unknown": []}
-    assert read_user_config() == {**nothing, "path": path}
 
 
 def test_plugin_roots_are_read_from_the_users_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ import pytest
 from support.project import PROTOCOL, SPEC_RUN, Project, spec_state
 
 from faber_ledger.cli.ui import texts
-from faber_ledger.context.messages import size_words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -917,12 +916,3 @@ def test_a_duration_is_shown_in_its_two_largest_units(seconds: float | None, wor
 def test_an_age_is_shown_as_people_say_it(seconds: float | None, words: str) -> None:
     """(session-manager-reload-reconstitution, section 5, 8)."""
     assert texts.ago(seconds) == words
-
-
-@pytest.mark.parametrize(
-    ("size", "words"),
-    [(0, "0.0 KB"), (1, "0.1 KB"), (50, "0.1 KB"), (512, "0.5 KB"), (34_000, "33.2 KB"), (2_831_155, "2.7 MB")],
-)
-def test_what_is_not_empty_has_no_size_of_nothing(size: int, words: str) -> None:
-    """(spec-and-session-end, section 5, 11)."""
-    assert size_words(size) == words

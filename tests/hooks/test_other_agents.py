@@ -125,28 +125,12 @@ def test_the_compression_that_gemini_announces_at_every_prompt_is_not_recorded(p
     assert [entry["end_reason"] for entry in project.history] == ["compaction"]
 
 
-def test_a_prompt_of_copilot_that_takes_no_context_leaves_the_packet_to_the_one_that_does(project: Project) -> None:
-    deliver(project, "copilot", "sessionStart.new")
-    deliver(project, "copilot", "preCompact.auto")
-    assert deliver(project, "copilot", "userPromptSubmitted") == ""
-    assert deliver(project, "copilot", "UserPromptSubmit") == ""
-    prompt = json.loads(content_of(project, "copilot", "userPromptTransformed"))["transformedPrompt"]
-    text = packet_in("copilot", deliver(project, "copilot", "userPromptTransformed"), is_prompt=True)
-    assert text.endswith(f"\n{prompt}")
-
-
 def test_copilots_two_forms_are_recorded_alike(project: Project) -> None:
     packet_in("copilot", deliver(project, "copilot", "SessionStart.startup"))
     deliver(project, "copilot", "PreCompact.manual")
     packet_in("copilot", deliver(project, "copilot", "userPromptTransformed"), is_prompt=True)
     deliver(project, "copilot", "SessionEnd.complete")
     assert [entry["end_reason"] for entry in project.history] == ["compaction", "normal"]
-
-
-def test_the_clients_own_hook_records_what_copilot_sends_it(project: Project) -> None:
-    for name, recorded in (("session-start", "SessionStart.startup"), ("session-end", "SessionEnd.complete")):
-        hook(project, name, stdin=content_of(project, "copilot", recorded))
-    assert [entry["end_reason"] for entry in project.history] == ["normal"]
 
 
 def test_cursor_gets_the_packet_at_a_start_alone(project: Project) -> None:
@@ -157,12 +141,6 @@ def test_cursor_gets_the_packet_at_a_start_alone(project: Project) -> None:
     assert project.events == before
     deliver(project, "cursor", "sessionEnd")
     assert project.current is None
-
-
-def test_cursor_names_its_session_in_a_field_of_its_own(project: Project) -> None:
-    deliver(project, "cursor", "sessionStart", session_id=None, conversation_id="cursor-1")
-    (client,) = [recorded["client"] for recorded in project.events if recorded["event"]["type"] == "session_started"]
-    assert client == "cursor-1"
 
 
 def test_no_prompt_is_kept(project: Project) -> None:

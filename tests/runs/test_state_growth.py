@@ -13,7 +13,6 @@ from support.project import RUN, Project
 
 from faber_ledger.files import json_text
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import NAMES, blocks_of, session_history, text_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.recording import Recording
@@ -216,59 +215,3 @@ def test_a_history_that_grows_is_the_one_that_is_written_whole(
     sys.stdout.write(f"seed {drawn}\n")
     take(tmp_path, drawn)
     assert seed is None or len(grown) > STEPS / 4
-
-
-def on_one_line(walk: Walk) -> None:
-    walk.project.state_path.write_text(json.dumps(walk.project.state))
-
-
-def indented_by_four(walk: Walk) -> None:
-    walk.project.state_path.write_text(json.dumps(walk.project.state, indent=4))
-
-
-def named_with_an_escape(walk: Walk) -> None:
-    text = walk.project.state_path.read_text()
-    walk.project.state_path.write_text(text.replace('"sessions"', '"sess\\u0069ons"', 1))
-
-
-@pytest.mark.parametrize("edit", [on_one_line, indented_by_four, named_with_an_escape])
-def test_the_same_blocks_are_not_folded_again(
-    tmp_path: Path, edit: Callable[[Walk], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However another tool laid the blocks out."""
-    walk = Walk(tmp_path, 1)
-    walk.record()
-    edit(walk)
-    monkeypatch.setattr(Log, "stream", lambda log: pytest.fail("the history was folded"))
-    with Recording(walk.run, at=walk.at, writer="5f" * 16, warn=pytest.fail) as recording:
-        recording.append(walk.facts())  # type: ignore[arg-type]  # the drafts are drawn
-    monkeypatch.undo()
-    walk.project.assert_projected()
-
-
-def test_a_block_that_the_log_does_not_have_is_not_taken_for_its_own(tmp_path: Path) -> None:
-    """The log was adopted with one block; another tool adds the other, under a name with an escape."""
-    blocks = {"sessions": {"current_session_id": None, "total_sessions": 1, "session_history": [{"session_id": "a"}]}}
-    state = {"run_id": RUN, "workflow_id": "default", "status": "in_progress", **blocks}
-    project = Project.made(tmp_path / "project", json.dumps(state, indent=2))
-    run = find_run(str(project.root), RUN)
-    with Recording(run, at=START, writer="5f" * 16, warn=pytest.fail) as recording:
-        recording.append([])
-    text = project.state_path.read_text().rstrip().removesuffix("}").rstrip()
-    project.state_path.write_text(f'{text},\n  "context_met\\u0061data": {{\n    "reload_count": 7\n  }}\n}}\n')
-    with Log.read(run.ledger_path) as log:
-        assert not state_write.read_known(run).shows(log)
-
-
-def test_a_state_that_was_read_before_counts_only_as_long_as_it_has_the_same_bytes(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    run = find_run(str(project.root), RUN)
-    earlier = state_file.look_at_state(run)
-    assert state_file.look_at_state(run) is earlier
-    project.change_state(notes="newer")
-    assert state_file.look_at_state(run).value["notes"] == "newer"
-    earlier = state_file.look_at_state(run)
-    assert state_write.read_known(run).document is earlier
-    assert state_file.look_at_state(run) is not earlier, "it may be changed now"
-    project.change_state(notes="new")
-    assert state_write.read_known(run).value["notes"] == "new"
