@@ -3,35 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from support.project import RUN, Project, spec_state
-
-from faber_ledger.ledger.clock import now
-from faber_ledger.recording.recording import record_before_projecting
-from faber_ledger.runs.layouts import find_run
-from faber_ledger.runs.projecting import reproject
-
-COUNTING = """
-import os, sys
-from faber_ledger.cli.entry import main
-from faber_ledger.projections.fold import Projector
-
-applied = []
-
-def count(self, recorded, apply=Projector.apply):
-    applied.append(recorded)
-    apply(self, recorded)
-
-Projector.apply = count
-try:
-    main()
-finally:
-    print(len(applied), file=sys.stderr)
-"""
 
 
 @pytest.fixture
@@ -58,28 +33,6 @@ def test_edited_blocks_are_written_again_from_the_log(project: Project) -> None:
     assert project.state_path.read_bytes() == right
 
 
-def test_a_ledger_without_a_checkpoint_is_folded_once(project: Project) -> None:
-    for note in project.private.glob("tree-*.json"):
-        note.unlink()
-    command = [sys.executable, "-c", COUNTING, "project", "--rebuild"]
-    done = subprocess.run(
-        command, cwd=project.root, env=project.environment(), capture_output=True, text=True, check=True
-    )
-    assert done.stderr.splitlines() == [str(len(project.events))]
-
-
-def test_events_that_arrive_while_a_projection_begins_are_shown(project: Project) -> None:
-    for note in project.private.glob("tree-*.json"):
-        note.unlink()
-    run = find_run(str(project.root), RUN)
-    folded = record_before_projecting(run, now(), warn=pytest.fail)
-    assert folded is not None
-    project.deliver("SessionEnd.other.print")
-    reproject(run, rebuild=True, warn=pytest.fail, folded=folded)
-    assert project.history[0]["end_reason"] == "normal"
-    project.assert_projected()
-
-
 def test_a_check_names_the_first_field_and_the_event_that_settled_it(project: Project) -> None:
     project.deliver("SessionEnd.other.print")
     state = json.loads(project.state_path.read_text())
@@ -94,10 +47,6 @@ def test_a_check_names_the_first_field_and_the_event_that_settled_it(project: Pr
     (end,) = [one for one in project.events if one["event"]["type"] == "session_ended"]
     assert json.loads(project.faber("project", "--check", "--json").stdout)["data"]["event"]["seq"] == end["seq"]
     assert json.loads(project.state_path.read_text()) == state
-
-
-def test_a_check_that_agrees_exits_0(project: Project) -> None:
-    assert project.faber("project", "--check").returncode == 0
 
 
 @pytest.mark.parametrize("arguments", [(), ("--rebuild",)])
@@ -166,26 +115,6 @@ def test_all_continues_after_a_run_that_fails(project: Project) -> None:
     assert done.returncode == 1
     assert f"{project.run_id}: failed" in done.stdout
     assert "zz: state.json already shows" in done.stdout
-
-
-def test_a_run_without_a_ledger_is_exit_code_10(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    for command in ("project", "replay", "log", "verify"):
-        done = project.faber(command)
-        assert done.returncode == 10, command
-        assert "hint:" in done.stderr
-
-
-def test_a_replay_tells_every_event_with_what_it_changed(project: Project) -> None:
-    project.deliver("SessionEnd.other.print")
-    done = project.faber("replay")
-    assert done.returncode == 0
-    assert "         context_metadata.reload_count: 0 -> 1\n" in done.stdout
-    assert '         sessions.session_history[0].end_reason: (missing) -> "normal"\n' in done.stdout
-    assert "newly completed" in done.stdout
-    output = json.loads(project.faber("replay", "--json").stdout)["data"]
-    assert len(output["events"]) == len(project.events)
-    assert output["sessions"][0]["end_reason"] == "normal"
 
 
 def test_status_says_where_a_run_is_and_that_its_state_differs(project: Project) -> None:

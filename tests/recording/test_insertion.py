@@ -81,17 +81,6 @@ def test_a_start_of_another_run_beside_a_new_runs_own_is_refused_whichever_is_ol
     assert rows_in(Path(run.log_path)) == rows
 
 
-def test_of_two_starts_of_one_new_run_the_one_that_was_known_first_is_its(tmp_path: Path) -> None:
-    append_sample(tmp_path / "a.db")
-    rows = rows_in(tmp_path / "a.db")
-    copy = (*rows[0][:1], "01KE0000000000000000000000", *rows[0][2:HASH])
-    second = (*copy, compute_hash((*copy, None)))
-    (tmp_path / "p" / ".fractary").mkdir(parents=True)
-    run = find_run(str(tmp_path / "p"), RUN)
-    found = insert_passing(run, offer([second, *rows]), [rows[0][ID], second[ID]], refuse_warnings)
-    assert (found.added, [one.hash for one in found.refused]) == (len(rows), [second[HASH]])
-
-
 def test_events_that_start_no_run_make_no_folder(tmp_path: Path) -> None:
     append_sample(tmp_path / "a.db")
     rows = rows_in(tmp_path / "a.db")

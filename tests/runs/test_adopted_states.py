@@ -6,13 +6,14 @@ import copy
 import json
 import re
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.project import RUN, SPEC_RUN, Project, payload_of, spec_state, usual_state
+from support.sizes import few, pair
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 START = "SessionStart.startup.interactive"
@@ -136,15 +137,6 @@ def test_a_load_by_hand_goes_on_with_the_open_session_of_the_example(tmp_path: P
     project.assert_projected()
 
 
-def test_a_compaction_alone_changes_nothing_of_the_example(tmp_path: Path) -> None:
-    project = spec_project(tmp_path)
-    before = project.state_path.read_bytes()
-    heard_of(POST)(project)
-    assert project.state_path.read_bytes() == before
-    assert project.types == ["run_adopted", "compaction_completed"]
-    project.assert_projected()
-
-
 def test_a_dry_run_adopts_nothing(tmp_path: Path) -> None:
     project = spec_project(tmp_path)
     before = project.state_path.read_bytes()
@@ -169,7 +161,8 @@ def test_where_no_session_is_open_nothing_is_ended_and_the_state_keeps_its_bytes
         assert "this client has no session on" in project.log_lines[0]
 
 
-@pytest.mark.parametrize("way", ENDINGS)
+@pytest.mark.long
+@pytest.mark.parametrize("way", few(ENDINGS, 2))
 def test_an_open_session_that_is_in_the_history_is_updated_there(tmp_path: Path, way: str) -> None:
     history = spec_state()["sessions"]["session_history"]
     entry = {"session_id": OPEN, "started_at": "2026-01-05T14:00:00Z", "artifacts_loaded": ["specification"], "mine": 1}
@@ -184,8 +177,8 @@ def test_an_open_session_that_is_in_the_history_is_updated_there(tmp_path: Path,
     project.assert_projected()
 
 
-@pytest.mark.parametrize("way", ENDINGS)
-@pytest.mark.parametrize("last_reload", [LAST_RELOAD, None])
+@pytest.mark.long
+@pytest.mark.parametrize(("way", "last_reload"), few(pair(ENDINGS, [LAST_RELOAD, None]), 2))
 def test_a_session_without_a_start_gets_that_of_the_last_reload_or_now(
     tmp_path: Path, way: str, last_reload: str | None
 ) -> None:
@@ -199,7 +192,8 @@ def test_a_session_without_a_start_gets_that_of_the_last_reload_or_now(
     project.assert_projected()
 
 
-@pytest.mark.parametrize("way", EVERYTHING)
+@pytest.mark.long
+@pytest.mark.parametrize("way", few(EVERYTHING, 3))
 def test_what_the_session_knew_of_its_environment_stays(tmp_path: Path, way: str) -> None:
     known = {"hostname": "dev-machine-1", "platform": None, "shell": "zsh"}
     entry = {"session_id": OPEN, "started_at": "2026-01-05T14:00:00Z", "environment": known}
@@ -224,18 +218,6 @@ def test_an_incomplete_environment_of_another_machine_is_replaced_as_a_whole(tmp
     commit = project.git("rev-parse", "--short", "HEAD")
     assert (found["hostname"], found["cwd"], found["git_commit"]) == ("dev-machine-1", str(project.root), commit)
     assert found["platform"] != "darwin" or sys.platform == "darwin"
-    project.assert_projected()
-
-
-def test_a_run_that_is_over_with_its_session_open_is_ended_by_the_client(tmp_path: Path) -> None:
-    project = spec_project(tmp_path)
-    project.change_state(status="completed")
-    client = payload_of(END)["stdin"]["session_id"]
-    assert project.deliver(START, client=client).packet is None
-    assert not project.ledger_path.exists()
-    project.deliver(END)
-    assert project.current is None
-    assert [entry.get("end_reason") for entry in project.history] == [None, "normal"]
     project.assert_projected()
 
 
@@ -285,8 +267,8 @@ ODD: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("way", EVERYTHING)
-@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.long
+@pytest.mark.parametrize(("odd", "way"), pair(ODD, EVERYTHING))
 def test_odd_blocks_stop_nothing(tmp_path: Path, odd: str, way: str) -> None:
     project = Project.made(tmp_path / "myproject", {**usual_state(), **copy.deepcopy(ODD[odd]), "after": [1.50]})
     before = project.state
@@ -311,7 +293,8 @@ def test_odd_blocks_stop_nothing(tmp_path: Path, odd: str, way: str) -> None:
         project.assert_projected()
 
 
-@pytest.mark.parametrize("way", EVERYTHING)
+@pytest.mark.long
+@pytest.mark.parametrize("way", few(EVERYTHING, 3))
 def test_keys_of_others_inside_the_blocks_stay(tmp_path: Path, way: str) -> None:
     state = spec_state(mine={"a": [1, 2.50, None]})
     state["sessions"]["session_history"][0]["cost"] = 1.25
@@ -333,7 +316,7 @@ def test_keys_of_others_inside_the_blocks_stay(tmp_path: Path, way: str) -> None
         {"build": {"status": "completed"}, "frame": {"status": "completed"}, "evaluate": None, "release": {}},
     ],
 )
-@pytest.mark.parametrize("way", ENDINGS)
+@pytest.mark.parametrize("way", ["session-save"])
 def test_phases_are_read_as_a_list_and_as_an_object(tmp_path: Path, phases: Any, way: str) -> None:
     project = spec_project(tmp_path)
     project.change_state(phases=phases)
@@ -356,19 +339,17 @@ FILE = """\
 }%s"""
 
 
-@pytest.mark.parametrize("way", EVERYTHING)
-@pytest.mark.parametrize(
-    "form",
-    [
-        lambda text: text,
-        lambda text: text.replace("\n", "\r\n"),
-        lambda text: "\ufeff" + text,
-        lambda text: "\ufeff" + text.replace("\n", "\r\n") + "\r\n\r\n",
-        lambda text: re.sub(r"\n\s*", " ", text),
-        lambda text: "\n \n" + text + "\n",
-    ],
-    ids=["as it is", "CRLF", "BOM", "BOM and CRLF", "one line", "space around"],
-)
+FORMS: list[Callable[[str], str]] = [
+    lambda text: text,
+    lambda text: text.replace("\n", "\r\n"),
+    lambda text: "\ufeff" + text.replace("\n", "\r\n") + "\r\n\r\n",
+    lambda text: re.sub(r"\n\s*", " ", text),
+    lambda text: "\n \n" + text + "\n",
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("way", "form"), pair(EVERYTHING, FORMS))
 def test_every_byte_of_the_other_keys_stays(tmp_path: Path, form: Callable[[str], str], way: str) -> None:
     text = form(FILE % (RUN, OPEN, ""))
     project = Project.made(tmp_path / "myproject", text)
