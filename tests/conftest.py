@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 from support.contract import is_contract
 from support.folders import make_folder, move_to_memory, remove_folders
+from support.sizes import IS_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,10 +33,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files; review the difference")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and is_contract(item):
             item.add_marker("contract")
+    alone = [item for item in items if not IS_LONG and any(mark.kwargs for mark in item.iter_markers("long"))]
+    items[:] = [item for item in items if item not in alone]
+    config.hook.pytest_deselected(items=alone)
 
 
 def pytest_unconfigure() -> None:

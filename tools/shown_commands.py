@@ -70,11 +70,14 @@ def shown_in(page: str) -> list[Shown]:
     return found
 
 
-def environment_of(home: Path, machine: str) -> dict[str, str]:
+INSTALLED = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # a PATH with the program
+
+
+def environment_of(home: Path, machine: str, path: str = INSTALLED) -> dict[str, str]:
     """Return the variables of a shell on a machine; the caller's client, git settings and home do not reach it."""
     foreign = ("CLAUDE", "GIT_", "FABER", "PG")
     return {name: value for name, value in os.environ.items() if not name.startswith(foreign)} | {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": path,
         "HOME": str(home),
         "XDG_CONFIG_HOME": str(home / ".config"),
         "FABER_LEDGER_HOSTNAME": machine,
@@ -87,14 +90,14 @@ def environment_of(home: Path, machine: str) -> dict[str, str]:
     }
 
 
-def printed_by(commands: list[str], folder: Path) -> list[str]:
+def printed_by(commands: list[str], folder: Path, path: str = INSTALLED) -> list[str]:
     """Run commands in one shell in `folder`; return what each prints, standard error included."""
     end = "---- end of a command ----"
     script = "".join([f"{command}\nprintf '%s\\n' '{end}'\n" for command in commands])
     ran = subprocess.run(
         ["bash", "-c", script],
         cwd=folder,
-        env=environment_of(folder, "laptop"),
+        env=environment_of(folder, "laptop", path),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

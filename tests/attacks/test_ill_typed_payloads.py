@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.command import COMMAND
 from support.forged_events import forge_event
 from support.golden import GOLDEN, events_of
+from support.program import path_with_program
 from support.project import Project
 from support.sample_log import every_type
 from support.sizes import few, pick
@@ -136,7 +135,7 @@ def test_an_ill_payload_leaves_no_clone_unsound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, said: dict[str, Any]
 ) -> None:
     """A peer's event has an ill-typed payload: what `verify` advises makes every clone sound again (F7)."""
-    monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")  # git calls the merge driver
+    monkeypatch.setenv("PATH", path_with_program())  # git calls the merge driver
     peer = Project.noted(tmp_path / "peer")
     assert peer.faber("init", "--git-only").returncode == 0
     peer.git("add", "--all", "--force")

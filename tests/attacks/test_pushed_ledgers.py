@@ -252,7 +252,7 @@ NAMES = [*FORGED, *[change.__name__ for change in CHANGES[len(FORGED) :]]]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("change", few([*CHANGES[::3], *CHANGES[1::3], *CHANGES[2::3]], 8))
+@pytest.mark.parametrize("change", few([*CHANGES[::3], *CHANGES[1::3], *CHANGES[2::3]], 5))
 def test_a_pushed_ledger_stops_nobody_and_takes_nothing_away(team: Team, change: Change) -> None:
     bob = team.bob
     before = bob.ids(log_of(bob))
@@ -274,7 +274,7 @@ def test_a_pushed_ledger_stops_nobody_and_takes_nothing_away(team: Team, change:
 
 
 @pytest.mark.parametrize(
-    "change", [forging(FORGED["a seq far after its parents"]), truncated, with_another_payload_under_the_same_heads]
+    "change", [forging(FORGED["a seq far after its parents"]), with_another_payload_under_the_same_heads]
 )
 def test_after_it_all_clones_end_alike(team: Team, change: Change) -> None:
     bob = team.bob
@@ -308,7 +308,7 @@ def log_of(clone: Clone) -> Path:
 
 @pytest.mark.parametrize(
     "change",
-    [forging(FORGED["a wrong hash"]), without_heads, with_indexes_that_lack_the_note],
+    [forging(FORGED["a wrong hash"]), with_indexes_that_lack_the_note],
 )
 def test_a_new_clone_reads_the_events_that_pass(team: Team, change: Change) -> None:
     change(team.mallory.ledger)

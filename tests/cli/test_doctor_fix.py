@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.patients import FAULTS, SETTINGS, Patient, another_run, copied, make_healthy, problems_of
 from support.project import RUN
+from support.sizes import few
 
 FIXED = [
     "no hooks",
@@ -73,8 +74,9 @@ def is_changed(path: Path, content: bytes) -> bool:
     return not path.exists() or path.read_bytes() != content
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    "name", sorted(set(FAULTS) - set(FIXED) - {"over", "open in a run that is over", "forged log"})
+    "name", few(sorted(set(FAULTS) - set(FIXED) - {"over", "open in a run that is over", "forged log"}), 12)
 )
 def test_what_is_not_safe_is_not_changed(patient: Patient, name: str) -> None:
     FAULTS[name][2](patient)

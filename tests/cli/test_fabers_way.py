@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-from support.command import COMMAND
+from support.program import path_with_program
 from support.project import Project, usual_state
 
 from faber_ledger.ledger.clock import now, utc_text
@@ -22,7 +21,7 @@ IN_CLIENT = {"CLAUDE_CODE_SESSION_ID": "me", "CLAUDE_PID": "7"}
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project that was set up, with a remote, in which a client is at work and no run has begun."""
-    monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", path_with_program())
     for name, value in IN_CLIENT.items():
         monkeypatch.setenv(name, value)  # as in the client's shell, in which FABER commits
     project = Project(tmp_path / "laptop", RUN)

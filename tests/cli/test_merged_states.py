@@ -192,7 +192,8 @@ def assert_merged(clone: Clone, case: Case, events: set[str]) -> None:
     assert clone.git("status", "--porcelain") == ""
 
 
-@pytest.mark.parametrize(("case", "way"), pair(CASES, WAYS))
+@pytest.mark.long
+@pytest.mark.parametrize(("case", "way"), few(pair(CASES, WAYS), 6))
 def test_a_merge_with_the_driver_never_stops(tmp_path: Path, case: str, way: str) -> None:
     clone, events = begin(tmp_path, CASES[case], way, driver=True)
     said = bring(clone, way, code=0)

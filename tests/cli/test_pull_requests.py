@@ -5,13 +5,13 @@ A request is opened in Build and merged as one commit in Release; the run is com
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
 import pytest
-from support.command import COMMAND
+from support.program import path_with_program
 from support.project import Project, usual_state
+from support.sizes import pick
 
 START, PRE, COMPACT, END = (
     "SessionStart.startup.print",
@@ -20,7 +20,7 @@ START, PRE, COMPACT, END = (
     "SessionEnd.other.print",
 )
 DEVELOPERS = 4
-REQUESTS = 12
+REQUESTS = pick(5, 12)
 OPEN_AT_ONCE = 3
 
 
@@ -63,7 +63,7 @@ class Site:
 @pytest.fixture
 def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Project], Site]:
     """Four clones that were set up with `init`, and the site; FABER's rule ignores states, as upstream's init does."""
-    monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", path_with_program())
     first = Project(tmp_path / "first")
     first.root.mkdir()
     first.git("init", "--quiet", "--initial-branch=main")
@@ -132,6 +132,7 @@ def complete(run: Project, number: int, site: Site) -> None:
     run.deliver(END, **client)
 
 
+@pytest.mark.long
 def test_no_request_conflicts_and_none_has_another_runs_files(team: tuple[list[Project], Site]) -> None:
     developers, site = team
     waiting: list[tuple[Project, int]] = []

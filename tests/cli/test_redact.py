@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import pytest
 from support.command import COMMAND
 from support.files_with import files_with
 from support.inbox import leave, waiting
+from support.program import path_with_program
 from support.project import Project
 
 from faber_ledger.recording.redact import shared_word
@@ -281,18 +280,6 @@ def test_linked_worktrees_lose_it_too(project: Project, tmp_path: Path) -> None:
     assert_sound(project)
 
 
-def test_a_run_that_another_process_has_locked_is_reported_as_locked(project: Project) -> None:
-    program = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.flock(f, 2); print(flush=True); sys.stdin.read()"
-    with subprocess.Popen(
-        [sys.executable, "-c", program, project.lock_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as holder:
-        assert holder.stdout is not None
-        holder.stdout.readline()
-        assert "another process has held" in redact(project, note_id(project), code=11)
-        holder.communicate()
-    assert holders(project.root) != []
-
-
 # Kills
 
 # Git, other clones
@@ -320,7 +307,7 @@ def other(project: Project, tmp_path: Path) -> Project:
 
 
 def in_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", path_with_program())
 
 
 def test_another_clone_that_pulls_the_redaction_loses_the_payload_everywhere(

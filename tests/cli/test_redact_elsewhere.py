@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.command import COMMAND
 from support.files_with import files_with
 from support.forged_events import forge_event
+from support.program import path_with_program
 from support.project import Project
 from support.redacting import forge, lose
 
@@ -38,7 +38,7 @@ class Pair:
 
 @pytest.fixture
 def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
-    monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")  # git calls the driver by its name
+    monkeypatch.setenv("PATH", path_with_program())  # git calls the driver by its name
     return Pair(tmp_path)
 
 

@@ -141,7 +141,7 @@ def test_a_directory_of_over_1_mb_is_refused_before_anything_is_read(notes: Path
     assert "Latest: huge" in directory(notes, "summary")["content"]
 
 
-@pytest.mark.long
+@pytest.mark.long(alone=True)
 def test_very_many_files_are_counted_and_never_held(tmp_path: Path) -> None:
     count = pick(50_000, 100_000)
     folder = tmp_path / "project/notes"

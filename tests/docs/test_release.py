@@ -165,12 +165,14 @@ def test_no_release_is_made_of_a_commit_that_builds_differently_each_time(projec
     assert f"two builds of {SDIST} differ" in refusal(project, wheels)
 
 
+@pytest.mark.long(alone=True)
 def test_no_release_is_made_of_a_program_that_does_not_start(project: Path, wheels: Path) -> None:
     (project / "cli" / "app.py").write_text("raise SystemExit('broken')\n")
     commit(project)
     assert "faber-ledger --version` failed with exit code 1:\nbroken\n" in refusal(project, wheels)
 
 
+@pytest.mark.long(alone=True)
 def test_a_release_is_built_without_the_filters_of_newer_tarfiles(project: Path, wheels: Path, tmp_path: Path) -> None:
     """Python 3.11.0 to 3.11.3 have none; what is refused here is refused after all that is unpacked."""
     (tmp_path / "old").mkdir()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.long
+@pytest.mark.long(alone=True)
 def test_nothing_acknowledged_is_lost_whatever_happens_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", WITH_DRIVER)
     found = soak_run(tmp_path, seconds=pick(3, 6), seed=1)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.sample_log import FIRST, START, drafts
+from support.sizes import few
 
 from faber_ledger.ledger.exchange import lines_of
 from faber_ledger.ledger.log import Log
@@ -89,6 +90,7 @@ def most_memory(operation: str, path: str) -> int:
     return int(subprocess.run(child, capture_output=True, text=True, check=True).stdout)
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.long
+@pytest.mark.parametrize("operation", few(["import", "union", *OPERATIONS], 2))
 def test_memory_does_not_grow_with_the_log(logs: dict[int, str], operation: str) -> None:
     assert most_memory(operation, logs[LONG]) - most_memory(operation, logs[SHORT]) < MOST

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.command import COMMAND
+from support.program import path_with_program
 from support.project import Project, usual_state
 
 from faber_ledger.ledger.clock import now
@@ -248,7 +247,7 @@ def test_the_pre_commit_hook_adopts_what_a_tool_wrote(tmp_path: Path) -> None:
     assert project.faber("init", "--pre-commit").returncode == 0
     write_session(project, entry(A))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", f"{COMMAND.parent}:{os.environ['PATH']}")
+        patch.setenv("PATH", path_with_program())
         project.git("commit", "--quiet", "-a", "-m", "The tool's session")
     assert len(project.of_type("run_adopted")) == 2
     assert A in project.git("show", f"HEAD:{project.state_path.relative_to(project.root)}")

@@ -21,6 +21,7 @@ from faults.calls import KILL, break_call
 from support.command import COMMAND
 from support.inbox import leave, waiting
 from support.project import Answer, Project, heed_interrupts, without_overrides
+from support.sizes import few
 
 from faber_ledger.runs.clone import inbox_in_tree, inbox_path
 from faber_ledger.runs.git import forget_work_trees
@@ -212,7 +213,7 @@ def calls_after_the_file(command: list[str], project: Project, environment: dict
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("recorded", [START, PRE, END])
+@pytest.mark.parametrize("recorded", few([START, PRE, END], 1))
 def test_a_hook_that_is_killed_at_any_call_is_recorded_once_and_gives_no_load_that_it_did_not_print(
     tmp_path: Path, recorded: str
 ) -> None:

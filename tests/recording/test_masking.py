@@ -355,6 +355,7 @@ def cpu_time(text: str) -> float:
     return time.process_time() - start
 
 
+@pytest.mark.long(alone=True)
 def test_64_kb_of_hostile_text_take_less_than_three_hooks(tmp_path: Path) -> None:
     mask_text("password=a1!b2c3")  # what is compiled once
     project = Project.made(tmp_path / "project")

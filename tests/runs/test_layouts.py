@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from support.command import COMMAND
+from support.program import path_with_program
 from support.project import Project, usual_state
 
 from faber_ledger.runs.active_file import note_use
@@ -66,7 +65,7 @@ two_layouts = pytest.mark.parametrize("layout", [LAYOUTS["fabers"], LAYOUTS["sha
 @pytest.fixture(autouse=True)
 def command_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Git calls the drivers by name."""
-    monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", path_with_program())
 
 
 def project_of(root: Path, layout: Layout) -> Project:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sqlite3
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 from attacks.audit import WRITING
 from support.command import COMMAND
+from support.program import path_with_program
 from support.project import Project
 
 from faber_ledger.ledger.log import Log
@@ -27,7 +27,7 @@ OTHER = "other"  # a branch that does not have the run
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project whose run is on the branch `work`, and not on `main`; git finds the drivers."""
-    monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", path_with_program())
     project = Project.made(tmp_path / "project")
     assert project.faber("init", "--git-only").returncode == 0
     project.git("add", "-A", "--", ".", ":(exclude).fractary/runs")

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.command import COMMAND
+from support.program import path_with_program
 from support.project import Project, answer_of
 from support.sizes import pick
 
@@ -285,7 +285,7 @@ class World:
 def environment(tree: Project) -> dict[str, str]:
     names = {f"GIT_{who}_{what}": "dev@host" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull, "GIT_EDITOR": "true"}
-    path = f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}"
+    path = path_with_program()
     return {**tree.environment(), **quiet, **names, "PATH": path}
 
 
@@ -298,7 +298,7 @@ def output(tree: Project, *arguments: str) -> str:
 
 @pytest.mark.long
 def test_three_clones_end_with_the_same_log_and_every_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", path_with_program())
     world = World(tmp_path, SEED)
     try:
         for _ in range(STEPS):

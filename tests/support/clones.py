@@ -18,6 +18,7 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.runs.active_file import note_use
 from support.command import COMMAND, run_command
 from support.folders import make_folder
+from support.program import path_with_program
 from support.project import usual_state
 
 RUN = "example-258-20260105-143022-a1b2c3"
@@ -86,7 +87,7 @@ class Clone:
             f"GIT_{role}_{what}": "dev@example.org" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
         }
         own = {"HOME": home, "XDG_CONFIG_HOME": f"{home}/.config", "FABER_LEDGER_HOSTNAME": self.root.name}
-        path = {"PATH": f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}"}
+        path = {"PATH": path_with_program()}
         quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_EDITOR": "true"}
         return {**kept, **who, **own, **path, **quiet}
 

@@ -17,6 +17,7 @@ import os
 import pkgutil
 import platform
 import random
+import select
 import signal
 import socket
 import sys
@@ -67,6 +68,36 @@ def serve(channel: socket.socket) -> None:
         for descriptor in descriptors:
             os.close(descriptor)
         send(channel, {"pid": pid}, [])
+
+
+def listen(path: str) -> None:
+    """Fork a command for each that connects to a socket and waits for its end, until standard input ends."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that nobody has to wait for the children
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen(64)
+        os.dup2(2, 1)  # standard output ends: it listens
+        while server in select.select([server, 0], [], [])[0]:
+            channel = server.accept()[0]
+            if os.fork() == 0:
+                server.close()
+                _serve_one(channel)
+            channel.close()
+
+
+def _serve_one(channel: socket.socket) -> NoReturn:
+    """Run the command that is asked for, and tell how it ended."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    request, descriptors = receive(channel)
+    pid = os.fork()
+    if pid == 0:
+        channel.close()
+        random.seed()
+        _run(request, descriptors)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    channel.sendall(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
+    os._exit(0)
 
 
 def _fork_sibling() -> int:
@@ -150,4 +181,7 @@ def _import(kind: str) -> None:
 
 if __name__ == "__main__":
     _import(sys.argv[2])
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    if sys.argv[1].isdigit():
+        serve(socket.socket(fileno=int(sys.argv[1])))
+    else:
+        listen(sys.argv[1])
