@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.digests import keyed_digest
-from support.project import Project, answer_of
+from support.project import Project
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,16 +64,6 @@ def test_the_key_is_its_users_alone_and_each_clones_own(project: Project, tmp_pa
     assert (other.root / ".git" / "faber-ledger" / "key").read_bytes() != key.read_bytes()
 
 
-def test_two_hooks_at_once_in_a_new_clone_make_one_key(project: Project) -> None:
-    """(H10)"""
-    content = project.prepared(START)[0]
-    started = [project.started(START) for _ in range(6)]
-    for process in started:
-        answer_of(process, content)
-    assert set(digests(project)) == {keyed_digest(project.root / ".git", content)}
-    assert len(ignored(project)) == 5
-
-
 def test_without_a_key_no_digest_is_recorded_and_none_is_like_another(project: Project) -> None:
     """(H10)"""
     (project.root / ".git" / "faber-ledger" / "key").mkdir(parents=True)
@@ -86,20 +75,6 @@ def test_without_a_key_no_digest_is_recorded_and_none_is_like_another(project: P
     assert "" in loaded(project).values()
     assert project.faber("replay", "--strict").returncode == 0
     assert project.faber("verify").returncode == 0
-
-
-def test_without_git_the_key_is_outside_the_project(project: Project) -> None:
-    """(H10)"""
-    shutil.rmtree(project.root / ".git")
-    state = project.root.parent / "state"
-    env = {"XDG_STATE_HOME": str(state)}
-    for _ in range(2):
-        project.deliver(START, env=env)
-    (key,) = state.rglob("key")
-    assert key.stat().st_mode & 0o777 == 0o600
-    assert ignored(project) == ["repeated"]
-    assert hashlib.sha256(project.prepared(START)[0]).hexdigest() not in digests(project)
-    assert list(project.root.rglob("key")) == []
 
 
 def test_a_link_in_the_keys_place_is_not_followed(project: Project, tmp_path: Path) -> None:

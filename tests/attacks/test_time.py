@@ -16,9 +16,8 @@ import pytest
 from support.project import Answer, Project
 from support.sizes import pair
 
-from faber_ledger.ledger import log as log_module
 from faber_ledger.ledger.file import FORMAT_1, HEADS_FIT, statements
-from faber_ledger.ledger.log import LOOKED_AT, Log
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import LONGEST_START
 
 if TYPE_CHECKING:
@@ -275,32 +274,6 @@ def test_very_long_notes_are_read_no_further_than_they_are_shown(project: Projec
     assert len(packet.encode("utf-16-le")) // 2 <= 9_500
 
 
-def test_a_long_note_is_shown_as_if_all_of_it_had_been_read(project: Project, tmp_path: Path) -> None:
-    """The start of a note fills the packet just as the whole note does (W3)."""
-    shorter = Project.made(tmp_path / "shorter" / "project")
-    packets = []
-    for one, letters in ((project, 3 * LONGEST_START), (shorter, LONGEST_START - 1_000)):
-        one.deliver(START)
-        record_long_notes(one, 1, letters)
-        packets.append((one.deliver(START, client="two").packet or "").replace(one.events[-1]["id"], ""))
-        note = next(recorded["id"] for recorded in one.events if recorded["event"]["type"] == "note_recorded")
-        packets[-1] = packets[-1].replace(note, "NOTE")
-    assert packets[0] == packets[1]
-    assert "note 0 \\ ää" in packets[0]
-
-
-@pytest.mark.parametrize("more", [{"kind": "x" * LONGEST_START}])
-def test_a_long_note_that_hides_its_text_behind_something_else_is_not_shown(
-    project: Project, more: dict[str, Any]
-) -> None:
-    """What is cut elsewhere than within the text is no note that can be shown (W3)."""
-    project.deliver(START)
-    record_long_notes(project, 1, 10, more=more)
-    packet = project.deliver(START, client="two").packet
-    assert packet is not None
-    assert "ää" not in packet
-
-
 def bytes_read_by_start(project: Project, folder: Path) -> int:
     """Return how many bytes of files a session's start reads."""
     report = folder / "read"
@@ -319,33 +292,6 @@ def test_a_start_reads_few_of_the_long_notes_and_none_of_them_often(project: Pro
     record_long_notes(project, 12, 2_000_000)
     project.deliver(START, client="two")
     assert bytes_read_by_start(project, tmp_path) < 2.1 * project.ledger_path.stat().st_size
-
-
-def test_a_large_ledger_gives_the_same_notes_and_summaries(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How events of a type are found depends on the file's size, what is found does not (W3)."""
-    project.deliver(START)
-    with Log.open(str(project.ledger_path)) as log:
-        for number in range(2 * LOOKED_AT):
-            note = {"type": "note_recorded", "kind": "note", "phase": None, "step": None, "text": f"{number}"}
-            done = {"type": "compaction_completed", "trigger": None, "agent_id": None, "phase": None, "step": None}
-            event: Any = (note, done | {"delivery": {"hook": "PostCompact", "digest": "", "pid": None}})[number % 2]
-            drafts: Any = [{"event": event, "client": (None, "one", "two")[number % 3]}]
-            log.append(drafts, at=1_800_000_000.0 + number, writer="5f" * 16)
-        log.commit()
-    found = []
-    for size in (log_module.LARGE, 0):
-        monkeypatch.setattr(log_module, "LARGE", size)
-        with Log.open(str(project.ledger_path)) as log:
-            befores = [None, *list(log.newest())[:: LOOKED_AT // 2]]
-            found.append(
-                [
-                    list(log.newest_notes(200)),
-                    list(log.newest_notes(2 * LOOKED_AT)),
-                    *[list(log.compactions(not_by="one", before=before)) for before in befores],
-                ]
-            )
-    assert found[0] == found[1]
-    assert list(map(len, found[0][:3])) == [200, LOOKED_AT, LOOKED_AT // 3]
 
 
 QUICK = """

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from support.histories import histories
 from support.project import Project
-from support.sample_log import FIRST, RUN, SECOND, START, history, write_run, write_state
+from support.sample_log import FIRST, RUN, START, history, write_run, write_state
 
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import write_union
@@ -63,18 +63,6 @@ def test_an_edited_field_is_named_with_both_values_and_its_event(project: Projec
     assert f"hint: run `faber-ledger verify {RUN}`" in lines
 
 
-def test_of_several_edits_the_one_of_the_earliest_event_comes_first(project: Project) -> None:
-    state = project.state
-    state["sessions"]["current_session_id"] = "nobody"
-    state["sessions"]["session_history"][1]["environment"]["hostname"] = "elsewhere"
-    state["sessions"]["session_history"][2]["extra"] = [1]
-    project.put_state(state)
-    tree, _ = checked(project)
-    assert (tree["differing"], tree["first"]["event"]["seq"]) == (3, 3)
-    invented = [one for one in tree["fields"] if one["event"] is None]
-    assert [one["field"] for one in invented] == [f"sessions.session_history[{SECOND}].extra"]
-
-
 def test_a_state_that_a_crash_left_behind_is_reported_with_the_first_event_it_lacks(project: Project) -> None:
     for count in (0, 3, 7, 9):
         write_state(project.run, fold(project.events[:count]))
@@ -86,17 +74,6 @@ def test_a_state_that_a_crash_left_behind_is_reported_with_the_first_event_it_la
     assert "shows the log up to event 9 01KE" in lines
     assert "2 events since" in lines
     assert f"hint: run `faber-ledger project {RUN}` to write what it lacks" in lines
-
-
-def test_a_state_left_behind_and_edited_is_reported_as_both(project: Project) -> None:
-    blocks = fold(project.events[:7])
-    blocks["sessions"]["session_history"][1]["environment"]["platform"] = "darwin"
-    write_state(project.run, blocks)
-    tree, _ = checked(project)
-    assert (tree["outcome"], tree["differing"]) == ("differs", 1)
-    assert tree["agrees_up_to"]["seq"] == 9  # 8 and 9 change nothing in state.json
-    assert tree["events_since"] == 2
-    assert (tree["first"]["found"], tree["first"]["event"]["seq"]) == ("darwin", 3)
 
 
 def test_the_state_of_one_side_of_a_merge_is_recognized(project: Project, tmp_path: Path) -> None:

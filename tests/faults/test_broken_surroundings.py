@@ -6,13 +6,11 @@ import json
 import os
 import resource
 import signal
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from support.command import COMMAND
-from support.project import Project, answer_of, without_overrides
+from support.project import Project, without_overrides
 
 from faber_ledger.files.untrusted import TrackedFolder
 from faber_ledger.hooks.hook import Hook
@@ -63,87 +61,6 @@ def test_a_lock_held_by_a_stopped_process_blocks_no_hook(project: Project) -> No
     assert project.deliver(END, client="one").code == 0
     assert project.types[-4:] == ["session_started", "session_ended", "session_started", "session_ended"]
     project.assert_projected()
-
-
-def test_renaming_the_run_folder_under_a_running_hook_loses_nothing(project: Project) -> None:
-    holder = start_holder(project)
-    hook = project.started(END, client="one")
-    content = project.prepared(END, client="one")[0]
-    assert hook.stdin is not None
-    hook.stdin.write(content)
-    hook.stdin.close()
-    hook.stdin = None
-    while not is_waiting_for_lock(hook):
-        assert hook.poll() is None, "the hook has ended without waiting for the lock"
-    elsewhere = project.run.rename(project.root / "elsewhere")
-    holder.communicate()
-    assert answer_of(hook, b"").code == 0
-    elsewhere.rename(project.run)
-    assert_ended_once(project)
-
-
-@pytest.mark.parametrize(
-    ("call", "name"),
-    [
-        ("openat", "{private}/lock"),
-        ("openat", "{private}/log.db"),
-        ("openat", "{private}/log.db-journal"),
-        ("unlink", "{private}/log.db-journal"),
-    ],
-)
-def test_renaming_the_project_under_a_running_hook_loses_nothing(tmp_path: Path, call: str, name: str) -> None:
-    project = Project.made(tmp_path / "project")
-    project.deliver(START, client="one")
-    content, environment, _ = project.prepared(END, client="one")
-    file = Path(name.format(run=project.run, private=project.private))
-    command = [str(COMMAND), "hook", "session-end"]
-    with stop_at(call, 1, file, command, project.root, environment, content) as hook:
-        moved = Project(project.root.rename(tmp_path / "moved"), project.run_id)
-        hook.send_signal(signal.SIGCONT)
-        assert hook.wait() == 0
-    assert not project.root.exists()
-    assert ("the next recording records it" in "".join(moved.log_lines)) == (not ended(moved))
-    assert_ended_once(moved)
-
-
-def test_a_session_that_starts_while_its_project_is_renamed_gets_its_context(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    project.deliver(END, client="none")
-    content, environment, _ = project.prepared(START, client="one")
-    command = [str(COMMAND), "hook", "session-start"]
-    file = project.lock_path
-    with (
-        (tmp_path / "answer").open("wb") as output,
-        stop_at("openat", 1, file, command, project.root, environment, content, stdout=output) as hook,
-    ):
-        moved = Project(project.root.rename(tmp_path / "moved"), project.run_id)
-        hook.send_signal(signal.SIGCONT)
-        assert hook.wait() == 0
-    packet = json.loads((tmp_path / "answer").read_bytes())["hookSpecificOutput"]["additionalContext"]
-    assert project.run_id in packet
-    assert "WARNING" not in packet
-    assert moved.deliver(END, client="one").code == 0
-    assert moved.types.count("session_started") == 1
-    assert moved.of_type("artifact_loaded") == []  # of a start that waited
-    assert moved.deliver(START, client="two").packet
-    assert moved.of_type("artifact_loaded")
-    moved.assert_projected()
-
-
-def test_a_tracked_folder_is_found_after_each_rename_and_no_other_is_mistaken_for_it(tmp_path: Path) -> None:
-    (tmp_path / "first").mkdir()
-    held = TrackedFolder(str(tmp_path / "first"))
-    for name in ("second", "third"):
-        moved = (tmp_path / "first" if name == "second" else tmp_path / "second").rename(tmp_path / name)
-        (tmp_path / "first").mkdir(exist_ok=True)
-        assert held.current_path() == str(moved)
-    moved.rmdir()
-    assert held.current_path() is None
-
-
-def is_waiting_for_lock(process: subprocess.Popen[bytes]) -> bool:
-    with open("/proc/locks", encoding="ascii") as file:
-        return any(" -> FLOCK " in line and f" {process.pid} " in line for line in file)
 
 
 @pytest.mark.parametrize(("call", "number"), [("unlink", 1), ("openat", 1)])

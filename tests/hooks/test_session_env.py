@@ -78,13 +78,6 @@ def test_a_work_id_of_any_tracker_is_exported(project: Project, tmp_path: Path, 
     assert sourced(path) == [RUN, work_id]
 
 
-def test_a_run_id_of_three_parts_is_exported_whole(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "myproject", run_id="org/project/0f1e2d3c")
-    path = tmp_path / "environment.sh"
-    started(project, path)
-    assert sourced(path) == ["org/project/0f1e2d3c", "258"]
-
-
 def test_a_link_a_pipe_and_a_folder_are_left_alone_and_reported(project: Project, tmp_path: Path) -> None:
     target = tmp_path / "bashrc"
     target.write_text("# mine\n")

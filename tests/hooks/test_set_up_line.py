@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -74,11 +73,6 @@ def test_a_clone_that_was_set_up_is_not_told_even_if_it_loses_its_settings_later
     assert "`faber-ledger init --git-only`" in project.faber("status").stdout
 
 
-def test_a_driver_in_the_users_own_settings_is_enough(project: Project, tmp_path: Path) -> None:
-    (tmp_path / "config").write_text('[merge "faber-ledger"]\n\tdriver = faber-ledger merge-driver %O %A %B -- %P\n')
-    assert project.deliver(STARTUP, env={"GIT_CONFIG_GLOBAL": str(tmp_path / "config")}).message == LINE
-
-
 def no_attributes(project: Project) -> None:
     (project.root / ".fractary" / ".gitattributes").unlink()
 
@@ -93,18 +87,3 @@ def test_a_project_without_our_attributes_is_told_once_it_has_them(project: Proj
     assert project.deliver(STARTUP).message == LINE
     project.git("checkout", "-q", "--", ".fractary/.gitattributes")
     assert SAID in (project.deliver(RESUME).message or "")
-
-
-def test_a_linked_worktree_shares_the_note(project: Project, tmp_path: Path) -> None:
-    project.deliver(STARTUP)
-    project.git("worktree", "add", "-q", str(tmp_path / "tree"))
-    tree = Project(tmp_path / "tree")
-    tree.write(".fractary/faber/.active-run-id", "none\n")
-    assert SAID not in (tree.deliver(STARTUP).message or "")
-
-
-def test_where_nothing_can_be_noted_nothing_is_told(project: Project) -> None:
-    folder = project.root / ".git" / "faber-ledger"
-    shutil.rmtree(folder)
-    folder.write_text("no folder")
-    assert SAID not in (project.deliver(STARTUP).message or "")

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from support.project import PROTOCOL, RUN, Project
+from support.project import RUN, Project
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,11 +29,6 @@ def test_every_start_names_run_phase_and_step(project: Project, source: str) -> 
     answer = project.deliver(f"SessionStart.{source}.interactive")
     assert answer.message == LINE
     assert LINE not in (answer.packet or "")  # it is for the user alone
-
-
-def test_what_is_not_known_is_left_out(project: Project) -> None:
-    project.change_state(current_step=None, current_phase=None)
-    assert project.deliver(STARTUP).message == f"faber-ledger: run {RUN}"
 
 
 def test_a_required_artifact_that_is_missing_is_named(project: Project) -> None:
@@ -83,8 +78,3 @@ def test_nothing_is_shown_of_what_is_no_start_of_a_session(project: Project) -> 
     assert project.deliver("SessionEnd.other.print").output == b""
     project.change_state(status="completed")
     assert project.deliver(STARTUP, client="another").output == b""
-
-
-def test_the_protocol_is_not_missed_where_it_is_optional(project: Project) -> None:
-    (project.root / PROTOCOL).unlink()
-    assert project.deliver(STARTUP).message == LINE

@@ -62,20 +62,6 @@ def test_what_was_appended_is_read_back_in_order(tmp_path: Path) -> None:
     assert [one["seq"] for one in recorded] == list(range(1, len(recorded) + 1))
 
 
-def test_only_one_process_has_a_log_open_for_appending(ledger: Path) -> None:
-    other = sqlite3.connect(ledger, isolation_level=None, timeout=0)
-    with Log.open(str(ledger)), pytest.raises(sqlite3.OperationalError, match="locked"):
-        other.execute("BEGIN IMMEDIATE")
-    other.execute("BEGIN IMMEDIATE")
-
-
-def test_an_uncommitted_event_is_not_recorded(ledger: Path) -> None:
-    before = rows(ledger)
-    with Log.open(str(ledger)) as log:
-        log.append(drafts(), at=START, writer=WRITER)
-    assert rows(ledger) == before
-
-
 def test_each_event_names_the_heads_before_it(ledger: Path) -> None:
     with Log.read(str(ledger)) as log:
         stored = list(rows_of(log))
@@ -123,14 +109,6 @@ def test_the_same_id_with_another_content_is_an_error(ledger: Path) -> None:
         with Log.open(str(ledger)) as log, pytest.raises(EventConflict):
             log.append([draft], at=START, writer=WRITER)  # type: ignore[list-item]  # one literal of two drafts
     assert rows(ledger) == before
-
-
-def test_a_draft_keeps_its_own_id(ledger: Path) -> None:
-    name = "01KE7HV3R0AAAAAAAAAAAAAAAA"
-    with Log.open(str(ledger)) as log:
-        (recorded,) = log.append([{"event": history()[0], "id": name}], at=START, writer=WRITER)
-        log.commit()
-    assert recorded["id"] == name == rows(ledger)[-1][1]
 
 
 def test_eight_processes_lose_no_event(tmp_path: Path) -> None:

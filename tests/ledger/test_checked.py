@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
-from support.exchange import import_lines, redact_line
 from support.forging import forge
 from support.sample_log import START, append_sample, every_type
 from support.worked_clones import Work, do_work, worked
 
 from faber_ledger.ledger.checked import compute_hashes, read_verified
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.exchange import lines_of
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import HASH, INSERT, PAYLOAD, PAYLOAD_HASH, ROW, SALT, compute_hash, parse_payloads
+from faber_ledger.ledger.row import HASH, INSERT, ROW, compute_hash
 from faber_ledger.projections.fold import fold
 from faber_ledger.schemas.strict import read_strictly
 
@@ -58,29 +55,6 @@ def test_every_type_is_read_strictly(tmp_path: Path) -> None:
     with Log.read(path) as log:
         for reader in READERS:
             assert list(reader(log)) == list(log.stream())
-
-
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
-words = st.one_of(st.none(), texts)
-hashes = st.binary(min_size=32, max_size=32)
-seals = st.one_of(
-    st.tuples(st.binary(min_size=16, max_size=16), texts, st.none()),
-    st.tuples(st.none(), st.none(), hashes),
-    st.tuples(st.binary(max_size=20), words, st.one_of(st.none(), hashes)),
-)
-stored_rows = st.tuples(
-    st.tuples(st.integers(1, 2**53), texts, texts, st.integers(1, 9), texts, texts, words, words),
-    st.lists(hashes, max_size=3).map(b"".join),
-    seals,
-).map(lambda parts: (*parts[0], parts[1], *parts[2], bytes(32)))
-
-
-@given(st.lists(stored_rows, max_size=6))
-def test_hashes_of_a_batch_equal_those_of_single_events(rows: list[tuple[Any, ...]]) -> None:
-    usual = [row[SALT] is not None and len(row[SALT]) == 16 and row[PAYLOAD] is not None for row in rows]
-    usual = [one and row[PAYLOAD_HASH] is None for one, row in zip(usual, rows, strict=True)]
-    first = usual.index(False) if False in usual else len(rows)
-    assert compute_hashes(rows) == [compute_hash(row) for row in rows[:first]]
 
 
 @pytest.mark.parametrize("place", [0, 3])
@@ -122,31 +96,6 @@ def test_a_changed_event_ends_the_reading(ledger: Path, reader: Any, statement: 
     forge(ledger, statement)
     with Log.read(str(ledger)) as log, pytest.raises(IntegrityError):
         list(reader(log))
-
-
-def test_a_redacted_event_is_read_without_a_check(ledger: Path, tmp_path: Path) -> None:
-    with Log.read(str(ledger)) as log:
-        lines = list(lines_of(log))
-    back = str(tmp_path / "back.db")
-    import_lines(b"".join([*lines[:4], redact_line(lines[4]), *lines[5:]]), back)
-    with Log.read(back) as log:
-        for reader in READERS:
-            assert list(reader(log)) == list(log.stream())
-
-
-@pytest.mark.parametrize(
-    "payloads",
-    [
-        ['{"a":[{}', "{}]}", "{},{}"],
-        ['{"a":"}', '{","b":1}', "{},{}"],
-        ['{"a":1', '"b":2}'],
-        ["{}", "[]"],
-        ["{}", ""],
-        ["{}", "[" * 100_000],
-    ],
-)
-def test_payloads_that_are_objects_only_when_joined_are_refused(payloads: list[str]) -> None:
-    assert parse_payloads(payloads) is None
 
 
 def test_strict_reading_checks_the_model_and_skips_unknown_types(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -105,23 +104,6 @@ def test_the_start_of_a_run_records_the_branch_without_a_client_too(project: Pro
     started.assert_projected()
 
 
-def test_where_the_work_tree_lacks_the_run_that_is_recorded_too(project: Project) -> None:
-    project.deliver(STARTUP, **ME)
-    project.git("checkout", "--quiet", "-b", "elsewhere")
-    shutil.rmtree(project.run)
-    project.deliver(END, **ME)
-    shown = project.faber("log", RUN, "--type", "checkout_recorded").stdout
-    assert "elsewhere checked out at the end, without the run's files" in shown
-
-
-def test_nothing_is_recorded_outside_git(project: Project) -> None:
-    (project.root / ".git").rename(project.root / "not-git")
-    project.deliver(STARTUP, **ME)
-    project.deliver(END, **ME)
-    assert project.of_type("checkout_recorded") == []
-    assert project.types[-1] == "session_ended"
-
-
 def test_it_is_shown_as_text_without_control_characters(project: Project) -> None:
     project.deliver(STARTUP, client="another")
     project.write(".git/HEAD", "ref: refs/heads/a\u001b[31m\u202eb\n")
@@ -182,23 +164,6 @@ def test_nobody_knows_what_is_uncommitted_in_a_submodule(project: Project, submo
     assert uncommitted(project) is True
 
 
-def test_the_commit_of_a_submodule_counts(project: Project, submodule: Project, tmp_path: Path) -> None:
-    """Its own file system monitor does not run."""
-    program = tmp_path / "evil"
-    program.write_text(f"#!/bin/sh\necho x >> {tmp_path}/ran\nexit 1\n")
-    program.chmod(0o755)
-    submodule.write("new.txt", "one\n")
-    commit(submodule)
-    submodule.git("config", "core.fsmonitor", str(program))
-    assert uncommitted(project) is True
-    assert not (tmp_path / "ran").exists()
-
-
-def test_git_that_does_not_answer_in_time_makes_it_unknown(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "SECONDS", 0)
-    assert uncommitted(project) is None
-
-
 @pytest.mark.parametrize("kind", ["clean", "process"])
 def test_no_program_of_the_repository_runs(project: Project, tmp_path: Path, kind: str) -> None:
     """A filter, a file system monitor, a hook: whoever made the repository may have set them."""
@@ -224,12 +189,6 @@ def test_no_program_of_the_repository_runs(project: Project, tmp_path: Path, kin
     assert not ran.exists()
     subprocess.run(["git", "status"], cwd=project.root, capture_output=True, check=False)
     assert ran.exists(), "git itself would not have run it, so that this shows nothing"
-
-
-def test_a_filter_that_cannot_be_disabled_makes_it_unknown(project: Project) -> None:
-    project.git("config", "filter.a=b.clean", "false")
-    project.write("new.txt", "untracked\n")
-    assert uncommitted(project) is None
 
 
 # What waits

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 from support.command import COMMAND, run_command
-from support.digests import keyed_digest
 from support.files_with import files_with
 from support.project import Project
 from support.summaries import ME, OTHER
@@ -144,26 +143,6 @@ def test_a_secret_in_place_of_a_hooks_name_gets_into_no_log(project: Project) ->
     assert holders(project) == []
 
 
-def test_a_delivery_with_a_secret_is_recorded_once(project: Project) -> None:
-    """Its digest is of what came, so that the same bytes are the same delivery, though other words are recorded."""
-    project.deliver(START, client=ME)
-    fields = {"compact_summary": SAID}
-    (path,) = refused(project, (POST, fields), client=ME)
-    waited = path.read_bytes()
-    assert project.faber("project").returncode == 0
-    (event,) = project.of_type("compaction_completed")
-    content = project.prepared(POST, client=ME, fields=fields)[0]
-    assert event["delivery"]["digest"] == keyed_digest(project.root / ".git", content)
-    assert "[masked" in event["summary"]
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(waited)  # as a hook leaves it that was killed between the commit and the unlink
-    assert project.faber("project").returncode == 0
-    project.deliver(POST, client=ME, fields=fields)
-    assert len(project.of_type("compaction_completed")) == 1
-    assert project.of_type("delivery_ignored")[-1]["reason"] == "repeated"
-    assert holders(project) == []
-
-
 # What could not be recorded
 
 
@@ -199,11 +178,6 @@ def test_a_note_is_recorded_without_its_secrets(project: Project, kind: str, *, 
     assert event["text"].startswith("log in with password: [masked")
     assert event["text"].endswith(", then go on")
     assert holders(project) == []
-
-
-def test_who_notes_a_secret_is_told_that_it_is_masked(project: Project) -> None:
-    assert "what looks like a secret is masked" in project.faber("note", "add", SAID).stdout
-    assert "masked" not in project.faber("note", "add", "we chose flock").stdout
 
 
 def test_a_redactions_reason_is_recorded_without_its_secrets_and_once(project: Project) -> None:
