@@ -446,7 +446,7 @@ def test_each_status_has_its_resume_point(project: Project, state: dict[str, Any
 
 def test_an_event_without_a_message_is_shown_by_its_error_or_its_step(project: Project) -> None:
     """(session-manager-reload-reconstitution 10)"""
-    for event, line in [
+    shown: list[tuple[dict[str, Any], str]] = [
         ({"error": {"message": "tests failed: 3", "code": "E1"}, "phase": "build"}, "tests failed: 3"),
         ({"error": {"code": "E1"}, "phase": "build"}, "E1"),
         ({"error": "tests failed: 3"}, "tests failed: 3"),
@@ -454,7 +454,8 @@ def test_an_event_without_a_message_is_shown_by_its_error_or_its_step(project: P
         ({"phase": "build", "message": ""}, "build"),
         ({"error": ["x"], "phase": ["build"]}, "x"),
         ({}, "N/A"),
-    ]:
+    ]
+    for event, line in shown:
         put_event(project, 1, "step_error", **event)
         said = project.faber("reconstitute").stdout
         assert f"\n  [2025-12-06T18:30:00Z] step_error: {line}\n" in said
@@ -533,7 +534,7 @@ def test_row_1_a_missing_run_is_critical(project: Project) -> None:
 
 
 def test_row_2_a_corrupted_state_is_critical(project: Project) -> None:
-    for text in ['{"run_id": ', "", "[]", "\udcff".encode("utf-8", "surrogateescape")]:
+    for text in (b'{"run_id": ', b"", b"[]", b"\xff"):
         project.put_state(text)
         critical(project, f"State file corrupted: {RUN_PATH}/state.json: ", "Inspect and repair state.json manually")
 

@@ -77,7 +77,8 @@ def listen(path: str) -> None:
         server.bind(path)
         server.listen(64)
         os.dup2(2, 1)  # standard output ends: it listens
-        while server in select.select([server, 0], [], [])[0]:
+        waiting: list[Any] = [server, 0]
+        while server in select.select(waiting, [], [])[0]:
             channel = server.accept()[0]
             if os.fork() == 0:
                 server.close()
