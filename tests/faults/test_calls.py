@@ -38,11 +38,11 @@ def outcomes(story: Story, cells: list[tuple[Call, str]], folder: Path) -> list[
 def once(calls: list[Call], *, last: bool = False) -> list[Call]:
     """Return the first, or last, call of each name on each file; `make faults` breaks every one.
 
-    Of many, `make test` takes those that decide what is recorded, the first and the last, and every second other one.
+    Of many, `make test` takes those that decide what is recorded, the first and the last, and every third other one.
     """
     distinct = {str(call): call for call in (calls if last else reversed(calls))}.values()
     found = sorted(distinct, key=calls.index)
-    step = pick(2, 1) if len(found) > MANY else 1
+    step = pick(3, 1) if len(found) > MANY else 1
     return [call for at, call in enumerate(found) if at % step == 0 or call is found[-1] or call.name in DECISIVE]
 
 

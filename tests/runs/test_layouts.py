@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from support.program import path_with_program
 from support.project import Project, usual_state
+from support.sizes import few
 
 from faber_ledger.runs.active_file import note_use
 
@@ -58,7 +59,9 @@ LAYOUTS = {
     "shared, by its path": Layout(f"{FABERS}/{PLAN}/state-{SUFFIX}.json", f"{PLAN}/{SUFFIX}"),
 }
 SHARED = [layout for layout in LAYOUTS.values() if layout.suffix]
-every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
+every_layout = pytest.mark.parametrize(
+    "layout", few([LAYOUTS["plan, by its path"], LAYOUTS["shared"], *LAYOUTS.values()], 3)
+)
 two_layouts = pytest.mark.parametrize("layout", [LAYOUTS["fabers"], LAYOUTS["shared, by its path"]])
 
 
@@ -119,6 +122,7 @@ def sure(project: Project, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 @every_layout
 def test_a_run_goes_from_its_start_to_uninstall(tmp_path: Path, layout: Layout) -> None:
     project = project_of(tmp_path / "project", layout)

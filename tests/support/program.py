@@ -17,8 +17,11 @@ from support import fork_server
 from support.command import COMMAND, READ_AT_START
 from support.folders import make_folder
 
+LONGEST_ADDRESS = 100  # of a socket
 CLIENT = """\
-#!{python} -IS
+#!/bin/sh
+'''exec' "{python}" -IS "$0" "$@"
+' '''
 import os, socket, sys
 start = {{name: value for name, value in os.environ.items() if name.startswith({names})}}
 try:
@@ -44,10 +47,10 @@ os._exit(code)
 @functools.cache
 def program_folder() -> str:
     """Return the folder that has the program, to be put first on PATH."""
-    if sys.platform != "linux":
-        return str(COMMAND.parent)
     folder = make_folder()
     path = str(folder / "socket")
+    if sys.platform != "linux" or len(path) > LONGEST_ADDRESS:
+        return str(COMMAND.parent)
     server = subprocess.Popen(
         [sys.executable, fork_server.__file__, path, "commands"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
