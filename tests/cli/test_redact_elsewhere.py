@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.files_with import files_with
+from support.folders import copy_prepared
 from support.forged_events import forge_event
 from support.program import path_with_program
 from support.project import Project
@@ -23,17 +24,27 @@ class Pair:
     """Ann, who wrote a note, and Bob, whose clone has it; both see each other's commits."""
 
     def __init__(self, folder: Path) -> None:
-        self.ann = Project.made(folder / "ann")
-        self.ann.faber("init", "--git-only")
-        self.ann.deliver(START)
-        self.ann.faber("note", "add", SAID)
-        (self.note,) = [one["id"] for one in self.ann.events if one["event"]["type"] == "note_recorded"]
-        commit(self.ann)
-        self.bob = self.ann.clone(folder / "bob", "desktop")
-        self.bob.faber("init", "--git-only")
-        self.bob.faber("note", "add", "bob was here")
-        commit(self.bob)
-        pull(self.ann, self.bob)
+        copy_prepared(prepare, folder)
+        self.ann = Project(folder / "ann")
+        self.bob = Project(folder / "bob", self.ann.run_id, "desktop")
+        (self.note,) = [
+            one["id"]
+            for one in self.ann.events
+            if one["event"]["type"] == "note_recorded" and one["event"]["text"] == SAID
+        ]
+
+
+def prepare(folder: Path) -> None:
+    ann = Project.made(folder / "ann")
+    ann.faber("init", "--git-only")
+    ann.deliver(START)
+    ann.faber("note", "add", SAID)
+    commit(ann)
+    bob = ann.clone(folder / "bob", "desktop")
+    bob.faber("init", "--git-only")
+    bob.faber("note", "add", "bob was here")
+    commit(bob)
+    pull(ann, bob)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.folders import copy_prepared
 from support.project import RUN, Project
 
 from faber_ledger.ledger.log import Log
@@ -30,7 +31,12 @@ def file_types(project: Project) -> list[str]:
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """A merged project: its run was completed and committed while its last session was open, as FABER does it."""
-    project = Project.made(tmp_path / "project")
+    copy_prepared(prepare, tmp_path)
+    return Project(tmp_path / "project")
+
+
+def prepare(folder: Path) -> None:
+    project = Project.made(folder / "project")
     project.faber("init", "--git-only")
     project.git("add", "-A")
     project.git("commit", "-qm", "set up")
@@ -43,7 +49,6 @@ def project(tmp_path: Path) -> Project:
     project.git("merge", "-q", "--squash", "feature")
     project.git("commit", "-qm", "merge")
     assert project.git("status", "--porcelain") == ""
-    return project
 
 
 @pytest.mark.parametrize("deliveries", [[PRE, END], [END, PRE, POST]])

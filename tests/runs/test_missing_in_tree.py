@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.folders import copy_prepared
 from support.project import RUN, Project
 
 from faber_ledger.ledger.log import Log
@@ -55,12 +56,16 @@ def made(root: Path, *, commit: bool = True) -> Project:
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """A project that has left the branch of its run in mid-session; the active file is there, as a tool wrote it."""
-    project = made(tmp_path / "project")
+    copy_prepared(prepare, tmp_path)
+    return Project(tmp_path / "project")
+
+
+def prepare(folder: Path) -> None:
+    project = made(folder / "project")
     project.git("checkout", "-q", "main")
     project.active_path.parent.mkdir(parents=True, exist_ok=True)
     project.active_path.write_text(f"{RUN}\n")
     assert not project.state_path.exists()
-    return project
 
 
 def test_the_packet_has_the_state_from_the_copy_and_no_error(project: Project) -> None:

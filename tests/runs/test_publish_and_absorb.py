@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from attacks.audit import WRITING
 from support.command import COMMAND
+from support.folders import copy_prepared
 from support.program import path_with_program
 from support.project import Project
 
@@ -28,7 +29,12 @@ OTHER = "other"  # a branch that does not have the run
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project whose run is on the branch `work`, and not on `main`; git finds the drivers."""
     monkeypatch.setenv("PATH", path_with_program())
-    project = Project.made(tmp_path / "project")
+    copy_prepared(prepare, tmp_path)
+    return Project(tmp_path / "project")
+
+
+def prepare(folder: Path) -> None:
+    project = Project.made(folder / "project")
     assert project.faber("init", "--git-only").returncode == 0
     project.git("add", "-A", "--", ".", ":(exclude).fractary/runs")
     project.git("commit", "-qm", "Set up")
@@ -37,7 +43,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     assert project.faber("run", "resume", project.run_id).returncode == 0
     project.deliver("SessionStart.startup.print")
     commit(project, "begin")
-    return project
 
 
 def names_in(path: Path) -> list[str]:

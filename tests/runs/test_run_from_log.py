@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.folders import copy_prepared
 from support.project import Project
 
 START, END = "SessionStart.startup.print", "SessionEnd.other.print"
@@ -13,7 +14,12 @@ START, END = "SessionStart.startup.print", "SessionEnd.other.print"
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """A project whose active file names a run that was never committed, and is gone."""
-    project = Project.made(tmp_path / "project")
+    copy_prepared(prepare, tmp_path)
+    return Project(tmp_path / "project", "gone")
+
+
+def prepare(folder: Path) -> None:
+    project = Project.made(folder / "project")
     project.faber("init", "--git-only")
     project.git("add", ".")
     project.git("commit", "-qm", "run")
@@ -23,7 +29,6 @@ def project(tmp_path: Path) -> Project:
     gone.faber("note", "add", "keep this")
     project.git("clean", "-fdxq", "-e", ".active-run-id")
     assert not gone.run.exists()
-    return gone
 
 
 @pytest.mark.parametrize("command", [["run", "resume", "gone"], ["project"]])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.folders import copy_prepared
 from support.project import RUN, Project
 
 START, END = "SessionStart.startup.print", "SessionEnd.other.print"
@@ -17,7 +18,12 @@ OTHER = "other-run"
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """A project whose main has no run; two runs are committed on a branch, and the second one is active."""
-    project = Project.made(tmp_path / "project")
+    copy_prepared(prepare, tmp_path)
+    return Project(tmp_path / "project")
+
+
+def prepare(folder: Path) -> None:
+    project = Project.made(folder / "project")
     project.faber("init", "--git-only")
     state = project.state_path.read_text()
     project.active_path.unlink()
@@ -37,7 +43,6 @@ def project(tmp_path: Path) -> Project:
     project.git("checkout", "-q", "main")
     project.git("clean", "-fdxq")
     assert not (project.root / ".fractary" / "runs").exists()
-    return project
 
 
 def printed(project: Project, *command: str) -> str:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.folders import copy_prepared
 from support.project import RUN, Project
 
 START, END = "SessionStart.startup.print", "SessionEnd.other.print"
@@ -15,12 +16,17 @@ BRANCH = "feature/258"
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """A run on its own branch, committed with a session, in a project whose remote is up to date."""
-    project = Project.made(tmp_path / "project")
+    copy_prepared(prepare, tmp_path)
+    return Project(tmp_path / "project")
+
+
+def prepare(folder: Path) -> None:
+    project = Project.made(folder / "project")
     assert project.faber("init", "--git-only").returncode == 0
     project.git("add", "-A", "--", ".", ":!.fractary/runs")
     project.git("commit", "--quiet", "-m", "Set up")
-    project.git("clone", "--quiet", "--bare", ".", str(tmp_path / "remote.git"))
-    project.git("remote", "add", "origin", str(tmp_path / "remote.git"))
+    project.git("clone", "--quiet", "--bare", ".", "../remote.git")
+    project.git("remote", "add", "origin", "../remote.git")
     project.git("fetch", "--quiet")
     project.git("remote", "set-head", "origin", "main")
     project.git("checkout", "--quiet", "-b", BRANCH)
@@ -29,7 +35,6 @@ def project(tmp_path: Path) -> Project:
     project.git("add", "-A")
     project.git("commit", "--quiet", "-m", "Run")
     project.git("push", "--quiet", "--set-upstream", "origin", BRANCH)
-    return project
 
 
 def changed(project: Project) -> str:

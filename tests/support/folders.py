@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
+import shutil
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,6 +20,18 @@ atexit.register(remove_folders)  # a process of pytest-xdist ends without it: co
 def make_folder() -> Path:
     """Make an empty folder, and return it."""
     return Path(_MADE.enter_context(tempfile.TemporaryDirectory(prefix="faber-ledger-")))
+
+
+def copy_prepared(make: Callable[[Path], object], to: Path) -> None:
+    """Copy into a folder what a function makes in an empty one, which it does once a process."""
+    shutil.copytree(_prepared(make), to, symlinks=True, dirs_exist_ok=True)
+
+
+@functools.cache
+def _prepared(make: Callable[[Path], object]) -> Path:
+    folder = make_folder()
+    make(folder)
+    return folder
 
 
 def move_to_memory() -> None:
