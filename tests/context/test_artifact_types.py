@@ -96,9 +96,9 @@ def test_a_summary_names_the_latest_file_by_its_time(notes: Path) -> None:
 
 
 def test_an_empty_directory_is_loaded_and_says_that_it_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "project/notes").mkdir(parents=True)
+    (tmp_path / "project/notes/.gitkeep").write_text("")
     for strategy in ["all", "latest_only", "summary"]:
-        (tmp_path / "project/notes").mkdir(parents=True)
-        (tmp_path / "project/notes/.gitkeep").write_text("")
         assert (
             directory(tmp_path / "project/notes", strategy)["content"] == "Directory: notes\nFiles: 0\nLatest: none\n"
         )
@@ -284,8 +284,8 @@ def test_the_source_of_a_git_artifact_is_the_same_on_every_machine(project: Proj
 def test_the_ledgers_files_never_appear_in_a_git_artifact(project: Project) -> None:
     for command in ["git status", "git diff", "git log --stat", "git ls-files", "git shortlog -s"]:
         before = git(project, command)
-        project.write(".fractary/note", "two\n")
-        project.write(".fractary/new", "two\n")
+        project.write(".fractary/note", f"for {command}\n")
+        project.write(".fractary/new", f"for {command}\n")
         assert git(project, command) == before
         project.git("add", "--all")
         project.git("commit", "--quiet", "-m", "Ledger alone")
@@ -923,12 +923,12 @@ def test_a_dry_run_marks_what_cannot_be_loaded_as_what_it_is(tmp_path: Path) -> 
 
 
 def test_gits_own_files_are_not_artifacts(project: Project) -> None:
+    project.write("link-to/x", "x")
+    (project.root / "link").symlink_to(".git/config")
+    (project.root / ".GIT").mkdir()
+    for written in (".GIT/config", "sub/.git/config"):
+        project.write(written, "token")
     for path in [".GIT/config", "notes/../.git/config", "link", "sub/.git/config"]:
-        project.write("link-to/x", "x")
-        (project.root / "link").symlink_to(".git/config")
-        (project.root / ".GIT").mkdir()
-        for written in (".GIT/config", "sub/.git/config"):
-            project.write(written, "token")
         assert "which may hold a token" in reason(around(project.root), "markdown", path=path)
         assert "which may hold a token" in reason(around(project.root), "directory", path=".git")
 
