@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from support.command import COMMAND
-from support.fork_server import CLOCK
-
-# git starts merge drivers and hooks itself, so what it finds on the PATH keeps the simulation's time too.
-LAUNCHER = """\
-#!{python}
-import os, sys, time
-present = float(os.environ["{clock}"])
-time.time = lambda: present
-from faber_ledger.cli.entry import main
-main()
-"""
+from support.program import program_folder
 
 
 @dataclass(frozen=True)
@@ -45,10 +34,6 @@ class Program:
         return os.pathsep.join([*([str(self.folder)] if self.folder else []), *others])
 
 
-def install(folder: Path) -> dict[str, Program]:
-    """Install the programs: "this" and "none"."""
-    launcher = folder / "bin-this" / "faber-ledger"
-    launcher.parent.mkdir(parents=True)
-    launcher.write_text(LAUNCHER.format(python=sys.executable, clock=CLOCK))
-    launcher.chmod(0o755)
-    return {"none": Program("none", None), "this": Program("this", launcher.parent)}
+def install() -> dict[str, Program]:
+    """Return the programs: "this" and "none"."""
+    return {"none": Program("none", None), "this": Program("this", Path(program_folder()))}

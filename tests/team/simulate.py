@@ -78,8 +78,7 @@ def simulate_seed(seed: int, weeks: float) -> Outcome:
     """Simulate one team in folders of its own, and print how it went."""
     begun, folder = time.monotonic(), Path(tempfile.mkdtemp(prefix="faber-team-"))
     try:
-        programs = install(folder / "programs")
-        team = simulate(folder / "team", seed, weeks, programs)
+        team = simulate(folder / "team", seed, weeks, install())
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     say(f"seed {seed}: {len(team.differences)} differences, {time.monotonic() - begun:.0f} s")

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 @pytest.mark.long
 @pytest.mark.parametrize("seed", few([1, 2], 1))
 def test_a_team_works_for_weeks(seed: int, tmp_path: Path) -> None:
-    programs = install(tmp_path / "programs")
     weeks = pick(1, 4) / 4
-    team = simulate(tmp_path / "team", seed, weeks, programs)
+    team = simulate(tmp_path / "team", seed, weeks, install())
     if team.differences:
         pytest.fail(report(team, weeks), pytrace=False)
