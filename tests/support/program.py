@@ -24,6 +24,7 @@ CLIENT = """\
 ' '''
 import os, socket, sys
 start = {{name: value for name, value in os.environ.items() if name.startswith({names})}}
+start.pop("PYTHONUTF8", None)  # the standard files are UTF-8 in either case
 try:
     assert (start, os.geteuid()) == ({start}, {user})
     directory = os.getcwd()
@@ -33,7 +34,7 @@ except (AssertionError, OSError):
     os.execv({command!r}, [{command!r}, *sys.argv[1:]])
 import json
 umask = os.umask(0)
-request = {{"arguments": [{command!r}, *sys.argv[1:]], "directory": directory, "umask": umask}}
+request = {{"arguments": sys.argv, "directory": directory, "umask": umask}}
 content = json.dumps(request | {{"environment": dict(os.environ)}}).encode()
 socket.send_fds(channel, [len(content).to_bytes(8, "big")], [0, 1, 2])
 channel.sendall(content)
@@ -60,6 +61,7 @@ def program_folder() -> str:
     atexit.register(server.communicate)
     client = folder / "faber-ledger"
     start = {name: value for name, value in os.environ.items() if name.startswith(READ_AT_START)}
+    start.pop("PYTHONUTF8", None)
     text = CLIENT.format(
         python=sys.executable,
         names=READ_AT_START,
