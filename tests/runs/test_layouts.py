@@ -385,7 +385,7 @@ def test_a_run_keeps_its_id_without_a_readable_state(tmp_path: Path, layout: Lay
     assert f"* {layout.run_id} " in sure(project, "run", "list")
 
 
-@pytest.mark.parametrize(("used", "is_swapped"), [("plan", False), ("shared", True)])
+@pytest.mark.parametrize(("used", "is_swapped"), [("shared", False), ("plan", True)])
 def test_of_two_places_of_a_plans_run_one_is_used_whatever_their_states_name(
     tmp_path: Path, used: str, is_swapped: bool
 ) -> None:
