@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from support.clones import LEDGER, RUN, Clone
 from support.command import COMMAND
+from support.folders import copy_prepared
 
 AGO = re.compile(r"last fetch (just now|\d+ \w+ ago)")
 SEAL = "`faber-ledger seal && git commit"
@@ -23,11 +24,15 @@ SEAL = "`faber-ledger seal && git commit"
 @pytest.fixture
 def clone(tmp_path: Path) -> Clone:
     """A clone whose run is committed and pushed to a bare repository."""
-    made = Clone.first(tmp_path / "laptop")
+    copy_prepared(prepare, tmp_path)
+    return Clone(tmp_path / "laptop")
+
+
+def prepare(folder: Path) -> None:
+    made = Clone.first(folder / "laptop")
     made.git("init", "-q", "--bare", "-b", "main", "../origin")
     made.git("remote", "add", "origin", "../origin")
     made.git("push", "-qu", "origin", "main")
-    return made
 
 
 def second(clone: Clone, *options: str, name: str = "desktop") -> Clone:

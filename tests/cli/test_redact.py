@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from support.command import COMMAND
 from support.files_with import files_with
+from support.folders import copy_prepared
 from support.inbox import leave, waiting
 from support.program import path_with_program
 from support.project import Project
@@ -30,13 +31,17 @@ SHOW_CACHED = (*SETTINGS, "log", "-p")
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """Give a project with a session whose machine has a name, and a note that holds a secret."""
-    made = Project.made(tmp_path / "p")
+    copy_prepared(prepare, tmp_path)
+    return Project(tmp_path / "p")
+
+
+def prepare(folder: Path) -> None:
+    made = Project.made(folder / "p")
     assert made.faber("init", "--git-only").returncode == 0
     made.git("add", "-A")
     made.git("commit", "--quiet", "-m", "Set up")
     made.deliver("SessionStart.startup.print")
     assert made.faber("note", "add", f"the customer is {SECRET}, says Ada").returncode == 0
-    return made
 
 
 def note_id(project: Project, text: str = SECRET) -> str:
@@ -227,6 +232,7 @@ def test_a_second_redaction_says_so_and_finishes_what_a_crash_left(project: Proj
 
 
 def test_a_dry_run_and_an_unanswered_question_change_nothing(project: Project) -> None:
+    project.faber("seal")  # in a copied clone, git and we note the files first
     before = {path: path.read_bytes() for path in project.root.rglob("*") if path.is_file()}
     done = project.faber("redact", note_id(project), "--dry-run")
     assert done.returncode == 0
