@@ -10,8 +10,9 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.pool import StaticPool
 
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
 
@@ -48,17 +49,26 @@ def list_revisions(scripts: str = SCRIPTS) -> list[Revision]:
     return [Revision(one.revision, one.doc.partition("\n")[0]) for one in known][::-1]
 
 
-def current_revision(connection: Connection) -> str | None:
-    """Return the revision of the schema on a server; None if it has none of ours."""
-    return MigrationContext.configure(connection, opts={"version_table_schema": SCHEMA}).get_current_revision()
-
-
-def upgrade_server(connection: Connection, scripts: str = SCRIPTS) -> Outcome:
-    """Upgrade a server to the newest revision, in the connection's transaction, which the caller commits.
+def upgrade_server(driver: object, scripts: str = SCRIPTS) -> Outcome:
+    """Upgrade a server to the newest revision, in one transaction on a connection of the driver's.
 
     Raises NewerFormat for a server of a newer program, LedgerError if another role made the schema, and what the driver
     raises if the server refuses.
     """
+    engine = create_engine(
+        "postgresql+psycopg://", creator=lambda: driver, poolclass=StaticPool, pool_reset_on_return=None
+    )
+    try:
+        with engine.connect() as connection:
+            connection.execute(text("SET LOCAL statement_timeout = 0"))  # to index all events takes a while
+            outcome = _upgrade(connection, scripts)
+            connection.commit()
+            return outcome
+    except DBAPIError as error:
+        raise error.orig or error from None
+
+
+def _upgrade(connection: Connection, scripts: str) -> Outcome:
     with suppress(IntegrityError), connection.begin_nested():  # another upgrade, for which this has waited, has made it
         connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
     is_ours, owner = connection.execute(text(OWNER), {"schema": SCHEMA}).one()
@@ -68,7 +78,8 @@ def upgrade_server(connection: Connection, scripts: str = SCRIPTS) -> Outcome:
             hint=f"run it as {owner}, who could put code into the schema that runs with your rights",
         )
     connection.execute(text(LOCK))
-    before, known = current_revision(connection), list_revisions(scripts)
+    context = MigrationContext.configure(connection, opts={"version_table_schema": SCHEMA})
+    before, known = context.get_current_revision(), list_revisions(scripts)
     if before not in (None, *[one.id for one in known]):
         raise NewerFormat(
             f"the server has revision {before}, and this program knows revisions up to {known[-1].id}",

@@ -6,17 +6,17 @@ A server may lie: what none of faber-ledger's could answer, whoever had written 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-
-from sqlalchemy import text
 
 from faber_ledger.ledger.command_errors import ServerRefused
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    import psycopg
+
+    Connection = psycopg.Connection[Any]
     Kinds = type | tuple[type, ...]
     Row = tuple[Any, ...]
 
@@ -50,7 +50,6 @@ LONGEST = {
     "session_id": 4096,
     "client": 4096,
     "parents": 512 * 1024,
-    "heads": 1024 * 1024,
     "salt": 16,
     "payload": 8 * 1024 * 1024,
     "content": 64 * 1024 * 1024,
@@ -59,7 +58,7 @@ LONGEST = {
     "digest": 32,
 }
 NEVER_NEGATIVE = {"position", "size", "count_events"}
-ID = re.compile("[0-9A-Za-z]{1,64}|refused-[0-9a-f]{64}")  # of a project, an event, a document, a place
+ID = re.compile("[0-9A-Za-z]{1,64}|refused-[0-9a-f]{64}")  # of a project, an event, a place
 MOST_EVENTS = 5_000  # of a batch of events, pushed or fetched
 MOST_BYTES = 8 * 1024 * 1024  # of a batch, in bytes of its payloads and parents; one event may be longer
 MOST_ROWS = 1_000_000  # of an answer that has no limit of its own: runs, redactions
@@ -73,9 +72,9 @@ def ask(
 
     Raises ServerRefused for what no server of faber-ledger answers, and the driver's errors.
     """
-    statement = text(f"{render_call(function, columns, arguments)} LIMIT {limit + 1}")
+    statement = f"{render_call(function, columns, arguments)} LIMIT {limit + 1}".encode()
     with translate_decode_errors(function):
-        rows = connection.execute(statement, arguments).all()
+        rows = connection.execute(statement, arguments).fetchall()
         check_rows(function, [*columns.items()], rows)
     if len(rows) > limit:
         raise absurd_answer(function, f"more than {limit:,} rows")
@@ -101,7 +100,8 @@ def translate_decode_errors(function: str) -> Iterator[None]:
 
 def render_call(function: str, columns: Iterable[str], arguments: Iterable[str]) -> str:
     """Return the statement that asks a function."""
-    return f"SELECT {', '.join(columns)} FROM faber_ledger.{function}({', '.join([f':{name}' for name in arguments])})"
+    places = ", ".join([f"%({name})s" for name in arguments])
+    return f"SELECT {', '.join(columns)} FROM faber_ledger.{function}({places})"
 
 
 def check_rows(function: str, columns: Sequence[tuple[str, Kinds]], rows: Sequence[Any]) -> Sequence[Any]:

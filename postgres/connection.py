@@ -12,6 +12,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
+from psycopg import IsolationLevel
 from psycopg.pq import TransactionStatus
 
 from faber_ledger.postgres.address import found_passwords, found_users
@@ -97,6 +98,7 @@ def connect(parameters: dict[str, str], patience: float | None) -> BoundedConnec
     logging.getLogger("psycopg").addHandler(logging.NullHandler())  # what it warns of, an error says as well
     connection = BoundedConnection.connect(**{**PARAMETERS, **parameters})  # type: ignore[arg-type]  # libpq's own names
     connection.patience = patience
+    connection.isolation_level = IsolationLevel.READ_COMMITTED  # our triggers refuse any other
     connection.prepare_threshold = None  # behind a pooler the next transaction may run where nothing was prepared
     settings = ", ".join([f"pg_catalog.set_config('{name}', '{value}', false)" for name, value in SETTINGS.items()])
     connection.execute(f"SELECT {settings}".encode())

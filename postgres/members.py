@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import text
-
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.command_errors import LastAdmin, ServerRefused
 from faber_ledger.postgres.ask import ask, ask_one
@@ -18,9 +16,9 @@ if TYPE_CHECKING:
 NO_ROLE = "42704"  # SQLSTATE
 RESERVED = ("public", "none")  # names that PostgreSQL gives no role, as all that begin with `pg_`
 MEMBER: dict[str, Any] = {"role": str, "is_admin": bool}
-ADMIT = text("SELECT faber_ledger.admit(:project, :role, :as_admin)")
+ADMIT = "SELECT faber_ledger.admit(%(project)s, %(role)s, %(as_admin)s)"
 # Whether the role, or all who are in it, may call the server's functions at all.
-MAY_USE = "SELECT pg_has_role(:role, 'faber_ledger_member', 'USAGE')"
+MAY_USE = "SELECT pg_has_role(%(role)s, 'faber_ledger_member', 'USAGE')"
 # Of some roles those whose rights a role has: each with the groups to take it out of, and whether it is a superuser.
 GROUPS_OF = """\
 SELECT groups.rolname::text, ARRAY(
@@ -29,10 +27,10 @@ SELECT groups.rolname::text, ARRAY(
   WHERE link.member OPERATOR(pg_catalog.=) one.oid AND pg_catalog.pg_has_role(direct.oid, groups.oid, 'USAGE')
 ), one.rolsuper
 FROM pg_catalog.pg_roles AS groups, pg_catalog.pg_roles AS one
-WHERE one.rolname OPERATOR(pg_catalog.=) CAST(:role AS name)
-  AND groups.rolname OPERATOR(pg_catalog.=) ANY (CAST(:roles AS name[]))
+WHERE one.rolname OPERATOR(pg_catalog.=) CAST(%(role)s AS name)
+  AND groups.rolname OPERATOR(pg_catalog.=) ANY (CAST(%(roles)s AS name[]))
   AND pg_catalog.pg_has_role(one.oid, groups.oid, 'USAGE')"""
-EXISTS = "SELECT count(*) FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) CAST(:role AS name)"
+EXISTS = "SELECT count(*) FROM pg_catalog.pg_roles WHERE rolname OPERATOR(pg_catalog.=) CAST(%(role)s AS name)"
 
 
 class Member(NamedTuple):
@@ -63,7 +61,7 @@ def admit(server: Server, project: str, role: str, *, as_admin: bool = False) ->
     try:
         with server.transaction() as connection:
             connection.execute(ADMIT, {"project": project, "role": role, "as_admin": as_admin})
-            return bool(connection.execute(text(MAY_USE), {"role": role}).scalar())
+            return connection.execute(MAY_USE, {"role": role}).fetchone() == (True,)
     except ServerRefused as error:
         if error.data.get("sqlstate") == NO_ROLE:
             error.hint = _describe_missing(role)
@@ -96,13 +94,13 @@ def expel(server: Server, project: str, role: str, *, may_be_last: bool = False)
                     " admits and expels",
                     hint="make another one with `faber-ledger db admit --admin ROLE`, or add --yes",
                 )
-            if not was_member and not connection.execute(text(EXISTS), {"role": role}).scalar():
+            if not was_member and connection.execute(EXISTS, {"role": role}).fetchone() == (0,):
                 raise ServerRefused(
                     f"the role {escape(role)} does not exist",
                     hint="`faber-ledger db members` lists who sees this project",
                 )
             asked = {"role": role, "roles": [one.role for one in others]}
-            found = connection.execute(text(GROUPS_OF), asked).all()
+            found = connection.execute(GROUPS_OF, asked).fetchall()
     except ServerRefused as error:
         _explain_no_right(error, server, project)
         raise

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
-
-from sqlalchemy import text
+from typing import TYPE_CHECKING
 
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
 from faber_ledger.postgres.schema import CHANNEL, notification_of
 
 if TYPE_CHECKING:
-    import psycopg
+    from collections.abc import Collection, Iterator
 
+    from faber_ledger.postgres.ask import Connection
     from faber_ledger.postgres.server import Server
 
 SETTLE_SECONDS = 0.5  # a sync tells of each run that it pushed
-TELL = text("SELECT faber_ledger.tell_readers(:project)")
+TELL = "SELECT faber_ledger.tell_readers(%(project)s)"
 
 
 def tell_readers(server: Server, project: str) -> None:
@@ -33,7 +31,7 @@ def tell_readers(server: Server, project: str) -> None:
 class Listener:
     """A connection that listens; it is the server's second one, and lost as that one is."""
 
-    def __init__(self, server: Server, connection: psycopg.Connection[Any]) -> None:
+    def __init__(self, server: Server, connection: Connection) -> None:
         self._server = server
         self._connection = connection
 
@@ -55,12 +53,11 @@ class Listener:
 def listening(server: Server) -> Iterator[Listener]:
     """Listen to a server; raises ServerUnavailable and ServerRefused."""
     with server.translated_errors():
-        raw = server.engine.raw_connection()
+        connection = server.connect()
     try:
-        connection: Any = raw.driver_connection
         with server.translated_errors():
             connection.autocommit = True
-            connection.execute(f"LISTEN {CHANNEL}")
+            connection.execute(f"LISTEN {CHANNEL}".encode())
         yield Listener(server, connection)
     finally:
-        raw.invalidate()  # to close it would roll back first, on a connection that may be lost
+        connection.close()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import text
-
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.command_errors import NotFound, ServerRefused
 from faber_ledger.postgres.ask import absurd_answer, ask
@@ -16,12 +14,12 @@ if TYPE_CHECKING:
     from faber_ledger.postgres.server import Server
 
 
-REGISTER = text("SELECT faber_ledger.register_project(:project, :name)")
+REGISTER = "SELECT faber_ledger.register_project(%(project)s, %(name)s)"
 # As the server's own function of that name, which only the keeper may call.
-IS_OWNER = text("""\
+IS_OWNER = """\
 SELECT pg_catalog.pg_has_role(session_user, nspowner, 'USAGE') OR pg_catalog.pg_has_role(session_user, datdba, 'USAGE')
 FROM pg_catalog.pg_namespace, pg_catalog.pg_database
-WHERE nspname OPERATOR(pg_catalog.=) 'faber_ledger'::name AND datname OPERATOR(pg_catalog.=) current_database()""")
+WHERE nspname OPERATOR(pg_catalog.=) 'faber_ledger'::name AND datname OPERATOR(pg_catalog.=) current_database()"""
 POSITION: dict[str, Any] = {"position": int, "id": str}
 
 
@@ -50,7 +48,7 @@ def admission(server: Server) -> str:
     """Return what a login does that does not see a project; the owner of the database admits himself and others."""
     role = quote_word(server.role)
     with server.transaction() as connection:
-        is_owner = bool(connection.execute(IS_OWNER).scalar())
+        (is_owner,) = connection.execute(IS_OWNER).fetchone() or (False,)
     if is_owner:
         return (
             "you own the database: `faber-ledger db admit ROLE` lets a role see it, as yours; after a backup was"

@@ -5,16 +5,15 @@ What the server has stays: an event is known by its id, and one that is there wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.ledger.row import ID, PARENTS, PAYLOAD
 from faber_ledger.postgres.ask import MOST_BYTES, MOST_EVENTS, absurd_answer, check_rows, translate_decode_errors
 
 if TYPE_CHECKING:
-    import psycopg
-    from sqlalchemy import Connection
+    from collections.abc import Callable, Iterable, Iterator
 
+    from faber_ledger.postgres.ask import Connection
     from faber_ledger.postgres.server import Server
 
     Row = tuple[Any, ...]
@@ -53,9 +52,8 @@ def push_events(
 
 
 def _push_batch(connection: Connection, project: str, run_id: str, batch: list[Row]) -> tuple[int, list[str]]:
-    driver: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]  # psycopg's
     with translate_decode_errors("push_events"):
-        rows = driver.execute(PUSH, (project, run_id, *map(list, zip(*batch, strict=True)))).fetchall()
+        rows = connection.execute(PUSH, (project, run_id, *map(list, zip(*batch, strict=True)))).fetchall()
     check_rows("push_events", [("added", int), ("conflicts", list)], rows)
     sent = {row[ID] for row in batch}
     if len(rows) == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from faber_ledger.ledger.canonical import sha256
 
 SCHEMA = "faber_ledger"
-REVISIONS = ("0001", "0002")  # that this program knows, oldest first; a test compares them with the migrations'
+REVISIONS = ("0001", "0002", "0003")  # that this program knows, oldest first; a test compares them with the migrations'
 CHANNEL = "faber_ledger"  # of LISTEN and NOTIFY
 
 

@@ -6,26 +6,24 @@ An event whose hash does not hold is left out: nothing else of the log is there 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from sqlalchemy import text
 
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.row import HASH, PAYLOAD, compute_hash, decode_row
 from faber_ledger.postgres.ask import EVENT_COLUMNS, check_rows, render_call, translate_decode_errors
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from collections.abc import Generator, Iterator, Sequence
 
     from faber_ledger.files.word_query import WordQuery
     from faber_ledger.ledger.events import Recorded
+    from faber_ledger.postgres.ask import Connection
 
     Found = tuple[Any, ...]
 
-FIRST_EVENTS, FIRST_DOCUMENTS = 200, 5  # enough for most searches; a document may have megabytes
+FIRST_EVENTS, FIRST_STATES = 200, 5  # enough for most searches; a state may have megabytes
 KEY: dict[str, Any] = dict.fromkeys(("at", "id", "project", "run_id"), str)
 ASKED = ("wanted", "projects", *KEY, "most")
 NEWEST_FIRST = " ORDER BY at DESC, id DESC, project DESC, run_id DESC"
@@ -39,13 +37,11 @@ class FoundEvent(NamedTuple):
     recorded: Recorded
 
 
-class FoundDocument(NamedTuple):
-    """A copy of a run's state that may match."""
+class FoundState(NamedTuple):
+    """A run's state that may match."""
 
     project: str
     run_id: str
-    id: str
-    at: str
     content: str
 
 
@@ -60,12 +56,10 @@ def find_events(connection: Connection, query: WordQuery, projects: Sequence[str
 
 
 @contextmanager
-def find_documents(
-    connection: Connection, query: WordQuery, projects: Sequence[str]
-) -> Iterator[Iterator[FoundDocument]]:
-    """Yield an iterator over the copies of states of projects that have the words of a query, as `find_events` does."""
-    with _find(connection, "find_documents", {"content": str}, query, projects, FIRST_DOCUMENTS) as found:
-        yield (FoundDocument(project, run_id, name, at, content) for at, name, project, run_id, content in found)
+def find_states(connection: Connection, query: WordQuery, projects: Sequence[str]) -> Iterator[Iterator[FoundState]]:
+    """Yield an iterator over the states of projects that have the words of a query, as `find_events` does."""
+    with _find(connection, "find_states", {"content": str}, query, projects, FIRST_STATES) as found:
+        yield (FoundState(project, run_id, content) for _, _, project, run_id, content in found)
 
 
 def _decode(found: Iterator[Found]) -> Iterator[FoundEvent]:
@@ -106,19 +100,18 @@ def _rows(
     An event's own `id` and `at` are in the key, too: names of columns are repeated.
     """
     kinds = [*KEY.items(), *columns.items()]
-    statement = text(render_call(function, [*KEY, *columns], ASKED) + NEWEST_FIRST)
+    statement = f"{render_call(function, [*KEY, *columns], ASKED)}{NEWEST_FIRST}".encode()
     with translate_decode_errors(function):
         found = connection.execute(statement, {**asked, **dict.fromkeys(KEY), "most": first}).fetchall()
     yield from map(tuple, check_rows(function, kinds, found))
     if len(found) < first:
         return
     after = dict(zip(KEY, found[-1], strict=False))
-    options = {"stream_results": True, "max_row_buffer": first}
-    with connection.execute(statement, {**asked, **after, "most": None}, execution_options=options) as rest:
-        parts = rest.partitions(first)
+    with connection.cursor(name=f"rest_{id(asked)}") as rest:
+        rest.execute(statement, {**asked, **after, "most": None})
         while True:
             with translate_decode_errors(function):
-                part = next(parts, ())
+                part = rest.fetchmany(first)
             if not part:
                 return
             yield from map(tuple, check_rows(function, kinds, part))

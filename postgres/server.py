@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-from sqlalchemy import Connection, Engine, create_engine, text
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import NullPool
+from typing import TYPE_CHECKING, Any
 
 from faber_ledger.ledger.command_errors import ServerRefused
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
-from faber_ledger.postgres.address import Address, load_driver
+from faber_ledger.postgres.address import load_driver
 from faber_ledger.postgres.ask import NONE, absurd_answer, check_rows, translate_decode_errors
 from faber_ledger.postgres.schema import REVISIONS, SCHEMA
 from faber_ledger.postgres.server_errors import is_interrupted, translate, translate_read_only
 
 if TYPE_CHECKING:
-    from faber_ledger.postgres.ask import Kinds
+    from collections.abc import Iterator
+
+    from faber_ledger.postgres.address import Address
+    from faber_ledger.postgres.ask import Connection, Kinds
 
 OLDEST_VERSION = 14
 PATIENCE = 150.0  # seconds; a statement may take 120
@@ -53,12 +51,18 @@ HINT_UPGRADE = "the owner of the database runs `faber-ledger db upgrade`"
 class Server:
     """An open connection to the team's server; one statement at a time."""
 
-    def __init__(self, address: Address, engine: Engine) -> None:
+    def __init__(self, address: Address, patience: float | None) -> None:
         self.address = address
-        self.engine = engine
+        self._patience = patience
         self._connection: Connection | None = None
         self.role = ""  # the login
         self.is_read_only = False
+
+    def connect(self) -> Connection:
+        """Return a new connection, which the caller closes; raises psycopg's errors."""
+        from faber_ledger.postgres.connection import connect  # the extra; `open_server` has loaded it
+
+        return connect(self.address.parameters, self._patience)
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -69,14 +73,12 @@ class Server:
         connection, self._connection = self._connection, None
         with self.translated_errors():
             if connection is None:
-                connection = self.engine.connect()
+                connection = self.connect()
             try:
-                transaction = connection.begin()
                 yield connection
-                transaction.commit()
+                connection.commit()
             except BaseException:
-                connection.invalidate()  # it may be lost: nothing more is asked of it, and the server rolls back
-                connection.close()
+                connection.close()  # it may be lost: nothing more is asked of it, and the server rolls back
                 raise
         self._connection = connection
 
@@ -87,7 +89,7 @@ class Server:
 
         try:
             yield
-        except (psycopg.Error, DBAPIError) as error:
+        except psycopg.Error as error:
             if is_interrupted(error):
                 raise KeyboardInterrupt from None
             raise translate(error, self.address) from None  # a traceback would show what was sent
@@ -96,7 +98,6 @@ class Server:
         """Close the connection."""
         if self._connection is not None:
             self._connection.close()
-        self.engine.dispose()
 
 
 @contextmanager
@@ -111,7 +112,7 @@ def open_server(
     and for a server that is too old.
     """
     load_driver()
-    server = Server(address, _make_engine(address, patience))
+    server = Server(address, patience)
     try:
         _check(server, writing=writing, has_schema=has_schema)
         yield server
@@ -119,25 +120,15 @@ def open_server(
         server.close()
 
 
-def _make_engine(address: Address, patience: float | None) -> Engine:
-    from faber_ledger.postgres.connection import connect  # the extra: `load_driver` has said so if it is missing
-
-    return create_engine(
-        "postgresql+psycopg://",
-        creator=lambda: connect(address.parameters, patience),
-        poolclass=NullPool,
-        isolation_level="READ COMMITTED",  # whatever the server's default is: its triggers refuse any other
-        hide_parameters=True,
-    )
-
-
 def _check(server: Server, *, writing: bool, has_schema: bool) -> None:
+    from psycopg.rows import namedtuple_row  # the extra
+
     with server.transaction() as connection, translate_decode_errors("current_setting"):
-        found = connection.execute(text(FACTS)).all()
+        found = connection.cursor(row_factory=namedtuple_row).execute(FACTS).fetchall()
         check_rows("current_setting", FACT_KINDS, found)
     if len(found) != 1:
         raise absurd_answer("current_setting")
-    (facts,) = found
+    facts: Any = found[0]
     server.role, server.is_read_only = server.address.screen(facts.role), facts.is_read_only
     if facts.version < OLDEST_VERSION:
         raise LedgerError(
@@ -172,11 +163,22 @@ def _check(server: Server, *, writing: bool, has_schema: bool) -> None:
     _check_revision(server)
 
 
+def find_revision(server: Server) -> str | None:
+    """Return the revision of the schema on a server; None if it has none of ours. Raises as `Server.transaction`."""
+    with server.transaction() as connection:
+        found = connection.execute("SELECT to_regclass('faber_ledger.alembic_version')::text").fetchone()
+    return None if found in (None, (None,)) else _read_revision(server)
+
+
+def _read_revision(server: Server) -> str | None:
+    with server.transaction() as connection:
+        found = connection.execute(f"SELECT version_num FROM {SCHEMA}.alembic_version LIMIT 2".encode()).fetchall()
+    return str(found[0][0])[:LONGEST_REVISION] if len(found) == 1 and found[0][0] is not None else None
+
+
 def _check_revision(server: Server) -> None:
     """Raise ServerRefused for an older schema than this program's, and NewerFormat for a newer one."""
-    with server.transaction() as connection:
-        found = connection.execute(text(f"SELECT version_num FROM {SCHEMA}.alembic_version LIMIT 2")).scalars().all()
-    revision = str(found[0])[:LONGEST_REVISION] if len(found) == 1 and found[0] is not None else None
+    revision = _read_revision(server)
     if revision == REVISIONS[-1]:
         return
     if revision is None or revision in REVISIONS:

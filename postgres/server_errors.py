@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from sqlalchemy.exc import DBAPIError
-
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable, UsageFailed
 from faber_ledger.ledger.errors import LedgerError
 
@@ -53,22 +51,21 @@ NO_LOGIN = ("FATAL", "password", "fe_sendauth")
 
 def is_interrupted(error: Exception) -> bool:
     """Return whether the driver raised an error while it gave up a question because of an interrupt."""
-    found: BaseException | None = error.orig if isinstance(error, DBAPIError) else error
+    found: BaseException | None = error
     while found is not None and not isinstance(found, KeyboardInterrupt):
         found = found.__context__
     return found is not None
 
 
 def translate(error: Exception, address: Address) -> LedgerError:
-    """Return the error that a command ends with in place of one of psycopg's or SQLAlchemy's."""
-    original = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    state: str | None = getattr(original, "sqlstate", None)
-    diagnosis = getattr(original, "diag", None)
+    """Return the error that a command ends with in place of one of psycopg's."""
+    state: str | None = getattr(error, "sqlstate", None)
+    diagnosis = getattr(error, "diag", None)
     # Not the whole text: its details may have the row that was refused, with its payload.
-    message = address.screen(getattr(diagnosis, "message_primary", None) or str(original).strip())
+    message = address.screen(getattr(diagnosis, "message_primary", None) or str(error).strip())
     hint = address.screen(getattr(diagnosis, "message_hint", None) or "")
     if state is None:
-        return _translate_lost(original, message, address)
+        return _translate_lost(error, message, address)
     known = hint or HINTS.get(state) or HINTS.get(state[:2])
     if state in UNAVAILABLE or state[:2] in UNAVAILABLE_CLASSES:
         later = HINTS.get(state) or HINTS.get(state[:2]) or (f"{hint.rstrip('.')}; {LATER}" if hint else LATER)
@@ -81,13 +78,13 @@ def translate_read_only(address: Address) -> LedgerError:
     return ServerUnavailable(f"{address}: the server is read-only", hint=HINTS["25006"], data={"sqlstate": "25006"})
 
 
-def _translate_lost(original: BaseException, message: str, address: Address) -> LedgerError:
+def _translate_lost(error: BaseException, message: str, address: Address) -> LedgerError:
     """Return the error for a connection that was not made, or is lost."""
     import psycopg
 
     if INVALID_OPTION.search(message):
         return UsageFailed(f"{address}: {message}", hint=f"check the options in the URL ({address.source})")
-    if isinstance(original, psycopg.DataError):
+    if isinstance(error, psycopg.DataError):
         return ServerRefused(f"{address}: {message}")
     is_refused = any([sign in message for sign in NO_LOGIN]) and not any([sign in message for sign in BUSY])
     if is_refused and any([sign in message for sign in OF_NO_RULE]):

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
         `position`: up to which the server's events were taken in; `again`: the ids of those before it that may pass
         later, or in the project's the runs of which none has; `roots`: the ids of the run's events with seq 1 there.
         `heads`: of the log whose events the server has, in hex. `anchor`: position and id of an event that the server
-        had then: without it there, the note is about another state of the server. `is_due`: the run's blocks were not
-        written since events came in.
+        had then: without it there, the note is about another state of the server. `state`: the digest of the state.json
+        that was exchanged last, in hex. `is_due`: the run's blocks were not written since events came in.
         """
 
         position: int
@@ -33,24 +33,7 @@ if TYPE_CHECKING:
         roots: list[str]
         heads: list[str]
         anchor: tuple[int, str] | None
-        is_due: bool
-
-    class StateNote(TypedDict):
-        """What was exchanged of the state.json that a work tree has of a run.
-
-        `ids`: the documents that it includes; `digest`: of the state, without our blocks, that was exchanged last,
-        empty if none was; `heads`: which of the log that state includes, in hex; `seen`: the log's after the last
-        fetch, in hex. `earlier`: the digests of those exchanged before it, which it superseded, the newest last.
-        `is_apart`: the server had a state that this one does not include; `is_due`: the user has chosen this one of
-        several, which the server does not know yet.
-        """
-
-        ids: list[str]
-        digest: str
-        heads: list[str]
-        seen: list[str]
-        earlier: list[str]
-        is_apart: bool
+        state: str
         is_due: bool
 
 
@@ -58,13 +41,12 @@ FOLDER = "sync"
 ANY_SERVER = ""  # whichever was asked last
 PROJECT = "project"
 LARGEST_NOTE = 1024 * 1024
-MOST_EARLIER = 100  # states of a run that are known again when git puts one back
 LONGEST_AGAIN = 1_000  # with more, the run is fetched from its beginning each time
 
 
 def empty_note() -> Note:
     """Return the note of what was never exchanged."""
-    return {"position": 0, "again": [], "roots": [], "heads": [], "anchor": None, "is_due": False}
+    return {"position": 0, "again": [], "roots": [], "heads": [], "anchor": None, "state": "", "is_due": False}
 
 
 def read_note(root: str, server: str, run_id: str) -> Note:
@@ -76,6 +58,7 @@ def read_note(root: str, server: str, run_id: str) -> Note:
         if anchor is not None:
             note["anchor"] = int(anchor[0]), str(anchor[1])
         note["position"], note["is_due"] = int(found["position"]), bool(found["is_due"])
+        note["state"] = str(found["state"])
         names = ("again", "roots", "heads")
         note["again"], note["roots"], note["heads"] = [[str(one) for one in found[name]] for name in names]
     except (FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
@@ -102,52 +85,6 @@ def _project_path(root: str) -> str:
     return os.path.join(private_folder(root), FOLDER, PROJECT)
 
 
-def empty_state_note() -> StateNote:
-    """Return the note of a state that was never exchanged."""
-    return {"ids": [], "digest": "", "heads": [], "seen": [], "earlier": [], "is_apart": False, "is_due": False}
-
-
-def read_state_note(root: str, server: str, run_id: str) -> StateNote:
-    """Return the note about the state that the work tree at `root` has of a run; without a readable one, none."""
-    note = empty_state_note()
-    try:
-        found = loads(read_regular(_state_path(root, server, run_id), LARGEST_NOTE).decode())
-        note["digest"] = str(found["digest"])
-        note["is_apart"], note["is_due"] = bool(found["is_apart"]), bool(found["is_due"])
-        note["ids"] = [str(one) for one in found["ids"]]
-        note["heads"], note["seen"] = [[bytes.fromhex(one).hex() for one in found[name]] for name in ("heads", "seen")]
-        note["earlier"] = [str(one) for one in found["earlier"]]
-    except (FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
-        return empty_state_note()
-    return note
-
-
-def write_state_note(root: str, server: str, run_id: str, note: StateNote) -> None:
-    """Write the note about the state that the work tree at `root` has of a run; nothing if that fails."""
-    for key in (server, ANY_SERVER):
-        _write(root, _state_path(root, key, run_id), note)
-
-
-def note_digest(note: StateNote, digest: str) -> None:
-    """Note the digest of the state that was exchanged last; the one before it becomes an earlier one."""
-    known = [one for one in (*note["earlier"], note["digest"]) if one not in ("", digest)]
-    note["earlier"], note["digest"] = list(dict.fromkeys(known[::-1]))[:MOST_EARLIER][::-1], digest
-
-
-def is_earlier(note: StateNote, digest: str) -> bool:
-    """Return whether a state was exchanged before the last one, and superseded: git has put it back.
-
-    Work that arrives at the same content again cannot be distinguished from that; its `updated_at` would have to be
-    the same, too.
-    """
-    return digest != note["digest"] and digest in note["earlier"]
-
-
-def has_state_apart(root: str, run_id: str) -> bool:
-    """Return whether the last exchange of a run's state found one on the server that it does not include."""
-    return read_state_note(root, ANY_SERVER, run_id)["is_apart"]
-
-
 def write_note(root: str, server: str, run_id: str, note: Note) -> None:
     """Write the note about a run, or with an empty id about the project; nothing if that fails."""
     if len(note["again"]) + len(note["roots"]) > LONGEST_AGAIN:
@@ -168,7 +105,7 @@ def was_exchanged(root: str, run_id: str) -> bool:
     return os.path.lexists(_path(root, ANY_SERVER, run_id))
 
 
-def _write(root: str, path: str, note: Note | StateNote) -> None:
+def _write(root: str, path: str, note: Note) -> None:
     _put(root, path, json.dumps(note, separators=(",", ":")).encode())
 
 
@@ -179,11 +116,6 @@ def _put(root: str, path: str, content: bytes) -> None:
         whole_file.put(path, content, mode=whole_file.OWN, durable=False, locked=False)
     except OSError:
         pass  # the next exchange compares all again
-
-
-def _state_path(root: str, server: str, run_id: str) -> str:
-    """Each work tree of a clone has a state of its own; a kept run's is that of the work tree which lacks it."""
-    return _path(root, f"{server}\n{os.path.realpath(root)}", run_id)
 
 
 def _path(root: str, server: str, run_id: str) -> str:

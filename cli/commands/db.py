@@ -47,7 +47,6 @@ def upgrade(url: str | None, as_json: bool) -> None:
     with _open(url, writing=True, has_schema=False, patience=None) as server:
         try:
             with server.transaction() as connection:
-                connection.exec_driver_sql("SET LOCAL statement_timeout = 0")  # to index all events takes a while
                 outcome = upgrade_server(connection)
         except ServerRefused as error:
             if error.hint == HINTS[NO_RIGHT]:  # the server has no better one
@@ -208,10 +207,10 @@ def _open(url: str | None, **options: Any) -> Iterator[Server]:
 
 
 def _find_revision(url: str | None) -> str | None:
-    from faber_ledger.migrations.server_upgrade import current_revision
+    from faber_ledger.postgres.server import find_revision
 
-    with _open(url, has_schema=False) as server, server.transaction() as connection:
-        return current_revision(connection)
+    with _open(url, has_schema=False) as server:
+        return find_revision(server)
 
 
 def _upgraded(outcome: Outcome) -> str:

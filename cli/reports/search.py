@@ -76,29 +76,21 @@ def search_run(run: Run, query: WordQuery, warn: Callable[[str], None]) -> Itera
 
 
 def search_server(server: Server, query: WordQuery, projects: Sequence[str], limit: int) -> Iterator[Hit]:
-    """Yield the newest hits in the events and in the states of projects on a server: of each more than `limit`, if any.
-
-    Of a run with several copies of its state each text is found once.
-    """
-    from faber_ledger.postgres.search import find_documents, find_events  # the extra
+    """Yield the newest hits in the events and the states of projects on a server: of each more than `limit`, if any."""
+    from faber_ledger.postgres.search import find_events, find_states  # the extra
 
     with server.transaction() as connection, find_events(connection, query, projects) as events:
         hits = (hit for found in events for hit in search_event(found.run_id, found.recorded, query, found.project))
         yield from islice(hits, limit + 1)
-    known: set[tuple[str, str, str | None, str]] = set()
-    with server.transaction() as connection, find_documents(connection, query, projects) as documents:
-        for document in documents:
-            for hit in search_state(document.run_id, _parse_state(document.content), query, document.project):
-                key = document.project, document.run_id, hit["path"], hit["excerpt"]
-                if key not in known:
-                    known.add(key)
-                    yield {**hit, "at": hit["at"] or document.at}
-            if len(known) > limit:
-                return
+    with server.transaction() as connection, find_states(connection, query, projects) as states:
+        hits = (
+            hit for one in states for hit in search_state(one.run_id, _parse_state(one.content), query, one.project)
+        )
+        yield from islice(hits, limit + 1)
 
 
 def _parse_state(content: str) -> dict[str, Any]:
-    """Parse a copy of a state; return an empty object if it is not a JSON object."""
+    """Parse a state; return an empty object if it is not a JSON object."""
     try:
         return JsonText(content).value
     except (ValueError, RecursionError):

@@ -134,12 +134,8 @@ def _insert_run(connection: sqlite3.Connection, run: Run) -> int:
 
 def _flush(connection: sqlite3.Connection, run_id: str, pending: list[Recorded]) -> None:
     _insert(connection, "events", [_event(run_id, recorded) for recorded in pending])
-    _insert(connection, "loads", [_load(run_id, one) for one in pending if one["event"]["type"] in OUTCOMES])
-    _insert(
-        connection,
-        "compactions",
-        [_compaction(run_id, one) for one in pending if one["event"]["type"] == "compaction_completed"],
-    )
+    for table, kinds in (("loads", OUTCOMES), ("compactions", ["compaction_completed"])):
+        _insert(connection, table, [_details(table, run_id, one) for one in pending if one["event"]["type"] in kinds])
     pending.clear()
 
 
@@ -152,22 +148,10 @@ def _event(run_id: str, recorded: Recorded) -> tuple[Any, ...]:
     return (run_id, recorded["seq"], recorded["id"], kind, *envelope, *said)
 
 
-def _load(run_id: str, recorded: Recorded) -> tuple[Any, ...]:
-    event: dict[str, Any] = dict(recorded["event"])
-    names = ("session_id", "artifact_id", "trigger", "source", "size_bytes", "sha256", "given", "error")
-    return (
-        run_id,
-        recorded["seq"],
-        recorded["id"],
-        recorded["at"],
-        OUTCOMES[event["type"]],
-        *[_cell(event.get(name)) for name in names],
-    )
-
-
-def _compaction(run_id: str, recorded: Recorded) -> tuple[Any, ...]:
-    event: dict[str, Any] = dict(recorded["event"])
-    names = ("session_id", "trigger", "agent_id", "phase", "step")
+def _details(table: str, run_id: str, recorded: Recorded) -> tuple[Any, ...]:
+    """Return an event as a row of a table whose columns after the first four have the names of its members."""
+    event: dict[str, Any] = {"outcome": OUTCOMES.get(recorded["event"]["type"]), **recorded["event"]}
+    names = [*TABLES[table].columns][4:]
     return (run_id, recorded["seq"], recorded["id"], recorded["at"], *[_cell(event.get(name)) for name in names])
 
 

@@ -6,39 +6,38 @@ Local first: whatever the server does, this clone's files are whole, and the nex
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from faber_ledger.cli.sync.documents import NOT_PUSHED, Before, exchange_state
-from faber_ledger.cli.sync.intake import take_new
+from faber_ledger.cli.sync.intake import Taken, take_new
+from faber_ledger.cli.sync.state import exchange_state
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import ID, PAYLOAD, ROW, SEQ, split_hashes
 from faber_ledger.ledger.union import rows_of
-from faber_ledger.postgres.documents import list_documents
 from faber_ledger.postgres.fetch import count_events, has_event
 from faber_ledger.postgres.notices import tell_readers
-from faber_ledger.postgres.project import Remote, newest_event
+from faber_ledger.postgres.project import newest_event
 from faber_ledger.postgres.push import push_events
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.insertion import write_blocks
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs.log import lacks_ledger, read_log
-from faber_ledger.runs.run import Run
 from faber_ledger.runs.synced import empty_note, note_exchanged, read_note, write_note
 
 if TYPE_CHECKING:
-    from faber_ledger.cli.sync.documents import Moved
+    from collections.abc import Callable, Iterator
+
     from faber_ledger.cli.sync.intake import Progress
-    from faber_ledger.postgres.documents import NotPushed
+    from faber_ledger.cli.sync.state import Moved
+    from faber_ledger.ledger.log import Log
+    from faber_ledger.postgres.project import Remote
+    from faber_ledger.runs.run import Run
     from faber_ledger.runs.synced import Note
 
     Row = tuple[Any, ...]
 
 
-MOST_ROUNDS = 100  # of one exchange: each is lost to another clone whose state arrived first
 PIECE_EVENTS, PIECE_SIZE = 1_000, 1024 * 1024  # of a log that are read at once, and characters of their payloads
 
 
@@ -69,43 +68,19 @@ def exchange_run(
     `progress` is called with the number of events and what is done with them, and returns what takes those done.
     """
     note = _read_checked_note(remote, run)
-    before = _look_before(remote, run, note)
-    fetched = pushed = code = 0
-    left_out: dict[str, str] = {}
+    taken, pushed, code = Taken(0, {}, []), 0, 0
     conflicts: set[str] = set()
-    state: Moved | NotPushed | None = None
-    warned: set[str] = set()
-
-    def warn_once(warning: str) -> None:
-        if warning not in warned:
-            warned.add(warning)
-            warn(warning)
-
-    for number in range(MOST_ROUNDS):
-        if fetches:
-            taken = take_new(remote, run, note, warn, progress)
-            fetched += taken.added
-            left_out = taken.left_out
-            conflicts.update(taken.conflicts)
-        if pushes:
-            _record_waiting(run, warn_once)
-        if lacks_ledger(run):
-            break
-        if pushes:
-            added, refused = _push(remote, run, note, progress)
-            pushed += added
-            conflicts.update(refused)
-            before = _look_again(remote, run, before) if added > 0 else before
-        state = exchange_state(remote, run, before, fetches=fetches, pushes=pushes, warn=warn_once)
-        # A redaction that is not here after a second fetch is one that the gate refuses.
-        if state != "overtaken" and not (state == "behind" and fetches and number == 0):
-            break
-        before = before._replace(documents=list_documents(remote.server, remote.project, run.run_id))
     moved: Moved | None = None
-    if state == "behind" or state == "overtaken":
-        warn(f"the state.json of {run.run_id} is not pushed yet: {NOT_PUSHED[state]}")
-    else:
-        moved = state
+    if fetches:
+        taken = take_new(remote, run, note, warn, progress)
+        conflicts.update(taken.conflicts)
+    if pushes:
+        _record_waiting(run, warn)
+    if not lacks_ledger(run):
+        if pushes:
+            pushed, refused = _push(remote, run, note, progress)
+            conflicts.update(refused)
+        moved = exchange_state(remote, run, note, fetches=fetches, pushes=pushes, warn=warn)
     note["is_due"] |= moved == "fetched"
     if pushed > 0 or moved == "pushed":
         tell_readers(remote.server, remote.project)
@@ -114,7 +89,9 @@ def exchange_run(
         note["is_due"] = code != 0
         write_note(run.root, remote.key, run.run_id, note)
     left = len(list_waiting(run)) if pushes else 0
-    return Exchanged(run.run_id, fetched, pushed, left_out, sorted(conflicts), moved, left, code or int(left > 0))
+    return Exchanged(
+        run.run_id, taken.added, pushed, taken.left_out, sorted(conflicts), moved, left, code or int(left > 0)
+    )
 
 
 def _record_waiting(run: Run, warn: Callable[[str], None]) -> None:
@@ -123,26 +100,6 @@ def _record_waiting(run: Run, warn: Callable[[str], None]) -> None:
         drain_waiting(run, now(), warn=warn)
     except (LedgerError, sqlite3.Error, OSError) as error:
         warn(f"{run.run_id}: what waits cannot be recorded: {error}")
-
-
-def _look_before(remote: Remote, run: Run, note: Note) -> Before:
-    """Return what the exchange of a state needs to know of the time before events are exchanged."""
-    documents = list_documents(remote.server, remote.project, run.run_id)
-    heads = frozenset[bytes]()
-    if not lacks_ledger(run):
-        with read_log(run) as log:
-            heads = frozenset([digest for _, digest in log.heads()])
-    return Before(documents, heads, frozenset(map(bytes.fromhex, note["heads"])))
-
-
-def _look_again(remote: Remote, run: Run, before: Before) -> Before:
-    """Return what was known before, with the documents as they are now: a redaction has emptied them, if it was pushed.
-
-    One that has arrived since is left out: what it names may not be here yet.
-    """
-    known = {one.id for one in before.documents}
-    documents = list_documents(remote.server, remote.project, run.run_id)
-    return before._replace(documents=[one for one in documents if one.id in known])
 
 
 def _read_checked_note(remote: Remote, run: Run) -> Note:

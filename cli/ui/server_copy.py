@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,12 +21,13 @@ from faber_ledger.files.text import escape
 from faber_ledger.ledger.command_errors import NotFound, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.recording.state_document import take_content
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.run import find_root, is_run_id, path_form
 from faber_ledger.runs.settings import project_id
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from faber_ledger.postgres.server import Server
 
     Progress = Callable[[int, str], Callable[[int], object]]
@@ -173,19 +173,18 @@ def _copy_run(server: Server, project: str, run_id: str, root: str) -> str | Non
 
     A state that is not the run's is left out with a warning.
     """
-    from faber_ledger.postgres.documents import fetch_content, newest_documents
+    from faber_ledger.postgres.state import fetch_state
+    from faber_ledger.recording.state_document import take_content
 
     run = find_run(root, run_id)
     os.makedirs(run.directory, exist_ok=True)
     with progress_bars() as progress:
         lacking = write_run_log(server, project, run_id, run.ledger_path, progress)
     with Log.read(run.ledger_path) as log:
-        documents = newest_documents(server, project, run_id, log)
-        if not documents:
-            return lacking
-        content = fetch_content(server, project, run_id, documents[-1])
+        content = fetch_state(server, project, run_id)
         try:
-            take_content(run, content, log)
+            if content is not None:
+                take_content(run, content, log)
         except LedgerError as error:
             warn(f"the state.json of {run_id} on the server is left out: {error}")
     return lacking

@@ -6,23 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from support.sample_log import RUN
-from support.server_rows import FIRST, as_row, note, put, put_document, stored
+from support.server_rows import FIRST, as_row, note, put, put_state, stored
 
 if TYPE_CHECKING:
     from support.postgres import Database, Login
 
-TABLES = ("project", "member", "event", "document", "redaction")
+TABLES = ("project", "member", "event", "state", "redaction")
 
 
 @pytest.fixture
 def alice(database: Database) -> Login:
-    """A login with a project, and an event and a document in it."""
+    """A login with a project, and an event and a state in it."""
     login = database.login("alice")
     with database.connect(login) as connection:
         connection.execute("SELECT faber_ledger.register_project(%s, 'app')", [FIRST])
         put(connection, FIRST, note("one"))
-        put_document(connection, FIRST, "{}")
+        put_state(connection, FIRST, "{}")
     return login
 
 
@@ -52,10 +51,6 @@ def test_a_member_updates_deletes_and_truncates_nothing(database: Database, alic
         " payload_hash = sha256(salt || convert_to(payload, 'UTF8'))",  # a redaction that nobody has recorded
         "DELETE FROM faber_ledger.event",
         "TRUNCATE faber_ledger.event",
-        "UPDATE faber_ledger.document SET at = 'later'",
-        "UPDATE faber_ledger.document SET content = 'other'",
-        "DELETE FROM faber_ledger.document",
-        "TRUNCATE faber_ledger.document",
         "DELETE FROM faber_ledger.project",
         "TRUNCATE faber_ledger.project CASCADE",
         "TRUNCATE faber_ledger.redaction",
@@ -126,17 +121,7 @@ def test_a_run_id_that_no_run_has_is_refused(database: Database, alice: Login, r
     with pytest.raises(psycopg.errors.CheckViolation), database.connect(alice) as connection:
         put(connection, FIRST, note("one"), run_id=run_id)
     with pytest.raises(psycopg.errors.CheckViolation), database.connect(alice) as connection:
-        put_document(connection, FIRST, "{}", run_id=run_id)
-
-
-def test_a_document_is_replaced_by_the_one_that_supersedes_it_in_any_order(database: Database, alice: Login) -> None:
-    with database.connect(alice) as connection:
-        first = put_document(connection, FIRST, "one")
-        second = put_document(connection, FIRST, "two", first)
-        assert put_document(connection, FIRST, "one") == first  # from a clone that has not seen the second
-        other = put_document(connection, FIRST, "one", run_id="other")
-    kept = {(row["run_id"], row["id"]) for row in stored(database, "document") if row["content"] != "{}"}
-    assert kept == {(RUN, second), ("other", other)}
+        put_state(connection, FIRST, "{}", run_id=run_id)
 
 
 def test_position_and_arrival_are_the_servers_whatever_a_client_says(database: Database, alice: Login) -> None:

@@ -160,15 +160,6 @@ def test_the_owner_of_the_database_admits_to_any_project(project: Project, datab
     assert f'GRANT faber_ledger_member TO "{bob.role}";' in errors
 
 
-def test_a_role_or_project_that_is_not_there_is_named(project: Project, database: Database) -> None:
-    alice = database.login("alice")
-    code, _, errors = db(project, database, "admit", alice.role, login=alice)
-    assert (code, "sees no project" in errors) == (14, True)  # as of one that others have
-    register(database, alice)
-    code, _, errors = db(project, database, "admit", "nobody_has_this_role", login=alice)
-    assert (code, "role nobody_has_this_role does not exist" in errors) == (14, True)
-
-
 def test_a_project_without_an_id_is_sent_to_init(project: Project, database: Database) -> None:
     project.write(".fractary/faber/ledger.json", "{}")
     code, _, errors = db(project, database, "members")

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import time
@@ -214,36 +213,3 @@ def test_a_server_that_can_write_no_more_ends_the_push(tmp_path: Path) -> None:
             server.stop()
             server.start()
             check_completed(team, first, total)
-
-
-def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
-    small = tmp_path / "small"
-    small.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4m,mode=777", "tmpfs", str(small)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("only root may mount a small disk; the test before this one limits files instead")
-    try:
-        with started_server() as server, team_on(server, tmp_path) as team:
-            place = small / "place"
-            place.mkdir(mode=0o777)
-            if server.owner is not None:
-                os.chown(place, server.owner.pw_uid, server.owner.pw_gid)
-            for folder in (place, *place.parents):
-                if folder.stat().st_uid == 0 and str(folder).startswith(str(tmp_path.parents[2])):
-                    folder.chmod(folder.stat().st_mode | 0o011)
-            with team.database.connect(autocommit=True) as connection:
-                connection.execute(f"CREATE TABLESPACE small LOCATION '{place}'".encode())
-                connection.execute("ALTER TABLE faber_ledger.event SET TABLESPACE small")
-            first = team.clones[0]
-            total = pushed = fill(first, MANY)
-            process = started(first, team.url)
-            check_failed(team, process)
-            total += record_meanwhile(first)
-            check_batches(team, pushed)
-            subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
-            check_completed(team, first, total)
-            with team.database.connect(autocommit=True) as connection:
-                connection.execute("ALTER TABLE faber_ledger.event SET TABLESPACE pg_default")
-                connection.execute("DROP TABLESPACE small")
-    finally:
-        subprocess.run(["umount", "--lazy", str(small)], check=True)

@@ -9,7 +9,7 @@ import pytest
 from psycopg import sql
 from support.postgres import Cluster, Database, started_server
 from support.sample_log import RUN
-from support.server_rows import FIRST, NOWHERE, SECOND, note, put, put_document, redaction_of, row_of, stored
+from support.server_rows import FIRST, NOWHERE, SECOND, note, put, put_state, redaction_of, row_of, stored
 
 from faber_ledger.postgres.schema import notification_of
 
@@ -43,7 +43,7 @@ class Two:
             with database.connect(login) as connection:
                 connection.execute("SELECT faber_ledger.register_project(%s, 'app')", [project])
                 put(connection, project, row)
-                put_document(connection, project, f"{{}}{project}")
+                put_state(connection, project, f"{{}}{project}")
 
     @property
     def keeper(self) -> str:
@@ -63,7 +63,7 @@ class Two:
 
     def of_alice(self) -> list[list[dict[str, Any]]]:
         """Return everything of the first project."""
-        tables = ("event", "document", "member", "redaction")
+        tables = ("event", "state", "member", "redaction")
         return [[row for row in stored(self.database, table) if row["project"] == FIRST] for table in tables]
 
 
@@ -72,7 +72,7 @@ def two(database: Database) -> Two:
     return Two(database)
 
 
-@pytest.mark.parametrize("table", ["event", "document", "member"])
+@pytest.mark.parametrize("table", ["event", "state", "member"])
 def test_a_login_sees_its_own_rows_alone(two: Two, table: str) -> None:
     assert {row["project"] for row in stored(two.database, table, two.eve)} == {SECOND}
     assert two.tries(MINE) == [(SECOND,)]
@@ -86,14 +86,12 @@ ABOUT_FIRST = (
     f"runs_with_news('{FIRST}', 0, 1000)",
     f"events_after('{FIRST}', '{RUN}', 0, 1000, 1000000)",
     f"events_with_ids('{FIRST}', '{RUN}', ARRAY['EVENT'], 0, 1000, 1000000)",
-    f"documents('{FIRST}', '{RUN}', 10)",
-    f"content_of('{FIRST}', '{RUN}', 'DOCUMENT', 1000000)",
+    f"state_of('{FIRST}', '{RUN}')",
     f"newest_of_runs('{FIRST}')",
     f"session_events('{FIRST}', ARRAY['{RUN}'])",
     f"newest_states('{FIRST}', ARRAY['{RUN}'])",
-    f"redactions('{FIRST}', '{RUN}')",
     f"find_events(ARRAY['treasure'], ARRAY['{FIRST}'], NULL, NULL, NULL, NULL, 10)",
-    f"find_documents(ARRAY['glade'], ARRAY['{FIRST}'], NULL, NULL, NULL, NULL, 10)",
+    f"find_states(ARRAY['glade'], ARRAY['{FIRST}'], NULL, NULL, NULL, NULL, 10)",
 )
 SINGLE = {  # what each answers to somebody else, of those that always answer one row
     f"has_event('{FIRST}', 1, 'EVENT')": False,
@@ -104,10 +102,11 @@ SINGLE = {  # what each answers to somebody else, of those that always answer on
 @pytest.mark.parametrize("question", [*ABOUT_FIRST, *SINGLE])
 def test_each_question_about_a_project_of_others_finds_nothing(two: Two, question: str) -> None:
     with two.database.connect(two.alice) as connection:
-        put(connection, FIRST, two.session, redaction_of(two.session[1]))
-        document = put_document(connection, FIRST, '{"status": "in the glade"}')
+        redacted = redaction_of(two.session[1])
+        put(connection, FIRST, two.session, redacted)
+        put_state(connection, FIRST, '{"status": "in the glade"}', "", redacted[1])
         connection.commit()
-        asked = f"SELECT * FROM faber_ledger.{question}".replace("EVENT", two.secret[1]).replace("DOCUMENT", document)
+        asked = f"SELECT * FROM faber_ledger.{question}".replace("EVENT", two.secret[1])
         of_alice = connection.execute(asked.encode()).fetchall()
     found = two.tries(asked)
     assert of_alice not in ([], found)
@@ -117,11 +116,11 @@ def test_each_question_about_a_project_of_others_finds_nothing(two: Two, questio
 def test_every_function_that_a_member_may_call_is_tried_here(two: Two) -> None:
     """A question that is added, and not asked above, fails this."""
     callable_now = {name for (name,) in two.tries(CALLABLE)}
-    others = {"projects", "register_project", "admit", "expel", "push_events", "push_document", "tell_readers"}
+    others = {"projects", "register_project", "admit", "expel", "push_events", "put_state", "tell_readers"}
     assert callable_now == others | {question.partition("(")[0] for question in (*ABOUT_FIRST, *SINGLE)}
 
 
-@pytest.mark.parametrize("table", ["project", "member", "event", "document", "redaction"])
+@pytest.mark.parametrize("table", ["project", "member", "event", "state", "redaction"])
 @pytest.mark.parametrize(
     "statement",
     [
@@ -209,7 +208,7 @@ def test_no_cost_of_the_planner_lets_a_search_look_at_words_of_others() -> None:
     assert heard == []
 
 
-@pytest.mark.parametrize("function", ["find_events", "find_documents"])
+@pytest.mark.parametrize("function", ["find_events", "find_states"])
 def test_no_setting_lets_a_search_count_what_others_have_before_a_time(function: str) -> None:
     """What passes the cursor could be counted by the temporary files of a join, where the planner chooses that."""
     costs = [f"{name} = 0" for name in ("cpu_operator_cost", "cpu_tuple_cost", "cpu_index_tuple_cost", "seq_page_cost")]
@@ -220,9 +219,9 @@ def test_no_setting_lets_a_search_count_what_others_have_before_a_time(function:
         with two.database.connect(two.alice) as connection:
             put(connection, FIRST, *[note(f"word{number}") for number in range(5_000)])
             for number in range(500):
-                put_document(connection, FIRST, f"run-{number}", "d", '{"said": "word"}')
+                put_state(connection, FIRST, '{"said": "word"}', run_id=f"run-{number}")
         with two.database.connect(autocommit=True) as connection:
-            connection.execute("VACUUM ANALYZE faber_ledger.event, faber_ledger.document")
+            connection.execute("VACUUM ANALYZE faber_ledger.event, faber_ledger.state")
         with two.database.connect(two.eve) as connection:
             for setting in (*costs, "random_page_cost = 1e300", "work_mem = '64kB'"):
                 connection.execute(f"SET {setting}".encode())
@@ -289,7 +288,7 @@ def test_nothing_is_inserted_into_a_project_of_others(two: Two) -> None:
         with pytest.raises(Refused), connection.transaction():
             put(connection, FIRST, note("forged"))
         with pytest.raises(Refused), connection.transaction():
-            put_document(connection, FIRST, "forged")
+            put_state(connection, FIRST, "forged")
         with pytest.raises(Refused), connection.transaction():
             connection.execute("SELECT faber_ledger.tell_readers(%s)", [FIRST])
     assert two.of_alice() == before
@@ -302,7 +301,7 @@ def test_who_is_refused_has_waited_for_no_lock_and_taken_none(two: Two) -> None:
         connection.execute("SET lock_timeout = '100ms'")
         forgeries: list[Callable[[], object]] = [
             lambda: put(connection, FIRST, note("forged")),
-            lambda: put_document(connection, FIRST, "forged"),
+            lambda: put_state(connection, FIRST, "forged"),
         ]
         for forge in forgeries:
             with pytest.raises(Refused), connection.transaction():
@@ -331,12 +330,11 @@ def test_guessing_ids_tells_nothing(two: Two) -> None:
     assert of_others.value.diag.message_primary == of_nobody.value.diag.message_primary
 
 
-def test_a_redaction_and_a_document_reach_into_no_other_project(two: Two) -> None:
+def test_a_redaction_and_a_state_reach_into_no_other_project(two: Two) -> None:
     before = two.of_alice()
-    (document,) = [row["id"] for row in stored(two.database, "document") if row["project"] == FIRST]
     with two.database.connect(two.eve) as connection:
         put(connection, SECOND, redaction_of(two.secret[1]))
-        put_document(connection, SECOND, "newer", document)
+        put_state(connection, SECOND, "newer")
     assert two.of_alice() == before
 
 

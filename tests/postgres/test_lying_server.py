@@ -137,17 +137,6 @@ def test_a_payload_that_a_redaction_removed_is_not_asked_for_again(team: Team) -
     assert team.sync(second).stdout == f"{RUN}: nothing new\n"
 
 
-def test_a_state_that_the_server_has_not_kept_does_not_count_as_pushed(team: Team) -> None:
-    first = team.clones[0]
-    state = json.loads(first.state_path.read_bytes())
-    first.state_path.write_text(json.dumps({**state, "target": "changed"}))
-    with lying(team.database, "SELECT NULL::text AS push_document", "push_document"):
-        done = team.sync(first, "--push")
-        assert (done.returncode, done.stdout) == (14, "")
-        assert "push_document has answered what faber-ledger's never does: it has not kept what it was" in done.stderr
-    assert team.synced(first)["state"] == "pushed"
-
-
 def test_readers_say_how_much_of_the_server_they_leave_out(team: Team, tmp_path: Path) -> None:
     other = fresh(team, tmp_path / "other")
     asked = {"FABER_LEDGER_URL": team.url}

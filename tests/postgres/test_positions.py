@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.sample_log import RUN
-from support.server_rows import FIRST, SECOND, note, put, put_document
+from support.server_rows import FIRST, SECOND, note, put, put_state
 
 if TYPE_CHECKING:
     import psycopg
@@ -47,8 +47,8 @@ def await_blocked(database: Database, writer: threading.Thread) -> bool:
     return False
 
 
-@pytest.mark.parametrize("is_document", [True, False])
-def test_a_later_position_waits_for_the_earlier_one(database: Database, alice: Login, is_document: bool) -> None:
+@pytest.mark.parametrize("is_state", [True, False])
+def test_a_later_position_waits_for_the_earlier_one(database: Database, alice: Login, is_state: bool) -> None:
     """Without that, a reader who has seen the later one would never ask for the earlier one again."""
     early, late = note("early"), note("late")
 
@@ -57,8 +57,8 @@ def test_a_later_position_waits_for_the_earlier_one(database: Database, alice: L
             put(connection, FIRST, late)
 
     with database.connect(alice) as slow, database.connect(alice, autocommit=True) as reader:
-        if is_document:
-            put_document(slow, FIRST, "{}")
+        if is_state:
+            put_state(slow, FIRST, "{}")
         else:
             put(slow, FIRST, early)
         writer = threading.Thread(target=write)
@@ -67,7 +67,7 @@ def test_a_later_position_waits_for_the_earlier_one(database: Database, alice: L
         assert news(reader, 0) == []
         slow.commit()
         writer.join(DEADLINE)
-        assert [name for _, name in news(reader, 0)] == [late[1]] if is_document else [early[1], late[1]]
+        assert [name for _, name in news(reader, 0)] == [late[1]] if is_state else [early[1], late[1]]
 
 
 def test_positions_are_counted_in_each_project_alone(database: Database, alice: Login) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.project import Project
+from support.sizes import pair
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from io import BufferedRWPair
     from pathlib import Path
 
@@ -67,18 +67,14 @@ class RepeatingServer:
         self._listening.close()
 
 
-@pytest.fixture(params=["message", "base64", "detail", "hint", "later"])
-def server(request: pytest.FixtureRequest) -> Iterator[RepeatingServer]:
-    says: dict[str, dict[bytes, str]] = {
-        "message": {b"M": f'password "{PASSWORD}" is wrong'},
-        "base64": {b"M": f"no {ENCODED}, nor {ENCODED.rstrip('=').replace('/', '_').replace('+', '-')}"},
-        "detail": {b"M": "no", b"D": f"It was {PASSWORD}."},
-        "hint": {b"M": "no", b"H": f"Try another one than {PASSWORD}, or {ENCODED}."},
-        "later": {b"M": f"no {PASSWORD}", b"H": PASSWORD},
-    }
-    made = RepeatingServer(says[request.param], admits=request.param == "later")
-    yield made
-    made.close()
+SAYS: dict[str, dict[bytes, str]] = {
+    "message": {b"M": f'password "{PASSWORD}" is wrong'},
+    "base64": {b"M": f"no {ENCODED}, nor {ENCODED.rstrip('=').replace('/', '_').replace('+', '-')}"},
+    "detail": {b"M": "no", b"D": f"It was {PASSWORD}."},
+    "hint": {b"M": "no", b"H": f"Try another one than {PASSWORD}, or {ENCODED}."},
+    "later": {b"M": f"no {PASSWORD}", b"H": PASSWORD},
+}
+SOURCES = ("URL", "PGPASSWORD", ".pgpass", "PGPASSFILE", "service", "several hosts")
 
 
 @pytest.mark.parametrize("password", ["cents", "me", "o"])
@@ -94,8 +90,10 @@ def test_a_short_password_or_one_that_is_a_name_is_hidden_where_it_stands_as_one
     assert f"error: postgresql://me@127.0.0.1:{server.port}/db: " in done.stderr
 
 
-@pytest.mark.parametrize("source", ["URL", "PGPASSWORD", ".pgpass", "PGPASSFILE", "service", "several hosts"])
-def test_a_password_that_a_server_repeats_is_not_printed(server: RepeatingServer, tmp_path: Path, source: str) -> None:
+@pytest.mark.long
+@pytest.mark.parametrize(("source", "way"), pair(SOURCES, [*SAYS]))
+def test_a_password_that_a_server_repeats_is_not_printed(tmp_path: Path, source: str, way: str) -> None:
+    server = RepeatingServer(SAYS[way], admits=way == "later")
     project = Project.made(tmp_path / "project")
     place = f"127.0.0.1:{server.port}"
     url, more = f"postgresql://me@{place}/db", {}
@@ -118,6 +116,7 @@ def test_a_password_that_a_server_repeats_is_not_printed(server: RepeatingServer
         if source == "several hosts":  # the last of which has no password
             url = f"postgresql://me@{place},127.0.0.1:1/db"
     done = project.faber("fleet", env={"HOME": str(home), "FABER_LEDGER_URL": url, **more})
+    server.close()
     assert set(server.got) == {PASSWORD}
     assert (done.returncode, done.stdout) in [(13, ""), (14, "")]
     assert "error: " in done.stderr

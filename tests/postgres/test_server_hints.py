@@ -188,26 +188,6 @@ def test_a_watch_that_never_worked_ends_where_the_server_refuses(team: Team) -> 
     assert team.sync(team.clones[0], "--watch", "1").returncode == 14
 
 
-def test_a_watch_repeats_no_warning_until_it_changes(team: Team) -> None:
-    first, second, third = team.clones
-    for one in (first, second):
-        one.change_state(current_phase="evaluate", plan={"of": one.hostname})
-        assert one.faber("note", "add", f"of {one.hostname}").returncode == 0
-        assert team.sync(one, "--push").returncode == 0
-    watching = Watching(first, FABER_LEDGER_URL=team.url)
-    apart = f"the state.json of {RUN} here and 1 on the server do not include each other"
-    assert apart in "".join(watching.lines_until("1 event fetched"))
-    for number in range(3):  # rounds
-        assert second.faber("note", "add", f"another {number}").returncode == 0
-        assert team.sync(second, "--push").returncode == 0
-        assert not [line for line in watching.lines_until("1 event fetched") if "include" in line]
-    assert third.faber("note", "add", "of the third").returncode == 0
-    assert team.sync(third, "--push").returncode == 0
-    changed = watching.lines_until("do not include each other")[-1]
-    watching.interrupt()
-    assert apart.replace("and 1 on", "and 2 on") in changed
-
-
 def test_a_watch_names_what_is_left_out_once(team: Team) -> None:
     first, second, _ = team.clones
     team.synced(second)

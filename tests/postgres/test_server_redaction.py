@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 from support.sample_log import RUN, history
-from support.server_rows import FIRST, as_row, note, put, put_document, redaction_of, row_of, stored
+from support.server_rows import FIRST, as_row, note, put, put_state, redaction_of, row_of, stored
 
 from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.redaction import redaction_of as read_redaction
@@ -37,8 +37,8 @@ def events(database: Database) -> dict[str, Row]:
     return {f"{row['run_id']} {row['id']}": as_row(row) for row in stored(database)}
 
 
-def documents(database: Database) -> dict[str, str | None]:
-    return {row["id"]: row["content"] for row in stored(database, "document")}
+def states(database: Database) -> dict[str, str]:
+    return {row["run_id"]: row["content"] for row in stored(database, "state")}
 
 
 def test_it_takes_the_payload_of_its_target_and_nothing_else(
@@ -47,8 +47,8 @@ def test_it_takes_the_payload_of_its_target_and_nothing_else(
     target, beside = note("the password is hünter-😀"), note("beside")
     put(connection, FIRST, target, beside)
     put(connection, FIRST, beside, target, run_id=OTHER)
-    state = put_document(connection, FIRST, '{"note": "hünter"}')
-    elsewhere = put_document(connection, FIRST, '{"note": "other"}', run_id=OTHER)
+    put_state(connection, FIRST, '{"note": "hünter"}')
+    put_state(connection, FIRST, '{"note": "other"}', run_id=OTHER)
     before = stored(database)
     redaction = redaction_of(target[1])
     put(connection, FIRST, redaction)
@@ -60,7 +60,7 @@ def test_it_takes_the_payload_of_its_target_and_nothing_else(
     assert (found[:-1], as_row(found[-1])) == (wanted, redaction)
     assert as_row(found[0]) == without_payload(target)
     assert compute_hash(as_row(found[0])) == target[-1]
-    assert documents(database) == {state: None, elsewhere: '{"note": "other"}'}
+    assert states(database) == {OTHER: '{"note": "other"}'}
 
 
 @pytest.mark.parametrize("is_one_statement", [True, False])
@@ -78,14 +78,16 @@ def test_the_order_of_arrival_makes_no_difference(
     assert sorted(events(database).values()) == sorted([without_payload(target), redaction])
 
 
-def test_a_document_stays_empty_when_it_is_pushed_again(
+def test_only_a_clone_that_knows_the_redaction_brings_a_state_again(
     database: Database, connection: psycopg.Connection[Any]
 ) -> None:
     target = note("secret")
-    state = put_document(connection, FIRST, '{"note": "secret"}')
-    put(connection, FIRST, target, redaction_of(target[1]))
-    assert put_document(connection, FIRST, '{"note": "secret"}') == state
-    assert documents(database) == {state: None}
+    redaction = redaction_of(target[1])
+    put(connection, FIRST, target, redaction)
+    assert not put_state(connection, FIRST, '{"note": "secret"}')
+    assert states(database) == {}
+    assert put_state(connection, FIRST, "{}", "2026-01-05T14:30:22Z", redaction[1])
+    assert states(database) == {RUN: "{}"}
 
 
 def test_a_second_redaction_and_the_first_again_change_nothing(
@@ -211,4 +213,4 @@ def test_an_older_snapshot_could_miss_the_other_one_and_is_refused(connection: p
         with pytest.raises(psycopg.errors.FeatureNotSupported), connection.transaction():
             put(connection, FIRST, note("one"))
         with pytest.raises(psycopg.errors.FeatureNotSupported), connection.transaction():
-            put_document(connection, FIRST, "{}")
+            put_state(connection, FIRST, "{}")

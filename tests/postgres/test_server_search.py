@@ -72,7 +72,7 @@ def test_nothing_of_a_project_is_found_by_a_role_that_does_not_see_it(project: P
             error = asked(project, database.url(stranger), "search", query, "--project", name, code=10)
             assert error["hint"] == "it shows: other"
     with database.connect(stranger) as connection:
-        for function in ("find_events", "find_documents"):
+        for function in ("find_events", "find_states"):
             for projects in (None, [FIRST], [FIRST, SECOND]):
                 found = connection.execute(
                     f"SELECT * FROM faber_ledger.{function}('{{}}', %s, NULL, NULL, NULL, NULL, 100)".encode(),
@@ -158,22 +158,7 @@ def test_a_search_reads_on_where_the_newest_candidates_do_not_match(project: Pro
     assert without_place(there) == without_place(search(project, "grey heron or heron", "--limit", "240"))
 
 
-def test_of_two_copies_of_a_state_each_text_is_found_once(project: Project, database: Database) -> None:
-    member = database.login()
-    register(database, member)
-    with database.connect() as connection:
-        for name, text in (("a", "one heron"), ("b", "two herons, one heron"), ("c", "one heron")):
-            connection.execute(
-                "INSERT INTO faber_ledger.document (project, run_id, id, position, heads, content, at, writer)"
-                " VALUES (%s, 'run', %s, 0, '', %s, '2026-01-05T09:30:00Z', 'w')",
-                (FIRST, name, f'{{"said": "{text}"}}'),
-            )
-    hits = asked(project, database.url(member), "search", "heron")["runs"][0]["hits"]
-    assert sorted([hit["excerpt"] for hit in hits]) == ["one heron", "two herons, one heron"]
-    assert {hit["at"] for hit in hits} == {"2026-01-05T09:30:00Z"}
-
-
-@pytest.mark.parametrize(("function", "index"), [("find_events", "event_words"), ("find_documents", "document_words")])
+@pytest.mark.parametrize(("function", "index"), [("find_events", "event_words"), ("find_states", "state_words")])
 def test_an_index_serves_a_search(database: Database, function: str, index: str) -> None:
     """Under row-level security a member's own condition would read every row: `@>` is no leakproof operator."""
     member = database.login()

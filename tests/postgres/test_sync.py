@@ -113,16 +113,6 @@ def test_a_run_that_a_clone_has_never_seen_gets_its_folder_and_its_ledger(team: 
     assert "nothing new" in team.sync(second, "--all").stdout
 
 
-def test_a_run_of_the_server_can_be_named_although_this_clone_does_not_have_it(team: Team, tmp_path: Path) -> None:
-    team.synced(team.clones[0])
-    fresh = Project.made(tmp_path / "fresh", run_id="another-run")
-    fresh.write(".fractary/faber/ledger.json", (team.clones[0].root / ".fractary/faber/ledger.json").read_bytes())
-    assert team.sync(fresh, "no-such-run").returncode == 10
-    done = team.sync(fresh, RUN)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert team.export(fresh, RUN) == team.export(team.clones[0])
-
-
 def test_a_run_of_the_server_can_be_named_by_the_beginning_of_its_id(team: Team, tmp_path: Path) -> None:
     first = team.clones[0]
     assert first.faber("run", "start", "--work-id", "9", "--yes").returncode == 0
@@ -177,16 +167,6 @@ def test_a_project_without_an_id_and_a_command_without_a_server_say_what_to_do(t
     assert done.returncode == 1
     assert "error: the project has no id yet" in done.stderr
     assert "hint: run `faber-ledger init`, and commit .fractary/faber/ledger.json" in done.stderr
-
-
-def test_a_role_that_is_no_member_learns_nothing_and_changes_nothing(team: Team) -> None:
-    first = team.clones[0]
-    team.synced(first)
-    stranger = team.database.url(team.database.login("stranger"))
-    for words in (["--fetch"], ["--push"], []):
-        done = team.sync(first, *words, url=stranger)
-        assert done.returncode == 14, done.stderr
-        assert done.stdout == ""
 
 
 # Redactions

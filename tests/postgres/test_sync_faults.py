@@ -44,29 +44,6 @@ def test_a_client_that_is_killed_between_batches_leaves_whole_batches(team: Team
     assert team.export(team.clones[1]) == team.export(first)
 
 
-def test_a_connection_that_is_cut_in_a_push_ends_it_with_one_error_and_the_next_completes_it(team: Team) -> None:
-    first = team.clones[0]
-    total = fill(first, MANY)
-    before = first.ledger_path.read_bytes()
-    with team.database.connect(autocommit=True) as connection:
-        process = started(first, team.url)
-        wait_for_batch(connection)
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE application_name = 'faber-ledger' AND datname = current_database()"
-        )
-        output, errors = process.communicate()
-    assert (process.returncode, output) == (13, "")
-    assert errors.count("error: ") == 1
-    assert "Traceback" not in errors
-    count = len(team.rows())
-    assert count % MOST_EVENTS == 0
-    assert 0 < count < total
-    assert first.ledger_path.read_bytes() == before
-    assert team.sync(first).returncode == 0
-    assert len(team.rows()) == total
-
-
 def test_a_client_that_is_killed_while_it_fetches_takes_in_all_or_nothing_and_goes_on(team: Team) -> None:
     first, second, _ = team.clones
     fill(first, MANY)

@@ -8,9 +8,7 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import create_engine
-from sqlalchemy.pool import NullPool
-from support.on_server import FIRST, put_state, register
+from support.on_server import FIRST, register
 from support.postgres import fresh_database
 from support.searching import EVENTS, STATE
 
@@ -68,7 +66,7 @@ def test_each_event_has_the_words_of_the_texts_that_are_searched(database: Datab
 
 
 def test_a_state_has_the_words_of_its_texts_without_our_blocks(database: Database) -> None:
-    found = asked(database, "document_words", PROJECT, json.dumps(STATE))
+    found = asked(database, "state_words", PROJECT, json.dumps(STATE))
     assert found == {f"{PROJECT}={word}" for word in expected(text for _, text in state_texts(STATE))}
 
 
@@ -91,15 +89,14 @@ def test_a_state_has_the_words_of_its_texts_without_our_blocks(database: Databas
 def test_no_payload_and_no_state_stops_an_insert(database: Database, said: str) -> None:
     for kind in ("note_recorded", "context_reconstituted"):
         asked(database, "event_words", PROJECT, kind, said)
-    asked(database, "document_words", PROJECT, said)
+    asked(database, "state_words", PROJECT, said)
 
 
 def test_what_a_server_has_already_stops_no_upgrade(cluster: Cluster, tmp_path: Path) -> None:
     before = tmp_path / "migrations"
-    shutil.copytree(SCRIPTS, before, ignore=shutil.ignore_patterns("0002*", "__pycache__"))
+    shutil.copytree(SCRIPTS, before, ignore=shutil.ignore_patterns("0002*", "0003*", "__pycache__"))
     with fresh_database(cluster, is_upgraded=False) as database:
-        engine = create_engine(database.admin_url.set(drivername="postgresql+psycopg"), poolclass=NullPool)
-        with engine.begin() as connection:
+        with database.connect() as connection:
             assert upgrade_server(connection, str(before)).after == "0001"
         member = database.login()
         register(database, member)
@@ -111,10 +108,13 @@ def test_what_a_server_has_already_stops_no_upgrade(cluster: Cluster, tmp_path: 
                     " VALUES (%s, 'run', 0, 1, %s, 'note_recorded', 1, '2026', 'w', '', %s, %s, %s)",
                     (FIRST, f"7{place}ZZZZZZZZZZZZZZZZZZZZZZZZ", bytes(16), payload, bytes(32)),
                 )
-        put_state(database, member, "run", "[" * 100_000)
-        with engine.begin() as connection:
+            inserting.execute(
+                "INSERT INTO faber_ledger.document (project, run_id, id, position, heads, content, at, writer)"
+                " VALUES (%s, 'run', 'a', 0, '', %s, '', 'w')",
+                (FIRST, "[" * 100_000),
+            )
+        with database.connect() as connection:
             assert upgrade_server(connection).before == "0001"
-        engine.dispose()
         with database.connect(member) as connected:
             found = connected.execute("SELECT id FROM faber_ledger.find_events('{heron}', NULL, NULL, '', '', '', 9)")
             assert found.fetchall() == [("72ZZZZZZZZZZZZZZZZZZZZZZZZ",)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import ROW
+from support import server_rows
 from support.server_rows import put
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from support.project import Project
 
 FIRST, SECOND = "01K7AAAAAAAAAAAAAAAAAAAAAA", "01K7BBBBBBBBBBBBBBBBBBBBBB"  # ids of projects
-PUT_STATE = "SELECT faber_ledger.push_document(%s, %s, %s, '', %s, %s, '2026-01-05T09:30:00Z', 'writer')"
+REDACTIONS = "SELECT id FROM faber_ledger.event WHERE type = 'event_redacted'"
 
 
 def register(database: Database, login: Login, project_id: str = FIRST, name: str = "shop") -> None:
@@ -26,7 +27,7 @@ def register(database: Database, login: Login, project_id: str = FIRST, name: st
 
 
 def put_run(database: Database, login: Login, project: Project, run_id: str, project_id: str = FIRST) -> None:
-    """Put the events of a run that the server lacks, and a copy of its state; tell who listens, as `sync` does."""
+    """Put the events of a run that the server lacks, and its state; tell who listens, as `sync` does."""
     run = project.root / ".fractary/runs" / run_id
     with Log.read(str(run / "ledger.db")) as log:
         rows = log.connection.execute(f"{ROW} ORDER BY seq, id").fetchall()
@@ -40,12 +41,11 @@ def put_run(database: Database, login: Login, project: Project, run_id: str, pro
 
 
 def put_state(database: Database, login: Login, run_id: str, content: str, project_id: str = FIRST) -> None:
-    """Put a copy of a state on the server, in place of the copies that it has."""
+    """Put a state on the server, in place of what it has."""
+    with database.connect() as connection:
+        known = [name for (name,) in connection.execute(REDACTIONS)]
     with database.connect(login) as connection:
-        found = connection.execute("SELECT id FROM faber_ledger.documents(%s, %s, 1000)", (project_id, run_id))
-        before = [row[0] for row in found]
-        name = f"d{len(before)}{max(before, default='')}"
-        connection.execute(PUT_STATE, (project_id, run_id, name, before, content))
+        assert server_rows.put_state(connection, project_id, content, "9", *known, run_id=run_id)  # as new as can be
 
 
 def put_project(

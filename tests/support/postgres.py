@@ -28,9 +28,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
 
 import psycopg
 from psycopg import sql
-from sqlalchemy import create_engine
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.pool import NullPool
 
 from faber_ledger.migrations.server_upgrade import upgrade_server
 from support.users import give_away
@@ -257,10 +255,8 @@ class Cluster:
 
     def upgrade(self, url: URL) -> None:
         """Upgrade the schema in a database, as `faber-ledger db upgrade` does."""
-        engine = create_engine(url.set(drivername="postgresql+psycopg"), poolclass=NullPool)
-        with engine.begin() as connection:
+        with connect(url) as connection:
             upgrade_server(connection)
-        engine.dispose()
 
 
 class Database:

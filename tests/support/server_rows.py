@@ -1,8 +1,7 @@
-"""Rows of a team's server: events as clones push them, and documents."""
+"""Rows of a team's server: events as clones push them, and states."""
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +22,15 @@ NOWHERE = "01K0000000000000000000PRJ9"
 KINDS = ("bigint", "text", "text", "integer", *["text"] * 4, "bytea", "bytea", "text", "bytea", "bytea")
 PUSH = f"""\
 SELECT added FROM faber_ledger.push_events(%s, %s, {", ".join([f"ARRAY[%s::{kind}]" for kind in KINDS])})"""
-PUSH_DOCUMENT = """\
-SELECT faber_ledger.push_document(%s, %s, %s, %s, %s, %s, '2026-01-05T14:30:22Z', 'w')"""
+PUT_STATE = "SELECT faber_ledger.put_state(%s, %s, %s, %s, 'w', %s)"
 # What a member sees of each table.
 QUESTIONS = {
     "event": "SELECT one.* FROM faber_ledger.projects() AS project,"
     " faber_ledger.runs_with_news(project.id, 0, 1000000) AS run_id,"
     " faber_ledger.events_after(project.id, run_id, 0, 1000000, 1000000000) AS one ORDER BY project.id, position",
-    "document": "SELECT project.id AS project, run_id, one.* FROM faber_ledger.projects() AS project,"
+    "state": "SELECT project.id AS project, run_id, one.* FROM faber_ledger.projects() AS project,"
     " faber_ledger.runs_with_news(project.id, 0, 1000000) AS run_id,"
-    " faber_ledger.documents(project.id, run_id, 1000000) AS one",
+    " faber_ledger.state_of(project.id, run_id) AS one",
     "member": "SELECT one.* FROM faber_ledger.projects() AS project, faber_ledger.members(project.id) AS one",
 }
 _number = itertools.count()
@@ -62,18 +60,22 @@ def put(connection: psycopg.Connection[Any], project: str, *rows: Row, run_id: s
             cursor.execute(PUSH.encode(), (project, run_id, *row))
 
 
-def put_document(
-    connection: psycopg.Connection[Any], project: str, content: str, *superseded: str, run_id: str = RUN
-) -> str:
-    """Insert a document; return its id, which is its content's hash."""
-    name = hashlib.sha256(content.encode()).hexdigest()
-    connection.execute(PUSH_DOCUMENT, (project, run_id, name, bytes(32), list(superseded), content))
-    return name
+def put_state(
+    connection: psycopg.Connection[Any],
+    project: str,
+    content: str,
+    at: str = "2026-01-05T14:30:22Z",
+    *known_redactions: str,
+    run_id: str = RUN,
+) -> bool:
+    """Put a run's state, as a clone that knows these redactions; return whether the server has taken it."""
+    asked = (project, run_id, content, at, [*known_redactions])
+    return connection.execute(PUT_STATE, asked).fetchone() == (True,)
 
 
 def stored(database: Database, table: str = "event", login: Login | None = None) -> list[dict[str, Any]]:
-    """Return all rows of a table in the order of their positions, or what a member sees of them."""
-    order = "project, position" if table in ("event", "document") else "1, 2"
+    """Return all rows of a table in their order, or what a member sees of them."""
+    order = "project, position" if table == "event" else "1, 2"
     question = QUESTIONS[table] if login else f"SELECT * FROM faber_ledger.{table} ORDER BY {order}"
     with database.connect(login) as connection, connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(question.encode()).fetchall()

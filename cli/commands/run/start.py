@@ -26,7 +26,7 @@ from faber_ledger.files.text import quote_word
 from faber_ledger.hooks.client_plugins import list_enabled_plugins, list_unanswered, unlisted_plugin_delivery
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.command_errors import AmbiguousRun, ChoiceNeeded, Declined, NotFound, ServerRefused
+from faber_ledger.ledger.command_errors import AmbiguousRun, Declined, ServerRefused
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, StateMissing, WorkflowNotFound
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.recording.start import activate_run, lock_takeover, start_run
@@ -39,7 +39,6 @@ from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_run_from_log, write_ignored_state
 from faber_ledger.runs.run import Run, find_root, is_portable, name_part
 from faber_ledger.runs.settings import project_settings, read_user_config
-from faber_ledger.runs.synced import has_state_apart
 
 if TYPE_CHECKING:
     from faber_ledger.recording.start import RunPlan
@@ -103,27 +102,23 @@ def start(as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> N
 @work_id_option
 @click.option("--yes", is_flag=True, help="Take over from another active workflow without asking.")
 @url_option
-@click.option("--document", metavar="ID", help="Of several states, the one to take: its id on the server, or `here`.")
 @json_option
-def resume(
-    run_id: str | None, work_id: str | None, yes: bool, url: str | None, document: str | None, as_json: bool
-) -> None:
+def resume(run_id: str | None, work_id: str | None, yes: bool, url: str | None, as_json: bool) -> None:
     """Make RUN, or the run of a work item, the active one of this worktree, and show where it continues.
 
     A run that this clone does not have is brought from the team's server, if one is named: its ledger, with every event
-    checked, and its state.json. With --url, what is new there is fetched of any run. A state that has not changed here
-    gives way to one that includes it; of several that do not include each other you choose.
+    checked, and its newest state.json. With --url, new events are fetched of any run; a state.json that is here stays.
 
     \b
     Example: faber-ledger run resume myproject-258-20260105-143022-a1b2c3
     Exit codes: 0 done, or there is nothing to resume; 1 declined, or its state
-    cannot be read; 2 wrong usage; 3 several states, and none was chosen; 10 no such
-    run, or no such state; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
+    cannot be read; 2 wrong usage; 3 a choice without a terminal; 10 no such run; 12 the
+    server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
     named = named_run(find_root(os.getcwd()), run_id, work_id)
     if named is None:
         raise click.UsageError("Give RUN or --work-id.")
-    resume_run(named, yes, as_json, url, document)
+    resume_run(named, yes, as_json, url)
 
 
 @click.command("workflow-run", short_help="Alias of `run start`; --resume: of `run resume`.")
@@ -268,11 +263,11 @@ def _start_lines(started: Run, plan: RunPlan) -> list[str]:
     return lines
 
 
-def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None, document: str | None = None) -> None:
+def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> None:
     """Make a run the active one; raises LedgerError."""
     root = find_root(os.getcwd())
     _warn_of_active_file(root)
-    text = _bring_run(root, text, url, document)
+    text = _bring_run(root, text, url)
     try:
         wanted = find_restorable(root, text) or match_run(root, text)
     except RunNotFound as error:
@@ -326,27 +321,25 @@ def _state_with_status(run: Run) -> dict[str, Any]:
     return state
 
 
-def _bring_run(root: str, text: str, url: str | None, document: str | None) -> str:
-    """Bring a run from the server, if one is named by `url`, or there is something to bring or to choose.
+def _bring_run(root: str, text: str, url: str | None) -> str:
+    """Bring a run from the server, if one is named by `url`, or this clone lacks the run or its state.
 
     Returns the run's id, or `text` where the server was not asked. One that is only configured may be away: then the
     user is warned, and this clone decides if it has the run, or the project has no id. Raises as `bring_run`.
     """
-    if document is not None and url is None and not names_server():
-        raise click.UsageError("--document needs a server: give --url, or configure one")
-    if url is None and not (names_server() and (document is not None or _is_lacking(root, text))):
+    if url is None and not (names_server() and _is_lacking(root, text)):
         return text
 
-    from faber_ledger.cli.ui.bring_run import bring_run  # most runs are here
+    from faber_ledger.cli.sync.bring import bring_run  # most runs are here
 
     try:
-        return bring_run(root, text, url, document)
-    except (RunNotFound, NotFound, ChoiceNeeded):
+        return bring_run(root, text, url, say)
+    except RunNotFound:
         raise
     except LedgerError as error:
         is_here = _find_here(root, text) is not None
         has_project = project_settings(root, os.environ).project is not None
-        if url is not None or document is not None or (has_project and not is_here):
+        if url is not None or (has_project and not is_here):
             raise
         way_out = f" ({error.hint})" if error.hint and (isinstance(error, ServerRefused) or not is_here) else ""
         warn(f"the team's server was not asked: {error.message}{way_out}")
@@ -354,13 +347,13 @@ def _bring_run(root: str, text: str, url: str | None, document: str | None) -> s
 
 
 def _is_lacking(root: str, text: str) -> bool:
-    """Return whether this clone lacks a run or its state, or the server had one beside it; raises AmbiguousRun."""
+    """Return whether this clone lacks a run or its state; raises AmbiguousRun."""
     run = _find_here(root, text)
     if run is None:
         return True
     if not run.is_recorded() or run.is_kept:
         return not os.path.lexists(state_copy_path(run) or run.state_path)
-    return not os.path.lexists(run.state_path) or has_state_apart(root, run.run_id)
+    return not os.path.lexists(run.state_path)
 
 
 def _find_here(root: str, text: str) -> Run | None:
