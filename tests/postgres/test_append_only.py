@@ -9,6 +9,8 @@ import pytest
 from support.server_rows import FIRST, as_row, note, put, put_state, stored
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from support.postgres import Database, Login
 
 TABLES = ("project", "member", "event", "state", "redaction")
@@ -29,38 +31,52 @@ def everything(database: Database) -> list[list[dict[str, Any]]]:
     return [stored(database, table) for table in TABLES]
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_a_member_updates_deletes_and_truncates_nothing(database: Database, alice: Login, table: str) -> None:
+def passing(
+    database: Database, login: Login | None, error: type[psycopg.Error], statements: Iterable[str]
+) -> list[str]:
+    """Return which statements do not end with an error of this type."""
+    passed = []
+    for statement in statements:
+        try:
+            with database.connect(login) as connection:
+                connection.execute(statement.encode())
+        except error:
+            continue
+        passed.append(statement)
+    return passed
+
+
+def test_a_member_updates_deletes_and_truncates_nothing(database: Database, alice: Login) -> None:
     before = everything(database)
-    for statement in (f"UPDATE faber_ledger.{table} SET project = project", f"DELETE FROM faber_ledger.{table}"):
-        said = statement.replace("project = project", "name = name") if table == "project" else statement
-        with pytest.raises(psycopg.errors.InsufficientPrivilege), database.connect(alice) as connection:
-            connection.execute(said.encode())
-    with pytest.raises(psycopg.errors.InsufficientPrivilege), database.connect(alice) as connection:
-        connection.execute(f"TRUNCATE faber_ledger.{table} CASCADE".encode())
+    statements = [
+        statement.format(table)
+        for table in TABLES
+        for statement in ("DELETE FROM faber_ledger.{}", "TRUNCATE faber_ledger.{} CASCADE")
+    ]
+    statements += [f"UPDATE faber_ledger.{table} SET project = project" for table in TABLES if table != "project"]
+    statements += ["UPDATE faber_ledger.project SET name = name"]
+    assert passing(database, alice, psycopg.errors.InsufficientPrivilege, statements) == []
     assert everything(database) == before
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE faber_ledger.event SET payload = 'x'",
-        "UPDATE faber_ledger.event SET position = position + 1",
-        "UPDATE faber_ledger.event SET hash = salt || salt",
-        "UPDATE faber_ledger.event SET salt = NULL, payload = NULL,"
-        " payload_hash = sha256(salt || convert_to(payload, 'UTF8'))",  # a redaction that nobody has recorded
-        "DELETE FROM faber_ledger.event",
-        "TRUNCATE faber_ledger.event",
-        "DELETE FROM faber_ledger.project",
-        "TRUNCATE faber_ledger.project CASCADE",
-        "TRUNCATE faber_ledger.redaction",
-    ],
+CHANGES = (
+    "UPDATE faber_ledger.event SET payload = 'x'",
+    "UPDATE faber_ledger.event SET position = position + 1",
+    "UPDATE faber_ledger.event SET hash = salt || salt",
+    "UPDATE faber_ledger.event SET salt = NULL, payload = NULL,"
+    " payload_hash = sha256(salt || convert_to(payload, 'UTF8'))",  # a redaction that nobody has recorded
+    "DELETE FROM faber_ledger.event",
+    "TRUNCATE faber_ledger.event",
+    "DELETE FROM faber_ledger.project",
+    "TRUNCATE faber_ledger.project CASCADE",
+    "TRUNCATE faber_ledger.redaction",
 )
+
+
 @pytest.mark.usefixtures("alice")
-def test_triggers_stop_the_owner_too(database: Database, statement: str) -> None:
+def test_triggers_stop_the_owner_too(database: Database) -> None:
     before = everything(database)
-    with pytest.raises(psycopg.errors.RestrictViolation), database.connect() as connection:
-        connection.execute(statement.encode())
+    assert passing(database, None, psycopg.errors.RestrictViolation, CHANGES) == []
     assert everything(database) == before
 
 
@@ -82,46 +98,41 @@ def test_an_event_is_kept_byte_for_byte(database: Database, alice: Login) -> Non
     assert found == row
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"seq": 0},
-        {"seq": 2**53 + 1},
-        {"id": "01K0000000000000000000PRJI"},
-        {"id": "refused-" + "0" * 64},
-        {"type": "Note"},
-        {"version": 0},
-        {"version": 10**9},
-        {"at": ""},
-        {"writer": ""},
-        {"writer": "w" * 4097},
-        {"client": "c" * 4097},
-        {"parents": bytes(31)},
-        {"salt": bytes(15)},
-        {"salt": None},
-        {"payload": None},
-        {"payload_hash": bytes(32)},
-        {"payload": None, "salt": None, "payload_hash": bytes(31)},
-        {"payload": "x" * (8 * 1024 * 1024 + 1)},
-        {"hash": bytes(33)},
-    ],
-    ids=str,
+WRONG: tuple[dict[str, Any], ...] = (
+    {"seq": 0},
+    {"seq": 2**53 + 1},
+    {"id": "01K0000000000000000000PRJI"},
+    {"id": "refused-" + "0" * 64},
+    {"type": "Note"},
+    {"version": 0},
+    {"version": 10**9},
+    {"at": ""},
+    {"writer": ""},
+    {"writer": "w" * 4097},
+    {"client": "c" * 4097},
+    {"parents": bytes(31)},
+    {"salt": bytes(15)},
+    {"salt": None},
+    {"payload": None},
+    {"payload_hash": bytes(32)},
+    {"payload": None, "salt": None, "payload_hash": bytes(31)},
+    {"payload": "x" * (8 * 1024 * 1024 + 1)},
+    {"hash": bytes(33)},
 )
-def test_a_row_that_no_ledger_writes_is_refused(database: Database, alice: Login, change: dict[str, Any]) -> None:
-    row = note("one")
-    names = list(stored(database)[0])[3:16]
-    changed = tuple(change.get(name, value) for name, value in zip(names, row, strict=True))
-    assert changed != row
-    with pytest.raises(psycopg.errors.CheckViolation), database.connect(alice) as connection:
-        put(connection, FIRST, changed)
 
 
-@pytest.mark.parametrize("run_id", ["", "/a", "a//b", "a/b/c/d", "../a", "a b", "é", "a" * 256, "a\n"])
-def test_a_run_id_that_no_run_has_is_refused(database: Database, alice: Login, run_id: str) -> None:
-    with pytest.raises(psycopg.errors.CheckViolation), database.connect(alice) as connection:
-        put(connection, FIRST, note("one"), run_id=run_id)
-    with pytest.raises(psycopg.errors.CheckViolation), database.connect(alice) as connection:
-        put_state(connection, FIRST, "{}", run_id=run_id)
+def test_a_row_that_no_ledger_writes_is_refused(database: Database, alice: Login) -> None:
+    row, names = note("one"), list(stored(database)[0])[3:16]
+    with database.connect(alice, autocommit=True) as connection:
+        for change in WRONG:
+            changed = tuple(change.get(name, value) for name, value in zip(names, row, strict=True))
+            with pytest.raises(psycopg.errors.CheckViolation):
+                put(connection, FIRST, changed)
+        for run_id in ("", "/a", "a//b", "a/b/c/d", "../a", "a b", "é", "a" * 256, "a\n"):
+            with pytest.raises(psycopg.errors.CheckViolation):
+                put(connection, FIRST, row, run_id=run_id)
+            with pytest.raises(psycopg.errors.CheckViolation):
+                put_state(connection, FIRST, "{}", run_id=run_id)
 
 
 def test_position_and_arrival_are_the_servers_whatever_a_client_says(database: Database, alice: Login) -> None:

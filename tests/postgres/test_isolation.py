@@ -9,12 +9,12 @@ import pytest
 from psycopg import sql
 from support.postgres import Cluster, Database, started_server
 from support.sample_log import RUN
-from support.server_rows import FIRST, NOWHERE, SECOND, note, put, put_state, redaction_of, row_of, stored
+from support.server_rows import FIRST, NOWHERE, SECOND, note, put, put_state, put_together, redaction_of, row_of, stored
 
 from faber_ledger.postgres.schema import notification_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from support.postgres import Login
 
@@ -61,6 +61,17 @@ class Two:
                 cursor = connection.execute(statement.encode() if isinstance(statement, str) else statement)
             return cursor.fetchall() if cursor.description else None
 
+    def may_run(self, attacks: Iterable[str]) -> list[str]:
+        """Return which of these statements, or several with `; ` between them, are not refused to Eve."""
+        allowed = []
+        for attack in attacks:
+            try:
+                self.tries(*attack.split("; "))
+            except Refused:
+                continue
+            allowed.append(attack)
+        return allowed
+
     def of_alice(self) -> list[list[dict[str, Any]]]:
         """Return everything of the first project."""
         tables = ("event", "state", "member", "redaction")
@@ -99,18 +110,17 @@ SINGLE = {  # what each answers to somebody else, of those that always answer on
 }
 
 
-@pytest.mark.parametrize("question", [*ABOUT_FIRST, *SINGLE])
-def test_each_question_about_a_project_of_others_finds_nothing(two: Two, question: str) -> None:
+def test_each_question_about_a_project_of_others_finds_nothing(two: Two) -> None:
+    redacted = redaction_of(two.session[1])
     with two.database.connect(two.alice) as connection:
-        redacted = redaction_of(two.session[1])
         put(connection, FIRST, two.session, redacted)
         put_state(connection, FIRST, '{"status": "in the glade"}', "", redacted[1])
         connection.commit()
-        asked = f"SELECT * FROM faber_ledger.{question}".replace("EVENT", two.secret[1])
-        of_alice = connection.execute(asked.encode()).fetchall()
-    found = two.tries(asked)
-    assert of_alice not in ([], found)
-    assert found == ([(SINGLE[question],)] if question in SINGLE else [])
+        for question in (*ABOUT_FIRST, *SINGLE):
+            asked = f"SELECT * FROM faber_ledger.{question}".replace("EVENT", two.secret[1])
+            of_alice, found = connection.execute(asked.encode()).fetchall(), two.tries(asked)
+            assert of_alice not in ([], found), question
+            assert found == ([(SINGLE[question],)] if question in SINGLE else []), question
 
 
 def test_every_function_that_a_member_may_call_is_tried_here(two: Two) -> None:
@@ -120,23 +130,21 @@ def test_every_function_that_a_member_may_call_is_tried_here(two: Two) -> None:
     assert callable_now == others | {question.partition("(")[0] for question in (*ABOUT_FIRST, *SINGLE)}
 
 
-@pytest.mark.parametrize("table", ["project", "member", "event", "state", "redaction"])
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "SELECT FROM faber_ledger.{}",
-        "EXPLAIN SELECT FROM faber_ledger.{}",
-        "EXPLAIN ANALYZE SELECT FROM faber_ledger.{}",
-        "COPY faber_ledger.{} TO STDOUT",
-        "COPY (SELECT FROM faber_ledger.{}) TO STDOUT",
-        "INSERT INTO faber_ledger.{} DEFAULT VALUES",
-        "LOCK faber_ledger.{} IN ACCESS SHARE MODE",
-    ],
+READS = (
+    "SELECT FROM faber_ledger.{}",
+    "EXPLAIN SELECT FROM faber_ledger.{}",
+    "EXPLAIN ANALYZE SELECT FROM faber_ledger.{}",
+    "COPY faber_ledger.{} TO STDOUT",
+    "COPY (SELECT FROM faber_ledger.{}) TO STDOUT",
+    "INSERT INTO faber_ledger.{} DEFAULT VALUES",
+    "LOCK faber_ledger.{} IN ACCESS SHARE MODE",
 )
-def test_no_table_is_a_members_to_read(two: Two, statement: str, table: str) -> None:
+
+
+def test_no_table_is_a_members_to_read(two: Two) -> None:
     """EXPLAIN ANALYZE says how many rows a policy hides, and which: a comparison of texts comes before the policy."""
-    with pytest.raises(Refused):
-        two.tries(statement.format(table))
+    tables = ("project", "member", "event", "state", "redaction")
+    assert two.may_run([statement.format(table) for statement in READS for table in tables]) == []
 
 
 def test_a_plan_shows_nothing_of_what_a_question_reads(two: Two) -> None:
@@ -175,8 +183,8 @@ def test_a_callers_way_to_write_texts_changes_no_function(two: Two) -> None:
 def test_what_a_search_reads_of_the_index_tells_no_words_of_others(two: Two) -> None:
     """Two searches of Eve, for a word that Alice has in many notes and one that nobody has, read as many pages."""
     with two.database.connect(two.alice) as connection:
-        put(connection, FIRST, *[note(f"acquisition {number}") for number in range(2_500)])
-        put(connection, FIRST, *[note("acquisition") for _ in range(2_500)])
+        put_together(connection, FIRST, [note(f"acquisition {number}") for number in range(2_500)])
+        put_together(connection, FIRST, [note("acquisition") for _ in range(2_500)])
     with two.database.connect(autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE faber_ledger.event")
     asked = "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT * FROM faber_ledger.find_events"
@@ -217,7 +225,7 @@ def test_no_setting_lets_a_search_count_what_others_have_before_a_time(function:
         cluster = Cluster(server.url())
         two = Two(Database(cluster, cluster.template))
         with two.database.connect(two.alice) as connection:
-            put(connection, FIRST, *[note(f"word{number}") for number in range(5_000)])
+            put_together(connection, FIRST, [note(f"word{number}") for number in range(5_000)])
             for number in range(500):
                 put_state(connection, FIRST, '{"said": "word"}', run_id=f"run-{number}")
         with two.database.connect(autocommit=True) as connection:
@@ -235,41 +243,39 @@ def test_no_setting_lets_a_search_count_what_others_have_before_a_time(function:
     assert plans[0] == plans[1]
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "SELECT * FROM faber_ledger.redaction",
-        f"INSERT INTO faber_ledger.member VALUES ('{FIRST}', session_user, 0, true)",
-        "UPDATE faber_ledger.member SET is_admin = true",
-        f"INSERT INTO faber_ledger.project (id, name) VALUES ('{NOWHERE}', 'x')",
-        f"INSERT INTO faber_ledger.redaction VALUES ('{FIRST}', '{RUN}', 'x', 'y', false)",
-        "SELECT * FROM faber_ledger.project FOR UPDATE",
-        "SELECT * FROM faber_ledger.event FOR SHARE",
-        "LOCK faber_ledger.event IN EXCLUSIVE MODE",
-        f"SELECT faber_ledger.admit('{FIRST}', session_user::name)",
-        f"SELECT faber_ledger.admit('{FIRST}', session_user::name, true)",
-        f"SELECT faber_ledger.expel('{FIRST}', 'postgres')",
-        f"SELECT faber_ledger.register_project('{FIRST}', 'x')",
-        "SELECT faber_ledger.is_owner()",
-        f"SELECT faber_ledger.is_project_admin('{FIRST}')",
-        f"SELECT faber_ledger.sees('{FIRST}')",
-        "SELECT faber_ledger.my_projects()",
-        f"SELECT faber_ledger.require_member('{FIRST}')",
-        "CREATE TABLE faber_ledger.mine ()",
-        "CREATE TEMPORARY TABLE t (one faber_ledger.event)",
-        "CREATE FUNCTION faber_ledger.my_projects(int) RETURNS text LANGUAGE sql AS 'SELECT 1'",
-        "CREATE POLICY mine ON faber_ledger.event USING (true)",
-        "ALTER TABLE faber_ledger.event DISABLE ROW LEVEL SECURITY",
-        "ALTER TABLE faber_ledger.event DISABLE TRIGGER ALL",
-        "CREATE TEMPORARY TABLE t (LIKE faber_ledger.event); "
-        "CREATE TRIGGER t BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION faber_ledger.apply_redaction()",
-        "SET session_replication_role = replica",
-    ],
+AROUND = (
+    "SELECT * FROM faber_ledger.redaction",
+    f"INSERT INTO faber_ledger.member VALUES ('{FIRST}', session_user, 0, true)",
+    "UPDATE faber_ledger.member SET is_admin = true",
+    f"INSERT INTO faber_ledger.project (id, name) VALUES ('{NOWHERE}', 'x')",
+    f"INSERT INTO faber_ledger.redaction VALUES ('{FIRST}', '{RUN}', 'x', 'y', false)",
+    "SELECT * FROM faber_ledger.project FOR UPDATE",
+    "SELECT * FROM faber_ledger.event FOR SHARE",
+    "LOCK faber_ledger.event IN EXCLUSIVE MODE",
+    f"SELECT faber_ledger.admit('{FIRST}', session_user::name)",
+    f"SELECT faber_ledger.admit('{FIRST}', session_user::name, true)",
+    f"SELECT faber_ledger.expel('{FIRST}', 'postgres')",
+    f"SELECT faber_ledger.register_project('{FIRST}', 'x')",
+    "SELECT faber_ledger.is_owner()",
+    f"SELECT faber_ledger.is_project_admin('{FIRST}')",
+    f"SELECT faber_ledger.sees('{FIRST}')",
+    "SELECT faber_ledger.my_projects()",
+    f"SELECT faber_ledger.require_member('{FIRST}')",
+    "CREATE TABLE faber_ledger.mine ()",
+    "CREATE TEMPORARY TABLE t (one faber_ledger.event)",
+    "CREATE FUNCTION faber_ledger.my_projects(int) RETURNS text LANGUAGE sql AS 'SELECT 1'",
+    "CREATE POLICY mine ON faber_ledger.event USING (true)",
+    "ALTER TABLE faber_ledger.event DISABLE ROW LEVEL SECURITY",
+    "ALTER TABLE faber_ledger.event DISABLE TRIGGER ALL",
+    "CREATE TEMPORARY TABLE t (LIKE faber_ledger.event); "
+    "CREATE TRIGGER t BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION faber_ledger.apply_redaction()",
+    "SET session_replication_role = replica",
 )
-def test_what_goes_around_the_functions_is_refused(two: Two, statement: str) -> None:
+
+
+def test_what_goes_around_the_functions_is_refused(two: Two) -> None:
     before = two.of_alice()
-    with pytest.raises(Refused):
-        two.tries(*statement.split("; "))
+    assert two.may_run(AROUND) == []
     assert two.of_alice() == before
 
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 from support.sample_log import RUN, history
-from support.server_rows import FIRST, as_row, note, put, put_state, redaction_of, row_of, stored
+from support.server_rows import FIRST, as_row, note, put, put_state, put_together, redaction_of, row_of, stored
 
 from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.redaction import redaction_of as read_redaction
 from faber_ledger.ledger.redaction import without_payload
 from faber_ledger.ledger.row import PAYLOAD, TYPE, compute_hash
-from faber_ledger.postgres.push import PUSH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +71,7 @@ def test_the_order_of_arrival_makes_no_difference(
     redaction = redaction_of(target[1], target)
     rows = [redaction, target] if is_first else [target, redaction]
     if is_one_statement:
-        connection.execute(PUSH, (FIRST, RUN, *map(list, zip(*rows, strict=True))))
+        put_together(connection, FIRST, rows)
     else:
         put(connection, FIRST, *rows)
     assert sorted(events(database).values()) == sorted([without_payload(target), redaction])
@@ -122,29 +121,17 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("payload", BAD.values(), ids=[*BAD])
-def test_a_payload_that_is_no_redaction_changes_nothing(
-    database: Database, connection: psycopg.Connection[Any], payload: str
-) -> None:
-    row = (*(forged := redaction_of(TARGET[1]))[:PAYLOAD], payload, *forged[PAYLOAD + 1 :])
-    put(connection, FIRST, TARGET)
-    before = events(database)
-    put(connection, FIRST, row)
-    assert events(database) == {**before, f"{RUN} {row[1]}": row}
+def test_what_is_no_redaction_changes_nothing(database: Database, connection: psycopg.Connection[Any]) -> None:
+    forged = [redaction_of(TARGET[1], **said) for said in CHANGES.values()]
+    for row in forged:
+        assert read_redaction(row[1], row[TYPE], "", "", row[PAYLOAD]) is None
+    for payload in BAD.values():
+        row = redaction_of(TARGET[1])
+        forged.append((*row[:PAYLOAD], payload, *row[PAYLOAD + 1 :]))
+        assert read_redaction(row[1], row[TYPE], "", "", payload) is None or "event_id" in payload
+    put(connection, FIRST, TARGET, *forged)
+    assert events(database) == {f"{RUN} {row[1]}": row for row in (TARGET, *forged)}
     assert stored(database, "redaction") == []
-    assert read_redaction(row[1], row[TYPE], "", "", payload) is None or "event_id" in payload
-
-
-@pytest.mark.parametrize("said", CHANGES.values(), ids=[*CHANGES])
-def test_a_redaction_of_another_form_changes_nothing(
-    database: Database, connection: psycopg.Connection[Any], said: dict[str, Any]
-) -> None:
-    row = redaction_of(TARGET[1], **said)
-    put(connection, FIRST, TARGET)
-    before = events(database)
-    put(connection, FIRST, row)
-    assert events(database) == {**before, f"{RUN} {row[1]}": row}
-    assert read_redaction(row[1], row[TYPE], "", "", row[PAYLOAD]) is None
 
 
 def test_a_redaction_with_a_nul_in_its_reason_counts(database: Database, connection: psycopg.Connection[Any]) -> None:

@@ -9,6 +9,7 @@ from psycopg.rows import dict_row
 
 from faber_ledger.ledger.canonical import clean
 from faber_ledger.ledger.row import COLUMNS, HASH, SEQ, make_row
+from faber_ledger.postgres import push
 from support.sample_log import RUN, START, WRITER
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ def put(connection: psycopg.Connection[Any], project: str, *rows: Row, run_id: s
     with connection.cursor() as cursor:
         for row in rows:
             cursor.execute(PUSH.encode(), (project, run_id, *row))
+
+
+def put_together(connection: psycopg.Connection[Any], project: str, rows: list[Row], run_id: str = RUN) -> None:
+    """Insert rows by one statement, as a clone pushes them."""
+    connection.execute(push.PUSH, (project, run_id, *map(list, zip(*rows, strict=True))))
 
 
 def put_state(
