@@ -46,7 +46,7 @@ def test_a_client_that_is_killed_between_batches_leaves_whole_batches(team: Team
 
 def test_a_client_that_is_killed_while_it_fetches_takes_in_all_or_nothing_and_goes_on(team: Team) -> None:
     first, second, _ = team.clones
-    fill(first, MANY)
+    fill(first, 100)
     team.sync(first)
     before = second.events
     with team.database.connect() as connection, team.database.connect(autocommit=True) as other:

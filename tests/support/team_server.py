@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import time
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import dict_row
@@ -14,6 +16,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import COLUMNS, compute_hash
 from faber_ledger.postgres.ask import MOST_EVENTS
 from support.command import COMMAND, Command
+from support.folders import make_folder
 from support.forged_events import add_head, forged_row
 from support.project import RUN, Project
 from support.server_rows import put
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 FORGED = "01KE0000000000000000000001"
 
-MANY = 3 * MOST_EVENTS  # events, for a push of several batches
+MANY = 2 * MOST_EVENTS  # events, for a push of two whole batches
 
 
 class Team:
@@ -83,10 +86,26 @@ class Team:
             put(connection, self.project, tuple(row[name] for name in COLUMNS), run_id=run_id)
 
 
-def made_team(database: Database, folder: Path) -> Team:
-    """Make the project with a session and a note in its run, and two clones of it."""
+MACHINES = {"first": "dev-machine-1", "second": "laptop", "third": "ci"}
+
+
+@cache
+def _clones() -> Path:
+    """Make the project with a session and a note in its run, and two clones of it, once a process."""
+    folder = make_folder()
     first = Project.noted(folder / "first")
-    return Team(database, [first, first.clone(folder / "second", "laptop"), first.clone(folder / "third", "ci")])
+    for name in ("second", "third"):
+        first.clone(folder / name, MACHINES[name])
+    return folder
+
+
+def made_team(database: Database, folder: Path) -> Team:
+    """Make a team of three clones, with a session and a note in the run."""
+    for name in MACHINES:
+        shutil.copytree(_clones() / name, folder / name, symlinks=True)
+        config = folder / name / ".git/config"
+        config.write_text(config.read_text().replace(str(_clones()), str(folder)))
+    return Team(database, [Project(folder / name, hostname=host) for name, host in MACHINES.items()])
 
 
 def start_of(run_id: str, name: str = FORGED, **changes: Any) -> dict[str, Any]:
