@@ -9,6 +9,7 @@ from faber_ledger.cli.sync.exchange import exchange_run
 from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import server_address
 from faber_ledger.cli.ui.server_copy import pick_server_run
+from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.postgres.project import Remote, open_project
 from faber_ledger.postgres.server import open_server
@@ -40,12 +41,16 @@ def bring_run(root: str, text: str, url: str | None, warn: Callable[[str], None]
             run = find_run(root, run_id)  # its log came without a state
         _check_folder(run)
         with progress_bars() as progress:
-            exchange_run(remote, run, fetches=True, pushes=False, warn=warn, progress=progress)
+            found = exchange_run(remote, run, fetches=True, pushes=False, warn=warn, progress=progress)
     note_project(root, project)
     if lacks_ledger(run):
         raise RunNotFound(
             f"the server has no event of {run_id} that a ledger takes",
             hint=f"run `faber-ledger sync {run_id}` to see why",
+        )
+    if found.left_out:
+        warn(
+            f"{run_id}: {events_shown(len(found.left_out))} of the server left out: `faber-ledger sync {run_id}` says why"
         )
     if write_blocks(run, warn=warn, defaults=DEFAULTS):
         raise LedgerError(

@@ -9,7 +9,7 @@ from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.postgres.state import LARGEST, describe_state, fetch_state, put_state
-from faber_ledger.recording.state_document import content_of, take_content
+from faber_ledger.recording.server_state import content_of, write_missing_state
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.state_file import read_state
@@ -51,7 +51,7 @@ def _fetch(remote: Remote, run: Run, note: Note) -> bool:
         return False
     try:
         with read_log(run) as log:
-            is_new = take_content(run, content, log)
+            is_new = write_missing_state(run, content, log)
     except LedgerError as error:
         raise StateLeftOut(error) from error
     _note_exchanged(remote, run, note, content)

@@ -174,7 +174,7 @@ def _copy_run(server: Server, project: str, run_id: str, root: str) -> str | Non
     A state that is not the run's is left out with a warning.
     """
     from faber_ledger.postgres.state import fetch_state
-    from faber_ledger.recording.state_document import take_content
+    from faber_ledger.recording.server_state import write_missing_state
 
     run = find_run(root, run_id)
     os.makedirs(run.directory, exist_ok=True)
@@ -184,7 +184,7 @@ def _copy_run(server: Server, project: str, run_id: str, root: str) -> str | Non
         content = fetch_state(server, project, run_id)
         try:
             if content is not None:
-                take_content(run, content, log)
+                write_missing_state(run, content, log)
         except LedgerError as error:
             warn(f"the state.json of {run_id} on the server is left out: {error}")
     return lacking

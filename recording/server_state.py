@@ -31,7 +31,7 @@ def content_of(state: dict[str, Any]) -> str:
     return on_lines(mask_value(others)).encode("utf-8", "backslashreplace").decode() + "\n"
 
 
-def take_content(run: Run, content: str, log: Log) -> bool:
+def write_missing_state(run: Run, content: str, log: Log) -> bool:
     """Write a missing state.json from the server's text and the blocks that a log says; return False if there is one.
 
     Raises StateInvalid for what is no state of this run, and as `lock_run` and `write_new`.
