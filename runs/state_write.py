@@ -209,14 +209,6 @@ def write_new(run: Run, text: str, *, like: str | None = None) -> None:
         raise _not_written(run, error.strerror) from error
 
 
-def replace_text(run: Run, known: JsonText, text: str, *, warn: Callable[[str], None]) -> bool:
-    """Replace the whole state, with all that other tools wrote; return False if it is not the one that is known.
-
-    The caller holds the run's lock. Raises StateNotWritten.
-    """
-    return _put_if_unchanged(run, known.text.encode(), text.encode("utf-8", "backslashreplace"), {}, {}, warn)
-
-
 def check_writable(run: Run, status: os.stat_result) -> None:
     """Raise StateNotWritten if a state's owner may not write it: a rename does not need that permission (END, Step 6).
 

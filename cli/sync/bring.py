@@ -49,9 +49,8 @@ def bring_run(root: str, text: str, url: str | None, warn: Callable[[str], None]
             hint=f"run `faber-ledger sync {run_id}` to see why",
         )
     if found.left_out:
-        warn(
-            f"{run_id}: {events_shown(len(found.left_out))} of the server left out: `faber-ledger sync {run_id}` says why"
-        )
+        count = events_shown(len(found.left_out))
+        warn(f"{run_id}: {count} of the server left out: `faber-ledger sync {run_id}` says why")
     if write_blocks(run, warn=warn, defaults=DEFAULTS):
         raise LedgerError(
             f"the run {run_id} was brought, and its state.json was not written",
