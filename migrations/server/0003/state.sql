@@ -25,6 +25,7 @@ DROP FUNCTION faber_ledger.documents(text, text, bigint), faber_ledger.content_o
   faber_ledger.find_documents(text[], text[], text, text, text, text, integer),
   faber_ledger.newest_states(text, text[]), faber_ledger.apply_redaction();
 DROP TABLE faber_ledger.document;
+DROP INDEX faber_ledger.event_redactions;
 DROP FUNCTION faber_ledger.place_document(), faber_ledger.drop_superseded(), faber_ledger.check_document_change();
 ALTER FUNCTION faber_ledger.document_words(text, text) RENAME TO state_words;
 
@@ -84,8 +85,8 @@ BEGIN
   PERFORM faber_ledger.require_member(of_project);
   PERFORM FROM faber_ledger.project WHERE id = of_project FOR NO KEY UPDATE;
   IF EXISTS (
-    SELECT FROM faber_ledger.event
-    WHERE project = of_project AND run_id = of_run AND type = 'event_redacted' AND id <> ALL (known_redactions)
+    SELECT FROM faber_ledger.redaction
+    WHERE project = of_project AND run_id = of_run AND by_event <> ALL (known_redactions)
   ) THEN
     RETURN false;
   END IF;
