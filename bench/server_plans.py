@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import psycopg
-from sqlalchemy import text
 
 from faber_ledger.files.word_query import parse_query
-from faber_ledger.postgres import documents, fetch, fleet, project, push, search
+from faber_ledger.postgres import fetch, fleet, project, push, search, state
 from faber_ledger.postgres.address import Address, parse_url
 from faber_ledger.postgres.server import Server, open_server
 
@@ -28,8 +27,8 @@ MANY_RUNS, LONG_RUN = "01K7AAAAAAAAAAAAAAAAAAAAAA", "01K7BBBBBBBBBBBBBBBBBBBBBB"
 RUN, OTHER_RUN = "bench-run", "bench-1-7"
 WHOLE = "all of "
 COUNTS = f"""\
-SELECT indexrelname, idx_scan FROM pg_stat_user_indexes WHERE relname IN ('event', 'document')
-UNION ALL SELECT '{WHOLE}' || relname, seq_scan FROM pg_stat_user_tables WHERE relname IN ('event', 'document')"""
+SELECT indexrelname, idx_scan FROM pg_stat_user_indexes WHERE relname IN ('event', 'state')
+UNION ALL SELECT '{WHOLE}' || relname, seq_scan FROM pg_stat_user_tables WHERE relname IN ('event', 'state')"""
 IS_THERE = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
 SECONDS = 30
 
@@ -48,7 +47,7 @@ class Scans:
         before = self._count()
         with open_server(self._member) as server:
             with server.transaction() as connection:
-                pid = connection.execute(text("SELECT pg_backend_pid()")).scalar()
+                (pid,) = connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
             yield server
         latest = time.monotonic() + SECONDS
         while self._admin.execute(IS_THERE, (pid,)).fetchone() != (0,):
@@ -80,13 +79,10 @@ def ask(scans: Scans) -> None:
         push.push_events(server, LONG_RUN, RUN, [row[1]], lambda count: None)
     with scans.of("fleet: the newest event of each run, their sessions and states") as server:
         next(fleet.find_runs(server, fleet.Wanted([MANY_RUNS])))
-    with scans.of("documents: a run's states, and the content of one") as server:
-        found = documents.list_documents(server, MANY_RUNS, OTHER_RUN)
-        documents.fetch_content(server, MANY_RUNS, OTHER_RUN, found[0])
-    with scans.of("documents: a run's redactions") as server, server.transaction() as connection:
-        documents.find_redactions(connection, LONG_RUN, RUN)
+    with scans.of("state: that of a run") as server:
+        state.fetch_state(server, MANY_RUNS, OTHER_RUN)
     query = parse_query("heron")
-    for name, find in (("events", search.find_events), ("states", search.find_documents)):
+    for name, find in (("events", search.find_events), ("states", search.find_states)):
         with (
             scans.of(f"search: {name} with a word") as server,
             server.transaction() as connection,
