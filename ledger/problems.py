@@ -78,10 +78,7 @@ def find_damage(log: Log, doubles: set[Any]) -> Iterator[LogProblem]:
         yield LogProblem(
             "revision", None, f"it names another revision of its schema than it has: {named:.100}", HINT_REWRITE
         )
-    connection.execute("BEGIN")
-    connection.execute("SELECT 1 FROM sqlite_master")  # from here on no process writes
     extra = surplus_bytes(connection, log.path)
-    connection.execute("COMMIT")
     if extra:
         yield LogProblem("surplus", None, f"it goes on for {extra:,} bytes after its last page", HINT_REWRITE)
 

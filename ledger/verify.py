@@ -68,6 +68,7 @@ def find_problems(
         log.connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
         log.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 10**9)  # to report what every other reader refuses
         try:
+            log.connection.execute("BEGIN")  # of all that follows, the events and heads of one moment
             (found,) = log.connection.execute("PRAGMA quick_check(1)").fetchone()
             if TIED in found:
                 yield LogProblem("damaged", None, f"SQLite finds the file damaged: {found}", HINT_NEWEST)

@@ -13,11 +13,15 @@ from support.forging import forge
 from support.sample_log import RUN, append_sample, write_run
 from support.verifying import folder, verify
 
-from faber_ledger.ledger.errors import LedgerError, NewerFormat
+from faber_ledger.context.notes import note_recorded
+from faber_ledger.ledger.errors import LedgerError, Locked, NewerFormat
+from faber_ledger.ledger.events import Draft
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.progress import snapshot
 from faber_ledger.schemas.events import check_event
 
 HASH = "(SELECT hash FROM event WHERE seq = 2)"
@@ -35,6 +39,13 @@ def project(tmp_path: Path) -> Path:
 def ledger(tmp_path: Path) -> Path:
     append_sample(tmp_path / "ledger.db")
     return tmp_path / "ledger.db"
+
+
+def append_note(ledger: Path) -> None:
+    event: Draft = {"event": note_recorded("next", "note", None, snapshot({}))}
+    with Log.open(str(ledger), busy_seconds=0.0) as log, log.writing():
+        log.append([event], at=1_800_000_000.0, writer="5f" * 16)
+        log.commit()
 
 
 def found(path: Path) -> list[LogProblem]:
@@ -87,6 +98,23 @@ def test_each_kind_of_damage_is_named(ledger: Path, statements: list[str], kinds
     reported = found(ledger)
     assert {finding.kind for finding in reported} == kinds
     assert all(finding.what and finding.hint for finding in reported)
+
+
+def test_a_ledger_is_read_as_it_is_at_one_moment(ledger: Path) -> None:
+    """What another process appends after the last event was read is not missing."""
+    refused: list[Locked] = []
+
+    def append(count: int) -> None:
+        read.append(count)
+        if len(read) == 11:
+            try:
+                append_note(ledger)
+            except Locked as error:
+                refused.append(error)
+
+    read: list[int] = []
+    assert list(find_problems(str(ledger), check_event=check_event, advance=append)) == []
+    assert len(refused) == 1
 
 
 def test_a_duplicated_id_is_seen_though_the_index_was_changed_with_it(ledger: Path) -> None:
