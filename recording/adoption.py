@@ -218,9 +218,7 @@ def describe_overwritten(run: Run, events: Iterable[Recorded], folded: Blocks, f
 
     names = [field_text(path) for path, _, _ in list_changes(folded, found)]
     more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    return (
-        f"state.json differed from the ledger in {', '.join(names[:MAX_NAMED])}{more}: the ledger's values are written"
-    )
+    return f"state.json differed from the ledger in {', '.join(names[:MAX_NAMED])}{more}: the ledger's values hold"
 
 
 def _is_older_projection(events: Iterable[Recorded], found: Blocks) -> bool:

@@ -20,7 +20,7 @@ from faber_ledger.ledger.row import ID, ROW, WRITER
 from faber_ledger.ledger.union import insert_rows, missing_rows
 from faber_ledger.runs import tree_note
 from faber_ledger.runs.clone import is_empty, writer_of
-from faber_ledger.runs.copies import head_copy, runs_in_other_work_trees
+from faber_ledger.runs.copies import head_copy, is_as_in_head, runs_in_other_work_trees
 from faber_ledger.runs.git import is_git_at_work
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.set_aside import LARGEST, line_of, read_rows, report, set_file_aside, set_rows_aside
@@ -48,7 +48,7 @@ def take_file(run: Run, log: Log, note: TreeNote, warn: Callable[[str], None], *
     """
     before = tree_note.shape_of(run.ledger_path)
     note.heads, note.barred = "", ""
-    if before is None or is_empty(run.ledger_path):
+    if before is None or (is_empty(run.ledger_path) and os.path.isfile(run.ledger_path)):
         note.shape = before
         return 0
     try:
@@ -233,6 +233,8 @@ def _set_aside(run: Run, warn: Callable[[str], None], what: str) -> None:
 
 
 def _commit_that_brought(run: Run) -> str:
+    if not is_as_in_head(run):
+        return ""
     asked = ["log", "-1", "--format=%h", "--", run.shown(run.ledger_path)]
     commit = GitQuery(asked, run.root).answer()
     return f"; commit {commit} brought it" if commit else ""

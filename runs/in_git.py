@@ -48,10 +48,11 @@ class Branch:
 class InGit:
     """What of a run is in git, in numbers of events; None is unknown.
 
-    `events` are those that the run's log has here. Of them `committed` are in the last commit, and `pushed` in a
-    remote-tracking branch (None also without a remote). `to_pull` are others, which only the branch `newer` has; None
-    with a branch are some, without one it is unknown. If `is_kept`, the work tree lacks the run, and `committed` counts
-    the commits of all branches; it `is_left_out` if the branch has the run, and a sparse checkout does not.
+    `events` are those that the run's log has here, without those that need no commit here if it `is_of_file`. Of them
+    `committed` are in the last commit, and `pushed` in a remote-tracking branch (None also without a remote). `to_pull`
+    are others, which only the branch `newer` has; None with a branch are some, without one it is unknown. If `is_kept`,
+    the work tree lacks the run, and `committed` counts the commits of all branches; it `is_left_out` if the branch has
+    the run, and a sparse checkout does not.
     """
 
     def __init__(self, events: int) -> None:
@@ -60,6 +61,7 @@ class InGit:
         self.pushed: int | None = None
         self.to_pull: int | None = None
         self.newer: Branch | None = None
+        self.is_of_file = False
         self.is_kept = False
         self.is_left_out = False
         self.is_untracked = False
@@ -235,11 +237,12 @@ class GitSurvey:
         """
         place = self._places[run.run_id]
         ledger, state = place.shown(place.ledger_path), place.shown(place.state_path)
-        in_file = _events_of_log(run) if run.is_kept else events_of_file(run.ledger_path)
+        in_log = _events_of_log(run)
+        in_file = in_log if run.is_kept else events_of_file(run.ledger_path)
         head, change = self._blob(self.commit, ledger), self._changes.get(ledger, CLEAN)
         if in_file is None or (not run.is_kept and head is None and change == CLEAN):
             return None
-        alone = (in_file if run.is_kept else _events_of_log(run) - in_file) if with_log else set()
+        alone = (in_file if run.is_kept else in_log - in_file) if with_log else set()
         if alone:
             files = [one.ledger_path for one in runs_in_other_work_trees(place)]
             alone = alone.difference(*[events_of_file(path) or set() for path in files])
@@ -247,6 +250,7 @@ class GitSurvey:
             in_file = set()
         own, branches = in_file | alone, self._read_far() if alone else self._near
         found = InGit(len(own))
+        found.is_of_file = not in_log <= own
         found.is_kept = run.is_kept
         found.is_left_out = run.is_kept and head is not None and change == CLEAN
         found.is_untracked = change == UNTRACKED

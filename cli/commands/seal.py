@@ -14,7 +14,7 @@ from faber_ledger.cli.ui.git_words import hint_if_left_out
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, runs_in_tree, runs_with_ledgers
-from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.cli.ui.words import events_of_log_are, events_shown
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
@@ -257,7 +257,7 @@ def _line(result: dict[str, Any]) -> str:
     returned = result["returned"]
     back = f", {returned} of them taken from the work tree's file" if returned else ""
     if result["why"] is not None:
-        left = f"{events_shown(result['left'])} of the log are not in the file" if result["left"] else "nothing staged"
+        left = f"{events_of_log_are(result['left'])} not in the file" if result["left"] else "nothing staged"
         return f"{result['run_id']}: {left}: {result['why']}"
     staged = f"staged {', '.join(result['staged'])}" if result["staged"] else "nothing staged"
     return f"{result['run_id']}: {events_shown(result['events'])}{back}; {staged}"

@@ -36,6 +36,7 @@ RENAMED = "deliveries named another hook than the one that was run"
 WRITTEN = "another tool changed what the ledger keeps in state.json"
 STOP = "nothing, if the tool adds sessions of its own; else stop it from writing there"
 LACKING = "sessions began without all of their context"
+IN_INBOX = "nothing: the next hook records it, and doctor says if it still waits"
 SEE = "follow the message; the check workflow.artifacts says what a session that starts now would lack"
 KINDS = (
     Kind("note", RENAMED, "correct the settings if a person wrote them", ("it is handled as", "and is handled as")),
@@ -47,8 +48,9 @@ KINDS = (
         "run `faber-ledger run list` if a run was at work then",
         ("No active workflow found", NO_SESSION),
     ),
-    Kind("warning", "a hook took too long", FOLLOW, ("more than", "longer than", "took too long")),
-    Kind("warning", "a hook failed", FOLLOW, ("",)),
+    Kind("note", "a delivery was not recorded at once", IN_INBOX, ("; it waits in ",)),
+    Kind("warning", "a hook took too long", FOLLOW, (" second",)),
+    Kind("warning", "a hook warned", FOLLOW, ("",)),
 )
 
 

@@ -88,7 +88,7 @@ def check_active(patient: Patient) -> Iterator[Finding]:
             hint = "run `git sparse-checkout add .fractary`"
         yield Finding("note", not_in_tree(run), hint)
     elif status in FINISHED:
-        what = f"the active run {run.run_id} is {status}: hooks record nothing on it"
+        what = f"the active run {run.run_id} is {status}: hooks begin no session on it"
         yield Finding("note", what, "run `faber-ledger run start` for the next, or `faber-ledger run resume RUN`")
 
 

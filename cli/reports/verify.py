@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import recheck_under_lock
-from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.cli.ui.words import events_of_log_are, events_shown
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateInvalid, StateMissing
 from faber_ledger.ledger.file import check_file
@@ -117,7 +117,7 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         why = "they were recorded elsewhere in this clone, or while git had taken the run away"
     if why is not None:
         if lacked:
-            what = f"{events_shown(lacked)} of the log are not in {run.shown(run.ledger_path)}: {why}"
+            what = f"{events_of_log_are(lacked)} not in {run.shown(run.ledger_path)}: {why}"
             hint = f"you need not run anything; `faber-ledger seal {run.run_id}` publishes them"
             if note.barred:
                 hint = "you need not run anything: the log has them"

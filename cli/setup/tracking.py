@@ -15,7 +15,7 @@ from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.command_errors import GitFailed, GitIgnores
 from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.git_command import complaint, limit_answers, run_git
-from faber_ledger.runs.git_query import FOREIGN
+from faber_ledger.runs.git_query import FOREIGN, GitQuery
 from faber_ledger.runs.run import ATTRIBUTES_FILE, RUNS, Run
 from faber_ledger.runs.settings import project_settings
 
@@ -263,7 +263,8 @@ def _shown(root: str, path: str) -> str:
 def names_to_commit(changes: list[FileChange], root: str, *, is_removal: bool = False) -> list[str]:
     """Return the paths in the project to commit: files that git does not ignore, and removed ones that it tracks.
 
-    After a removal also a file that stays is one only if it was changed, and git tracks it.
+    A file that stays as it was is one only if it is not committed; after a removal, also one that was changed only if
+    git tracks it.
     """
     found = []
     for change in changes:
@@ -273,10 +274,15 @@ def names_to_commit(changes: list[FileChange], root: str, *, is_removal: bool = 
         if is_removal or change.action == "removed":
             is_due = change.action not in ("unchanged", "created") and is_tracked(change.path) is True
         else:
-            is_due = not is_ignored(root, name)
+            is_due = not is_ignored(root, name) and (change.action != "unchanged" or not _is_committed(root, name))
         if is_due:
             found.append(name)
     return found
+
+
+def _is_committed(root: str, name: str) -> bool:
+    """Return whether git says that a file is as in its last commit."""
+    return GitQuery(["status", "--porcelain", "--untracked-files=all", "--", name], root).answer() == ""
 
 
 def join_names(names: list[str]) -> str:

@@ -112,7 +112,8 @@ def in_git_data(survey: GitSurvey, found: InGit) -> dict[str, Any]:
 def _counts(survey: GitSurvey, found: InGit, age: float | None) -> list[str]:
     parts = []
     if found.committed is not None:
-        parts.append(f"{found.committed:,} of {found.events:,} events committed")
+        of = " of ledger.db" if found.is_of_file else ""
+        parts.append(f"{found.committed:,} of {found.events:,} events{of} committed")
     if found.is_untracked:
         parts[-1:] = [" ".join([*parts[-1:], "(the run is untracked, and `git commit -a` leaves it out)"])]
     elif not found.is_state_committed and found.committed in (None, found.events):

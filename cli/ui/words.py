@@ -32,6 +32,11 @@ def events_shown(events: int | None) -> str:
     return "events that cannot be read" if events is None else plural(events, "event")
 
 
+def events_of_log_are(count: int) -> str:
+    """Return the beginning of a sentence about some events of a log, with its verb."""
+    return f"{events_shown(count)} of the log {'is' if count == 1 else 'are'}"
+
+
 def place_lines(root: str) -> list[str]:
     """Return the line that says what paths are relative to; none in the project's root, where they hold as they are."""
     return [] if os.getcwd() == root else [f"  (paths are relative to {root})"]

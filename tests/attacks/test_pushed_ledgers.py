@@ -370,6 +370,9 @@ def test_a_ledger_that_claims_a_newer_format_stops_no_hook_and_no_commit(team: T
     commit = team.mallory.git("rev-parse", "--short", "HEAD").strip()
     said = said_by(bob, "bob-2")
     assert (SAID in said, ONLY_HERE in said, f"commit {commit} brought it" in said) == (True, True, True)
+    bob.ledger.write_bytes(pushed + bytes(4096))  # which no commit has
+    assert "brought it" not in bob.faber("note", "add", "between").stderr
+    bob.ledger.write_bytes(pushed)
     bob.faber("note", "add", "beside it")
     for words in (("show", "1"), ("export",), ("seal",), ("project",), ("run", "list")):
         bob.faber(*words)

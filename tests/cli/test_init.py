@@ -172,6 +172,14 @@ def test_a_small_file_comes_back(project: Project, before: str) -> None:
     assert project.settings.read_text() == before.replace("{\n}", "{}")
 
 
+def test_what_is_committed_is_not_named_to_commit(project: Project) -> None:
+    assert "next: commit" in project.run("init").stdout
+    assert "next: commit" in project.run("init").stdout
+    project.git("add", "-A")
+    project.git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "Set up")
+    assert "next: commit" not in project.run("init").stdout
+
+
 def test_a_second_init_changes_nothing(project: Project) -> None:
     project.write(dumped("  "))
     project.run("init")

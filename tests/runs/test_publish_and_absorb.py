@@ -15,6 +15,7 @@ from attacks.audit import WRITING
 from support.command import COMMAND
 from support.folders import copy_prepared
 from support.program import path_with_program
+from support.inbox import leave
 from support.project import Project
 
 from faber_ledger.ledger.log import Log
@@ -163,6 +164,37 @@ def test_a_copied_and_a_moved_clone_go_on_with_their_logs(project: Project, tmp_
     copied.git("commit", "-qam", "Copied")
     copied.git("pull", "-q", "--no-rebase", str(moved.root), "work")
     assert_whole(copied, "begin", "in the first", "in the copy", "after it was moved")
+
+
+def test_copies_of_a_clone_record_what_waited_at_two_positions_and_merge(project: Project, tmp_path: Path) -> None:
+    """Nothing is lost, `state.json` has it once, and neither copy has to resolve anything."""
+    colleague = clone_of(project, tmp_path / "colleague")
+    left = leave(Run(str(project.root), project.run_id, str(project.run)))
+    shutil.copytree(project.root, tmp_path / "copy", symlinks=True)
+    copy = Project(tmp_path / "copy", project.run_id)
+    commit(colleague, "from the laptop")
+    copy.git("pull", "--quiet", str(colleague.root), "work")
+    commit(project, "in the first")
+    commit(copy, "in the copy")
+    copy.git("pull", "--quiet", "--no-rebase", "--no-edit", str(project.root), "work")
+    project.git("pull", "--quiet", str(copy.root), "work")
+    for one in (project, copy):
+        assert one.faber("verify").returncode == 0
+        assert texts_in(log_of(one)) == ["begin", "from the laptop", "in the copy", "in the first"]
+        ends = [recorded["id"] for recorded in one.recorded if recorded["event"]["type"] == "session_ended"]
+        assert [name[:18] in left.name for name in ends] == [True, True]
+        assert [entry["end_reason"] for entry in one.history] == ["normal"]
+        one.assert_projected()
+    assert project.recorded == copy.recorded
+
+
+def test_a_pipe_in_the_files_place_is_named_before_it_is_replaced(project: Project) -> None:
+    project.ledger_path.unlink()
+    os.mkfifo(project.ledger_path)
+    done = project.faber("note", "add", "one")
+    assert done.returncode == 0
+    assert "ledger.db is not a sound ledger" in done.stderr
+    assert project.ledger_path.is_file()
 
 
 # What opens the file
