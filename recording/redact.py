@@ -148,10 +148,10 @@ def undo_redaction(
             )
         whole = next(_copies_with_payload(run, row), None)
         if whole is None:
-            raise NotFound(
-                f"no copy of the payload of event {name} is left here",
-                hint="run the command in a clone that set it aside less than 30 days ago",
-            )
+            hint = "run the command in a clone that set it aside less than 30 days ago"
+            if found is not None and found.writer == writer:
+                hint = f"put {run.shown(run.ledger_path)} from an older commit in its place, and run the command again"
+            raise NotFound(f"no copy of the payload of event {name} is left here", hint=hint)
         event: RedactionUndone = {
             "type": "redaction_undone",
             "event_id": name,

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 )
 @click.option("--reason", metavar="TEXT", help="Why, for those who read the log later.")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and change nothing.")
-@click.option("--undo", is_flag=True, help="Put the payload of a redacted event back, from a copy that is left.")
-@click.option("--yes", is_flag=True, help="Do not ask, although what is removed cannot be restored.")
+@click.option("--undo", is_flag=True, help="Put back what somebody else redacted, from a copy that is left.")
+@click.option("--yes", is_flag=True, help="Do not ask, although no copy of what is removed is kept.")
 @json_option
 def redact(
     event: str, run: str | None, reason: str | None, dry_run: bool, undo: bool, yes: bool, as_json: bool
@@ -50,7 +50,8 @@ def redact(
 
     \b
     Git's history still holds what was removed, and so do other clones until they receive the redaction:
-    docs/guides/REDACTION.md. What somebody else has redacted, --undo puts back for 30 days.
+    docs/guides/REDACTION.md. What you redact is not set aside. What somebody else redacts is, for 30 days,
+    and --undo puts it back.
     Example: faber-ledger redact 3 --reason "a customer's name"
     Exit codes: 0 done, or done before; 1 a file cannot be read or written, or you declined; 2 wrong usage, or
     what cannot be removed; 3 not confirmed, without a terminal; 10 no such run or event, or no copy of a payload
@@ -74,7 +75,7 @@ def redact(
         show(data, [f"the payload of event {plan.target} ({plan.kind}) {what}"], as_json=as_json)
         return
     if plan.event is not None and not yes:
-        _confirm(f"Remove the payload of event {plan.target}? It cannot be restored.", as_json=as_json)
+        _confirm(f"Remove the payload of event {plan.target}? No copy of it is kept here.", as_json=as_json)
     outcome = redact_event(
         chosen,
         lambda log: plan_redaction(log, name, reason),

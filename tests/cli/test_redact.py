@@ -414,6 +414,20 @@ def test_a_long_payload_leaves_nothing_in_freed_pages(project: Project) -> None:
     assert holders(project.root, "correct-horse") == []
 
 
+def test_a_writer_takes_its_own_committed_redaction_back_with_an_older_commits_file(project: Project) -> None:
+    committed(project, "Work")
+    name = note_id(project, SECRET)
+    assert project.faber("redact", name, "--yes").returncode == 0
+    project.git("commit", "--quiet", "-am", "Redact")
+    done = project.faber("redact", name, "--undo")
+    assert (done.returncode, "ledger.db from an older commit" in done.stderr) == (10, True), done.stderr
+    project.git("checkout", "--quiet", "HEAD~1", "--", str(project.ledger_path))
+    assert project.faber("redact", name, "--undo").returncode == 0
+    assert SECRET.encode() in project.ledger_path.read_bytes()
+    assert project.faber("verify").returncode == 0
+    project.assert_projected()
+
+
 def test_an_undo_without_a_copy_says_so(project: Project) -> None:
     name = next(one["id"] for one in project.events if one["event"]["type"] == "note_recorded")
     assert project.faber("redact", name, "--yes").returncode == 0
