@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from itertools import islice
-
 from faber_ledger.ledger.canonical import clean
 from faber_ledger.ledger.errors import EventConflict
 from faber_ledger.ledger.file import (
@@ -32,14 +29,12 @@ from faber_ledger.ledger.row import (
     PARENTS,
     PAYLOAD,
     READ,
-    READ_START,
     SEQ,
     decode_row,
     decode_rows,
     is_typed,
     make_row,
     parse_payloads,
-    starts_of_payloads,
 )
 
 TYPE_CHECKING = False
@@ -54,9 +49,8 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 
-MOST_CUT = 5  # events with a very long payload that are read for a packet
-LOOKED_AT = 256  # events, one after the other
-LARGE = 16 * 1024 * 1024  # bytes of a file that may have some very long rows
+LONG = 65_536  # characters of a payload: no note and no summary that this program records has more
+MOST_LONG = 5  # events with a longer one that are read for a packet
 
 
 class Log:
@@ -68,7 +62,6 @@ class Log:
         self.connection = connection
         self.path = path
         self.checkpoint: Checkpoint | None = None  # of the work tree that it was opened for
-        self._is_large = False
 
     @classmethod
     def open(cls, path: str, synchronous: str = DURABLE, busy_seconds: float = BUSY_SECONDS) -> Log:
@@ -82,7 +75,6 @@ class Log:
         try:
             with log.writing():
                 log.connection.execute("BEGIN IMMEDIATE")
-                log._is_large = os.path.getsize(path) > LARGE
                 if new and not log.connection.execute("SELECT 1 FROM sqlite_master").fetchone():
                     log._create()
                     log.is_new = True
@@ -212,6 +204,13 @@ class Log:
         row = self.connection.execute(f"{READ} WHERE id = ?", (name,)).fetchone()
         return decode_row(row) if row else None
 
+    def event_beginning(self, letters: str) -> Recorded | None:
+        """Return the event whose id begins with these letters, the first one of several; None if there is none."""
+        row = self.connection.execute(
+            f"{READ} WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1", (letters, f"{letters}~")
+        ).fetchone()
+        return decode_row(row) if row else None
+
     def start_of(self, session_id: str) -> Recorded | None:
         """Return the event that started a session, or None."""
         row = self.connection.execute(
@@ -259,37 +258,11 @@ class Log:
         return map(decode_row, self.connection.execute(question, (kind, named, start["seq"])))
 
     def compactions(self, *, not_by: str, before: Recorded | None) -> Iterator[Recorded]:
-        """Yield the compactions that other clients recorded before an event (None: before now), newest first.
-
-        Of a very long payload only the start is read, and few of these.
-        """
+        """Yield the compactions that other clients recorded before an event (None: before now), newest first."""
         seq, name = (before["seq"], before["id"]) if before else (1 << 62, "")
-        earlier = " AND client <> ? AND (+seq, +id) < (?, ?)"
-        rows = self._starts_of_type("compaction_completed", seq, earlier, (not_by, seq, name))
-        return map(decode_row, starts_of_payloads(rows, MOST_CUT))
-
-    def _starts_of_type(
-        self, kind: str, highest: int = 1 << 62, more: str = "", values: tuple[Any, ...] = ()
-    ) -> Iterator[Row]:
-        """Yield `READ_START`'s rows of one type that has an index, up to a seq, newest first.
-
-        To follow the index to a row, SQLite compares keys, and reads each row that it compares as a whole. So where
-        rows may be long, those near the end are found by looking at one after the other.
-        """
-        wanted = f"type = '{kind}'{more}"  # a literal, since a bound value would not match the partial index
-        border = highest
-        if self._is_large:
-            newest = "SELECT seq, id, type, client FROM event ORDER BY seq DESC, id DESC"
-            beyond = self.connection.execute(f"{newest} LIMIT 1 OFFSET ?", (LOOKED_AT,)).fetchone()
-            border = beyond[0] if beyond else 0
-            near = f"SELECT count(*) FROM ({newest} LIMIT ?) WHERE seq > ? AND {wanted}"
-            (count,) = self.connection.execute(near, (LOOKED_AT, border, *values)).fetchone()
-            # Python reads one row more than it gives: by pages, that is none of those that no reader asks for.
-            scan = f"{READ_START} NOT INDEXED WHERE +{wanted} ORDER BY seq DESC, id DESC LIMIT ? OFFSET ?"
-            for start in range(0, count, MOST_CUT):
-                yield from self.connection.execute(scan, (*values, min(MOST_CUT, count - start), start))
-        older = f"{READ_START} WHERE {wanted} AND seq <= min(?, ?) ORDER BY seq DESC, id DESC"
-        yield from self.connection.execute(older, (*values, highest, border))
+        wanted = "type = 'compaction_completed' AND client <> ? AND (+seq, +id) < (?, ?) AND seq <= ?"
+        question = f"{READ} WHERE {wanted} ORDER BY seq DESC, id DESC"
+        return _decode_few_long(self.connection.execute(question, (not_by, seq, name, seq)))
 
     def newest_loads(self, session_id: str) -> Iterator[Recorded]:
         """Yield the loads of a session, newest first, without those of an answer that was lost."""
@@ -313,9 +286,9 @@ class Log:
                 yield branch
 
     def newest_notes(self, count: int) -> Iterator[Recorded]:
-        """Yield the newest notes, newest first; of a very long payload only the start is read, and few of these."""
-        notes = self._starts_of_type("note_recorded")
-        return map(decode_row, starts_of_payloads(islice(notes, count), MOST_CUT))
+        """Yield the newest notes, newest first, and few that are very long."""
+        question = f"{READ} WHERE type = 'note_recorded' ORDER BY seq DESC, id DESC LIMIT ?"
+        return _decode_few_long(self.connection.execute(question, (count,)))
 
     def is_checkpoint(self, projector: int, digest: bytes) -> bool:
         """Return whether this version of the projector folded the log, as it is now, to blocks of this digest."""
@@ -324,3 +297,13 @@ class Log:
     def heads_text(self) -> str:
         """Return the hashes of the heads as one text, which is equal exactly if the heads are."""
         return "".join([digest.hex() for _, digest in self.heads()])
+
+
+def _decode_few_long(rows: Iterable[Row]) -> Iterator[Recorded]:
+    """Decode rows until some with a very long payload came, of which somebody may have put hundreds into a ledger."""
+    count = 0
+    for row in rows:
+        yield decode_row(row)
+        count += row[8] is not None and len(row[8]) > LONG
+        if count == MOST_LONG:
+            return

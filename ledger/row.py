@@ -40,8 +40,6 @@ COLUMNS = {  # each with the types that a ledger writes
 SEQ, ID, TYPE, VERSION, AT, WRITER, SESSION, CLIENT, PARENTS, SALT, PAYLOAD, PAYLOAD_HASH, HASH = range(13)
 ROW = f"SELECT {', '.join(COLUMNS)} FROM event"
 READ = "SELECT seq, id, type, version, at, writer, session_id, client, payload FROM event"  # what `decode_row` takes
-LONGEST_START = 65_536  # characters of a payload: no note and no summary that this program records has more
-READ_START = READ.replace("payload", f"substr(payload, 1, {LONGEST_START + 1})")
 INSERT = "INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 SALT_BYTES = 16  # with any other length, a letter could move between salt and payload under the same hash
 
@@ -146,35 +144,6 @@ def decode_row(row: Row) -> Recorded:
     if row[8] is None:
         one["redacted"] = True
     return one
-
-
-def starts_of_payloads(rows: Iterable[Row], most_cut: int) -> Iterator[Row]:
-    """Yield rows of `READ_START`; a payload that was cut gets an end, and after `most_cut` of these nothing follows.
-
-    So that little is read, however long the payloads are that somebody put into a ledger: each costs its whole length.
-    """
-    cut = 0
-    for row in rows:
-        text = row[8]
-        if type(text) is not str or len(text) <= LONGEST_START:
-            yield row
-            continue
-        yield (*row[:8], _ended(text[:LONGEST_START]))
-        cut += 1
-        if cut == most_cut:
-            return
-
-
-def _ended(text: str) -> str:
-    """Return a payload that was cut within its last text as an object; an empty one if it was cut elsewhere."""
-    for dropped in range(7):  # the cut may be within an escape
-        ended = f'{text[: len(text) - dropped]}"}}'
-        try:
-            if isinstance(loads(ended), dict):
-                return ended
-        except (ValueError, RecursionError):
-            pass
-    return "{}"
 
 
 def event_of(kind: str, session_id: str | None, payload: dict[str, Any]) -> Any:

