@@ -89,15 +89,11 @@ class Gate:
         self.refused: list[Refused] = []
         self.dropped: list[tuple[str, str]] = []
 
-    def pick(self, copies: Collection[Row]) -> Row | None:
+    def pick(self, found: Iterable[Examined]) -> Row | None:
         """Return the copy of one event that enters the log, None if it is refused; raises UnionConflict.
 
         An intact copy is picked, of several one with a usable payload. It may have lost its own.
         """
-        return self.admit([examine(copy) for copy in (dict.fromkeys(copies) if len(copies) > 1 else copies)])
-
-    def admit(self, found: list[Examined]) -> Row | None:
-        """Pick among the copies of one event, which were examined; as `pick`."""
         passing: list[Examined] = []
         for one in found:
             refused = self._find_refusal(one)

@@ -173,7 +173,7 @@ class Staged:
                 known = None if log is None else known_in(log, row[ID])
                 is_same = known is not None and known[:2] == (row[SEQ], row[HASH])
                 if known is None or (fault is not None and not is_same):
-                    gate.admit([Examined(row, row, fault, dropped)])
+                    gate.pick([Examined(row, row, fault, dropped)])
                 elif not is_same and fault is None:
                     conflicts.append(LineProblem(line, f"event {row[ID]} has another content in the log", True))
         lines = [self._line_of(one.id) for one in gate.refused]

@@ -174,7 +174,7 @@ class Passing:
             return None
         known = known_in(self._base, copies[0][ID]) if self._base is not None else None
         if known is None:
-            return gate.pick(copies)
+            return gate.pick(map(examine, dict.fromkeys(copies)))
         for row in copies:
             if row[SEQ] != known[0] or row[HASH] != known[1]:
                 gate.refused.append(Refused(row, examine(row).fault or OTHER_CONTENT))
@@ -200,7 +200,7 @@ class Passing:
             if is_typed_whole(row):
                 yield row
             else:
-                gate.pick([row])  # which refuses it: it cannot be compared with others
+                gate.pick([examine(row)])  # which refuses it: it cannot be compared with others
 
 
 def merge_rows(logs: Sequence[Log]) -> Passing:

@@ -22,7 +22,7 @@ from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import NotWritable
 from faber_ledger.ledger.lock import LOCK_SECONDS, RunLock
 from faber_ledger.runs.git import clone_folder, common_directory, project_folder
-from faber_ledger.runs.private_files import is_behind_link, make_below, missing_error, state_folder
+from faber_ledger.runs.private_files import is_behind_link, make_below, missing_error, state_folder, write_once
 from faber_ledger.runs.run import ATTRIBUTES_FILE, LARGEST_STATE, LONGEST_PATH, PLACE, STATE, quoted_form
 
 SET_UP_CHECKED = "set-up-checked"
@@ -166,7 +166,6 @@ def writer_of(root: str) -> str:
     if folder is None and folder_around(os.path.dirname(path), [root]) is None:
         return os.urandom(16).hex()  # behind a link that leads out of the project: an id for this process alone
     made = os.urandom(16).hex()
-    temporary = f"{path}.{os.getpid()}.tmp"
     try:
         # Not the parents: a project renamed at this moment is not made again.
         try:
@@ -177,13 +176,7 @@ def writer_of(root: str) -> str:
         except FileExistsError:
             pass  # as nearly always; or another first hook was faster
         mode = whole_file.OWN if folder is not None else 0o666
-        whole_file.write(temporary, f"{made}\n".encode(), mode=mode, durable=False)
-        try:
-            os.link(temporary, path)  # the first of two processes wins, and both read its id
-        except FileExistsError:
-            if not _read_writer(path):
-                os.replace(temporary, path)
-        whole_file.remove(temporary)
+        write_once(path, f"{made}\n".encode(), _read_writer, mode=mode)
     except OSError:
         return _read_writer(path) or made  # the folder is not writable: an id for this process alone
     return _read_writer(path) or made

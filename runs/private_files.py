@@ -20,6 +20,10 @@ SHARED = {
 }
 KEY_BYTES = 32
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 def state_folder(root: str) -> str:
     """Return the folder of what this program keeps of a project without git, which may not exist."""
@@ -126,20 +130,28 @@ def key_of(root: str) -> bytes:
     known = _read_key(path)
     if known:
         return known
-    temporary = f"{path}.{os.getpid()}.tmp"
     try:
         make_below(common_directory(root) or folder, folder, durable=False)
-        whole_file.write(temporary, os.urandom(KEY_BYTES), mode=whole_file.OWN, durable=False)
-        os.chmod(temporary, file_mode(path) & 0o660)
-        try:
-            os.link(temporary, path)  # the first of two processes wins, and both read its key
-        except FileExistsError:
-            if not _read_key(path):
-                os.replace(temporary, path)
-        whole_file.remove(temporary)
+        write_once(path, os.urandom(KEY_BYTES), _read_key, at_most=0o660)
     except OSError:
         pass
     return _read_key(path)
+
+
+def write_once(
+    path: str, content: bytes, read: Callable[[str], object], *, mode: int = whole_file.OWN, at_most: int | None = None
+) -> None:
+    """Write a file that the first of two processes makes; what `read` cannot read is replaced. Raises OSError."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    whole_file.write(temporary, content, mode=mode, durable=False)
+    if at_most is not None:
+        os.chmod(temporary, os.stat(temporary).st_mode & at_most)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        if not read(path):
+            os.replace(temporary, path)
+    whole_file.remove(temporary)
 
 
 def _read_key(path: str) -> bytes:
