@@ -125,9 +125,16 @@ class Hook:
         return None
 
     def finish(self) -> None:
-        """Remove the delivery from the inbox if what happened is in the log, as the last act: it is answered now."""
-        if self._file is not None and self._is_recorded:
+        """Remove the delivery from the inbox if what happened is in the log, as the last act: it is answered now.
+
+        Else an answered start leaves what it has loaded there, too.
+        """
+        if self._file is None or self._arrival is None:
+            return
+        if self._is_recorded:
             self._file.remove()
+        elif self._arrival["loads"] is not None:
+            self._file.replace(self._arrival)
 
     @property
     def _is_delivered(self) -> bool:
@@ -152,7 +159,8 @@ class Hook:
             self._file = inbox.put(self.run, arrival)
         except OSError as error:
             try:
-                self._file = inbox.put_in_tree(self.run, masked(arrival))
+                self._arrival = masked(arrival)
+                self._file = inbox.put_in_tree(self.run, self._arrival)
             except OSError:
                 self.warn(f"the delivery cannot be written into the inbox: {error}")
                 return

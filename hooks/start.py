@@ -69,7 +69,9 @@ class Start(Hook):
             if packet is None:
                 if isinstance(error, OutOfTime):
                     problems.append(f"⚠️ WARNING: notes and summaries were not read, since {error}")
-                packet, _ = self._pack(gathered, problems, arrival, None)
+                packet, loads = self._pack(gathered, problems, arrival, None)
+            if self._arrival is not None:
+                self._arrival["loads"] = loads
             self._report(error)
         else:
             if is_repeated:

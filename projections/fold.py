@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 NOT_GIVEN = ("pointer", "deferred")
 _encode = encoder(allow_nan=False)
-PROJECTOR = 3  # raised whenever the same events fold to other blocks than before
+PROJECTOR = 4  # raised whenever the same events fold to other blocks than before
 
 
 def fold(events: Iterable[Recorded], blocks: Blocks | None = None) -> Blocks:
@@ -102,7 +102,9 @@ class Projector:
             for name, value in (("phase", event.get("phase")), ("step", event.get("step"))):
                 if isinstance(value, str):
                     detected[name] = value
-            _list(metadata, "compaction_events").append(detected)
+            compactions = _list(metadata, "compaction_events")
+            if detected not in compactions:  # copies of a clone may both have recorded a start
+                compactions.append(detected)
 
     def _end(self, event: SessionEnded, at: str) -> None:
         entry = self._entry_to_change(event["session_id"], at)

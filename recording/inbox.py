@@ -47,7 +47,9 @@ if TYPE_CHECKING:
         `id` is the id of its first fact; the other ids, and the salts, derive from `salt`. `at` is in seconds since
         1970. `session_id` is for the session that the call may open. `word` is the client's source, trigger or reason.
         `summary` is the client's own, with its secrets; `has_summaries_in_git` says whether the log may hold it.
-        `status`, `started_at` and `finished_at` are the run's. `checkout` is None outside git.
+        `status`, `started_at` and `finished_at` are the run's. `checkout` is None outside git. `loads` are those of a
+        start that was answered and not recorded. The clone that records it is its writer: where the clone's folder
+        cannot be written, a hook does not know the clone's id.
         """
 
         inbox: int
@@ -56,7 +58,6 @@ if TYPE_CHECKING:
         run_id: str
         hook: str
         at: float
-        writer: str
         session_id: str
         client: str | None
         pid: str | None
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
         started_at: str | None
         finished_at: str | None
         seen: Seen | None
+        loads: list[Draft] | None
 
     @final
     class LeftFacts(TypedDict):
@@ -81,7 +83,6 @@ if TYPE_CHECKING:
         id: str
         run_id: str
         at: float
-        writer: str
         facts: list[Draft]
 
 
@@ -97,15 +98,17 @@ PROGRESS = {"phase": OPTIONAL, "step": OPTIONAL, "phases_completed": (list,)}
 SEEN = {"first_at": TIME, "last_at": TIME, "run_id": OPTIONAL}
 ARRIVAL: dict[str, Any] = {
     "inbox": (int,),
-    **dict.fromkeys(("id", "salt", "run_id", "hook", "writer", "session_id", "digest", "summary"), TEXT),
+    **dict.fromkeys(("id", "salt", "run_id", "hook", "session_id", "digest", "summary"), TEXT),
     **dict.fromkeys(("client", "pid", "word", "agent_id", "status", "started_at", "finished_at"), OPTIONAL),
     "at": (float,),
     "has_summaries_in_git": (bool,),
     "environment": ENVIRONMENT,
     "progress": PROGRESS,
+    "loads": (list, type(None)),
 }
-LEFT = {"inbox": (int,), "id": TEXT, "run_id": TEXT, "at": (float,), "writer": TEXT, "facts": (list,)}
-FACT = {"event": (dict,), "client": OPTIONAL, "id": TEXT, "salt": TEXT}
+LEFT = {"inbox": (int,), "id": TEXT, "run_id": TEXT, "at": (float,), "facts": (list,)}
+LOAD = {"event": (dict,), "client": OPTIONAL}
+FACT = {**LOAD, "id": TEXT, "salt": TEXT}
 OF_COMMANDS = (
     "session_started",
     "session_ended",
@@ -133,6 +136,11 @@ class InboxFile:
     def remove(self) -> None:
         """Remove the file."""
         remove(self.path)
+        self.close()
+
+    def replace(self, arrival: Arrival) -> None:
+        """Write the file again, and leave it; raises OSError."""
+        _put(os.path.dirname(self.path), arrival).close()
         self.close()
 
     def close(self) -> None:
@@ -300,29 +308,29 @@ def is_arrival(found: Any) -> bool:
         and found["hook"] in HOOKS
         and is_event_id(found["id"])
         and _is_hex(found["salt"])
-        and _is_hex(found["writer"])
         and found["session_id"] != ""
         and all([type(phase) is str for phase in found["progress"]["phases_completed"]])
+        and all([_is_fact(load, LOAD) for load in found["loads"] or []])
     )
 
 
 def is_left(found: Any) -> bool:
     """Return whether a value is what a command of this version leaves, so that it becomes only facts of a command."""
-    if not (_has(found, LEFT) and found["inbox"] == VERSION and is_event_id(found["id"]) and _is_hex(found["writer"])):
+    if not (_has(found, LEFT) and found["inbox"] == VERSION and is_event_id(found["id"])):
         return False
     try:
         utc_text(found["at"])
     except (ValueError, OverflowError, OSError):
         return False
-    return all([_is_fact(fact) for fact in found["facts"]])
+    facts = found["facts"]
+    return all([_is_fact(fact, FACT) and is_event_id(fact["id"]) and _is_hex(fact["salt"]) for fact in facts])
 
 
-def _is_fact(fact: Any) -> bool:
-    if not (_has(fact, FACT) and is_event_id(fact["id"]) and _is_hex(fact["salt"])):
+def _is_fact(fact: Any, shape: dict[str, Any]) -> bool:
+    if not _has(fact, shape):
         return False
-    event = fact["event"]
-    kind = event.get("type")
-    return kind in OF_COMMANDS and has_required(kind, EVENT_TYPES[kind].version, event)
+    kind = fact["event"].get("type")
+    return kind in OF_COMMANDS and has_required(kind, EVENT_TYPES[kind].version, fact["event"])
 
 
 def _or_none(found: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """A hook call about a run: what is known when it arrives, and the facts that it becomes, at once or later.
 
 `arrival_of` gathers everything before the run is locked. `facts_of` decides from an arrival and a view of the log
-alone, whoever records the delivery and whenever.
+alone, whoever records the delivery and whenever. The delivery decides the first letters of the facts' ids, and the
+log's heads the others: copies of a clone may each record what waited when the clone was copied, at different positions.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ from faber_ledger.recording.environment import read_environment
 from faber_ledger.recording.inbox import VERSION
 from faber_ledger.runs import progress
 from faber_ledger.runs.clients import SeenClient
-from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.private_files import keyed_digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from faber_ledger.ledger.events import CompactionCompleted, Delivery, Draft
+    from faber_ledger.ledger.events import CompactionCompleted, Delivery, Draft, Recorded
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.recording.call import Call
     from faber_ledger.recording.inbox import Arrival
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 ENDS = ("PreCompact", "SessionEnd")
 WORDS = {"SessionStart": "source", "PreCompact": "trigger", "PostCompact": "trigger", "SessionEnd": "reason"}
 LONGEST_SUMMARY = 64 * 1024  # characters: a longer one is masked and shortened before it is written anywhere
-NO_SESSION = "this client has no session on"
+NO_SESSION = "has no session on"
+NAMED = 18  # letters of an id that the delivery decides: its time, and 40 random bits
 
 
 class Decided:
@@ -77,7 +78,6 @@ def arrival_of(
         "run_id": run.run_id,
         "hook": call.hook,
         "at": at,
-        "writer": writer_of(run.root),
         "session_id": clock.session_id(at, os.urandom(6)),
         "client": call.client,
         "pid": call.pid,
@@ -93,6 +93,7 @@ def arrival_of(
         "started_at": progress.text_of(state, "started_at"),
         "finished_at": progress.finished_at(state),
         "seen": None if seen is None else {"first_at": seen.first_at, "last_at": seen.last_at, "run_id": seen.run_id},
+        "loads": None,
     }
 
 
@@ -104,19 +105,20 @@ def masked(arrival: Arrival) -> Arrival:
     return {**arrival, "word": mask_text(word) if word else word, "summary": clean_summary(summary) if summary else ""}
 
 
-def facts_of(arrival: Arrival, view: View, loads: list[Draft] | None = None) -> Decided:
-    """Decide which facts are appended for a delivery.
+def facts_of(arrival: Arrival, view: View, writer: str, loads: list[Draft] | None = None) -> Decided:
+    """Decide which facts are appended for a delivery, in the clone `writer`.
 
     `loads` are those of the artifacts that its living hook is about to give; None if somebody else records it. The
-    facts have the same ids and salts whoever records it: recorded again after the same events, they are the same down
-    to their hashes, as after a kill that SQLite reported as a failure for a write that the log kept.
+    facts have the same ids and salts whoever records it after the same events: they are the same down to their hashes.
     """
-    known = view.log.event_of(arrival["id"])
+    if loads is None:
+        loads = arrival["loads"]
+    known = find_recorded(arrival["id"], view)
     if known is not None:
         decided = _facts_after_first(arrival, view, loads)
         decided.is_repeated = known["event"].get("reason") == "repeated"
         return decided
-    caller = _caller_of(arrival)
+    caller = _caller_of(arrival, writer)
     delivery: Delivery = {"hook": arrival["hook"], "digest": arrival["digest"], "pid": arrival["pid"]}
     is_repeated = subject.is_repeated(view, caller, delivery)
     if changes_nothing(arrival, view.blocks):
@@ -132,12 +134,12 @@ def facts_of(arrival: Arrival, view: View, loads: list[Draft] | None = None) -> 
         source = arrival["word"] or "unknown"
         opening = sessions.open_session(view, caller, arrival["session_id"], source, delivery=delivery)
         facts = [*opening, *checkout_after(opening[-1], arrival["checkout"])]
-        return Decided([*_named(arrival, facts), *_named(arrival, loads or [], "load")], has_moved=True)
+        return Decided([*_named(arrival, view, facts), *_named(arrival, view, loads or [], "load")], has_moved=True)
     elif arrival["hook"] == "PostCompact":
         decided = _compaction(arrival, view, caller, delivery)
     else:
         decided = _end(arrival, view, caller, delivery)
-    decided.facts = _named(arrival, decided.facts)
+    decided.facts = _named(arrival, view, decided.facts)
     return decided
 
 
@@ -150,30 +152,45 @@ def _facts_after_first(arrival: Arrival, view: View, loads: list[Draft] | None) 
     if arrival["hook"] != "SessionStart" or view.start_of(arrival["session_id"]) is None:
         return Decided()
     if loads is not None:
-        return Decided(_named(arrival, loads, "load"), has_moved=True)
+        return Decided(facts_missing(_named(arrival, view, loads, "load"), view), has_moved=True)
     lost: Draft = {
         "event": {"type": "answer_lost", "session_id": arrival["session_id"]},
         "client": arrival["client"],
     }
-    (named,) = _named(arrival, [lost], "lost")
-    return Decided([named] if view.log.event_of(named["id"]) is None else [])
+    return Decided(facts_missing(_named(arrival, view, [lost], "lost"), view))
 
 
-def _named(arrival: Arrival, facts: list[Draft], kind: str = "") -> list[Draft]:
-    """Return facts of a delivery with their ids and salts; the first of those without a `kind` has the arrival's id."""
+def _named(arrival: Arrival, view: View, facts: list[Draft], kind: str = "") -> list[Draft]:
+    """Return facts of a delivery with ids and salts; the first of those without a `kind` begins as the arrival's id."""
     named: list[Draft] = []
     for number, fact in enumerate(facts):
         digest = sha256(f"{arrival['salt']}{kind}{number}".encode()).digest()
         name = clock.event_id(arrival["at"], digest[16:]) if number or kind else arrival["id"]
         named.append({**fact, "id": name, "salt": digest[:16].hex()})
-    return named
+    return place_facts(named, view)
 
 
-def _caller_of(arrival: Arrival) -> Caller:
+def place_facts(facts: list[Draft], view: View) -> list[Draft]:
+    """Return named facts with the ids that they have after the log's heads."""
+    ending = clock.event_id(0, sha256(view.log.heads_text().encode()).digest())[NAMED:]
+    return [{**fact, "id": fact["id"][:NAMED] + ending} for fact in facts]
+
+
+def find_recorded(name: str, view: View) -> Recorded | None:
+    """Return the event that a named fact has become, whatever the log's heads were then; None if it has not."""
+    return view.log.event_beginning(name[:NAMED])
+
+
+def facts_missing(facts: list[Draft], view: View) -> list[Draft]:
+    """Return those of some named facts that are not recorded."""
+    return [fact for fact in facts if find_recorded(fact["id"], view) is None]
+
+
+def _caller_of(arrival: Arrival, writer: str) -> Caller:
     return {
         "client": arrival["client"],
         "pid": arrival["pid"],
-        "writer": arrival["writer"],
+        "writer": writer,
         "at": arrival["at"],
         "environment": arrival["environment"],
         "progress": arrival["progress"],

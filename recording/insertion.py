@@ -114,8 +114,8 @@ def write_blocks(run: Run, *, warn: Callable[[str], None], defaults: dict[str, s
     gets none. Raises IntegrityError.
     """
     try:
-        folded = record_before_projecting(run, now(), warn=warn, has_inserted=True)
-        reproject(run, rebuild=False, warn=warn, defaults=defaults, folded=folded)
+        record_before_projecting(run, now(), warn=warn)
+        reproject(run, rebuild=False, warn=warn, defaults=defaults)
     except StateMissing:
         return 0
     except IntegrityError:

@@ -70,7 +70,6 @@ class _Leaving(Recording):
                     "id": ids[0],
                     "run_id": self.run.run_id,
                     "at": self.at,
-                    "writer": self.writer,
                     "facts": facts,
                 },
             )

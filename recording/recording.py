@@ -7,7 +7,6 @@ import os
 from faber_ledger.ledger.deadline import check_time
 from faber_ledger.ledger.errors import (
     ForeignState,
-    IntegrityError,
     LedgerError,
     StateInvalid,
     StateMissing,
@@ -18,7 +17,7 @@ from faber_ledger.ledger.lock import LOCK_SECONDS
 from faber_ledger.projections import blocks
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording import inbox
-from faber_ledger.recording.incoming import NO_SESSION, facts_of
+from faber_ledger.recording.incoming import NO_SESSION, facts_missing, facts_of, place_facts
 from faber_ledger.recording.sessions import View
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import lock_run, notices_path, set_aside_folder, writer_of
@@ -31,11 +30,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.ledger.events import Draft, Recorded
-    from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.recording.inbox import Arrival, LeftFacts
     from faber_ledger.recording.incoming import Decided
-    from faber_ledger.runs.projecting import Folded
     from faber_ledger.runs.run import Run
 
 AT_ONCE = 100  # deliveries in a transaction, so that a hook that is killed meanwhile does not lose all its work
@@ -187,19 +184,20 @@ class Recording:
         self._open.begin()
 
     def record(self, arrival: Arrival, loads: list[Draft] | None = None) -> Decided:
-        """Add the facts of a hook's delivery; its own hook passes the `loads` that it is about to give."""
-        decided = facts_of(arrival, self.view, loads)
+        """Add the facts of a hook's delivery; only its own hook passes `loads`, those that it is about to give."""
+        decided = facts_of(arrival, self.view, self.writer, loads)
         if decided.facts:
-            self.add(decided.facts, at=arrival["at"], writer=arrival["writer"])
+            self.add(decided.facts, at=arrival["at"], writer=self.writer)
         if decided.summary:
             from faber_ledger.runs.kept_summaries import keep_summary  # only where a project wants it
 
             try:
-                keep_summary(self.run, arrival["id"], decided.summary)
+                keep_summary(self.run, decided.facts[0]["id"], decided.summary)
             except OSError as error:
                 self.warn(f"the compaction's summary cannot be kept: {error.filename or ''} {error.strerror or error}")
         if decided.is_unheard_of:
-            self.warn(f"{NO_SESSION} {self.run.run_id}: nothing is recorded")
+            who = "this client" if loads is not None else "the client of a delivery that waited"
+            self.warn(f"{who} {NO_SESSION} {self.run.run_id}: nothing is recorded of it")
         return decided
 
     def _record_found(self, found: Arrival | LeftFacts) -> None:
@@ -207,8 +205,8 @@ class Recording:
         if "facts" not in found:
             self.record(found)
             return
-        facts = [fact for fact in found["facts"] if self.view.log.event_of(fact["id"]) is None]
-        self.add(facts, at=found["at"], writer=found["writer"])
+        facts = place_facts(facts_missing(found["facts"], self.view), self.view)
+        self.add(facts, at=found["at"], writer=self.writer)
 
     def _record_waiting(self) -> None:
         """Record the deliveries of the inbox whose hooks are gone; raises what `append` raises, except for state.json.
@@ -346,49 +344,30 @@ def drain_waiting(run: Run, at: float, *, warn: Callable[[str], None]) -> None:
             pass  # opening a recording records them
 
 
-def record_before_projecting(
-    run: Run, at: float, *, warn: Callable[[str], None], has_inserted: bool = False
-) -> Folded | None:
+def record_before_projecting(run: Run, at: float, *, warn: Callable[[str], None]) -> None:
     """Record what waits, and adopt the sessions that another tool wrote; raises what `Recording` raises.
 
     Every command that is about to project a run calls it, since the projection writes the two blocks again from the
-    log. `warn` gets what else another tool wrote into them. Returns the fold that this took, for `reproject`; None if
-    it took none. A caller that `has_inserted` events just before has checked them: no hash is computed again.
+    log. `warn` gets what else another tool wrote into them.
     """
     from faber_ledger.recording import adoption  # no hook projects without recording
-    from faber_ledger.runs.projecting import Folded
 
     drain_waiting(run, at, warn=warn)
     try:
         state = state_write.read_known(run)
         found = blocks.blocks_of(state.value)
         if blocks.is_too_deep(found):
-            return None
+            return
         with read_log(run, warn) as log:
-            heads = log.heads()
-            if not heads or state.shows(log):
-                return None
-            folded, is_checked = _fold_readable(log, is_checked=has_inserted)
+            if not log.heads() or state.shows(log):
+                return
+            folded = fold(log.stream())
             has_unknown = bool(adoption.list_unknown(folded, found))
             line = None if has_unknown else adoption.describe_overwritten(run, log.stream(), folded, found)
     except (LedgerError, OSError, sqlite3.Error):  # the projection itself says what is wrong
-        return None
+        return
     if has_unknown:
         with Recording(run, at=at, writer=writer_of(run.root), warn=warn) as recording:
             recording.project()
-        return None
-    if line is not None:
+    elif line is not None:
         warn(line)
-    return Folded(folded, heads) if is_checked else None
-
-
-def _fold_readable(log: Log, *, is_checked: bool) -> tuple[Blocks, bool]:
-    """Fold a log, and return whether all its hashes hold; the projection refuses one in which they do not."""
-    from faber_ledger.runs.projecting import fold_checked
-
-    if is_checked:
-        return fold(log.stream()), True
-    try:
-        return fold_checked(log), True
-    except IntegrityError:
-        return fold(log.stream()), False

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from faber_ledger.files.json_text import JsonText
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.ledger.log import Head
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.runs.log import RunLog
     from faber_ledger.runs.run import Run
@@ -54,28 +53,15 @@ class Reprojection(NamedTuple):
     unknown: Sequence[str] = ()
 
 
-class Folded:
-    """The blocks that `fold_checked` made of a run's log, with its heads then."""
-
-    def __init__(self, blocks: Blocks, heads: list[Head]) -> None:
-        self.blocks = blocks
-        self._heads = heads
-
-    def fits(self, opened: RunLog) -> bool:
-        """Return whether a run's log, open for appending, is as it was folded."""
-        return not (opened.restored or opened.redacted) and opened.log.heads() == self._heads
-
-
 def reproject(
     run: Run,
     *,
     rebuild: bool,
     warn: Callable[[str], None],
     defaults: dict[str, str] | None = None,
-    folded: Folded | None = None,
     on_purpose: bool = False,
 ) -> Reprojection:
-    """Write a run's blocks from its log, which is not folded again if it is as it was `folded` just before.
+    """Write a run's blocks from its log.
 
     With `defaults` a missing state.json is written: from this clone's copy, else a backup, else git; else from the log
     and from `defaults`, without the keys that neither knows. The file and the blocks are published with it.
@@ -88,8 +74,7 @@ def reproject(
     with lock_run(run), open_run_log(run, warn) as opened:
         _check_has_events(opened.log, run)
         try:
-            known = folded.blocks if folded is not None and folded.fits(opened) else None
-            result = _project(run, opened, known, rebuild=rebuild, warn=warn, defaults=defaults, on_purpose=on_purpose)
+            result = _project(run, opened, rebuild=rebuild, warn=warn, defaults=defaults, on_purpose=on_purpose)
         except StateMissing:
             if opened.redacted:
                 remove_old_copies(run, opened.log, warn)
@@ -118,7 +103,6 @@ def _make_damaged_log_again(run: Run, warn: Callable[[str], None]) -> None:
 def _project(
     run: Run,
     opened: RunLog,
-    folded: Blocks | None,
     *,
     rebuild: bool,
     warn: Callable[[str], None],
@@ -130,14 +114,14 @@ def _project(
     except StateMissing:
         if defaults is None:
             raise
-        return _write_missing(run, opened, folded, defaults, warn)
+        return _write_missing(run, opened, defaults, warn)
     if not rebuild and state.shows(opened.log):
         changed = state_write.project_blocks(
             run, opened, blocks_of(state.value), warn=warn, known=state, on_purpose=on_purpose
         )
         state_write.refresh_copy(run, state.document, warn)
         return Reprojection(None, is_changed=changed)
-    blocks = fold_checked(opened.log) if folded is None else folded
+    blocks = fold_checked(opened.log)
     changed = state_write.project_blocks(
         run, opened, blocks, warn=warn, known=None if rebuild else state, on_purpose=on_purpose or rebuild
     )
@@ -146,14 +130,12 @@ def _project(
     return Reprojection(None, is_changed=changed)
 
 
-def _write_missing(
-    run: Run, opened: RunLog, folded: Blocks | None, defaults: dict[str, str], warn: Callable[[str], None]
-) -> Reprojection:
+def _write_missing(run: Run, opened: RunLog, defaults: dict[str, str], warn: Callable[[str], None]) -> Reprojection:
     why = why_not_published(run, None, opened.note, on_purpose=True)
     if why is not None:
         message = f"the run {run.run_id} has no state.json, and none is written: {why}"
         raise StateMissing(message, hint="restore it from git")
-    blocks = fold_checked(opened.log) if folded is None else folded
+    blocks = fold_checked(opened.log)
     found = next(chain(_read_copy(run), _read_backups(run), _read_commits(run)), None)
     unknown: list[str] = []
     if found is None:

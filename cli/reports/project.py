@@ -27,12 +27,12 @@ def project_run(run: Run, *, rebuild: bool, restore: bool, warn: Callable[[str],
     if restore:
         used, has_events = restore_backup(run, warn=warn)
         if has_events:
-            folded = record_before_projecting(run, now(), warn=warn)
-            reproject(run, rebuild=True, warn=warn, folded=folded)
+            record_before_projecting(run, now(), warn=warn)
+            reproject(run, rebuild=True, warn=warn)
         name = os.path.basename(used)
         return {"run_id": run.run_id, "outcome": "restored", "backup": name, "projected": has_events}
-    folded = record_before_projecting(run, now(), warn=warn)
-    result = reproject(run, rebuild=rebuild, warn=warn, defaults={}, folded=folded)
+    record_before_projecting(run, now(), warn=warn)
+    result = reproject(run, rebuild=rebuild, warn=warn, defaults={})
     if result.source is not None:
         return {"run_id": run.run_id, "outcome": "restored", "backup": result.source, "projected": True}
     if missing:
