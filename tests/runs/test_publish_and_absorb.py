@@ -14,8 +14,8 @@ import pytest
 from attacks.audit import WRITING
 from support.command import COMMAND
 from support.folders import copy_prepared
-from support.program import path_with_program
 from support.inbox import leave
+from support.program import path_with_program
 from support.project import Project
 
 from faber_ledger.ledger.log import Log
