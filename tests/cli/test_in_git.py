@@ -138,6 +138,20 @@ def test_without_a_remote_nothing_is_said_of_pushing(tmp_path: Path) -> None:
     assert data_of(clone)["pushed"] is None
 
 
+def test_what_the_log_has_of_a_finished_run_beyond_its_file_is_not_counted(tmp_path: Path) -> None:
+    clone = Clone.first(tmp_path / "laptop")
+    clone.git("init", "-q", "--bare", "-b", "main", "../origin")
+    clone.git("remote", "add", "origin", "../origin")
+    clone.record("last")
+    clone.change(status="completed")
+    clone.commit("finished, while the last session was open")
+    clone.end("last")
+    count = len(clone.ids())
+    assert len(clone.kept_ids()) > count
+    said = f"{count} of {count} events of ledger.db committed, 0 pushed"
+    assert line_of(clone, RUN) == f"{said}: `git push -u origin main`"
+
+
 def test_a_branch_without_an_upstream_has_pushed_what_the_default_branch_has(clone: Clone) -> None:
     before = len(clone.ids())
     clone.git("checkout", "-qb", "feature/258")
