@@ -217,6 +217,13 @@ def _twice_delivered(patient: Patient) -> None:
         patient.deliver("SessionStart.startup.print", client="5c1e")
 
 
+def _a_delivery_waited(patient: Patient) -> None:
+    patient.refuse()
+    patient.deliver("SessionStart.startup.print")
+    patient.relent()
+    assert patient.faber("project").returncode == 0
+
+
 def _a_delivery_waits(patient: Patient) -> None:
     run = find_run(str(patient.root), RUN)
     leave(run)
@@ -409,6 +416,7 @@ FAULTS = {
     "not JSON": ("hooks.settings", "error", _not_json),
     "all off": ("hooks.settings", "error", _all_off),
     "program gone": ("hooks.program", "error", _program_gone),
+    "1 delivery that waited": ("hooks.log", "note", _a_delivery_waited),
     "a failure": ("hooks.log", "warning", _a_failure),
     "written over": ("hooks.log", "note", _written_over),
     "nothing recorded": ("hooks.log", "note", _nothing_recorded),
