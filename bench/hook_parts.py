@@ -15,7 +15,6 @@ import time
 from faber_ledger.context import notes, packet, reload  # noqa: F401 -- imported before the clock starts
 from faber_ledger.hooks.main import run_hook
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections import blocks
 from faber_ledger.recording import recording
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.log import RunLog
@@ -44,7 +43,7 @@ PARTS = {
         (state_write, "texts_of"),
         (state_write.KnownState, "shows"),
         (state_write.KnownState, "texts_after"),
-        (blocks, "blocks_of"),
+        (recording, "blocks_of"),
         (recording, "fold"),
     ),
 }

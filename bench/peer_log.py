@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from eventsourcing.application import Application
 from eventsourcing.domain import Aggregate
 
-from faber_ledger.projections.blocks import empty
-from faber_ledger.projections.fold import Projector
+from faber_ledger.projections.fold import Projector, empty
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,7 @@ from faber_ledger.context.artifact import MAX_BYTES, ArtifactError
 from faber_ledger.context.artifact_source import find_directory
 from faber_ledger.files.text import escape
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, folder_around, read_text
-from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.deadline import check_time
+from faber_ledger.ledger.clock import check_time, utc_text
 from faber_ledger.runs.run import Run
 
 TYPE_CHECKING = False

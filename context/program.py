@@ -8,7 +8,7 @@ import select
 import signal
 import time
 
-from faber_ledger.ledger.deadline import check_time, time_left
+from faber_ledger.ledger.clock import check_time, time_left
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from faber_ledger.context.selection import HINT_LOAD_ALL, MAX_BYTES_READ, limit_
 from faber_ledger.context.workflow import artifacts_without_workflow, load_workflow
 from faber_ledger.files.text import escape
 from faber_ledger.files.untrusted import around
-from faber_ledger.ledger.deadline import OutOfTime, check_time
+from faber_ledger.ledger.clock import OutOfTime, check_time
 from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
-from faber_ledger.projections.blocks import artifacts_in_context
+from faber_ledger.projections.fold import artifacts_in_context
 from faber_ledger.runs.settings import read_user_config
 from faber_ledger.runs.state_file import check_status, fields_missing, workflow_id_of
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.workflow import Workflow
     from faber_ledger.ledger.events import ContextReloaded, Draft, Environment
     from faber_ledger.ledger.log import Log
-    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.fold import Blocks
     from faber_ledger.runs.run import Run
 
     class Failed(TypedDict):

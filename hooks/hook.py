@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 from faber_ledger.hooks.watch import end_after_deadline
-from faber_ledger.ledger.deadline import OutOfTime
+from faber_ledger.ledger.clock import OutOfTime
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import sqlite3
-from faber_ledger.projections.blocks import blocks_of
+from faber_ledger.projections.fold import blocks_of
 from faber_ledger.recording import inbox
 from faber_ledger.recording.call import Answer
-from faber_ledger.recording.checkout import checkout_at_end
+from faber_ledger.recording.environment import checkout_at_end
 from faber_ledger.recording.incoming import ENDS, arrival_of, changes_nothing, masked
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import progress, state_file

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.hooks.hook import REFUSALS, Hook
-from faber_ledger.ledger.deadline import OutOfTime, reserve_time
+from faber_ledger.ledger.clock import OutOfTime, reserve_time
 from faber_ledger.ledger.errors import ForeignState
 from faber_ledger.recording.call import Answer
 from faber_ledger.recording.environment import sessions_elsewhere

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from faber_ledger.ledger.deadline import FOREVER, limit_time, time_left
+from faber_ledger.ledger.clock import FOREVER, limit_time, time_left
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

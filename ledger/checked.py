@@ -11,9 +11,9 @@ from hashlib import sha256  # OpenSSL's: over a whole log it saves more than loa
 from itertools import chain
 from json.encoder import encode_basestring as quoted
 
-from faber_ledger.ledger.canonical import HASH_DOMAIN
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.plain_json import HASH_DOMAIN
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.row import (
     BATCH,

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.file import HIGHEST_SEQ
 from faber_ledger.ledger.foreign import check_types
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.plain_json import canonical
 from faber_ledger.ledger.row import COLUMNS, ID, PARENTS, PAYLOAD, parse_payload, split_hashes
 from faber_ledger.ledger.union import rows_of
 

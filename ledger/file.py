@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 
-from faber_ledger.ledger.deadline import time_left
+from faber_ledger.ledger.clock import time_left
 from faber_ledger.ledger.errors import (
     IntegrityError,
     LedgerError,

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from itertools import product
 
-from faber_ledger.ledger.canonical import payload_hash
 from faber_ledger.ledger.errors import UnionConflict
 from faber_ledger.ledger.event_types import has_required
 from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES
+from faber_ledger.ledger.plain_json import payload_hash
 from faber_ledger.ledger.row import (
     AT,
     COLUMNS,

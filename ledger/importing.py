@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import Any, BinaryIO, NamedTuple
 
-from faber_ledger.ledger.canonical import without_surrogates
 from faber_ledger.ledger.checked import compute_hashes
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.event_types import has_required
@@ -16,6 +15,7 @@ from faber_ledger.ledger.exchange import parse_line
 from faber_ledger.ledger.file import HIGHEST_SEQ, MAX_PAYLOAD_BYTES
 from faber_ledger.ledger.gate import Examined, Gate, examine, find_form_fault, is_typed_whole
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.plain_json import without_surrogates
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.roots import ADOPTED, check_one_start, roots_in

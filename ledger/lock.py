@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from faber_ledger.ledger.deadline import time_left
+from faber_ledger.ledger.clock import time_left
 from faber_ledger.ledger.errors import Locked, NotWritable
 from faber_ledger.ledger.whole_file import make_private
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from faber_ledger.ledger.canonical import clean
 from faber_ledger.ledger.errors import EventConflict
 from faber_ledger.ledger.file import (
     APPLICATION_ID,
@@ -22,6 +21,7 @@ from faber_ledger.ledger.file import (
     sqlite3,
     statements,
 )
+from faber_ledger.ledger.plain_json import clean
 from faber_ledger.ledger.row import (
     BATCH,
     HASH,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
 from faber_ledger.ledger.clock import event_id, utc_text
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.event_types import EVENT_TYPES, redacted_form
 from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES
-from faber_ledger.ledger.plain_json import loads
+from faber_ledger.ledger.plain_json import canonical, event_hash, loads, payload_hash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.event_types import REDACTED
 from faber_ledger.ledger.row import decode_row
 from faber_ledger.postgres.ask import EVENT_COLUMNS, NONE, ask
-from faber_ledger.projections.blocks import open_sessions, session_history
 from faber_ledger.projections.compactions import Compactions
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import fold, open_sessions, session_history
 from faber_ledger.projections.history import summarize_sessions
 
 if TYPE_CHECKING:

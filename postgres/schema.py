@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faber_ledger.ledger.canonical import sha256
+from faber_ledger.ledger.plain_json import sha256
 
 SCHEMA = "faber_ledger"
 REVISIONS = ("0001", "0002", "0003")  # that this program knows, oldest first; a test compares them with the migrations'

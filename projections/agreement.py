@@ -7,8 +7,8 @@ missing one must not make all those after it differ.
 
 from __future__ import annotations
 
-from faber_ledger.projections.blocks import empty
 from faber_ledger.projections.difference import MISSING, identity, list_changes, value_at
+from faber_ledger.projections.fold import empty
 from faber_ledger.projections.steps import Steps
 
 TYPE_CHECKING = False
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from typing import Any, TypedDict
 
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.projections.blocks import Blocks
     from faber_ledger.projections.difference import Change, Path
+    from faber_ledger.projections.fold import Blocks
 
     class Fit(TypedDict):
         """The position whose fold is nearest to a state: its number of events and the last of them.

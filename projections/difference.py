@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from faber_ledger.projections.blocks import NAMES, empty
-from faber_ledger.projections.fold import Projector
+from faber_ledger.projections.fold import NAMES, Projector, empty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias, TypedDict
 
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.fold import Blocks
 
     Path: TypeAlias = tuple[str | int, ...]
     Change: TypeAlias = tuple[Path, Any, Any]  # a field's path, what it was, and what it is

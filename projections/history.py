@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from faber_ledger.projections.blocks import session_history
+from faber_ledger.projections.fold import session_history
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, TypedDict
 
-    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.fold import Blocks
 
     class SessionSummary(TypedDict):
         """A session; `newly_completed` are the phases that were not complete before it."""

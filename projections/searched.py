@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faber_ledger.ledger.event_types import has_required
-from faber_ledger.projections.blocks import MAX_DEPTH, NAMES
+from faber_ledger.projections.fold import MAX_DEPTH, NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

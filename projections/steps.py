@@ -9,17 +9,16 @@ from __future__ import annotations
 import copy
 
 from faber_ledger.ledger.event_types import is_foldable
-from faber_ledger.projections.blocks import empty, is_named, session_history
 from faber_ledger.projections.difference import MISSING, list_changes
-from faber_ledger.projections.fold import Projector
+from faber_ledger.projections.fold import Projector, empty, is_named, session_history
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.projections.blocks import Blocks, Entry
     from faber_ledger.projections.difference import Change
+    from faber_ledger.projections.fold import Blocks, Entry
 
 GROWING = (("sessions", "session_history"), ("context_metadata", "compaction_events"))
 

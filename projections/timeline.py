@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from faber_ledger.projections.blocks import artifacts_in_context, current_session, empty
 from faber_ledger.projections.compactions import Compactions
-from faber_ledger.projections.fold import Projector
+from faber_ledger.projections.fold import Projector, artifacts_in_context, current_session, empty
 from faber_ledger.projections.history import summarize_sessions
 
 TYPE_CHECKING = False

@@ -9,8 +9,16 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, StateInvalid
 from faber_ledger.ledger.event_types import REDACTED
 from faber_ledger.ledger.plain_json import loads
-from faber_ledger.projections import blocks
-from faber_ledger.projections.fold import Projector
+from faber_ledger.projections.fold import (
+    Projector,
+    blocks_of,
+    current_session,
+    empty,
+    is_named,
+    is_too_deep,
+    session_history,
+    text_of,
+)
 from faber_ledger.runs import state_file
 from faber_ledger.runs.run import LARGEST_STATE
 
@@ -21,7 +29,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.events import Draft, Recorded, RunAdopted, SessionEnded
     from faber_ledger.ledger.log import Log
-    from faber_ledger.projections.blocks import Blocks, Entry
+    from faber_ledger.projections.fold import Blocks, Entry
     from faber_ledger.runs.run import Run
 
 
@@ -35,7 +43,7 @@ def adopt_run(run: Run, known: Blocks, at: float) -> list[Draft]:
 
     The blocks themselves, and the end of each session that a later one shows to be over.
     """
-    if blocks.is_too_deep(known):
+    if is_too_deep(known):
         hint = "flatten its sessions and context_metadata"
         raise StateInvalid(TOO_DEEP, path=run.shown(run.state_path), hint=hint)
     known = _with_plain_ids(known)
@@ -59,11 +67,11 @@ def is_started_here(run: Run, content: bytes) -> bool:
 
 def _with_plain_ids(known: Blocks) -> Blocks:
     """Return blocks whose session ids may be in an event: another tool's may have characters that cannot be seen."""
-    current, history = blocks.current_session(known), blocks.session_history(known)
-    named = [entry["session_id"] for entry in history if blocks.is_named(entry)]
+    current, history = current_session(known), session_history(known)
+    named = [entry["session_id"] for entry in history if is_named(entry)]
     if all([_plain_id(one) == one for one in [*named, *([current] if current else [])]]):
         return known
-    entries = [{**one, "session_id": _plain_id(one["session_id"])} if blocks.is_named(one) else one for one in history]
+    entries = [{**one, "session_id": _plain_id(one["session_id"])} if is_named(one) else one for one in history]
     sessions = {**known["sessions"], "session_history": entries}
     if current:
         sessions["current_session_id"] = _plain_id(current)
@@ -80,12 +88,12 @@ def _plain_id(text: str) -> str:
 
 
 def _adoption(run: Run, known: Blocks) -> RunAdopted:
-    return {"type": "run_adopted", "run_id": run.run_id, "blocks": blocks.text_of(known)}
+    return {"type": "run_adopted", "run_id": run.run_id, "blocks": text_of(known)}
 
 
 def end_adopted_sessions(log: Log, known: Blocks) -> list[Draft]:
     """Return the missing ends of the adopted sessions that a later one shows to be over, whoever adopted them."""
-    current = blocks.current_session(known)
+    current = current_session(known)
     if current is not None and log.start_of(current) is None and current not in _adopted_as_current(log):
         current = None
     ends = [end for end, has_next in _earlier_ends(known, current, 0.0) if has_next]
@@ -99,7 +107,7 @@ def _adopted_as_current(log: Log) -> set[str | None]:
         event = recorded["event"]
         if event["type"] == "run_adopted":
             try:
-                found.add(blocks.current_session(loads(event["blocks"])))
+                found.add(current_session(loads(event["blocks"])))
             except (ValueError, RecursionError, AttributeError):  # its payload was removed
                 continue
     return found
@@ -110,12 +118,12 @@ def _end_earlier_sessions(known: Blocks, at: float) -> list[Draft]:
 
     The last one may still be open if there is no current session; else it ends now.
     """
-    return [end for end, _ in _earlier_ends(known, blocks.current_session(known), at)]
+    return [end for end, _ in _earlier_ends(known, current_session(known), at)]
 
 
 def _earlier_ends(known: Blocks, current: str | None, at: float) -> list[tuple[Draft, bool]]:
     """Return those ends, and for each whether it is at the start of a next session."""
-    by_id = {entry["session_id"]: entry for entry in blocks.session_history(known) if blocks.is_named(entry)}
+    by_id = {entry["session_id"]: entry for entry in session_history(known) if is_named(entry)}
     if current is not None and current not in by_id:
         by_id[current] = {"session_id": current, "started_at": _last_reload(known)}
     entries = list(by_id.values())
@@ -163,7 +171,7 @@ def adopt_sessions(run: Run, folded: Blocks, found: Blocks) -> list[Draft]:
     It has all members of the two blocks, since it becomes the blocks where nothing was folded before it.
     """
     written = list_adoptable(folded, found)
-    adopted = blocks.empty()
+    adopted = empty()
     adopted["sessions"].update(total_sessions=len(written), session_history=written)
     event = _adoption(run, _with_plain_ids(adopted))
     return [{"event": event}] if written and len(event["blocks"]) <= LONGEST_ADOPTION else []
@@ -191,14 +199,14 @@ def list_unknown(folded: Blocks, found: Blocks) -> list[Entry]:
     known = _session_ids(folded)
     return [
         entry
-        for entry in blocks.session_history(found)
-        if blocks.is_named(entry) and not {entry["session_id"], _plain_id(entry["session_id"])} & known
+        for entry in session_history(found)
+        if is_named(entry) and not {entry["session_id"], _plain_id(entry["session_id"])} & known
     ]
 
 
 def _redacted_starts(folded: Blocks) -> set[str]:
     """Return when the sessions began whose id was redacted; a state that git merged may still have their entries."""
-    entries = [entry for entry in blocks.session_history(folded) if blocks.is_named(entry)]
+    entries = [entry for entry in session_history(folded) if is_named(entry)]
     starts = [entry.get("started_at") for entry in entries if entry["session_id"] == REDACTED]
     return {start for start in starts if isinstance(start, str)}
 
@@ -212,7 +220,7 @@ def describe_overwritten(run: Run, events: Iterable[Recorded], folded: Blocks, f
     if found == folded or _is_older_projection(events, found):
         return None
     is_known = _session_ids(found) <= _session_ids(folded)
-    if is_known and found in [blocks.blocks_of(state) for state in _states_of_git(run) or []]:
+    if is_known and found in [blocks_of(state) for state in _states_of_git(run) or []]:
         return None
     from faber_ledger.projections.difference import field_text, list_changes
 
@@ -223,7 +231,7 @@ def describe_overwritten(run: Run, events: Iterable[Recorded], folded: Blocks, f
 
 def _is_older_projection(events: Iterable[Recorded], found: Blocks) -> bool:
     """Return whether blocks are the fold of the log's first events, as a killed write or a checkout leaves them."""
-    projector, marks = Projector(blocks.empty()), _marks(found)
+    projector, marks = Projector(empty()), _marks(found)
     for recorded in events:
         projector.apply(recorded)
         if _marks(projector.blocks) == marks and projector.blocks == found:  # the first costs next to nothing
@@ -234,7 +242,7 @@ def _is_older_projection(events: Iterable[Recorded], found: Blocks) -> bool:
 def _marks(known: Blocks) -> tuple[int, str | None, Any]:
     metadata = known.get("context_metadata")
     reloads = metadata.get("reload_count") if isinstance(metadata, dict) else None
-    return len(blocks.session_history(known)), blocks.current_session(known), reloads
+    return len(session_history(known)), current_session(known), reloads
 
 
 def _spans_of_this_machine(known: Blocks) -> Iterator[tuple[float, float]]:
@@ -242,8 +250,8 @@ def _spans_of_this_machine(known: Blocks) -> Iterator[tuple[float, float]]:
     from faber_ledger.recording.environment import hostname
 
     here = hostname()
-    for entry in blocks.session_history(known):
-        environment = entry.get("environment") if blocks.is_named(entry) else None
+    for entry in session_history(known):
+        environment = entry.get("environment") if is_named(entry) else None
         if not (isinstance(environment, dict) and environment.get("hostname") == here):
             continue
         started, ended = seconds_of(entry.get("started_at")), seconds_of(entry.get("ended_at"))
@@ -287,4 +295,4 @@ def _states_of_git(run: Run) -> list[dict[str, Any]] | None:
 
 
 def _session_ids(known: Blocks) -> set[str]:
-    return {entry["session_id"] for entry in blocks.session_history(known) if blocks.is_named(entry)}
+    return {entry["session_id"] for entry in session_history(known) if is_named(entry)}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from faber_ledger.ledger.canonical import sha256, without_surrogates
-from faber_ledger.ledger.plain_json import dumps, loads
+from faber_ledger.ledger.plain_json import dumps, loads, sha256, without_surrogates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

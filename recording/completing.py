@@ -6,10 +6,9 @@ import os
 
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.projections import blocks
+from faber_ledger.projections.fold import open_sessions
 from faber_ledger.recording import sessions, subject
-from faber_ledger.recording.checkout import checkout_after, checkout_at_end
-from faber_ledger.recording.environment import read_environment
+from faber_ledger.recording.environment import checkout_after, checkout_at_end, read_environment
 from faber_ledger.recording.leaving import follow_client
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import progress
@@ -67,7 +66,7 @@ def _missing_ends(recording: Recording, caller: Caller) -> list[Draft]:
     finished = seconds_of(progress.finished_at(state)) or caller["at"]
     checkout = checkout_at_end(recording.run)
     ends: list[Draft] = []
-    for name in blocks.open_sessions(view.blocks):
+    for name in open_sessions(view.blocks):
         if sessions.is_open_here(view.log, view.blocks, name, recording.run.root):
             end = sessions.end_session(view, caller, name, "normal", is_inferred=True)
             end["at"] = min(finished, caller["at"])

@@ -1,18 +1,30 @@
-"""The machine, directory and commit that a session runs on."""
+"""What a session runs on: the machine, directory and commit; and its branch, with what is not committed."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from faber_ledger.runs.git import common_directory, other_roots, read_config
-from faber_ledger.runs.git_refs import commit_of
+from faber_ledger.runs.git import common_directory, other_roots, read_config, work_tree_of
+from faber_ledger.runs.git_refs import branch_of, commit_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypedDict
 
-    from faber_ledger.ledger.events import Environment
+    from faber_ledger.ledger.events import CheckoutRecorded, Draft, Environment
+    from faber_ledger.runs.run import Run
+
+    class Checkout(TypedDict):
+        """The branch (None: detached or unknown), and whether there are uncommitted changes (None: unknown).
+
+        `has_run` says whether the work tree has the files of the run that it is about.
+        """
+
+        has_run: bool
+        branch: str | None
+        uncommitted: bool | None
+
 
 FEWEST = 7  # digits of a commit that git shows
 NEWEST_SESSIONS = 8  # of a run, that are asked where they ran
@@ -93,3 +105,43 @@ def _is_elsewhere(entry: object, root: str) -> bool:
 
 def _is_in(path: str, folder: str) -> bool:
     return path == folder or path.startswith(os.path.join(folder, ""))
+
+
+def checkout_at_start(run: Run) -> Checkout | None:
+    """Return the branch that is checked out where a run is used, without running git; None outside git."""
+    if work_tree_of(run.root) is None:
+        return None
+    return {"has_run": not run.is_kept, "branch": branch_of(run.root), "uncommitted": None}
+
+
+def checkout_at_end(run: Run) -> Checkout | None:
+    """Return the branch that is checked out, and whether anything outside `.fractary` is not committed.
+
+    None outside git.
+    """
+    found, tree = checkout_at_start(run), work_tree_of(run.root)
+    if found is None or tree is None:
+        return None
+    from faber_ledger.runs.uncommitted import WorkTreeQuery  # not at a start
+
+    return {**found, "uncommitted": WorkTreeQuery(run.root, tree).is_uncommitted()}
+
+
+def checkout_after(fact: Draft, checkout: Checkout | None) -> list[Draft]:
+    """Return the fact of what was checked out when a run or session started, or a session ended.
+
+    It follows `fact`, that start or end, at once. None if nothing is known of it.
+    """
+    of = fact["event"]
+    if checkout is None:
+        return []
+    event: CheckoutRecorded = {
+        "type": "checkout_recorded",
+        "is_end": of["type"] == "session_ended",
+        "has_run": checkout["has_run"],
+        "branch": checkout["branch"],
+        "uncommitted": checkout["uncommitted"],
+    }
+    if of["type"] == "session_started" or of["type"] == "session_ended":
+        event["session_id"] = of["session_id"]
+    return [{"event": event, "client": fact.get("client")}]

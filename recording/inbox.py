@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any, TypedDict, final
 
     from faber_ledger.ledger.events import Draft, Environment
-    from faber_ledger.recording.checkout import Checkout
+    from faber_ledger.recording.environment import Checkout
     from faber_ledger.runs.progress import Snapshot
     from faber_ledger.runs.run import Run
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger import clock
-from faber_ledger.ledger.canonical import sha256
-from faber_ledger.projections import blocks
+from faber_ledger.ledger.plain_json import sha256
+from faber_ledger.projections.fold import has_ended_for_compaction, may_have_inferred_end, open_sessions
 from faber_ledger.recording import sessions, subject
-from faber_ledger.recording.checkout import checkout_after, checkout_at_start
-from faber_ledger.recording.environment import read_environment
+from faber_ledger.recording.environment import checkout_after, checkout_at_start, read_environment
 from faber_ledger.recording.inbox import VERSION
 from faber_ledger.runs import progress
 from faber_ledger.runs.clients import SeenClient
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.ledger.events import CompactionCompleted, Delivery, Draft, Recorded
-    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.fold import Blocks
     from faber_ledger.recording.call import Call
     from faber_ledger.recording.inbox import Arrival
     from faber_ledger.recording.sessions import Caller, Reason, View
@@ -123,7 +122,7 @@ def facts_of(arrival: Arrival, view: View, writer: str, loads: list[Draft] | Non
     is_repeated = subject.is_repeated(view, caller, delivery)
     if changes_nothing(arrival, view.blocks):
         return Decided(is_repeated=is_repeated)
-    if is_repeated and is_finished(arrival) and not blocks.open_sessions(view.blocks):
+    if is_repeated and is_finished(arrival) and not open_sessions(view.blocks):
         return Decided(is_repeated=True)
     if is_repeated:
         facts = sessions.ignore_delivery(caller, delivery, "repeated")
@@ -221,9 +220,9 @@ def changes_nothing(arrival: Arrival, known: Blocks) -> bool:
     if arrival["hook"] not in ENDS or arrival["agent_id"] is not None:
         return True
     seen = _seen_of(arrival)
-    if blocks.open_sessions(known) or subject.was_seen_at_work(seen, arrival["finished_at"]):
+    if open_sessions(known) or subject.was_seen_at_work(seen, arrival["finished_at"]):
         return False
-    return seen is None or not (blocks.has_ended_for_compaction(known) or blocks.may_have_inferred_end(known))
+    return seen is None or not (has_ended_for_compaction(known) or may_have_inferred_end(known))
 
 
 def _end(arrival: Arrival, view: View, caller: Caller, delivery: Delivery) -> Decided:
@@ -232,7 +231,7 @@ def _end(arrival: Arrival, view: View, caller: Caller, delivery: Delivery) -> De
     session_id = subject.find_session(view, caller, seen)
     if session_id is None and not _has_begun(arrival, seen):
         return Decided(is_unheard_of=True)
-    has_ended = session_id is not None and session_id not in blocks.open_sessions(view.blocks)
+    has_ended = session_id is not None and session_id not in open_sessions(view.blocks)
     if has_ended and is_finished(arrival) and not _may_replace_end(view, caller, session_id, seen):
         return Decided()
     opening: list[Draft] = []

@@ -16,8 +16,7 @@ from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import write_union
-from faber_ledger.projections.blocks import blocks_of
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import blocks_of, fold
 from faber_ledger.recording.adoption import list_unknown
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.git_query import GitQuery, time_limit
@@ -27,7 +26,7 @@ from faber_ledger.runs.state_merge import is_state, overwrite, read_members
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.fold import Blocks
 
 
 SECONDS = 2.0  # for all answers of git; what the merge gains is a state that is right before the next hook

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger.deadline import check_time
+from faber_ledger.ledger.clock import check_time
 from faber_ledger.ledger.errors import (
     ForeignState,
     LedgerError,
@@ -14,8 +14,7 @@ from faber_ledger.ledger.errors import (
 )
 from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
 from faber_ledger.ledger.lock import LOCK_SECONDS
-from faber_ledger.projections import blocks
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import blocks_of, fold, is_named, is_too_deep, open_sessions, session_history
 from faber_ledger.recording import inbox
 from faber_ledger.recording.incoming import NO_SESSION, facts_missing, facts_of, place_facts
 from faber_ledger.recording.sessions import View
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.ledger.events import Draft, Recorded
-    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.fold import Blocks
     from faber_ledger.recording.inbox import Arrival, LeftFacts
     from faber_ledger.recording.incoming import Decided
     from faber_ledger.runs.run import Run
@@ -296,15 +295,15 @@ class Recording:
             if self.problem is not None:
                 raise self.problem
             return fold(self._insert(self._first_drafts(), at=self.at, writer=self.writer))
-        known = blocks.blocks_of(self.state)
+        known = blocks_of(self.state)
         shows_log = self._known is not None and self._known.shows(self._log)
         return self._end_adopted(known if shows_log else self._fold_beside(known))
 
     def _end_adopted(self, known: Blocks) -> Blocks:
         """End the adopted sessions that a later one shows to be over, unless that was recorded with their adoption."""
-        opened = blocks.open_sessions(known)
-        history = blocks.session_history(known)
-        last = next((entry["session_id"] for entry in reversed(history) if blocks.is_named(entry)), None)
+        opened = open_sessions(known)
+        history = session_history(known)
+        last = next((entry["session_id"] for entry in reversed(history) if is_named(entry)), None)
         if opened in ([], [last]) or self.run.is_kept:
             return known
         from faber_ledger.recording.adoption import end_adopted_sessions  # rarely needed
@@ -321,13 +320,13 @@ class Recording:
 
         if self._known is not None:
             take_up_if_started_here(self.run, self._known.document.text.encode())
-        return adopt_run(self.run, blocks.blocks_of(self.state), self.at)
+        return adopt_run(self.run, blocks_of(self.state), self.at)
 
     def _fold_beside(self, found: Blocks) -> Blocks:
         """Fold the log, and adopt the sessions that another tool has written into the state's blocks, `found`."""
-        folded, is_too_deep = fold(self._log.stream()), blocks.is_too_deep(found)
-        self._shows_log = not is_too_deep and folded == found
-        if self.problem is not None or is_too_deep or self._shows_log or self.run.is_kept:
+        folded, is_unfit = fold(self._log.stream()), is_too_deep(found)
+        self._shows_log = not is_unfit and folded == found
+        if self.problem is not None or is_unfit or self._shows_log or self.run.is_kept:
             return folded  # a kept run's state is a copy of ours, which no other tool writes
         from faber_ledger.recording import adoption  # only after another tool, a merge or a kill
 
@@ -355,8 +354,8 @@ def record_before_projecting(run: Run, at: float, *, warn: Callable[[str], None]
     drain_waiting(run, at, warn=warn)
     try:
         state = state_write.read_known(run)
-        found = blocks.blocks_of(state.value)
-        if blocks.is_too_deep(found):
+        found = blocks_of(state.value)
+        if is_too_deep(found):
             return
         with read_log(run, warn) as log:
             if not log.heads() or state.shows(log):

@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.files.json_text import on_lines
-from faber_ledger.projections.blocks import NAMES
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import NAMES, fold
 from faber_ledger.recording.masked_state import mask_value
 from faber_ledger.runs import state_write
 from faber_ledger.runs.clone import lock_run

@@ -6,7 +6,14 @@ processes can share one.
 
 from __future__ import annotations
 
-from faber_ledger.projections import blocks
+from faber_ledger.projections.fold import (
+    artifacts_in_context,
+    current_session,
+    entry_of,
+    has_environment,
+    newest_open,
+    open_sessions,
+)
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.git import clone_folder
 from faber_ledger.runs.progress import snapshot
@@ -18,7 +25,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.events import Delivery, Draft, Environment, Event, Recorded, SessionEnded, SessionStarted
     from faber_ledger.ledger.log import Log
-    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.fold import Blocks
     from faber_ledger.runs.progress import Snapshot
 
     class Caller(TypedDict):
@@ -146,7 +153,7 @@ def end_session(
     if (
         start is None and not is_new
     ):  # an older tool's session: what is in context when it ends was loaded in it (END, Step 4)
-        loads = blocks.artifacts_in_context(view.blocks)
+        loads = artifacts_in_context(view.blocks)
         event["also_loaded"] = [name for load in loads if isinstance(name := load.get("artifact_id"), str)]
     if delivery is not None:
         event["delivery"] = delivery
@@ -156,7 +163,7 @@ def end_session(
 
 def lacks_environment(view: View, session_id: str) -> bool:
     """Return whether a session's environment is incomplete; its end, or a load, replaces it (END, Step 4)."""
-    return not blocks.has_environment(blocks.entry_of(view.blocks, session_id) or {})
+    return not has_environment(entry_of(view.blocks, session_id) or {})
 
 
 def open_session(
@@ -187,7 +194,7 @@ def open_session(
     }
     if delivery is not None:
         event["delivery"] = delivery
-    drafts = [end_session(view, caller, name, "abandoned") for name in blocks.open_sessions(view.blocks)]
+    drafts = [end_session(view, caller, name, "abandoned") for name in open_sessions(view.blocks)]
     drafts.append({"event": event, "client": caller["client"]})
     if inferred_at is not None:
         for draft in drafts:
@@ -197,7 +204,7 @@ def open_session(
 
 def is_own_session(view: View, caller: Caller) -> bool:
     """Return whether this very client process opened the open session."""
-    current = blocks.current_session(view.blocks)
+    current = current_session(view.blocks)
     start = view.start_of(current) if current else None
     return (
         start is not None
@@ -215,7 +222,7 @@ def session_to_load_into(view: View, caller: Caller, *, is_start: bool) -> str |
     goes on with the open session of this machine and clone unless it is another client's, and with the session of this
     client that ended for a compaction which has not come.
     """
-    current = blocks.newest_open(view.blocks)
+    current = newest_open(view.blocks)
     if current is not None and (is_own_session(view, caller) if is_start else is_continued(view, caller)):
         return current
     return None if is_start else uncompacted_session(view, caller)
@@ -231,7 +238,7 @@ def is_open_here(log: Log | None, known: Blocks, session_id: str, root: str) -> 
 
 def is_continued(view: View, caller: Caller) -> bool:
     """Return whether a session-load continues the open session: same machine, same clone, and no other client's."""
-    current = blocks.newest_open(view.blocks)
+    current = newest_open(view.blocks)
     if current is None or not may_be_of_this_machine(view.blocks, current):
         return False
     start = view.start_of(current)
@@ -246,7 +253,7 @@ def may_be_of_this_machine(known: Blocks, session_id: str) -> bool:
     Where not even that is known, a load goes on with it, since it must not end an open session on a guess, and the
     session gets this machine's environment.
     """
-    environment = (blocks.entry_of(known, session_id) or {}).get("environment")
+    environment = (entry_of(known, session_id) or {}).get("environment")
     machine = environment.get("hostname") if isinstance(environment, dict) else None
     if not isinstance(machine, str):
         return True

@@ -11,10 +11,9 @@ from faber_ledger.ledger import clock, whole_file
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.projections import blocks
+from faber_ledger.projections.fold import empty
 from faber_ledger.recording import sessions
-from faber_ledger.recording.checkout import checkout_after, checkout_at_start
-from faber_ledger.recording.environment import read_environment
+from faber_ledger.recording.environment import checkout_after, checkout_at_start, read_environment
 from faber_ledger.recording.leaving import follow_client
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_write
@@ -183,7 +182,7 @@ def _first_state(run_id: str, plan: RunPlan, at: float) -> dict[str, Any]:
         "updated_at": utc_text(at),
         "phases": {phase: {"status": "pending"} for phase in PHASES},
         "artifacts": {},
-        **blocks.empty(),
+        **empty(),
     }
 
 

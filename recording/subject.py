@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger.clock import event_id, seconds_of
-from faber_ledger.projections import blocks
+from faber_ledger.projections.fold import current_session, open_sessions, session_history
 from faber_ledger.recording import sessions
 from faber_ledger.runs.active import active_run, is_finished, named_since
 from faber_ledger.runs.git import work_tree_of
@@ -170,7 +170,7 @@ def find_session(view: View, caller: Caller, seen: SeenClient | None) -> str | N
     if starts:
         return sessions.session_id_of((same or starts)[0])
     if caller["client"] is None:
-        current = blocks.current_session(view.blocks)
+        current = current_session(view.blocks)
         start = view.start_of(current) if current is not None else None
         return current if start is None or start["writer"] == caller["writer"] else None
     taken = view.last_ended_by(caller["client"], caller["writer"])
@@ -178,7 +178,7 @@ def find_session(view: View, caller: Caller, seen: SeenClient | None) -> str | N
         return taken
     if seen is None:
         return None
-    for name in reversed(blocks.open_sessions(view.blocks)):
+    for name in reversed(open_sessions(view.blocks)):
         start = view.start_of(name)
         if start is None:
             if sessions.may_be_of_this_machine(view.blocks, name):
@@ -197,7 +197,7 @@ def infer_start(view: View, caller: Caller, seen: SeenClient | None, started_at:
     still open has lasted at least until its own start.
     """
     moments = [seconds_of(started_at)]
-    for entry in blocks.session_history(view.blocks):
+    for entry in session_history(view.blocks):
         if isinstance(entry, dict):
             moments.append(seconds_of(entry.get("ended_at") or entry.get("started_at")))
     latest = max([moment for moment in moments if moment is not None], default=0.0)
@@ -218,7 +218,7 @@ def is_last_heard(recorded: Recorded, seen: SeenClient | None) -> bool:
 def open_sessions_of(view: View, client: str | None, writer: str) -> list[str]:
     """Return the sessions that a client has open on a run, of those that were started in this clone."""
     found = []
-    for name in blocks.open_sessions(view.blocks) if client is not None else ():
+    for name in open_sessions(view.blocks) if client is not None else ():
         start = view.start_of(name)
         if start is not None and (start["client"], start["writer"]) == (client, writer):
             found.append(name)

@@ -13,8 +13,7 @@ import stat
 
 from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import whole_file
-from faber_ledger.ledger.canonical import sha256
-from faber_ledger.ledger.plain_json import dumps, loads
+from faber_ledger.ledger.plain_json import dumps, loads, sha256
 from faber_ledger.runs.clone import clients_folder
 from faber_ledger.runs.git import common_directory, other_roots
 from faber_ledger.runs.private_files import is_behind_link, make_below

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from faber_ledger.ledger.deadline import time_left
+from faber_ledger.ledger.clock import time_left
 
 SECONDS = 2.0
 LIMIT = 1_000_000

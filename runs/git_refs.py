@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger.canonical import without_surrogates
+from faber_ledger.ledger.plain_json import without_surrogates
 from faber_ledger.runs.git import LIMIT, line_of, read_setting, work_tree_of
 
 TYPE_CHECKING = False

@@ -10,7 +10,7 @@ import stat
 
 from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import whole_file
-from faber_ledger.ledger.canonical import keyed_hash, sha256
+from faber_ledger.ledger.plain_json import keyed_hash, sha256
 from faber_ledger.runs.git import clone_folder, common_directory, read_config
 
 # What git understands by a word in `core.sharedRepository`; a number is the file's own permissions.

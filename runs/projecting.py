@@ -11,8 +11,7 @@ from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections.blocks import blocks_of
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import blocks_of, fold
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import lock_run, read_state_copy
 from faber_ledger.runs.git_query import GitQuery
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.files.json_text import JsonText
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.fold import Blocks
     from faber_ledger.runs.log import RunLog
     from faber_ledger.runs.run import Run
 

@@ -13,7 +13,7 @@ from faber_ledger.ledger.errors import (
     StateMissing,
     StateRefused,
 )
-from faber_ledger.projections.blocks import NAMES
+from faber_ledger.projections.fold import NAMES
 from faber_ledger.runs.progress import FINISHED, STATUSES
 from faber_ledger.runs.run import LARGEST_STATE
 

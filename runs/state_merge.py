@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.projections.blocks import NAMES, is_too_deep
+from faber_ledger.projections.fold import NAMES, is_too_deep
 from faber_ledger.runs.progress import FINISHED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.fold import Blocks
 
     Members = dict[str, Any]
 

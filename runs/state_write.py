@@ -12,8 +12,7 @@ import stat
 from faber_ledger.files.json_text import JsonText, lines_grown, lines_of
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import StateNotWritten
-from faber_ledger.projections.blocks import blocks_of, is_named, text_of
-from faber_ledger.projections.fold import PROJECTOR
+from faber_ledger.projections.fold import PROJECTOR, blocks_of, is_named, text_of
 from faber_ledger.runs.clone import keep_state, read_state_copy
 from faber_ledger.runs.publish import publish, why_not_published
 from faber_ledger.runs.state_file import parse_state, read_bytes, read_state, take_looked_at, version_of
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.ledger.log import Log
-    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.fold import Blocks
     from faber_ledger.runs.log import RunLog
     from faber_ledger.runs.run import Run
 

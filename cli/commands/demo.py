@@ -17,11 +17,11 @@ from faber_ledger.cli.ui.output import json_option, say_lines, show
 from faber_ledger.cli.ui.table import table
 from faber_ledger.ledger.command_errors import StepFailed
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.projections.blocks import blocks_of
+from faber_ledger.projections.fold import blocks_of
 from faber_ledger.projections.history import summarize_sessions
 
 if TYPE_CHECKING:
-    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.fold import Blocks
 
 
 WIDTH = 100

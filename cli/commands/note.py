@@ -14,7 +14,7 @@ from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import choose_run, named_run, warn_if_kept, work_id_option
 from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
-from faber_ledger.projections.blocks import current_session, open_sessions
+from faber_ledger.projections.fold import current_session, open_sessions
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.recording.sessions import View, client_of

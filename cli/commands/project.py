@@ -15,8 +15,8 @@ from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_run import fold_log, recheck_under_lock, run_to_project, runs_with_ledgers
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.difference import find_difference
+from faber_ledger.projections.fold import blocks_of
 from faber_ledger.runs import state_file
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run

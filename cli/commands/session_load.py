@@ -25,11 +25,9 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, NotWritable, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections import blocks
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import blocks_of, fold, newest_open, open_sessions
 from faber_ledger.recording import sessions
-from faber_ledger.recording.checkout import checkout_after, checkout_at_start
-from faber_ledger.recording.environment import read_environment, sessions_elsewhere
+from faber_ledger.recording.environment import checkout_after, checkout_at_start, read_environment, sessions_elsewhere
 from faber_ledger.recording.leaving import follow_client
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
@@ -284,7 +282,7 @@ class Loading:
         self.hint = hint or _noted_hint(self.state)
         self.is_minimal = is_minimal
         self.selected, self.others = self._select(requested)
-        self.blocks = blocks.blocks_of(self.state)
+        self.blocks = blocks_of(self.state)
         self.in_context: dict[str, Held] = {}  # what the blocks have of the session that the load goes on with
         self.session_id: str | None = None  # that the load belongs to
 
@@ -476,7 +474,7 @@ class Loading:
     def _held(self, view: sessions.View | None) -> dict[str, Held]:
         """Return what the session that the load goes on with was given whole, and still has."""
         is_new = self.session_id is None or self._is_start or self.trigger == "compaction_detected"
-        if self.is_forced or is_new or self.session_id not in blocks.open_sessions(self.blocks):
+        if self.is_forced or is_new or self.session_id not in open_sessions(self.blocks):
             return {}  # one that has ended may have been compacted
         return self.in_context if view is None else reload.loads_held(view.log, str(self.session_id))
 
@@ -493,7 +491,7 @@ class Loading:
         """Return the session that the load goes on with, which may have something in context; None if it opens one."""
         if view is not None:
             return sessions.session_to_load_into(view, caller, is_start=self._is_start)
-        current = blocks.newest_open(self.blocks)
+        current = newest_open(self.blocks)
         goes_on = current is not None and not self._is_start
         return current if goes_on and sessions.may_be_of_this_machine(self.blocks, str(current)) else None
 

@@ -14,10 +14,9 @@ from faber_ledger.cli.ui.which_run import choose_run, named_run, warn_if_kept, w
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.command_errors import AmbiguousRun
 from faber_ledger.ledger.errors import LedgerError, NotWritable, RunNotFound, StateInvalid, StateMissing
-from faber_ledger.projections import blocks
+from faber_ledger.projections.fold import blocks_of, entry_of, has_ended_for_compaction, newest_open, session_history
 from faber_ledger.recording import sessions
-from faber_ledger.recording.checkout import checkout_after, checkout_at_end
-from faber_ledger.recording.environment import read_environment
+from faber_ledger.recording.environment import checkout_after, checkout_at_end, read_environment
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.subject import is_last_heard
@@ -90,7 +89,7 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
     if session_id is None:
         _show_nothing_to_end(run, recording, is_written, as_json)
         return
-    entry = blocks.entry_of(recording.blocks, session_id) or {}
+    entry = entry_of(recording.blocks, session_id) or {}
     show({"saved": True, "run_id": run.run_id, "session": entry}, _report(entry, recording.state), as_json=as_json)
 
 
@@ -106,10 +105,10 @@ def _run(root: str, named: str | None, active: ActiveRun) -> Run:
 def _has_session_to_end(run: Run) -> bool:
     """Return whether the run's state has a session that can be ended; else git need not be asked."""
     try:
-        known = blocks.blocks_of(state_file.read_state(run).value)
+        known = blocks_of(state_file.read_state(run).value)
     except LedgerError:
         return False  # the recording reports it
-    return blocks.newest_open(known) is not None or blocks.has_ended_for_compaction(known)
+    return newest_open(known) is not None or has_ended_for_compaction(known)
 
 
 def _session_to_end(recording: Recording, caller: Caller, reason: Reason) -> str | None:
@@ -117,7 +116,7 @@ def _session_to_end(recording: Recording, caller: Caller, reason: Reason) -> str
 
     On a finished run no start is recorded, so that a compaction has come if anything else was seen of the client since.
     """
-    current = blocks.newest_open(recording.blocks)
+    current = newest_open(recording.blocks)
     if current is not None or reason == "compaction" or caller["client"] is None:
         return current
     end = sessions.uncompacted_end(recording.view.log, caller["client"], caller["writer"], caller["pid"])
@@ -130,7 +129,7 @@ def _session_to_end(recording: Recording, caller: Caller, reason: Reason) -> str
 
 
 def _show_nothing_to_end(run: Run, recording: Recording, is_written: bool, as_json: bool) -> None:
-    last = next((entry for entry in reversed(blocks.session_history(recording.blocks)) if _has_ended(entry)), None)
+    last = next((entry for entry in reversed(session_history(recording.blocks)) if _has_ended(entry)), None)
     lines = ["⚠️  No current session to end"]
     if last is not None:
         lines += [

@@ -24,16 +24,16 @@ from faber_ledger.ledger.event_types import NOT_CHECKABLE
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import READ, decode_row
 from faber_ledger.ledger.summary import Summary, summarize
-from faber_ledger.projections.blocks import (
+from faber_ledger.projections.difference import differing_blocks
+from faber_ledger.projections.fold import (
     artifacts_in_context,
     blocks_of,
     entry_of,
+    fold,
     has_ended_for_compaction,
     newest_open,
     session_history,
 )
-from faber_ledger.projections.difference import differing_blocks
-from faber_ledger.projections.fold import fold
 from faber_ledger.recording import sessions
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs import state_file, state_write
@@ -52,7 +52,7 @@ from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:
     from faber_ledger.context.completed_phases import Comparison
-    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.fold import Blocks
 
 
 @click.command(short_help="Show where a run stands.")

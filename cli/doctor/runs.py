@@ -16,8 +16,7 @@ from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
-from faber_ledger.projections.blocks import newest_open
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import fold, newest_open
 from faber_ledger.recording.sessions import is_open_here
 from faber_ledger.runs import state_file
 from faber_ledger.runs.kept import not_in_tree, run_here

@@ -13,9 +13,15 @@ from faber_ledger.cli.ui.words import change_data, change_line, session_data, se
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.queries import EventQuery, find_events
-from faber_ledger.projections.blocks import artifacts_in_context, current_session, empty, entry_of, session_history
 from faber_ledger.projections.difference import list_changes
-from faber_ledger.projections.fold import Projector
+from faber_ledger.projections.fold import (
+    Projector,
+    artifacts_in_context,
+    current_session,
+    empty,
+    entry_of,
+    session_history,
+)
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.projections.steps import Steps
 from faber_ledger.runs.log import read_log
@@ -23,8 +29,8 @@ from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
     from faber_ledger.cli.ui.which_event import Moment
-    from faber_ledger.projections.blocks import Blocks
     from faber_ledger.projections.difference import Change
+    from faber_ledger.projections.fold import Blocks
     from faber_ledger.projections.history import SessionSummary
 
 

@@ -18,8 +18,7 @@ from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.summary import summarize
-from faber_ledger.projections.blocks import blocks_of, current_session, session_history
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import blocks_of, current_session, fold, session_history
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.left_state import runs_here
 from faber_ledger.runs.log import lacks_ledger, read_log

@@ -11,8 +11,7 @@ from faber_ledger.ledger import summary
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections.blocks import open_sessions
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import fold, open_sessions
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.copies import runs_in_other_work_trees

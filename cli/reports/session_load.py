@@ -13,7 +13,7 @@ from faber_ledger.context.artifact_command import fill_program
 from faber_ledger.context.selection import MAX_QUOTED
 from faber_ledger.files.text import escape, one_line
 from faber_ledger.files.untrusted import FileRefused, folder_around
-from faber_ledger.projections import blocks
+from faber_ledger.projections.fold import entry_of, session_history
 from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.artifacts import Given
     from faber_ledger.context.reload import Held, Reload
     from faber_ledger.context.workflow import Workflow
-    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.fold import Blocks
 
 
 RULE = "━" * 46
@@ -171,14 +171,14 @@ def _skipped_lines(result: Reload, left_out: list[Loaded]) -> Iterator[str]:
 
 
 def _session_lines(current: Blocks, session_id: str | None) -> Iterator[str]:
-    session = blocks.entry_of(current, session_id or "") or {}
+    session = entry_of(current, session_id or "") or {}
     environment = session.get("environment") or {}
     metadata = current.get("context_metadata")
     known = metadata if isinstance(metadata, dict) else {}
     hostname, platform, cwd = [environment.get(name) or "unknown" for name in ("hostname", "platform", "cwd")]
     yield "Session tracking:"
     yield f"  Current session: {session_id or 'none'}"
-    yield f"  Total sessions: {len(blocks.session_history(current))}"
+    yield f"  Total sessions: {len(session_history(current))}"
     yield f"  Environment: {hostname} ({platform})"
     yield f"  Working directory: {cwd}"
     yield ""

@@ -20,9 +20,8 @@ from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import split_hashes
 from faber_ledger.projections.agreement import explain_differences, find_best_fit, find_first_missing
-from faber_ledger.projections.blocks import blocks_of, text_of
 from faber_ledger.projections.difference import MISSING, field_text
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import blocks_of, fold, text_of
 from faber_ledger.runs.copies import head_copy
 from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.log import read_log
@@ -32,7 +31,7 @@ from faber_ledger.runs.state_file import read_state
 if TYPE_CHECKING:
     from faber_ledger.context.completed_phases import Comparison
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.fold import Blocks
 
 
 MAX_FIELDS = 20  # that differ and are listed

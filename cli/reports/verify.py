@@ -19,9 +19,8 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.ledger.row import ROW
 from faber_ledger.ledger.verify import find_problems
-from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.difference import differing_blocks
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import blocks_of, fold
 from faber_ledger.recording.adoption import list_adoptable, list_unknown
 from faber_ledger.runs import tree_note
 from faber_ledger.runs.absorb import rows_waiting
@@ -34,7 +33,7 @@ from faber_ledger.runs.state_file import is_state_ignored, read_state
 from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:
-    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.fold import Blocks
 
 
 def run_findings(run: Run, *, is_one_of_many: bool = False) -> list[LogProblem]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Literal
 
-from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.plain_json import sha256
 from faber_ledger.postgres.state import LARGEST, describe_state, fetch_state, put_state
 from faber_ledger.recording.server_state import content_of, write_missing_state
 from faber_ledger.runs.clone import writer_of

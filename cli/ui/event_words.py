@@ -6,9 +6,9 @@ library's cheap part, as in a hook.
 
 from __future__ import annotations
 
-from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.event_types import NOT_CHECKABLE
 from faber_ledger.ledger.gate import find_form_fault, shown_id
+from faber_ledger.ledger.plain_json import canonical
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

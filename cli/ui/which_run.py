@@ -30,7 +30,7 @@ from faber_ledger.runs.run import Run, find_root, path_form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.fold import Blocks
 
 
 R = TypeVar("R")

@@ -13,7 +13,7 @@ from faber_ledger.cli.worktrees.survey import Site, read_session
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.projections.blocks import NAMES
+from faber_ledger.projections.fold import NAMES
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import lock_run

@@ -11,8 +11,7 @@ from faber_ledger.cli.worktrees import git
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.projections.blocks import blocks_of, current_session
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import blocks_of, current_session, fold
 from faber_ledger.runs import progress, state_file, worktree_registry
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.git import work_tree_of

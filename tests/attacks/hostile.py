@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from support.forging import TRIGGERS, forge
 from support.project import RUN, Project
 
-from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.clock import event_id
+from faber_ledger.ledger.plain_json import canonical
 from faber_ledger.ledger.row import COLUMNS, HASH, INSERT, ROW, SALT, compute_hash
 
 if TYPE_CHECKING:

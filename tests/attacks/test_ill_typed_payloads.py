@@ -14,9 +14,9 @@ from support.project import Project
 from support.sample_log import every_type
 from support.sizes import few, pick
 
-from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.clock import event_id
 from faber_ledger.ledger.event_types import EVENT_TYPES, has_required
+from faber_ledger.ledger.plain_json import canonical
 
 if TYPE_CHECKING:
     from pathlib import Path

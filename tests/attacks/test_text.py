@@ -26,9 +26,9 @@ from faber_ledger.cli.app import app
 from faber_ledger.cli.ui.output import escape_json
 from faber_ledger.context.selection import MAX_PER_LIST
 from faber_ledger.files.text import escape, is_hidden, plain, quote_word
-from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.plain_json import canonical, event_hash, payload_hash
 from faber_ledger.recording.call import HOOKS
 
 if TYPE_CHECKING:

@@ -213,7 +213,7 @@ def log_of(project: Path, run_id: str = RUN) -> Path:
 
 def put_coffee(project: Path, salt: bytes) -> None:
     """Append an event of an unknown type by hand, with its hash and as the head."""
-    from faber_ledger.ledger.canonical import event_hash, payload_hash
+    from faber_ledger.ledger.plain_json import event_hash, payload_hash
 
     path = folder(project) / "ledger.db"
     connection = sqlite3.connect(path, isolation_level=None)

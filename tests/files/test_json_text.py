@@ -13,7 +13,7 @@ from support.histories import json_values, texts
 
 from faber_ledger.files import json_text
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.projections.blocks import MAX_DEPTH, is_too_deep
+from faber_ledger.projections.fold import MAX_DEPTH, is_too_deep
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,12 +28,12 @@ from support.sample_log import FIRST, RUN, START, append_sample, drafts, every_t
 from support.worked_clones import Work, do_work, rows, unite, worked
 
 from faber_ledger.ledger import importing
-from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.exchange import cloud_event_line, line_of
 from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES
 from faber_ledger.ledger.importing import Staged, raise_problems
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.plain_json import canonical
 from faber_ledger.ledger.row import compute_hash
 from faber_ledger.ledger.union import insert_rows, merge_rows, rows_of
 from faber_ledger.runs.run import Run

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from ulid import ULID
 
-from faber_ledger.ledger.canonical import canonical, clean, event_hash, payload_hash
 from faber_ledger.ledger.clock import event_id, run_id, session_id
+from faber_ledger.ledger.plain_json import canonical, clean, event_hash, payload_hash
 
 MOMENT = 1767623422.123
 

@@ -19,9 +19,9 @@ from support.forging import forge
 from support.sample_log import FIRST, SECOND, START, append_sample, every_type
 from support.worked_clones import EVENTS, Clones, Work, blocks, do_work, rows, unite, worked, write
 
-from faber_ledger.ledger.canonical import event_hash, payload_hash
 from faber_ledger.ledger.errors import UnionConflict
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.plain_json import event_hash, payload_hash
 from faber_ledger.ledger.row import INSERT, ROW, compute_hash
 from faber_ledger.ledger.union import insert_rows, write_union
 from faber_ledger.ledger.verify import find_problems

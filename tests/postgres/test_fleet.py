@@ -16,7 +16,7 @@ from support.postgres import DURABLE, Cluster, Database, started_server
 from support.project import RUN, Project, heed_interrupts
 from support.searching import NOTE, add_run
 
-from faber_ledger.projections.blocks import open_sessions
+from faber_ledger.projections.fold import open_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

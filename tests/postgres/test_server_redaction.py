@@ -9,7 +9,7 @@ import pytest
 from support.sample_log import RUN, history
 from support.server_rows import FIRST, as_row, note, put, put_state, put_together, redaction_of, row_of, stored
 
-from faber_ledger.ledger.canonical import canonical
+from faber_ledger.ledger.plain_json import canonical
 from faber_ledger.ledger.redaction import redaction_of as read_redaction
 from faber_ledger.ledger.redaction import without_payload
 from faber_ledger.ledger.row import PAYLOAD, TYPE, compute_hash

@@ -15,7 +15,7 @@ from support.server_rows import FIRST, put_state, stored
 from support.team_server import Team, made_team
 
 from faber_ledger.migrations.server_upgrade import SCRIPTS, upgrade_server
-from faber_ledger.projections.blocks import NAMES
+from faber_ledger.projections.fold import NAMES
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 from support.project import RUN, Project
 from support.team_server import FORGED, Team, made_team, start_of
 
-from faber_ledger.ledger.canonical import canonical
+from faber_ledger.ledger.plain_json import canonical
 from faber_ledger.ledger.row import compute_hash
 from faber_ledger.runs.run import is_run_id, is_taken
 

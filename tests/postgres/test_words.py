@@ -13,8 +13,8 @@ from support.postgres import fresh_database
 from support.searching import EVENTS, STATE
 
 from faber_ledger.files.word_query import LONGEST_WORD, parse_query, words_of
-from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.command_errors import UsageFailed
+from faber_ledger.ledger.plain_json import canonical
 from faber_ledger.migrations.server_upgrade import SCRIPTS, upgrade_server
 from faber_ledger.projections.searched import event_texts, state_texts
 

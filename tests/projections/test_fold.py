@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 from support.histories import SESSIONS, adopted_blocks, block_text, broken_histories, histories, recorded
 from support.sizes import pick
 
-from faber_ledger.projections.blocks import blocks_of, current_session, empty, entry_of
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import blocks_of, current_session, empty, entry_of, fold
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.fold import Blocks
 
 AT = "2026-01-05T14:30:22Z"
 

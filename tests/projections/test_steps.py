@@ -13,9 +13,8 @@ from support.histories import broken_histories, histories
 from support.sizes import pick
 from support.step_changes import apply_changes
 
-from faber_ledger.projections.blocks import text_of
 from faber_ledger.projections.difference import MISSING, list_changes
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import fold, text_of
 from faber_ledger.projections.steps import Steps
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from support.project import Project, usual_state
 
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections.blocks import blocks_of, text_of
+from faber_ledger.projections.fold import blocks_of, text_of
 
 if TYPE_CHECKING:
     from pathlib import Path

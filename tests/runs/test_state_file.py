@@ -16,7 +16,7 @@ from support.project import RUN, Project, spec_state, usual_state
 
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateNotWritten
-from faber_ledger.projections.blocks import blocks_of
+from faber_ledger.projections.fold import blocks_of
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.run import Run

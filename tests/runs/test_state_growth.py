@@ -13,8 +13,7 @@ from support.project import RUN, Project
 
 from faber_ledger.files import json_text
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.projections.blocks import NAMES, blocks_of, session_history, text_of
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import NAMES, blocks_of, fold, session_history, text_of
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.layouts import find_run

@@ -18,7 +18,7 @@ from support.project import Project, answer_of
 from support.sizes import pick
 
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections.blocks import blocks_of, text_of
+from faber_ledger.projections.fold import blocks_of, text_of
 
 SEED = int(os.environ.get("THREE_CLONES_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
 STEPS = int(os.environ.get("THREE_CLONES_STEPS", "0")) or pick(40, 200)

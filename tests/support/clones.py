@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections.blocks import blocks_of, text_of
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import blocks_of, fold, text_of
 from faber_ledger.runs.active_file import note_use
 from support.command import COMMAND, run_command
 from support.folders import make_folder

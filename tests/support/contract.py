@@ -15,11 +15,10 @@ if TYPE_CHECKING:
     import pytest
 
 READERS = {
-    "faber_ledger.ledger.canonical",
+    "faber_ledger.ledger.plain_json",
     "faber_ledger.ledger.clock",
     "faber_ledger.ledger.log",
     "faber_ledger.ledger.verify",
-    "faber_ledger.projections.blocks",
     "faber_ledger.projections.fold",
     "faber_ledger.schemas.events",
 }

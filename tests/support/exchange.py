@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from faber_ledger.ledger.canonical import canonical, payload_hash
 from faber_ledger.ledger.exchange import lines_of
 from faber_ledger.ledger.importing import Staged, raise_problems
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.plain_json import canonical, payload_hash
 from faber_ledger.ledger.union import insert_rows
 from support.command import COMMAND, run_command
 

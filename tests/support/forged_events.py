@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.ledger.canonical import canonical
+from faber_ledger.ledger.plain_json import canonical
 from faber_ledger.ledger.row import COLUMNS, HASH, INSERT, ROW, compute_hash
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.verify import find_problems
-from faber_ledger.projections.blocks import artifacts_in_context, blocks_of, text_of
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import artifacts_in_context, blocks_of, fold, text_of
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.run import Run
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from faber_ledger.ledger.events import Draft, Recorded
-    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.fold import Blocks
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"

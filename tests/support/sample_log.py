@@ -13,7 +13,7 @@ from faber_ledger.projections.fold import fold
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Delivery, Draft, Environment, Event, Recorded
-    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.fold import Blocks
 
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"
 FIRST = "claude-session-20260105-143022-abc123"

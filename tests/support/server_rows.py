@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import dict_row
 
-from faber_ledger.ledger.canonical import clean
+from faber_ledger.ledger.plain_json import clean
 from faber_ledger.ledger.row import COLUMNS, HASH, SEQ, make_row
 from faber_ledger.postgres import push
 from support.sample_log import RUN, START, WRITER

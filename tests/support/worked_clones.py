@@ -12,8 +12,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import ROW
 from faber_ledger.ledger.union import write_union
 from faber_ledger.ledger.verify import find_problems
-from faber_ledger.projections.blocks import text_of
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import fold, text_of
 from faber_ledger.schemas.events import check_event
 from support.sample_log import START, every_type
 
