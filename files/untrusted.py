@@ -26,6 +26,7 @@ KINDS = {
     stat.S_IFBLK: "a device",
 }
 NO_PATH = "this text cannot be a path"
+CHUNK = 4096  # bytes read beyond the size that a file had: it may have grown
 
 
 class FileRefused(Exception):
@@ -70,23 +71,37 @@ def open_regular(path: str, *, follow: bool = False) -> int:
     Raises FileRefused for another kind of file, and OSError. A pipe is never waited for, a device never opened: the
     kind is checked before the file is opened, and again once it is, since it may have been replaced meanwhile.
     """
-    _check_kind(os.stat(path) if follow else os.lstat(path))
+    return _open_regular(path, follow=follow)[0]
+
+
+def _open_regular(path: str, *, follow: bool) -> tuple[int, int]:
+    """Open a regular file as `open_regular` does; return its descriptor and its size."""
+    found = os.stat(path) if follow else os.lstat(path)
+    if not stat.S_ISREG(found.st_mode):
+        raise _refusal(found)
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags if follow else flags | getattr(os, "O_NOFOLLOW", 0))
     try:
-        _check_kind(os.fstat(descriptor))
+        if not stat.S_ISREG((found := os.fstat(descriptor)).st_mode):
+            raise _refusal(found)
     except BaseException:
         os.close(descriptor)
         raise
-    return descriptor
+    return descriptor, found.st_size
 
 
 def read_regular(path: str, limit: int, *, follow: bool = False) -> bytes:
     """Read a regular file of at most `limit` bytes; raises FileTooLarge, and as `open_regular`."""
-    with open(open_regular(path, follow=follow), "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        content = file.read(limit + 1) if size <= limit else b""
-    check_size(max(size, len(content)), limit)
+    descriptor, size = _open_regular(path, follow=follow)
+    content = b""
+    try:
+        while size <= limit and (piece := os.read(descriptor, size + CHUNK)):
+            content += piece
+            size = max(size, len(content))
+    finally:
+        os.close(descriptor)
+    if size > limit:
+        raise FileTooLarge(size, limit)
     return content
 
 
@@ -111,7 +126,8 @@ def size_of(path: str) -> int | None:
         raise FileRefused(error.strerror or str(error)) from error
     except ValueError as error:
         raise FileRefused(NO_PATH) from error
-    _check_kind(status)
+    if not stat.S_ISREG(status.st_mode):
+        raise _refusal(status)
     return status.st_size
 
 
@@ -137,17 +153,9 @@ def read_text(path: str, limit: int) -> str | None:
         raise FileRefused(f"not UTF-8 text (byte {error.start:,})") from error
 
 
-def check_size(size: int, limit: int) -> None:
-    """Raise FileTooLarge above `limit` bytes."""
-    if size > limit:
-        raise FileTooLarge(size, limit)
-
-
-def _check_kind(status: os.stat_result) -> None:
-    """Raise FileRefused for anything but a regular file."""
-    kind = stat.S_IFMT(status.st_mode)
-    if kind != stat.S_IFREG:
-        raise FileRefused(f"{KINDS.get(kind, 'a special file')}, not a regular file")
+def _refusal(status: os.stat_result) -> FileRefused:
+    """Return the error for what is no regular file."""
+    return FileRefused(f"{KINDS.get(stat.S_IFMT(status.st_mode), 'a special file')}, not a regular file")
 
 
 MOUNTS = "/proc/self/mountinfo"

@@ -135,13 +135,11 @@ def decode_error(message: str, text: str, at: int) -> ValueError:
     return JSONDecodeError(message, text, at)
 
 
-_encode = encoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 HASH_DOMAIN = b"faber-ledger event 1\n"
 
 
-def canonical(value: Any) -> str:
-    """Write a value as canonical JSON: sorted keys, no spaces, UTF-8 unescaped; raises ValueError for NaN."""
-    return _encode(value)
+# Write a value as canonical JSON: sorted keys, no spaces, UTF-8 unescaped; raises ValueError for NaN.
+canonical = encoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def clean(value: Any) -> Any:

@@ -84,7 +84,9 @@ class Call:
     def text(self, name: str) -> str | None:
         """Return a field that is a string and not empty, cut to 4,096 characters; otherwise None."""
         value = self._values.get(name)
-        return without_surrogates(value[:LONGEST_VALUE]) if isinstance(value, str) and value else None
+        if not isinstance(value, str) or not value:
+            return None
+        return value[:LONGEST_VALUE] if value.isascii() else without_surrogates(value[:LONGEST_VALUE])
 
     def _variable(self, name: str) -> str | None:
         return without_surrogates(self._environ.get(name, "")[:LONGEST_VALUE]) or None

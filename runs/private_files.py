@@ -127,8 +127,9 @@ def key_of(root: str) -> bytes:
     """
     folder = clone_folder(root) or state_folder(root)
     path = os.path.join(folder, "key")
-    known = _read_key(path)
+    known = _keys.get(path) or _read_key(path)
     if known:
+        _keys[path] = known
         return known
     try:
         make_below(common_directory(root) or folder, folder, durable=False)
@@ -136,6 +137,9 @@ def key_of(root: str) -> bytes:
     except OSError:
         pass
     return _read_key(path)
+
+
+_keys: dict[str, bytes] = {}  # read once: a start asks for each artifact
 
 
 def write_once(
