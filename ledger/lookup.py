@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import difflib
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
+from faber_ledger.ledger.queries import HOSTNAME, PHASE, STARTED, OpenLog, escape_pattern
 
-from faber_ledger.ledger.queries import HOSTNAME, PHASE, STARTED, OpenLog, connection_to
-from faber_ledger.ledger.tables import EVENT
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
-ARTIFACT_TYPES = ("artifact_loaded", "artifact_failed", "artifact_skipped")
-ARTIFACT_ID = func.json_extract(EVENT.c.payload, "$.artifact_id")
+EVENTS = "SELECT seq, id, type, at FROM event"
+SESSIONS = "SELECT DISTINCT session_id FROM event WHERE session_id IS NOT NULL"
+ARTIFACT_ID = "json_extract(payload, '$.artifact_id')"
+ARTIFACTS = (
+    f"SELECT DISTINCT {ARTIFACT_ID} FROM event WHERE type IN ('artifact_loaded', 'artifact_failed', 'artifact_skipped')"
+)
 MAX_MATCHES = 6
+LIMIT = f"LIMIT {MAX_MATCHES + 1}"
 
 
 class Match(NamedTuple):
@@ -29,24 +33,25 @@ def find_matches(open_log: OpenLog, text: str) -> list[Match]:
     The text is an event's seq or id, a session's id, its last part or its client's id, or an artifact's id; all but a
     seq may be abbreviated to a prefix. Returns at most 7 of each kind; raises as `open_log`.
     """
-    with connection_to(open_log) as connection:
-        exact = _find(connection, text, whole=True)
-        return exact or (_find(connection, text, whole=False) if text else [])
+    with open_log() as log:
+        exact = _find(log.connection, text, whole=True)
+        return exact or (_find(log.connection, text, whole=False) if text else [])
 
 
 def is_client(open_log: OpenLog, text: str) -> bool:
     """Return whether a text is a client's own session id in a log; raises as `open_log`."""
-    return _has_event(open_log, EVENT.c.client == text)
+    return _has_event(open_log, "client", text)
 
 
 def is_writer(open_log: OpenLog, text: str) -> bool:
     """Return whether a text is the writer of an event in a log; raises as `open_log`."""
-    return _has_event(open_log, EVENT.c.writer == text)
+    return _has_event(open_log, "writer", text)
 
 
-def _has_event(open_log: OpenLog, condition: ColumnElement[bool]) -> bool:
-    with connection_to(open_log) as connection:
-        return connection.execute(select(EVENT.c.seq).where(condition).limit(1)).first() is not None
+def _has_event(open_log: OpenLog, column: str, text: str) -> bool:
+    with open_log() as log:
+        question = f"SELECT 1 FROM event WHERE {column} = ? LIMIT 1"
+        return log.connection.execute(question, (text,)).fetchone() is not None
 
 
 def list_machines(open_log: OpenLog) -> list[str]:
@@ -56,22 +61,28 @@ def list_machines(open_log: OpenLog) -> list[str]:
 
 def list_phases(open_log: OpenLog) -> list[str]:
     """Return the phases that events of a log name, sorted; raises as `open_log`."""
-    return _list_texts(open_log, PHASE, PHASE.is_not(None))
+    return _list_texts(open_log, PHASE, f"{PHASE} IS NOT NULL")
 
 
-def _list_texts(open_log: OpenLog, value: ColumnElement[Any], condition: ColumnElement[bool]) -> list[str]:
-    with connection_to(open_log) as connection:
-        found = connection.scalars(select(value).where(condition).distinct().order_by(value))
-        return [text for text in found if isinstance(text, str)]
+def _list_texts(open_log: OpenLog, value: str, condition: str) -> list[str]:
+    with open_log() as log:
+        return _texts(log.connection, f"SELECT DISTINCT {value} FROM event WHERE {condition} ORDER BY 1")
+
+
+def _texts(connection: Connection, question: str, *values: object) -> list[str]:
+    """Return the first column of a question's rows where it is text."""
+    return [value for (value,) in connection.execute(question, values) if isinstance(value, str)]
 
 
 def find_similar(open_log: OpenLog, text: str) -> list[Match]:
     """Return sessions and artifacts spelled like `text`, else the nearest events; raises as `open_log`."""
-    with connection_to(open_log) as connection:
-        names = list(connection.scalars(_sessions()))
+    import difflib  # at its use: only a mistyped word needs it
+
+    with open_log() as log:
+        names = _texts(log.connection, SESSIONS)
         sessions = {name.casefold().rpartition("-")[2]: name for name in names}
         sessions |= {name.casefold(): name for name in names}
-        artifacts = {name.casefold(): name for name in connection.scalars(_artifacts()) if isinstance(name, str)}
+        artifacts = {name.casefold(): name for name in _texts(log.connection, ARTIFACTS)}
         found = []
         for kind, known in (("artifact", artifacts), ("session", sessions)):
             close = difflib.get_close_matches(text.casefold(), known, n=3, cutoff=0.5)
@@ -79,47 +90,34 @@ def find_similar(open_log: OpenLog, text: str) -> list[Match]:
         if found:
             return found
         if text.isdecimal():
-            newest = select(EVENT).order_by(EVENT.c.seq.desc()).limit(1)
-            return _events(connection, newest)
-        below = select(EVENT).where(EVENT.c.id <= text.upper()).order_by(EVENT.c.id.desc()).limit(1)
-        above = select(EVENT).where(EVENT.c.id > text.upper()).order_by(EVENT.c.id).limit(1)
-        return [*_events(connection, below), *_events(connection, above)]
+            return _events(log.connection, "ORDER BY seq DESC LIMIT 1")
+        below = _events(log.connection, "WHERE id <= ? ORDER BY id DESC LIMIT 1", text.upper())
+        return [*below, *_events(log.connection, "WHERE id > ? ORDER BY id LIMIT 1", text.upper())]
 
 
 def _find(connection: Connection, text: str, *, whole: bool) -> list[Match]:
+    upper, pattern = text.upper(), escape_pattern(text)
     if text.isdecimal() and len(text) <= 16 and whole:
-        events = _events(connection, select(EVENT).where(EVENT.c.seq == int(text)).limit(MAX_MATCHES + 1))
+        events = _events(connection, f"WHERE seq = ? {LIMIT}", int(text))
     elif whole:
-        events = _events(connection, select(EVENT).where(EVENT.c.id == text.upper()))
+        events = _events(connection, "WHERE id = ?", upper)
     else:
-        events = _events(
-            connection,
-            select(EVENT).where(EVENT.c.id >= text.upper(), EVENT.c.id < text.upper() + "a").limit(MAX_MATCHES + 1),
-        )
-    named = EVENT.c.session_id
+        events = _events(connection, f"WHERE id >= ? AND id < ? {LIMIT}", upper, f"{upper}a")
     if whole:
-        wanted = or_(named == text, named.endswith("-" + text, autoescape=True), EVENT.c.client == text)
-        artifact = ARTIFACT_ID.is_not_distinct_from(text)
+        wanted = f"{SESSIONS} AND (session_id = ? OR session_id LIKE ? ESCAPE '/' OR client = ?) {LIMIT}"
+        sessions = _texts(connection, wanted, text, f"%-{pattern}", text)
+        artifacts = _texts(connection, f"{ARTIFACTS} AND {ARTIFACT_ID} = ? {LIMIT}", text)
     else:
-        wanted = or_(named.startswith(text, autoescape=True), EVENT.c.client.startswith(text, autoescape=True))
-        artifact = ARTIFACT_ID.startswith(text, autoescape=True)
-    sessions = connection.scalars(_sessions().where(wanted).limit(MAX_MATCHES + 1))
-    artifacts = connection.scalars(_artifacts().where(artifact).limit(MAX_MATCHES + 1))
+        wanted = f"{SESSIONS} AND (session_id LIKE ?1 ESCAPE '/' OR client LIKE ?1 ESCAPE '/') {LIMIT}"
+        sessions = _texts(connection, wanted, f"{pattern}%")
+        artifacts = _texts(connection, f"{ARTIFACTS} AND {ARTIFACT_ID} LIKE ? ESCAPE '/' {LIMIT}", f"{pattern}%")
     return [
         *events,
         *[Match("session", name) for name in sessions],
-        *[Match("artifact", name) for name in artifacts if isinstance(name, str)],
+        *[Match("artifact", name) for name in artifacts],
     ]
 
 
-def _events(connection: Connection, question: Select[Any]) -> list[Match]:
-    rows = connection.execute(question)
-    return [Match("event", row.id, f"{row.seq}, {row.type} at {row.at}") for row in rows]
-
-
-def _sessions() -> Select[Any]:
-    return select(EVENT.c.session_id).where(EVENT.c.session_id.is_not(None)).distinct()
-
-
-def _artifacts() -> Select[Any]:
-    return select(ARTIFACT_ID).where(EVENT.c.type.in_(ARTIFACT_TYPES)).distinct()
+def _events(connection: Connection, which: str, *values: object) -> list[Match]:
+    rows = connection.execute(f"{EVENTS} {which}", values)
+    return [Match("event", name, f"{seq}, {kind} at {at}") for seq, name, kind, at in rows]

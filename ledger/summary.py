@@ -1,4 +1,4 @@
-"""A run's log at a glance, without SQLAlchemy: loading that takes longer than all else that `status` does."""
+"""A run's log at a glance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One text per format: the hook, Alembic and SQLAlchemy's tables have the same schema."""
+"""One text per format: the hook and Alembic have the same schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries on a log through SQLAlchemy, and the command that makes them."""
+"""Queries on a log, and the command that makes them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.sample_log import CLIENT, FIRST, RUN, SECOND, START, WRITER, append
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.queries import PAGE, EventQuery, connection_to, find_events
+from faber_ledger.ledger.queries import PAGE, EventQuery, find_events
 from faber_ledger.ledger.summary import Summary, summarize
 from faber_ledger.ledger.union import insert_rows
 
@@ -106,11 +106,8 @@ def test_a_summary_counts_events_and_sessions(ledger: str, tmp_path: Path) -> No
 
 
 def test_a_query_cannot_write(ledger: str) -> None:
-    with (
-        pytest.raises(sqlite3.OperationalError, match="readonly"),
-        connection_to(partial(Log.read, ledger)) as connection,
-    ):
-        connection.exec_driver_sql("DELETE FROM head")
+    with Log.read(ledger) as log, pytest.raises(sqlite3.OperationalError, match="readonly"):
+        log.connection.execute("DELETE FROM head")
 
 
 def test_a_query_refuses_a_file_that_is_not_a_ledger(tmp_path: Path) -> None:
