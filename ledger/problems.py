@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.ledger.event_types import has_required, is_known
 from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES, REVISION, surplus_bytes
 from faber_ledger.ledger.gate import NO_ID, NO_TIME, find_form_fault
+from faber_ledger.ledger.redaction import KINDS
 from faber_ledger.ledger.row import COLUMNS, compute_hash, event_of, is_too_long, parse_payload, split_hashes
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ NOTES = (
     FORGED,
     UNEXPLAINED,
     "unknown_shape",
-    "odd_payload",
     "torn_version",
     "redacted_version",
     "state_ignored",
@@ -40,7 +40,6 @@ NOTES = (
 )
 UNFIT = "shape"
 HINT_UPGRADE = "nothing is lost; upgrade faber-ledger on this machine to have it checked and shown"
-HINT_ODD = "you need not run anything; `faber-ledger show EVENT` shows who wrote it"
 HINT_REWRITE = (
     "run `faber-ledger union ledger.db -o ledger.db` in the run's folder: it writes the file from its events again"
 )
@@ -86,9 +85,7 @@ def find_damage(log: Log, doubles: set[Any]) -> Iterator[LogProblem]:
 LONG = -1  # what is read in place of a payload that is too long
 
 
-def find_event_problems(
-    event: dict[str, Any], check_event: Callable[[Any], list[str]]
-) -> Iterator[tuple[str, str, str]]:
+def find_event_problems(event: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield what is wrong with one event, without a look at the others: each as (kind, what, what to do)."""
     if event["payload"] == LONG or (isinstance(event["payload"], str) and is_too_long(event["payload"])):
         yield (
@@ -108,11 +105,11 @@ def find_event_problems(
     parents = split_hashes(event["parents"])
     if parents != sorted(set(parents)):
         yield "parents", "its parents are not in order, or one is there twice", HINT_NEWEST
-    yield from _payload_problems(event, check_event)
+    yield from _payload_problems(event)
     yield from _hash_problems(event)
 
 
-def _payload_problems(event: dict[str, Any], check_event: Callable[[Any], list[str]]) -> Iterator[tuple[str, str, str]]:
+def _payload_problems(event: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     payload = event["payload"]
     if payload is None:
         return
@@ -120,16 +117,12 @@ def _payload_problems(event: dict[str, Any], check_event: Callable[[Any], list[s
     if value is None:
         yield "payload", "its payload is not canonical JSON", HINT_NEWEST
         return
-    if not is_known(event["type"], event["version"]):
-        what = f"its shape ({event['type']}, version {event['version']}) is not known to this program"
+    kind, version = event["type"], event["version"]
+    if not is_known(kind, version):
+        what = f"its shape ({kind}, version {version}) is not known to this program"
         yield "unknown_shape", what, HINT_UPGRADE
-        return
-    # A redaction in another form has no effect. What the gate lets pass, readers can use, and nobody can change.
-    is_usable = has_required(event["type"], event["version"], event_of(event["type"], event["session_id"], value))
-    kind = FORGED if event["type"] in ("event_redacted", "redaction_undone") else "odd_payload" if is_usable else UNFIT
-    for problem in check_event(event_of(event["type"], event["session_id"], value)):
-        what = f"it is not a {event['type']} as this program writes it: {problem}"
-        yield kind, what, HINT_NEWEST if kind == UNFIT else HINT_ODD
+    elif kind not in KINDS and not has_required(kind, version, event_of(kind, event["session_id"], value)):
+        yield UNFIT, f"it lacks what a {kind} needs", HINT_NEWEST
 
 
 def _hash_problems(event: dict[str, Any]) -> Iterator[tuple[str, str, str]]:

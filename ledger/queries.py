@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from faber_ledger.ledger.clock import event_id
-from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import READ, decode_row
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
 
 HOSTNAME = "json_extract(payload, '$.environment.hostname')"
 PHASE = "json_extract(payload, '$.phase')"

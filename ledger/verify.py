@@ -39,7 +39,7 @@ from faber_ledger.ledger.row import COLUMNS, split_hashes
 
 HINT_FIND_COPY = "run `faber-ledger verify --git` to see which copy has it, then unite the two: `faber-ledger union`"
 HINT_GONE = "you need not run anything: its envelope is checked, and what it said is not known here"
-SAID = (FORGED, UNFIT, "odd_payload", "unknown_shape")  # what is odd in an event's payload
+SAID = (UNFIT, "unknown_shape")  # what is odd in an event's payload
 TIED = "2nd reference to page"  # SQLite's words: to walk such a file may never end
 WALK = f"SELECT {', '.join(COLUMNS)} FROM event ORDER BY seq, id".replace(
     " payload,", f" CASE WHEN length(CAST(payload AS BLOB)) > {MAX_PAYLOAD_BYTES} THEN {LONG} ELSE payload END,"
@@ -51,13 +51,11 @@ def name_of(identity: object) -> str:
     return identity if isinstance(identity, str) else repr(identity)
 
 
-def find_problems(
-    path: str, *, check_event: Callable[[Any], list[str]], advance: Callable[[int], object] = lambda count: None
-) -> Iterator[LogProblem]:
+def find_problems(path: str, *, advance: Callable[[int], object] = lambda count: None) -> Iterator[LogProblem]:
     """Yield everything that is wrong with the log at `path`, in the order of its events.
 
-    `check_event` returns what is wrong with one event's shape; `advance` is called with the number of events done.
-    Raises NewerFormat, Locked, and LedgerError if the file cannot be read; a file that is not a ledger is reported.
+    `advance` is called with the number of events done. Raises NewerFormat, Locked, and LedgerError if the file cannot
+    be read; a file that is not a ledger is reported.
     """
     try:
         log = Log.read(path, allow_incomplete=True)
@@ -76,7 +74,7 @@ def find_problems(
             doubles = {name for (name,) in log.connection.execute(DOUBLES)}
             yield from find_damage(log, doubles)
             with closing(Positions()) as seqs:
-                yield from _Walk(log.connection, doubles, check_event, advance, seqs).findings()
+                yield from _Walk(log.connection, doubles, advance, seqs).findings()
             yield from _redaction_findings(log.connection)
         except sqlite3.DatabaseError as error:
             if is_busy(error):
@@ -91,13 +89,11 @@ class _Walk:
         self,
         connection: sqlite3.Connection,
         doubles: set[Any],
-        check_event: Callable[[Any], list[str]],
         advance: Callable[[int], object],
         seqs: Positions,
     ) -> None:
         self.connection = connection
         self.doubles = doubles
-        self.check_event = check_event
         self.advance = advance
         self.seqs = seqs  # of the events so far
         self.heads: dict[bytes, int] = {}
@@ -132,7 +128,7 @@ class _Walk:
         yield from self._head_findings()
 
     def _problems(self, event: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-        alone = list(find_event_problems(event, self.check_event))
+        alone = list(find_event_problems(event))
         kinds = {kind for kind, _, _ in alone}
         parents = split_hashes(event["parents"]) if isinstance(event["parents"], bytes) else []
         if "hash" in kinds:

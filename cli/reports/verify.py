@@ -42,8 +42,6 @@ def run_findings(run: Run, *, is_one_of_many: bool = False) -> list[LogProblem]:
     A progress bar is shown for a long log, if the run is not one of many. Raises NewerFormat for a file of a newer
     format, and as `find_problems`.
     """
-    from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
-
     found: list[LogProblem] = []
     try:
         read_log(run).close()  # which absorbs the file
@@ -54,7 +52,7 @@ def run_findings(run: Run, *, is_one_of_many: bool = False) -> list[LogProblem]:
         check_file(run.ledger_path)  # raises NewerFormat
     with progress(run, "verifying", is_one_of_many=is_one_of_many) as advance:
         if has_log(run):
-            found += find_problems(run.log_path, check_event=check_event, advance=advance)
+            found += find_problems(run.log_path, advance=advance)
     is_damaged = any(finding.is_damage for finding in found)
     if run.is_kept:
         found.append(_not_in_tree(run))

@@ -6,7 +6,6 @@ A command that has `--url` looks for its runs there instead of in the work tree,
 from __future__ import annotations
 
 import os
-import tempfile
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -95,6 +94,8 @@ def _copied(url: str | None, here: str | None, wanted: str | None, texts: list[s
 
     They are of the project `here`, by its id, or of the one that is `wanted`, by its id or name.
     """
+    import tempfile
+
     from faber_ledger.postgres.project import open_project
     from faber_ledger.postgres.server import open_server
 

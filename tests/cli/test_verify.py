@@ -22,7 +22,6 @@ from faber_ledger.ledger.verify import find_problems
 from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import snapshot
-from faber_ledger.schemas.events import check_event
 
 HASH = "(SELECT hash FROM event WHERE seq = 2)"
 
@@ -49,13 +48,13 @@ def append_note(ledger: Path) -> None:
 
 
 def found(path: Path) -> list[LogProblem]:
-    return list(find_problems(str(path), check_event=check_event))
+    return list(find_problems(str(path)))
 
 
 def test_a_sound_ledger_has_no_finding(ledger: Path) -> None:
     before = ledger.read_bytes()
     counted: list[int] = []
-    assert list(find_problems(str(ledger), check_event=check_event, advance=counted.append)) == []
+    assert list(find_problems(str(ledger), advance=counted.append)) == []
     assert sum(counted) == 11
     assert ledger.read_bytes() == before
     assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
@@ -113,7 +112,7 @@ def test_a_ledger_is_read_as_it_is_at_one_moment(ledger: Path) -> None:
                 refused.append(error)
 
     read: list[int] = []
-    assert list(find_problems(str(ledger), check_event=check_event, advance=append)) == []
+    assert list(find_problems(str(ledger), advance=append)) == []
     assert len(refused) == 1
 
 

@@ -8,7 +8,6 @@ import pytest
 from break_ledgers import BROKEN, FOLDER, break_all
 
 from faber_ledger.ledger.verify import find_problems
-from faber_ledger.schemas.events import check_event
 
 KINDS = {
     "changed-payload": ["hash"],
@@ -26,14 +25,14 @@ DOCS = Path(__file__).parents[2] / "docs" / "reference" / "FILE-FORMAT.md"
 
 @pytest.mark.parametrize("name", KINDS)
 def test_each_broken_ledger_has_its_own_kind_of_finding(name: str) -> None:
-    found = list(find_problems(str(FOLDER / f"{name}.db"), check_event=check_event))
+    found = list(find_problems(str(FOLDER / f"{name}.db")))
     assert [finding.kind for finding in found] == KINDS[name]
     assert all(finding.hint for finding in found)
 
 
 def test_the_kept_files_are_what_the_script_makes(tmp_path: Path) -> None:
     break_all(tmp_path)
-    made = {path.stem: list(find_problems(str(path), check_event=check_event)) for path in tmp_path.iterdir()}
-    kept = {path.stem: list(find_problems(str(path), check_event=check_event)) for path in FOLDER.iterdir()}
+    made = {path.stem: list(find_problems(str(path))) for path in tmp_path.iterdir()}
+    kept = {path.stem: list(find_problems(str(path))) for path in FOLDER.iterdir()}
     assert made == kept
     assert set(kept) == set(KINDS) == {*BROKEN, "surplus"}

@@ -19,7 +19,6 @@ from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import merge_rows, rows_of, write_union
 from faber_ledger.ledger.verify import find_problems
-from faber_ledger.schemas.events import check_event
 
 
 @pytest.fixture
@@ -65,7 +64,7 @@ def test_another_schema_is_refused_for_reading_uniting_and_writing(ledger: Path,
     for use in (open_untrusted, Log.open, Log.read, lambda path: write_union([path], f"{path}.out")):
         with pytest.raises(IntegrityError, match=r"schema|cannot be read"):
             use(str(ledger))
-    assert [item.kind for item in find_problems(str(ledger), check_event=check_event)] == ["integrity"]
+    assert [item.kind for item in find_problems(str(ledger))] == ["integrity"]
     assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
     assert ledger.read_bytes() == before
 
@@ -91,7 +90,7 @@ def test_an_event_with_a_value_that_no_ledger_writes_is_left_out(ledger: Path, s
     assert "a value has another type than any ledger writes" in why
     with pytest.raises(IntegrityError, match="type"):
         open_untrusted(str(ledger))
-    assert any(not item.is_note for item in find_problems(str(ledger), check_event=check_event))
+    assert any(not item.is_note for item in find_problems(str(ledger)))
 
 
 def test_a_huge_value_is_never_read(ledger: Path) -> None:
@@ -100,7 +99,7 @@ def test_a_huge_value_is_never_read(ledger: Path) -> None:
     with pytest.raises(IntegrityError, match=r"too big|cannot be read"):
         write_union([str(ledger)], f"{ledger}.out")
     assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
-    assert any(not item.is_note for item in find_problems(str(ledger), check_event=check_event))
+    assert any(not item.is_note for item in find_problems(str(ledger)))
 
 
 BYTES = {
@@ -165,7 +164,7 @@ def test_a_deeply_nested_payload_is_refused_where_it_is_read(ledger: Path) -> No
     changed(ledger, NO_GUARDS, f"UPDATE event SET payload = '{'[' * 200_000}' WHERE seq = 1", *guards)
     with Log.read(str(ledger)) as log, pytest.raises(IntegrityError, match="JSON"):
         list(log.stream())
-    assert {item.kind for item in find_problems(str(ledger), check_event=check_event)} == {"payload", "hash"}
+    assert {item.kind for item in find_problems(str(ledger))} == {"payload", "hash"}
 
 
 BOMB = "'{\"a\":[[]' || replace(hex(zeroblob(10000000)), '00', ',[],[]') || ']}'"
@@ -231,7 +230,7 @@ def use(content: bytes) -> None:
                 with pytest.raises(LedgerError):
                     write_union([str(path)], f"{folder}/out.db")
         try:
-            list(find_problems(str(path), check_event=check_event))
+            list(find_problems(str(path)))
         except LedgerError:
             pass
         assert [item.name for item in Path(folder).iterdir()] == ["ledger.db"]

@@ -22,13 +22,12 @@ from faber_ledger.ledger.union import write_union
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.redact import plan_redaction
-from faber_ledger.schemas.events import check_event
 
 OWN, OTHER = "a" * 32, "b" * 32  # who wrote the sample's events, and somebody else
 
 
 def kinds_in(path: str) -> list[str]:
-    return [one.kind for one in find_problems(path, check_event=check_event)]
+    return [one.kind for one in find_problems(path)]
 
 
 def gone_in(path: str) -> set[str]:
@@ -159,7 +158,7 @@ def test_a_redaction_in_another_form_has_no_effect_and_is_a_note(tmp_path: Path,
     name = sample(tmp_path / "a.db")["note_recorded"]
     forge(path, name, **said)
     assert gone_in(path) == set()
-    found = list(find_problems(path, check_event=check_event))
+    found = list(find_problems(path))
     assert found
     assert all([one.is_note for one in found])
 
@@ -168,7 +167,7 @@ def test_a_payload_that_is_there_despite_a_redaction_is_a_finding_and_one_that_i
     path = str(tmp_path / "a.db")
     name = sample(tmp_path / "a.db")["note_recorded"]
     forge(path, name)
-    (finding,) = [one for one in find_problems(path, check_event=check_event) if not one.is_note]
+    (finding,) = [one for one in find_problems(path) if not one.is_note]
     assert (finding.kind, finding.event) == ("not_redacted", name)
     assert f"faber-ledger redact {name} --yes" in finding.hint
     write_union([path], path)

@@ -23,7 +23,6 @@ from faber_ledger.projections.fold import artifacts_in_context, blocks_of, fold,
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.run import Run
-from faber_ledger.schemas.events import check_event
 from support.command import COMMAND, Command, run_command
 from support.folders import make_folder
 
@@ -359,7 +358,7 @@ class Project:
     def assert_projected(self) -> None:
         """Check that state.json shows the log, and that the log has no problem."""
         assert text_of(blocks_of(self.state)) == text_of(self.folded())
-        problems = find_problems(str(self.ledger_path), check_event=check_event)
+        problems = find_problems(str(self.ledger_path))
         assert [one for one in problems if not one.is_note] == []
 
     @property
