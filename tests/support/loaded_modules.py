@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from support.command import COMMAND
@@ -18,9 +19,11 @@ HOOKS: dict[str, dict[str, str | None]] = {
 }
 
 
-def loaded_by(command: list[str | Path], project: Path, delivery: bytes = b"") -> set[str]:
+def loaded_by(
+    command: list[str | Path], project: Path, delivery: bytes = b"", environ: Mapping[str, str] = os.environ
+) -> set[str]:
     """Run a process in a user's environment; return the modules it imported, as the interpreter reports them."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment = {name: value for name, value in environ.items() if not name.startswith("PYTHON")}
     environment["PYTHONPROFILEIMPORTTIME"] = "1"
     done = subprocess.run(command, cwd=project, env=environment, input=delivery, capture_output=True, check=True)
     lines = done.stderr.decode().splitlines()
