@@ -18,15 +18,6 @@ EVENTS: TypeAdapter[list[Event]] = TypeAdapter(
 )
 
 
-def are_events(events: list[Any]) -> bool:
-    """Return whether all these events fit their shapes, faster than one by one."""
-    try:
-        EVENTS.validate_python(events)
-    except ValidationError:
-        return False
-    return True
-
-
 def check_event(event: Any) -> list[str]:
     """Return what is wrong with an event, each as `field: problem`; an empty list if it fits its shape."""
     try:

@@ -20,6 +20,7 @@ from faber_ledger.ledger.union import rows_of
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.migrations.upgrade import migrate_file
 from faber_ledger.projections.fold import fold
+from faber_ledger.schemas.events import check_event
 
 EXPECTED = [json.loads(line) for line in (FOLDER / "events.jsonl").read_text(encoding="utf-8").splitlines()]
 
@@ -57,6 +58,7 @@ def test_events_of_format_1_fold_to_the_blocks_of_their_time(frozen: str) -> Non
 
 def test_a_ledger_of_format_1_verifies_and_a_migration_keeps_its_events(frozen: str) -> None:
     assert list(find_problems(frozen)) == []
+    assert [problem for one in EXPECTED for problem in check_event(one["event"])] == []
     migrate_file(frozen, f"{frozen}.lock")
     test_events_of_format_1_are_read_as_they_were_written(frozen)
 

@@ -50,7 +50,6 @@ from faber_ledger.ledger.importing import Staged
 from faber_ledger.ledger.union import insert_rows, missing_rows, write_union
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.fold import fold
-from faber_ledger.schemas.events import are_events
 from faber_ledger.schemas.strict import read_strictly
 path = sys.argv[1]
 {operation}
