@@ -17,7 +17,7 @@ from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.untrusted import folder_around
 from faber_ledger.hooks.client_plugins import list_plugins
 from faber_ledger.hooks.client_settings import has_hooks, readable_settings
-from faber_ledger.ledger.clock import event_id, is_event_id, now
+from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.whole_file import OWN
@@ -83,6 +83,8 @@ def with_project_id(root: str, change: FileChange | None) -> FileChange | None:
     the commit has which is checked out. Settings that cannot be read or written stay as they are: Settings reports
     them.
     """
+    from ulid import ULID  # loads as much as a command
+
     path = os.path.join(root, *PATH.split("/"))
     try:
         if folder_around(path, [root]) is None:
@@ -94,7 +96,7 @@ def with_project_id(root: str, change: FileChange | None) -> FileChange | None:
         return change
     if PROJECT in settings.value:
         return change
-    made = known_project(root) or _committed_project(root) or event_id(now(), os.urandom(10))
+    made = known_project(root) or _committed_project(root) or str(ULID())
     after = _alone({PROJECT: made}) if text is None else settings.with_members({PROJECT: made}).encode()
     return FileChange(path, before, after)
 
