@@ -72,6 +72,7 @@ def program_folder() -> str:
     )
     client.write_text(text)
     client.chmod(0o755)
+    (folder / "faber-ledger-hook").symlink_to(f"{COMMAND}-hook")  # which runs the client
     return str(folder)
 
 

@@ -233,17 +233,26 @@ def _start_in_worktree(root: str, own: creation.Plan, run_id: str, plan: RunPlan
     creation.make(root, own, warn)
     try:
         # A client that runs this command stays in its own folder, and so do its hooks: no session is opened.
-        return _start(own.root, run_id, plan, at, {}, "fractary-faber")
+        return _start(
+            own.root, run_id, plan, at, {}, "fractary-faber", runs=project_settings(root, os.environ).new_runs
+        )
     except BaseException:
         creation.take_back(root, own)
         raise
 
 
 def _start(
-    root: str, run_id: str, plan: RunPlan, at: float, environ: Mapping[str, str], created_by: str = "manual"
+    root: str,
+    run_id: str,
+    plan: RunPlan,
+    at: float,
+    environ: Mapping[str, str],
+    created_by: str = "manual",
+    *,
+    runs: str | None = None,
 ) -> Run:
     load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
-    runs, member = project_settings(root, os.environ).new_runs, creation.state_member(root, at, created_by)
+    runs, member = runs or project_settings(root, os.environ).new_runs, creation.state_member(root, at, created_by)
     started = start_run(root, run_id, plan, at=at, environ=environ, warn=say, runs=runs, worktree=member)
     update_registry(root, at=at, warn=say)
     return started
