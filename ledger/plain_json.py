@@ -33,7 +33,17 @@ else:
 
         make_encoder = make_scanner = None
 
-__all__ = ["after_space", "decode_error", "dumps", "encoder", "loads", "quoted", "quoted_ascii", "raw_decoder"]
+__all__ = [
+    "after_space",
+    "decode_error",
+    "dumps",
+    "encoder",
+    "loads",
+    "quoted",
+    "quoted_ascii",
+    "raw_decoder",
+    "sha256",
+]
 SPACE = " \t\n\r"
 OPENING = ("{", "[")
 CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
@@ -218,5 +228,3 @@ else:
             from _sha256 import sha256
     except ImportError:
         from hashlib import sha256
-
-__all__ = ["sha256"]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 NOT_GIVEN = ("pointer", "deferred")
-_encode = encoder(allow_nan=False)
+_encode_strictly = encoder(allow_nan=False)
 PROJECTOR = 4  # raised whenever the same events fold to other blocks than before
 
 
@@ -237,7 +237,7 @@ def _parse_adopted(text: str) -> Blocks | None:
         adopted = blocks_of(loads(text))
         if is_too_deep(adopted):
             return None
-        _encode(adopted)
+        _encode_strictly(adopted)
     except (ValueError, TypeError, RecursionError):
         return None
     return adopted
