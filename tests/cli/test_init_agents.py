@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.project import Project
+from support.sizes import pair
 
 FILES = {"codex": ".codex/hooks.json", "copilot": ".github/hooks/faber-ledger.json"}
 NAMES = {
@@ -58,9 +59,11 @@ def test_foreign_entries_are_kept_byte_for_byte(project: Project, agent: str) ->
     assert path.read_text() == FOREIGN[agent]
 
 
-@pytest.mark.parametrize("content", ["{}\n", "{}", '{\n  "version": 1\n}\n', '{"hooks": {}}\n'])
-@pytest.mark.parametrize("agent", [*FILES, None])
-def test_an_empty_file_that_was_there_before_stays(project: Project, agent: str | None, content: str) -> None:
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("content", "agent"), pair(["{}\n", "{}", '{\n  "version": 1\n}\n', '{"hooks": {}}\n'], [*FILES, None])
+)
+def test_an_empty_file_that_was_there_before_stays(project: Project, content: str, agent: str | None) -> None:
     path = project.write(FILES[agent] if agent else ".claude/settings.json", content)
     for _ in range(2):
         assert project.faber("init", *(["--agent", agent] if agent else [])).returncode == 0
@@ -70,9 +73,12 @@ def test_an_empty_file_that_was_there_before_stays(project: Project, agent: str 
     assert {**json.loads(path.read_text()), "hooks": None} == kept
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"hooks": []}', '{"hooks": {"SessionStart": {}, "sessionStart": 1}}'])
-@pytest.mark.parametrize("agent", FILES)
-def test_a_file_of_another_form_is_left_as_it_is(project: Project, agent: str, content: str) -> None:
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("content", "agent"),
+    pair(["{", "[]", '{"hooks": []}', '{"hooks": {"SessionStart": {}, "sessionStart": 1}}'], [*FILES]),
+)
+def test_a_file_of_another_form_is_left_as_it_is(project: Project, content: str, agent: str) -> None:
     path = project.write(FILES[agent], content)
     done = project.faber("init", "--agent", agent)
     assert done.returncode == 1

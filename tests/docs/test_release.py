@@ -145,18 +145,21 @@ def test_no_release_is_made_under_the_tag_of_another_version(project: Path, whee
     assert "the version is 9.8.7, and the commit's tag is v9.8.6" in refusal(project, wheels)
 
 
+@pytest.mark.long(alone=True)
 def test_no_release_is_made_of_a_wheel_that_lacks_a_file(project: Path, wheels: Path) -> None:
     change(project, "pyproject.toml", r'  "src/faber_ledger/py\.typed",\n', "")
     commit(project)
     assert f"{WHEEL} lacks ['faber_ledger/py.typed'] and should not have []" in refusal(project, wheels)
 
 
+@pytest.mark.long(alone=True)
 def test_no_release_is_made_of_an_sdist_that_lacks_a_file(project: Path, wheels: Path) -> None:
     change(project, "pyproject.toml", r'exclude = \["\.ci"', 'exclude = [".ci", "CHANGELOG.md"')
     commit(project)
     assert f"{SDIST} lacks ['CHANGELOG.md'] and should not have []" in refusal(project, wheels)
 
 
+@pytest.mark.long(alone=True)
 def test_no_release_is_made_of_a_commit_that_builds_differently_each_time(project: Path, wheels: Path) -> None:
     (project / "hatch_build.py").write_text(STAMP)
     (project / "cli" / "stamp.py").write_text("")

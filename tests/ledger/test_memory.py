@@ -90,6 +90,6 @@ def most_memory(operation: str, path: str) -> int:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("operation", few(["import", "union", *OPERATIONS], 2))
+@pytest.mark.parametrize("operation", few(["import", "union", *OPERATIONS], 1))
 def test_memory_does_not_grow_with_the_log(logs: dict[int, str], operation: str) -> None:
     assert most_memory(operation, logs[LONG]) - most_memory(operation, logs[SHORT]) < MOST

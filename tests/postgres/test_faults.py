@@ -112,7 +112,7 @@ def test_a_server_that_is_killed_in_a_push_has_whole_batches(tmp_path: Path) -> 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("after", [100, MEGABYTE, 1, 3_000][: pick(2, 4)])
+@pytest.mark.parametrize("after", [MEGABYTE, 100, 1, 3_000][: pick(1, 4)])
 def test_a_connection_that_is_cut_after_so_many_bytes_of_a_push(team: Team, after: int) -> None:
     first = team.clones[0]
     total = pushed = fill(first, TWO_BATCHES)
@@ -126,7 +126,7 @@ def test_a_connection_that_is_cut_after_so_many_bytes_of_a_push(team: Team, afte
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("after", [100, MEGABYTE, 1, 3_000][: pick(2, 4)])
+@pytest.mark.parametrize("after", [MEGABYTE, 100, 1, 3_000][: pick(1, 4)])
 def test_a_connection_that_is_cut_after_so_many_bytes_of_a_fetch(team: Team, after: int) -> None:
     first, second, _ = team.clones
     total = fill(first, TWO_BATCHES)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.project import RUN, Project
+from support.sizes import few
 
 from faber_ledger.files import json_text
 from faber_ledger.files.json_text import JsonText
@@ -198,7 +199,8 @@ def take(folder: Path, seed: int) -> None:
         raise
 
 
-@pytest.mark.parametrize("seed", [*range(6), None])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", few([None, *range(6)], 3))
 def test_a_history_that_grows_is_the_one_that_is_written_whole(
     tmp_path: Path, seed: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
