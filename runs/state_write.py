@@ -281,7 +281,6 @@ def _put_if_unchanged(
             return False
         os.replace(temporary, run.state_path)
         replaced = True
-        whole_file.sync_directory(run.directory)
     except OSError as error:
         raise _not_written(run, error.strerror) from error
     finally:
