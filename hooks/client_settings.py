@@ -104,7 +104,8 @@ def remove_hooks(text: str) -> str:
     """Remove the handlers that run our commands from the settings, and what that leaves empty."""
     for event in HOOKS:
         for group, handler in reversed(_find_ours(text, event)):
-            text = remove_handler(text, event, group, handler)
+            is_alone = len(_events(text)[event][group]["hooks"]) == 1
+            text = without(text, ("hooks", event, group) if is_alone else ("hooks", event, group, "hooks", handler))
         if event in _events(text) and not _events(text)[event]:
             text = without(text, ("hooks", event))
     if "hooks" in JsonText(text).value and not _events(text):
@@ -197,19 +198,11 @@ def is_answered(text: str, event: str) -> bool:
     )
 
 
-def remove_handler(text: str, event: str, group: int, handler: int) -> str:
-    """Remove one handler from the settings, and its group if nothing else is in it."""
-    if len(_events(text)[event][group]["hooks"]) > 1:
-        return without(text, ("hooks", event, group, "hooks", handler))
-    return without(text, ("hooks", event, group))
-
-
 def _find_ours(text: str, event: str) -> list[tuple[int, int]]:
     """Return where an event has exactly the command that `init` writes, as indexes of group and handler."""
-    groups = _events(text).get(event, [])
     return [
-        (groups.index(held), held["hooks"].index(handler))
-        for held, handler in handlers(text, event)
+        (group, number)
+        for group, number, _, handler in _locate_handlers(text, event)
         if command_line(handler) == hook_command(event)
     ]
 
@@ -229,13 +222,16 @@ def command_line(handler: dict[str, Any]) -> str:
 
 def handlers(text: str, event: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Return the handlers of an event that run a command, each with its group."""
-    found = []
-    for held in _events(text).get(event, []):
+    return [(held, handler) for _, _, held, handler in _locate_handlers(text, event)]
+
+
+def _locate_handlers(text: str, event: str) -> Iterator[tuple[int, int, dict[str, Any], dict[str, Any]]]:
+    """Yield the indexes of group and handler of each handler that runs a command, then both."""
+    for group, held in enumerate(_events(text).get(event, [])):
         listed = held.get("hooks") if isinstance(held, dict) else None
-        for handler in listed if isinstance(listed, list) else []:
+        for number, handler in enumerate(listed if isinstance(listed, list) else []):
             if isinstance(handler, dict) and isinstance(handler.get("command"), str):
-                found.append((held, handler))
-    return found
+                yield group, number, held, handler
 
 
 def _events(text: str) -> dict[str, Any]:

@@ -246,6 +246,16 @@ def test_a_time_out_that_the_user_set_stays_and_uninstall_still_finds_the_hook(p
     assert not project.settings.exists()
 
 
+def test_uninstall_removes_each_of_two_equal_hooks_and_nothing_between_them(project: Project) -> None:
+    mine: list[Any] = [{"hooks": [{"command": "a"}]}, {"hooks": [{"command": "b"}, {"command": "c"}]}]
+    ours_once = ours()["SessionStart"][0]
+    (handler,) = ours_once["hooks"]
+    groups = [ours_once, mine[0], ours_once, {"hooks": [handler, {"command": "b"}, handler, {"command": "c"}]}]
+    project.write(json.dumps({"hooks": {"SessionStart": groups}}, indent=2))
+    project.run("uninstall")
+    assert json.loads(project.settings.read_text()) == {"hooks": {"SessionStart": mine}}
+
+
 @pytest.mark.parametrize(
     "command",
     [
