@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.files.text import escape
-from faber_ledger.ledger.plain_json import dumps, encoder
+from faber_ledger.ledger.plain_json import encoder
 from faber_ledger.recording.call import HOOKS, LONGEST_VALUE, Call
 from faber_ledger.runs.compacted import note_compaction, take_compaction
 
@@ -30,10 +30,7 @@ OF_CLIENT = (
     "CLAUDE_PID",
     "CLAUDE_PROJECT_DIR",
     "CLAUDE_ENV_FILE",
-    "AI_AGENT",
-    "CLAUDE_CODE_ENTRYPOINT",
 )
-PROMPTS = ("prompt", "transformedPrompt", "initialPrompt", "initial_prompt", "attachments", "user_email")  # never kept
 
 
 class Agent:
@@ -109,9 +106,8 @@ AGENTS = {
 class AgentCall(Call):
     """A hook call of another agent, read as if the client had made it.
 
-    `sha256` is the digest of the bytes as they came. Their object is kept, with the client's names and without the
-    user's prompts. `form` is the form of answer that the agent takes, None if it takes no context, and `event_name`
-    the event as the agent names it in an answer.
+    `form` is the form of answer that the agent takes, None if it takes no context, and `event_name` the event as the
+    agent names it in an answer.
     """
 
     def __init__(self, agent: str, hook: str, content: bytes, environ: Mapping[str, str]) -> None:
@@ -141,12 +137,7 @@ class AgentCall(Call):
         if isinstance(named, str):
             self.event_name = named[:LONGEST_VALUE]
             values["hook_event_name"] = self._agent.events.get(named, named)
-        self._keep(values)
         return values
-
-    def _keep(self, values: Mapping[str, Any]) -> None:
-        kept = {name: value for name, value in values.items() if name not in PROMPTS}
-        self._content = dumps(kept).encode("utf-8", "surrogatepass")
 
     @property
     def prompt(self) -> str | None:
@@ -162,7 +153,6 @@ class AgentCall(Call):
         """Make a prompt the start that this agent does not send after a compaction."""
         self.hook = "SessionStart"
         self._values |= {"hook_event_name": "SessionStart", "source": "compact"}
-        self._keep(self._values)
 
 
 def render(call: Call, answer: Answer | None) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faber_ledger.ledger.plain_json import dumps, loads, sha256, without_surrogates
+from faber_ledger.ledger.plain_json import loads, sha256, without_surrogates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ HOOKS = {
     "PostCompact": ("post-compact", 20),
     "SessionEnd": ("session-end", 15),
 }
-FIELDS = ("session_id", "cwd", "hook_event_name", "source", "trigger", "reason", "agent_id")
 LIMIT = 32 * 1024 * 1024
 LONGEST_VALUE = 4096
 MAX_BESIDES_TEXTS = 64 * 1024  # what makes a delivery large is its summary; parsing a million values takes a second
@@ -52,7 +51,6 @@ class Call:
         """
         self.hook = hook
         self.problem: str | None = None
-        self._content = content
         self._values = self._read(content)
         self._environ = environ
         self.sha256 = sha256(content).hexdigest()
@@ -116,13 +114,6 @@ class Call:
     def directory(self) -> str | None:
         """Where to look for the run: where the client was started, since `cwd` follows every `cd`."""
         return self._environ.get("CLAUDE_PROJECT_DIR") or self.text("cwd")
-
-    def shortened(self, longest: int, summary: str) -> str:
-        """Return the delivery verbatim, or, if it is longer than `longest` bytes, the fields we use with `summary`."""
-        if len(self._content) <= longest:
-            return self._content.decode("utf-8", "surrogateescape")
-        found = {name: text for name in FIELDS if (text := self.text(name)) is not None}
-        return dumps({**found, "compact_summary": summary})
 
 
 def _decoded(content: bytes) -> str:

@@ -42,8 +42,6 @@ def delivery(content: bytes) -> None:
     for name in ("session_id", "cwd", "source", "trigger", "reason", "agent_id"):
         text = call.text(name)
         assert text is None or text.encode()
-    assert call.shortened(len(content), "").encode("utf-8", "surrogateescape") == content
-    json.loads(call.shortened(0, "") or "{}")
 
 
 def document(content: bytes) -> None:
