@@ -241,25 +241,11 @@ def _replace_if_unchanged(
 ) -> bool:
     """Write the changed members into the document that was read; return False if the file has changed since.
 
-    `texts` are the `texts_of` members, if they are known.
+    `texts` are the `texts_of` members, if they are known. Other tools write `state.json.tmp` and rename it, without our
+    lock: the names here are ours alone.
     """
     before, after = document.text.encode(), document.with_members(changed, texts).encode()
     is_clear = all(map(document.has_place, changed))  # only values in places that reading had shown were replaced
-    return _put_if_unchanged(run, before, after, {} if is_clear else members, texts or {}, warn)
-
-
-def _put_if_unchanged(
-    run: Run,
-    before: bytes,
-    after: bytes,
-    members: dict[str, Any],
-    texts: dict[str, str],
-    warn: Callable[[str], None],
-) -> bool:
-    """Replace a state that is as before, and look for these `members` in what was written; return False if it is not.
-
-    Other tools write `state.json.tmp` and rename it, without our lock: the names here are ours alone.
-    """
     replaced = False
     temporary = whole_file.own_name(run.state_path)
     try:
@@ -270,7 +256,7 @@ def _put_if_unchanged(
         check_writable(run, like)
         whole_file.sweep(run.state_path)
         whole_file.write(temporary, after, like=like)
-        _check_written(run, temporary, after, members, texts)
+        _check_written(run, temporary, after, {} if is_clear else members, texts or {})
         try:
             beside = whole_file.own_name(run.backup_path)
             whole_file.put(run.backup_path, before, like=like, durable=False, temporary=beside)
