@@ -117,8 +117,6 @@ def _holds(artifact: Artifact, state: dict[str, Any], warn: Callable[[str], None
     condition = artifact["condition"]
     if condition is None:
         return True
-    from faber_ledger.context.selection import ConditionError, evaluate  # most artifacts have none
-
     try:
         if not isinstance(condition, str):
             raise ConditionError(condition)

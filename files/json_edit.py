@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from faber_ledger.files.json_text import BOM
-from faber_ledger.ledger.plain_json import SPACE
+from faber_ledger.ledger.plain_json import SPACE, after_space
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def with_child(text: str, path: Path, value: Any, key: str | None = None) -> str
             return text[:end] + "," + (gap or " ") + name + _render(text, value, None) + text[end:]
         inner = gap.rpartition("\n")[2]
         return text[:end] + "," + _newline(text) + inner + name + _render(text, value, inner) + text[end:]
-    close = _after_space(text, at + 1)
+    close = after_space(text, at + 1)
     if not _unit(text):
         return text[: at + 1] + name + _render(text, value, None) + text[close:]
     outer, newline = _indent_at(text, at), _newline(text)
@@ -45,7 +45,7 @@ def without(text: str, path: Path) -> str:
     index = _index(children, path[-1])
     _, start, _, end = children[index]
     if len(children) == 1:
-        return text[: at + 1] + text[_after_space(text, end) :]
+        return text[: at + 1] + text[after_space(text, end) :]
     if index == 0:
         return text[:start] + text[children[1][1] :]
     return text[: children[index - 1][3]] + text[end:]
@@ -57,7 +57,7 @@ def line_of(text: str, path: Path) -> int:
 
 
 def _place(text: str, path: Path) -> int:
-    at = _after_space(text, 1 if text.startswith(BOM) else 0)
+    at = after_space(text, 1 if text.startswith(BOM) else 0)
     for key in path:
         children = _children(text, at)
         at = children[_index(children, key)][2]
@@ -73,25 +73,19 @@ def _children(text: str, at: int) -> list[Child]:
     """List the children of the object or array that starts at `at`; the text is known to be JSON."""
     found: list[Child] = []
     is_object = text[at] == "{"
-    at = _after_space(text, at + 1)
+    at = after_space(text, at + 1)
     while text[at] not in "}]":
         start = at
         key: str | int = len(found)
         if is_object:
             key, at = _decoder.raw_decode(text, at)
-            at = _after_space(text, _after_space(text, at) + 1)
+            at = after_space(text, after_space(text, at) + 1)
         end = _decoder.raw_decode(text, at)[1]
         found.append((key, start, at, end))
-        at = _after_space(text, end)
+        at = after_space(text, end)
         if text[at] == ",":
-            at = _after_space(text, at + 1)
+            at = after_space(text, at + 1)
     return found
-
-
-def _after_space(text: str, at: int) -> int:
-    while text[at : at + 1] in SPACE and at < len(text):
-        at += 1
-    return at
 
 
 def _render(text: str, value: Any, base: str | None) -> str:

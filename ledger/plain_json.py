@@ -10,12 +10,8 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from hashlib import sha256
     from json.encoder import encode_basestring as quoted
     from json.encoder import encode_basestring_ascii as quoted_ascii
     from typing import Any
@@ -32,18 +28,15 @@ else:
         from json.encoder import encode_basestring_ascii as quoted_ascii
 
         make_encoder = make_scanner = None
+    try:  # to look for a module that is not there takes as long as to load one
+        if sys.version_info >= (3, 12):
+            from _sha2 import sha256
+        else:
+            from _sha256 import sha256
+    except ImportError:
+        from hashlib import sha256
 
-__all__ = [
-    "after_space",
-    "decode_error",
-    "dumps",
-    "encoder",
-    "loads",
-    "quoted",
-    "quoted_ascii",
-    "raw_decoder",
-    "sha256",
-]
+__all__ = ["quoted", "quoted_ascii", "sha256"]
 SPACE = " \t\n\r"
 OPENING = ("{", "[")
 CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
@@ -216,15 +209,3 @@ def keyed_hash(key: bytes, content: bytes) -> bytes:
     block = int.from_bytes(key.ljust(64, b"\0"), "big")
     inner, outer = [(block ^ int.from_bytes(pad * 64, "big")).to_bytes(64, "big") for pad in (b"\x36", b"\x5c")]
     return sha256(outer + sha256(inner + content).digest()).digest()
-
-
-if TYPE_CHECKING:
-    from hashlib import sha256
-else:
-    try:  # to look for a module that is not there takes as long as to load one
-        if sys.version_info >= (3, 12):
-            from _sha2 import sha256
-        else:
-            from _sha256 import sha256
-    except ImportError:
-        from hashlib import sha256
