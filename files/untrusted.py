@@ -65,17 +65,17 @@ def real_path(path: str) -> str:
         raise FileRefused(NO_PATH) from error
 
 
-def open_regular(path: str, *, follow: bool = False) -> int:
-    """Open a regular file for reading and return its descriptor; a link is refused unless `follow`.
+def open_regular(path: str) -> int:
+    """Open a regular file for reading and return its descriptor; raises FileRefused, also for a link, and OSError."""
+    return _open_regular(path, follow=False)[0]
+
+
+def _open_regular(path: str, *, follow: bool) -> tuple[int, int]:
+    """Open a regular file for reading and return its descriptor and its size; a link is refused unless `follow`.
 
     Raises FileRefused for another kind of file, and OSError. A pipe is never waited for, a device never opened: the
     kind is checked before the file is opened, and again once it is, since it may have been replaced meanwhile.
     """
-    return _open_regular(path, follow=follow)[0]
-
-
-def _open_regular(path: str, *, follow: bool) -> tuple[int, int]:
-    """Open a regular file as `open_regular` does; return its descriptor and its size."""
     found = os.stat(path) if follow else os.lstat(path)
     if not stat.S_ISREG(found.st_mode):
         raise _refusal(found)

@@ -61,7 +61,7 @@ class Hook:
         at: float,
         warn: Callable[[str], None],
         folder: TrackedFolder,
-        seen: SeenClient | None = None,
+        seen: SeenClient | None,
     ) -> None:
         self.call = call
         self.run = run

@@ -195,8 +195,8 @@ class Log:
         rows = self.connection.execute(f"{question} ORDER BY seq DESC, id DESC LIMIT ?", (client, count))
         return (decode_row(row) for row in rows if row[7] == client)
 
-    def newest(self, count: int = -1) -> Iterator[Recorded]:
-        """Yield the newest `count` events, or all, newest first."""
+    def newest(self, count: int) -> Iterator[Recorded]:
+        """Yield the newest `count` events, newest first."""
         return map(decode_row, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC LIMIT ?", (count,)))
 
     def event_of(self, name: str) -> Recorded | None:

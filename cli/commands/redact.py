@@ -157,9 +157,10 @@ def _clean_files(log: Log, plan: RedactionPlan, places: list[Run]) -> dict[str, 
     }
 
 
-def _confirm(question: str, *, as_json: bool, to_look: str = "with --dry-run to see what would be removed") -> None:
+def _confirm(question: str, *, as_json: bool) -> None:
     if as_json or not sys.stdin.isatty():
-        raise ChoiceNeeded(question, hint=f"run the command again with --yes, or {to_look}")
+        hint = "run the command again with --yes, or with --dry-run to see what would be removed"
+        raise ChoiceNeeded(question, hint=hint)
     confirm(question, "nothing was removed")
 
 

@@ -137,10 +137,10 @@ def load_metadata(run: Run) -> dict[str, Any] | None:
         ) from error
 
 
-def run_not_found(run: Run, reason: str = "") -> ContextLost:
-    """Return the error for a run that does not exist (RECON, Error Response Patterns); `reason` says who names it."""
+def run_not_found(run: Run) -> ContextLost:
+    """Return the error for a run that does not exist (RECON, Error Response Patterns)."""
     return context_lost(
-        f"Run directory not found: {run.shown(run.directory)}".rstrip("/") + (f" ({reason})" if reason else ""),
+        f"Run directory not found: {run.shown(run.directory)}",
         "Verify run_id is correct or start a new run with /faber run <work_id>"
         " [faber-ledger run list; faber-ledger run start --work-id <work_id>]",
         first=f"❌ ERROR: Run not found: {run.run_id}",

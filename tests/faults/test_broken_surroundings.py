@@ -101,7 +101,7 @@ def test_a_clock_set_back_by_a_day_changes_no_order(project: Project, monkeypatc
     run = find_run(str(project.root), project.run_id)
     yesterday = time.time() - 86_400
     folder = TrackedFolder(run.root)
-    Hook(Call("SessionEnd", content, {}), run, active_run(run.root), yesterday, pytest.fail, folder).answer()
+    Hook(Call("SessionEnd", content, {}), run, active_run(run.root), yesterday, pytest.fail, folder, None).answer()
     assert [event["seq"] for event in project.events] == list(range(1, len(project.events) + 1))
     assert_ended_once(project)
 
