@@ -16,7 +16,6 @@ TRIED = {
         " collection, hashing by columns, a hash's context copied instead of made, the envelope as one JSON text from"
         " SQLite. A faster fold made both faster, and this ratio larger."
     ),
-    "through its model": " Each batch is validated as one JSON text, which parses it too; hashing is as above.",
     "aggregate": " A third of our time is the fold, which both run.",
     "notification": " A third of our time is the fold, which both run.",
     "first, of": (

@@ -51,7 +51,7 @@ def read_verified(log: Log) -> Iterator[Recorded]:
 
     So it does for one that does not come right after its parents, or has a value of another type in its envelope.
     """
-    return chain.from_iterable(decode_batch(rows) for rows in verified_batches(log))
+    return chain.from_iterable(_decode_batch(rows) for rows in verified_batches(log))
 
 
 def verified_batches(log: Log) -> Iterator[list[Row]]:
@@ -66,7 +66,7 @@ def verified_batches(log: Log) -> Iterator[list[Row]]:
             yield rows
 
 
-def decode_batch(rows: list[Row]) -> Iterator[Recorded]:
+def _decode_batch(rows: list[Row]) -> Iterator[Recorded]:
     """Decode rows, redacted ones among them, each exactly as the log does; raises as `decode_row`."""
     payloads = parse_payloads([row[PAYLOAD] for row in rows])
     if payloads is None:

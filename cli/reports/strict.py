@@ -12,7 +12,7 @@ from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.events import Recorded
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
-from faber_ledger.schemas.strict import problems_in
+from faber_ledger.schemas.events import problems_in
 
 
 class Strict:

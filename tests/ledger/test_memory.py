@@ -21,7 +21,6 @@ SHORT, LONG = 10_000, 80_000
 MOST = 4 * 1024 + 512  # KB; a dict of hashes grows by 6 MB and more between the two lengths
 OPERATIONS = {
     "rebuild": "fold(read_verified(Log.read(path)))",
-    "strict": "fold(read_strictly(Log.read(path)))",
     "verify": "assert not list(find_problems(path))",
     "union": "write_union([path, path + '.other'], path + '.out')",
     "mirror": """
@@ -50,7 +49,6 @@ from faber_ledger.ledger.importing import Staged
 from faber_ledger.ledger.union import insert_rows, missing_rows, write_union
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.fold import fold
-from faber_ledger.schemas.strict import read_strictly
 path = sys.argv[1]
 {operation}
 most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
