@@ -158,21 +158,24 @@ class RunLog:
         log.checkpoint = self.note.checkpoint
 
     def absorb(self) -> None:
-        """Insert what passes of the work tree's file if it is not as it was last seen, or the log is new."""
-        is_missing = shape_of(self.run.ledger_path) is None
-        if is_missing and self.log.is_new:
+        """Insert what passes of the work tree's file if it is not as it was last seen, or the log is new.
+
+        A new log without such a file gets what passes of the one in git's last commit.
+        """
+        if not self.log.is_new and is_seen(self.run, self.note):
+            return
+        takes_head = self.log.is_new and shape_of(self.run.ledger_path) is None
+        if takes_head:
             from faber_ledger.runs.copies import is_in_head  # once in a run's life
 
             if not is_in_head(self.run):
-                return
-        elif is_seen(self.run, self.note) and not self.log.is_new:
-            return
+                return  # as nearly always: what takes a ledger is loaded where there is one
         from faber_ledger.ledger.summary import count_events  # only after git, or another program, was at work
         from faber_ledger.runs.absorb import take_file, take_head
 
         with self.log.writing():
             before = count_events(self.log)
-            if is_missing and self.log.is_new:
+            if takes_head:
                 take_head(self.run, self.log)
             self.restored = take_file(self.run, self.log, self.note, self._warn)
             self.absorbed = count_events(self.log) - before

@@ -132,6 +132,15 @@ def test_a_log_that_is_gone_is_made_again_from_the_published_file(project: Proje
     assert set(before) <= set(names_in(project.ledger_path))
 
 
+def test_without_log_and_published_file_a_run_goes_on_with_the_committed_one(project: Project) -> None:
+    before = names_in(project.ledger_path)
+    shutil.rmtree(log_of(project).parent)
+    project.ledger_path.unlink()
+    note(project, "two")
+    assert names_in(project.ledger_path)[: len(before)] == before
+    assert texts_in(log_of(project)) == ["begin", "two"]
+
+
 def test_a_renamed_folder_of_a_run_has_its_log(project: Project) -> None:
     moved = project.run.with_name("renamed")
     project.run.rename(moved)
