@@ -112,6 +112,16 @@ def test_a_hook_runs_as_the_command_where_its_packages_are_elsewhere(wheel: Path
     assert run_hook(Project.made(tmp_path / "project"), programs / "faber-ledger-hook")
 
 
+def test_a_hook_runs_as_the_command_where_packages_for_several_pythons_are_left(wheel: Path, tmp_path: Path) -> None:
+    """As after an upgrade of the system's Python: the packages of a user for the older one stay."""
+    programs = environment(tmp_path / "upgraded")
+    install(wheel, programs / "python")
+    older = tmp_path / "upgraded/lib/python3.1/site-packages/faber_ledger/hooks/main.py"
+    older.parent.mkdir(parents=True)
+    older.write_text("raise SystemExit('of another Python')\n")
+    assert run_hook(Project.made(tmp_path / "project"), programs / "faber-ledger-hook")
+
+
 def test_nothing_of_the_project_is_imported(wheel: Path, tmp_path: Path) -> None:
     programs = environment(tmp_path / "plain")
     install(wheel, programs / "python")
