@@ -230,7 +230,8 @@ def _check_new(root: str, run_id: str, plan: RunPlan, *, is_given: bool) -> None
 
 
 def _start_in_worktree(root: str, own: creation.Plan, run_id: str, plan: RunPlan, at: float) -> Run:
-    creation.make(root, own, warn)
+    with lock_takeover(root) or nullcontext():  # of two starts for one work item the later would take the other's back
+        creation.make(root, own, warn)
     try:
         # A client that runs this command stays in its own folder, and so do its hooks: no session is opened.
         return _start(
