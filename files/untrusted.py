@@ -158,31 +158,6 @@ def _refusal(status: os.stat_result) -> FileRefused:
     return FileRefused(f"{KINDS.get(stat.S_IFMT(status.st_mode), 'a special file')}, not a regular file")
 
 
-MOUNTS = "/proc/self/mountinfo"
-# File systems of a network, and those that a host shares with its guest.
-NETWORK = (
-    *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "drvfs", "afs", "ceph", "coda", "davfs", "glusterfs", "lustre"),
-    *("gpfs", "beegfs", "ncpfs", "virtiofs", "vboxsf", "prl_fs", "vmhgfs", "fuse.sshfs", "fuse.rclone", "fuse.s3fs"),
-    *("fuse.gcsfuse", "fuse.glusterfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.davfs2", "fuse.juicefs", "fuse.grpcfuse"),
-    *("fuse.vmhgfs-fuse", "fuse.smbnetfs", "fuse.nfs"),
-)
-
-
-def file_system(device: int, mounts: str = MOUNTS) -> str | None:
-    """Return the kind of the file system with a device number; None if it is unknown."""
-    try:
-        with open(mounts, encoding="utf-8", errors="replace") as file:
-            lines = file.readlines()
-    except OSError:  # not Linux
-        return None
-    number = f"{os.major(device)}:{os.minor(device)}"
-    for line in lines:
-        fields = line.split()  # id, parent, device, root, mount point, options, more of them, "-", type, source, …
-        if len(fields) > 8 and fields[2] == number:
-            return fields[fields.index("-", 6) + 1]
-    return None
-
-
 class TrackedFolder:
     """The folder at `path`, held open until the process ends so that a rename can be followed."""
 
