@@ -15,12 +15,12 @@ from pathlib import Path
 
 from union import clocks, since
 
-from faber_ledger.ledger.exchange import BINARY, lines_of
+from faber_ledger.ledger.exchange import BINARY, line_of
 from faber_ledger.ledger.importing import Staged, raise_problems
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.plain_json import canonical
 from faber_ledger.ledger.row import INSERT
-from faber_ledger.ledger.union import insert_rows
+from faber_ledger.ledger.union import insert_rows, rows_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def main() -> None:
     ledger, folder, rounds = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     lines, path = folder / "events.jsonl", folder / "imported.db"
     with Log.read(ledger) as log, lines.open("wb") as file:
-        file.writelines(lines_of(log))
+        file.writelines(map(line_of, rows_of(log)))
     rows = list(rows_in(lines))
     seconds: dict[str, list[list[float]]] = {"rows": [], "loop": [], "import": []}
     for _ in range(rounds):

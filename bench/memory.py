@@ -12,10 +12,10 @@ from contextlib import closing
 from pathlib import Path
 
 from faber_ledger.ledger.checked import read_verified
-from faber_ledger.ledger.exchange import lines_of
+from faber_ledger.ledger.exchange import line_of
 from faber_ledger.ledger.importing import Staged, raise_problems
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.union import insert_rows, write_union
+from faber_ledger.ledger.union import insert_rows, rows_of, write_union
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.fold import fold
 
@@ -37,7 +37,7 @@ def main() -> None:
         write_union([ledger, ledger], str(out))
     elif operation == "export":
         with Log.read(ledger) as log, lines.open("wb") as file:
-            file.writelines(lines_of(log))
+            file.writelines(map(line_of, rows_of(log)))
     else:  # import what `export` wrote
         with lines.open("rb") as file, closing(Staged(file)) as staged:
             raise_problems([*staged.problems, *staged.judge(None)], str(lines))

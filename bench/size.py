@@ -15,8 +15,9 @@ from pathlib import Path
 from long_log import BEGIN, drafts
 from stage import WRITER
 
-from faber_ledger.ledger.exchange import lines_of
+from faber_ledger.ledger.exchange import line_of
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import rows_of
 
 EACH = 50
 GIT = ["git", "-c", "user.name=Bench", "-c", "user.email=bench@example.invalid", "-c", "gc.auto=0"]
@@ -36,7 +37,7 @@ def main() -> None:
                 log.append([draft], at=BEGIN + 3600 * number + number_in, writer=WRITER)
             log.commit()
         with Log.read(str(ledger)) as log:
-            lines.write_bytes(b"".join(lines_of(log)))
+            lines.write_bytes(b"".join(map(line_of, rows_of(log))))
         for repository in repositories.values():
             subprocess.run([*GIT, "add", "."], cwd=repository, check=True)
             subprocess.run([*GIT, "commit", "--quiet", "--message", f"{number}"], cwd=repository, check=True)

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.file import HIGHEST_SEQ
-from faber_ledger.ledger.foreign import check_types
-from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.plain_json import canonical
 from faber_ledger.ledger.row import COLUMNS, ID, PARENTS, PAYLOAD, parse_payload, split_hashes
-from faber_ledger.ledger.union import rows_of
 
 Row = tuple[Any, ...]
 
 BINARY = ("parents", "salt", "payload_hash", "hash")
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
-def lines_of(log: Log) -> Iterator[bytes]:
-    """Write a log's events as JSON lines, in `(seq, id)` order; raises IntegrityError for what no ledger writes."""
-    check_types(log)
-    for row in rows_of(log):
-        yield line_of(row)
 
 
 def line_of(row: Row) -> bytes:

@@ -39,7 +39,6 @@ class Branch:
     """A branch of this clone, or a remote-tracking branch; `name` is as git shows it: `feature`, `origin/feature`."""
 
     def __init__(self, ref: str, commit: str) -> None:
-        self.ref = ref
         self.commit = commit
         self.is_remote = not ref.startswith("refs/heads/")
         self.name = without_surrogates(ref.removeprefix("refs/heads/").removeprefix("refs/remotes/"))

@@ -14,8 +14,9 @@ import pytest
 from support.sample_log import FIRST, START, drafts
 from support.sizes import few
 
-from faber_ledger.ledger.exchange import lines_of
+from faber_ledger.ledger.exchange import line_of
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import rows_of
 
 SHORT, LONG = 10_000, 80_000
 MOST = 4 * 1024 + 512  # KB; a dict of hashes grows by 6 MB and more between the two lengths
@@ -29,7 +30,7 @@ with Log.open(path + '.mirror', 'OFF') as mirror, Log.read(path) as log:
 """,
     "export": """
 with open(os.devnull, 'wb') as file, Log.read(path) as log:
-    file.writelines(lines_of(log))
+    file.writelines(map(line_of, rows_of(log)))
 """,
     "import": """
 with open(path + '.jsonl', 'rb') as file, closing(Staged(file)) as staged:
@@ -43,10 +44,10 @@ CHILD = """
 import os, resource, sys
 from contextlib import closing
 from faber_ledger.ledger.checked import read_verified
-from faber_ledger.ledger.exchange import lines_of
+from faber_ledger.ledger.exchange import line_of
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.importing import Staged
-from faber_ledger.ledger.union import insert_rows, missing_rows, write_union
+from faber_ledger.ledger.union import insert_rows, missing_rows, rows_of, write_union
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.fold import fold
 path = sys.argv[1]
@@ -69,7 +70,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
             log.commit()
         shutil.copy(path, f"{path}.other")
         with Log.read(str(path)) as log, Path(f"{path}.jsonl").open("wb") as file:
-            file.writelines(lines_of(log))
+            file.writelines(map(line_of, rows_of(log)))
         made[events] = str(path)
     return made
 

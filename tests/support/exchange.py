@@ -8,11 +8,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from faber_ledger.ledger.exchange import lines_of
+from faber_ledger.ledger.exchange import line_of
 from faber_ledger.ledger.importing import Staged, raise_problems
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.plain_json import canonical, payload_hash
-from faber_ledger.ledger.union import insert_rows
+from faber_ledger.ledger.union import insert_rows, rows_of
 from support.command import COMMAND, run_command
 
 
@@ -24,7 +24,7 @@ def faber(project: Path, *arguments: str | Path, content: bytes = b"") -> subpro
 
 def export_of(path: str) -> bytes:
     with Log.read(path) as log:
-        return b"".join(lines_of(log))
+        return b"".join(map(line_of, rows_of(log)))
 
 
 def import_lines(content: bytes, path: str) -> None:
