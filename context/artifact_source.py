@@ -219,7 +219,7 @@ def fill_command(text: str, surroundings: Surroundings) -> str:
     return fill(text, surroundings, "a command")
 
 
-def empty_placeholders(text: str, surroundings: Surroundings, where: str = "a path") -> list[str]:
+def empty_placeholders(text: str, surroundings: Surroundings, where: str) -> list[str]:
     """Return the names of a text's placeholders that have no value, in their order; raises ArtifactError."""
     names = dict.fromkeys([piece.partition("}")[0] for piece in text.split("{")[1:] if _is_placeholder(piece)])
     return [name for name in names if not _value(name, surroundings, where)]

@@ -118,7 +118,7 @@ Size: {loaded["size_bytes"] / 1048576:.1f} MB
 Consider using load_strategy: "summary" for large files."""
 
 
-def to_run(loaded: Loaded, *, is_mapped: bool, problem: str | None = None) -> str:
+def to_run(loaded: Loaded, *, is_mapped: bool, problem: str | None) -> str:
     """Return what the agent should run for content that only it, or only `session-load`, can fetch.
 
     `is_mapped`: the user mapped a program to the command, which a hook does not run. `problem` is why it cannot be run.

@@ -180,7 +180,7 @@ def indent(text: str) -> str:
     return text.strip().replace("\t", " ").replace("\n", "\n  ")
 
 
-def summary_for(log: Log, client: str | None, source: str, keeper: Run | None = None) -> Remembered | None:
+def summary_for(log: Log, client: str | None, source: str, keeper: Run | None) -> Remembered | None:
     """Return the newest summary that another client recorded before this client's first session on the run, or None.
 
     So a conversation gets what it has never seen, and always the same. Only the newest 64 compactions of others before
@@ -200,7 +200,7 @@ def summary_for(log: Log, client: str | None, source: str, keeper: Run | None = 
 
 
 def summaries_of(
-    log: Log, keeper: Run | None = None, *, not_by: str = "", before: Recorded | None = None
+    log: Log, keeper: Run | None, *, not_by: str = "", before: Recorded | None = None
 ) -> Iterator[tuple[Recorded, Remembered]]:
     """Yield the summaries of a run's newest 64 compactions with their events, newest first, without subagents' own.
 

@@ -172,7 +172,7 @@ def write_log(
     run_id: str,
     path: str,
     is_named: Callable[[str], bool],
-    advance: Callable[[int], object] = lambda count: None,
+    advance: Callable[[int], object],
 ) -> int:
     """Write all of a run's events that pass the gate as a new ledger file; return how many do not.
 

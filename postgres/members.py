@@ -53,7 +53,7 @@ class Expelled(NamedTuple):
     has_no_admin: bool
 
 
-def admit(server: Server, project: str, role: str, *, as_admin: bool = False) -> bool:
+def admit(server: Server, project: str, role: str, *, as_admin: bool) -> bool:
     """Let a role see a project; return whether the role may use the tables, which the database's owner grants.
 
     Raises ServerRefused if there is no such role, or the login is no admin of the project, and as `Server.transaction`.
@@ -75,7 +75,7 @@ def admit(server: Server, project: str, role: str, *, as_admin: bool = False) ->
         raise
 
 
-def expel(server: Server, project: str, role: str, *, may_be_last: bool = False) -> Expelled:
+def expel(server: Server, project: str, role: str, *, may_be_last: bool) -> Expelled:
     """Let a role see a project no more. What it has fetched it keeps.
 
     Raises ServerRefused if the role does not exist, or the login is not an admin of the project; without `may_be_last`

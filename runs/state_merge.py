@@ -59,7 +59,7 @@ class Merged(NamedTuple):
         return [*([self.remark] if self.remark else []), *map(str, self.losses)]
 
 
-def merge_states(base: bytes, ours: bytes, theirs: bytes, blocks: Blocks | None = None) -> Merged:
+def merge_states(base: bytes, ours: bytes, theirs: bytes, blocks: Blocks | None) -> Merged:
     """Merge three versions of a state; our two blocks are `blocks`, if they are known.
 
     Of a side that cannot be read, or is another run's state, nothing is used. If neither can be read, the content is

@@ -31,7 +31,7 @@ OUTCOMES = {"artifact_loaded": "loaded", "artifact_failed": "failed", "artifact_
 BATCH = 1000
 
 
-def write_database(runs: list[Run], path: str, warn: Callable[[str], None], mode: int | None = None) -> tuple[int, int]:
+def write_database(runs: list[Run], path: str, warn: Callable[[str], None], mode: int | None) -> tuple[int, int]:
     """Write the runs' tables into a new database at `path`, and its metadata beside it; returns counts: events, runs.
 
     Raises NotWritable, LedgerError if `path` is not an earlier export, and as `Log.read`; both files then stay as they

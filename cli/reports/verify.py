@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from faber_ledger.projections.fold import Blocks
 
 
-def run_findings(run: Run, *, is_one_of_many: bool = False) -> list[LogProblem]:
+def run_findings(run: Run, *, is_one_of_many: bool) -> list[LogProblem]:
     """Return everything that is wrong with a run's log, its published file and its state.json.
 
     A progress bar is shown for a long log, if the run is not one of many. Raises NewerFormat for a file of a newer

@@ -44,7 +44,7 @@ mode_option = click.option(
 
 
 @contextmanager
-def output_file(path: str | None, mode: int | None = None) -> Iterator[BinaryIO]:
+def output_file(path: str | None, mode: int | None) -> Iterator[BinaryIO]:
     """Yield a file to write to; when the block ends, it replaces `path` or is copied to standard output.
 
     It has the `mode` that the user named, else the permissions of the file that it replaces, else 0600. Raises
@@ -74,7 +74,7 @@ def output_file(path: str | None, mode: int | None = None) -> Iterator[BinaryIO]
 
 
 @contextmanager
-def replace_file(path: str, mode: int | None = None) -> Iterator[str]:
+def replace_file(path: str, mode: int | None) -> Iterator[str]:
     """Yield the path of an empty file beside `path`, to write to; when the block ends, that file replaces `path`.
 
     Its permissions are as for `output_file`; until then only its owner may open it. A special file such as /dev/null is

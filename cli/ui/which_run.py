@@ -52,7 +52,7 @@ def run_with_ledger(text: str | None, work_id: str | None = None, *, root: str |
     return run
 
 
-def run_to_project(text: str | None, *, needs_ledger: bool = True) -> Run:
+def run_to_project(text: str | None, *, needs_ledger: bool) -> Run:
     """Return the named run, else the active one, if it has a ledger; this clone takes it up.
 
     Without `needs_ledger` neither is required, since a backup of the state can be restored without. Raises like
@@ -118,7 +118,7 @@ def runs_with_ledgers(text: str | None, *, every: bool, root: str | None = None)
     return [run for run in runs if not lacks_ledger(run)]
 
 
-def runs_to_report(text: str | None, *, every: bool, root: str | None = None) -> list[Run]:
+def runs_to_report(text: str | None, *, every: bool, root: str) -> list[Run]:
     """Return the one run, or with `every` all runs that this clone has, also those that the work tree lacks.
 
     Warns about those that are left out because their ledger is gone; raises like `run_with_ledger`.
@@ -126,7 +126,7 @@ def runs_to_report(text: str | None, *, every: bool, root: str | None = None) ->
     if not every or text is not None:
         return runs_with_ledgers(text, every=every, root=root)
     runs = []
-    for run in runs_here(root or find_root(os.getcwd())):
+    for run in runs_here(root):
         if lacks_ledger(run):
             warn(f"{run.run_id} is left out: it has no ledger")
         else:

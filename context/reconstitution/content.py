@@ -49,7 +49,7 @@ NEWEST_SESSIONS = 5
 QUOTED_CUT = "\n> …\n> "
 
 
-def render_content(sources: Sources, *, budget: int, only: Collection[str] = ()) -> str:
+def render_content(sources: Sources, *, budget: int, only: Collection[str]) -> str:
     """Return all parts, or those that `only` names, in at most `budget` UTF-16 units; a cut one says how to see more.
 
     The text has no control character but newline and tab, whatever the repository contains.
