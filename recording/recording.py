@@ -187,6 +187,8 @@ class Recording:
         decided = facts_of(arrival, self.view, self.writer, loads)
         if decided.facts:
             self.add(decided.facts, at=arrival["at"], writer=self.writer)
+        if loads is None and arrival["loads"] is None:
+            self.view.unanswered.update([fact["id"] for fact in decided.facts if "id" in fact])
         if decided.summary:
             from faber_ledger.runs.kept_summaries import keep_summary  # only where a project wants it
 

@@ -71,6 +71,7 @@ class View:
     def __init__(self, log: Log, blocks: Blocks) -> None:
         self.log = log
         self.blocks = blocks
+        self.unanswered: set[str] = set()  # ids of starts whose hooks were found dead, and had given nothing
 
     def starts_of(self, client: str | None) -> list[Recorded]:
         """Return the starts of the sessions with one client session id, newest first."""

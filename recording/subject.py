@@ -135,10 +135,10 @@ def is_repeated(view: View, caller: Caller, delivery: Delivery) -> bool:
     """Return whether a delivery repeats the client's last one, as happens when its hooks are installed twice.
 
     That is: same hook, same bytes, less than 30 seconds ago from the same process; less than 2 seconds ago where one of
-    the two calls names no process, and for a PreCompact.
+    the two calls names no process, and for a PreCompact. A start does not repeat one whose hook has died unanswered.
     """
     last = view.last_delivery(caller["client"])
-    if last is None:
+    if last is None or (delivery["hook"] == "SessionStart" and last[0]["id"] in view.unanswered):
         return False
     recorded, before = last
     is_of_one_process = before["pid"] is not None and before["pid"] == delivery["pid"]
@@ -207,7 +207,7 @@ def infer_start(view: View, caller: Caller, seen: SeenClient | None, started_at:
 def was_seen_at_work(seen: SeenClient | None, finished_at: str | None) -> bool:
     """Return whether a client was seen in this clone before a finished run was finished; not, if that is unknown."""
     at = seconds_of(finished_at)
-    return seen is not None and at is not None and seen.first_at < at
+    return seen is not None and at is not None and int(seen.first_at) <= at  # which is a whole second
 
 
 def is_last_heard(recorded: Recorded, seen: SeenClient | None) -> bool:

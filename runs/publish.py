@@ -13,7 +13,7 @@ from faber_ledger.ledger import whole_file
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import Here
 from faber_ledger.runs.git import is_git_at_work, stopped_command, work_tree_of
-from faber_ledger.runs.git_refs import default_ref, named_commit
+from faber_ledger.runs.git_refs import REMOTES, commit_of, default_ref, named_commit
 from faber_ledger.runs.tree_note import NEWER, shape_of
 
 TYPE_CHECKING = False
@@ -88,17 +88,21 @@ def is_finished_in_head(run: Run) -> bool:
 def _is_merged(run: Run, tree: WorkTree, note: TreeNote) -> bool:
     """Return whether the default branch of the remote has another ledger of the run than HEAD started from.
 
-    Git is asked once after each fetch, while the answer is no.
+    A repository that was not cloned does not know which one that is: there it has the name of the one here. Git is
+    asked once for each pair of that branch and HEAD, while the answer is no.
     """
-    ref = default_ref(run.root) or ""
-    tip = named_commit(tree, ref) if ref.startswith("refs/remotes/") else None
-    if tip is None or tip == note.unmerged_at:
+    ref = default_ref(run.root) or "refs/heads/"
+    branch = ref.removeprefix("refs/heads/")
+    refs = [ref] if branch == ref else [f"refs/remotes/{remote}/{branch}" for remote in REMOTES]
+    tip = next(filter(None, [named_commit(tree, one) for one in refs]), None)
+    both = f"{tip} {commit_of(run.root)}"
+    if tip is None or both == note.unmerged_at:
         return False
     from faber_ledger.runs.copies import is_merged_into
 
     if is_merged_into(run, tip):
         return True
-    note.unmerged_at = tip
+    note.unmerged_at = both
     return False
 
 

@@ -25,8 +25,8 @@ class TreeNote:
     `shape` tells the published file as it was last seen here (inode, size, times), None if there was none. `heads` are
     those of the log that it holds completely, empty if it lacks something; `published` are those that this work tree
     published last, whatever git has done to the file since. `barred` says why it is never published over.
-    `unmerged_at` is the commit of the remote's default branch that did not have the run merged. `checkpoint` says which
-    log the blocks in `state.json` were folded from, and their digest.
+    `unmerged_at` names the commits of the remote's default branch and HEAD at which the run was not merged.
+    `checkpoint` says which log the blocks in `state.json` were folded from, and their digest.
     """
 
     def __init__(self, run: Run) -> None:

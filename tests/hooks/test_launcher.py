@@ -89,6 +89,16 @@ def test_a_hook_starts_without_site_through_links_as_of_pipx_and_uv(wheel: Path,
     assert not run_hook(Project.made(tmp_path / "project"), links / "faber-ledger-hook")
 
 
+def test_a_link_to_the_launcher_alone_leads_to_its_program(wheel: Path, tmp_path: Path) -> None:
+    programs = environment(tmp_path / "tool")
+    install(wheel, programs / "python")
+    (tmp_path / "hook").symlink_to(programs / "faber-ledger-hook")
+    assert not run_hook(Project.made(tmp_path / "project"), tmp_path / "hook")
+    (programs / "faber-ledger").unlink()
+    alone = subprocess.run([tmp_path / "hook", "session-start"], capture_output=True, check=True)  # the client goes on
+    assert b"no faber-ledger beside it" in alone.stderr
+
+
 @pytest.mark.parametrize("packages", ["site-packages", "dist-packages"])
 def test_a_hook_finds_packages_beside_its_folder_as_of_a_user_or_debian(
     wheel: Path, tmp_path: Path, packages: str

@@ -152,6 +152,14 @@ main()
 """
 
 
+def test_a_start_whose_twin_was_killed_gives_the_packet(project: Project) -> None:
+    """Of hooks that are installed twice, one prints; not the one that has died (DECISIONS 13)."""
+    content, environment, _ = project.prepared(START, client="one")
+    leave(run_of(project), "SessionStart", content, pid=environment["CLAUDE_PID"])
+    assert project.deliver(START, client="one").packet
+    assert project.deliver(START, client="one").packet is None
+
+
 def test_a_recording_that_is_killed_before_it_removes_files_doubles_nothing(project: Project) -> None:
     refused(project, START, PRE, "SessionStart.compact.print", client="one")
     killed = subprocess.run(

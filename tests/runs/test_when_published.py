@@ -138,9 +138,12 @@ def test_the_last_end_after_the_last_commit_leaves_a_clean_tree_until_seal_is_as
     assert (not_in_file(project), "M  .fractary" in changed(project)) == (0, True)
 
 
+@pytest.mark.parametrize("is_clone", [True, False])
 def test_a_run_that_was_merged_as_one_commit_is_not_published_once_the_clone_knows(
-    project: Project, tmp_path: Path
+    project: Project, tmp_path: Path, is_clone: bool
 ) -> None:
+    if not is_clone:  # `git init` and `git remote add` know no default branch of the remote
+        project.git("remote", "set-head", "origin", "--delete")
     project.git("clone", "--quiet", str(tmp_path / "remote.git"), str(tmp_path / "site"))
     site = Project(tmp_path / "site")
     site.git("merge", "--quiet", "--squash", f"origin/{BRANCH}")
@@ -156,6 +159,10 @@ def test_a_run_that_was_merged_as_one_commit_is_not_published_once_the_clone_kno
     project.git("merge", "--quiet", "origin/main")
     record(project)
     assert not_in_file(project) == 0
+    project.git("stash", "--quiet")
+    project.git("reset", "--quiet", "--hard", "HEAD~1")  # the merge never was
+    record(project)
+    assert changed(project) == ""
 
 
 def test_a_run_on_main_alone_needs_no_command(tmp_path: Path) -> None:
