@@ -115,7 +115,7 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
     if why is not None:
         if lacked:
             what = f"{events_of_log_are(lacked)} not in {run.shown(run.ledger_path)}: {why}"
-            hint = f"`faber-ledger run resume {run.run_id}` if you go on with it here; `faber-ledger seal` publishes them"
+            hint = f"`faber-ledger run resume {run.run_id}` to go on here; `faber-ledger seal` publishes them"
             if note.barred:
                 hint = "you need not run anything: the log has them"
             yield LogProblem("not_published", None, what, hint)

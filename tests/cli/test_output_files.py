@@ -121,3 +121,12 @@ def test_a_reader_that_stops_early_is_not_an_error(project: Project, arguments: 
         os.close(end)
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, b"")
+
+
+def test_an_import_that_cannot_write_the_state_says_so_by_its_exit_code(project: Project, tmp_path: Path) -> None:
+    lines = tmp_path / "run.jsonl"
+    assert project.faber("export", "-o", str(lines)).returncode == 0
+    other = Project.made(tmp_path / "other", "{")
+    done = other.faber("import", str(lines))
+    assert (done.returncode, "state.json" in done.stderr) == (1, True)
+    assert len(other.recorded) == len(project.events)
