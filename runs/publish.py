@@ -95,8 +95,7 @@ def _is_merged(run: Run, tree: WorkTree, note: TreeNote) -> bool:
     branch = ref.removeprefix("refs/heads/")
     refs = [ref] if branch == ref else [f"refs/remotes/{remote}/{branch}" for remote in REMOTES]
     tip = next(filter(None, [named_commit(tree, one) for one in refs]), None)
-    both = f"{tip} {commit_of(run.root)}"
-    if tip is None or both == note.unmerged_at:
+    if tip is None or (both := f"{tip} {commit_of(run.root)}") == note.unmerged_at:
         return False
     from faber_ledger.runs.copies import is_merged_into
 
