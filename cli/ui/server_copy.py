@@ -6,7 +6,7 @@ A command that has `--url` looks for its runs there instead of in the work tree,
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -20,6 +20,7 @@ from faber_ledger.files.text import escape
 from faber_ledger.ledger.command_errors import NotFound, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.log import Log
+from faber_ledger.runs.clone import private_folder
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.run import find_root, is_run_id, path_form
 from faber_ledger.runs.settings import project_id
@@ -94,14 +95,16 @@ def _copied(url: str | None, here: str | None, wanted: str | None, texts: list[s
 
     They are of the project `here`, by its id, or of the one that is `wanted`, by its id or name.
     """
+    import shutil
     import tempfile
 
     from faber_ledger.postgres.project import open_project
     from faber_ledger.postgres.server import open_server
 
-    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder, ExitStack() as stack:
         root = os.path.realpath(folder)
         os.mkdir(os.path.join(root, ".fractary"))
+        stack.callback(shutil.rmtree, private_folder(root), ignore_errors=True)  # it has the logs
         with open_server(server_address(url)) as server:
             project = here or _choose_project(server, wanted or "")
             open_project(server, project, "", writing=False)

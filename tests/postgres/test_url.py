@@ -115,9 +115,10 @@ def test_a_url_that_is_given_needs_no_configuration(team: Team) -> None:
     assert team.login.password not in refused.stdout + refused.stderr
 
 
-def test_nothing_is_left_in_the_temporary_folder(team: Team, tmp_path: Path) -> None:
+def test_nothing_is_left_in_the_temporary_and_the_state_folder(team: Team, tmp_path: Path) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
+    kept = tmp_path / "state"
     place = elsewhere(team, tmp_path)
     for words in (("verify", RUN), ("log", "no-such-run"), ("project", RUN), ("timeline", "--all", "-o", "-")):
         place.faber(
@@ -126,8 +127,9 @@ def test_nothing_is_left_in_the_temporary_folder(team: Team, tmp_path: Path) -> 
             "-",
             "--project",
             team.project,
-            env={"FABER_LEDGER_URL": team.url, "TMPDIR": str(temporary)},
+            env={"FABER_LEDGER_URL": team.url, "TMPDIR": str(temporary), "XDG_STATE_HOME": str(kept)},
         )
+    assert list(kept.glob("faber-ledger/*")) == []
     assert files_below(temporary) == []
     assert list(temporary.iterdir()) == []
     home = Path(place.environment()["HOME"])
