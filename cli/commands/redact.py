@@ -90,7 +90,7 @@ def redact(
     lines = [*_result_lines(chosen, plan, outcome, beside, versions)]
     data["removed_on_server"] = _push(chosen)
     if data["removed_on_server"]:
-        lines.insert(1, "  removed on the team's server, too")
+        lines.insert(1, "  removed on the team's server, too; the next `faber-ledger sync` sends state.json")
     show(data | {"versions_in_git": versions}, lines, as_json=as_json)
 
 

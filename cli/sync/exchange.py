@@ -61,9 +61,16 @@ class Exchanged(NamedTuple):
 
 
 def exchange_run(
-    remote: Remote, run: Run, *, fetches: bool, pushes: bool, warn: Callable[[str], None], progress: Progress
+    remote: Remote,
+    run: Run,
+    *,
+    fetches: bool,
+    pushes: bool,
+    warn: Callable[[str], None],
+    progress: Progress,
+    with_state: bool = True,
 ) -> Exchanged:
-    """Fetch and push one run's events; raises what the server, `insert_passing` and `read_log` raise.
+    """Fetch and push one run's events, and its state; raises what the server, `insert_passing` and `read_log` raise.
 
     `progress` is called with the number of events and what is done with them, and returns what takes those done.
     """
@@ -80,7 +87,8 @@ def exchange_run(
         if pushes:
             pushed, refused = _push(remote, run, note, progress)
             conflicts.update(refused)
-        moved = exchange_state(remote, run, note, fetches=fetches, pushes=pushes, warn=warn)
+        if with_state:
+            moved = exchange_state(remote, run, note, fetches=fetches, pushes=pushes, warn=warn)
     note["is_due"] |= moved == "fetched"
     if pushed > 0 or moved == "pushed":
         tell_readers(remote.server, remote.project)

@@ -13,7 +13,10 @@ from faber_ledger.runs.run import Run
 
 
 def push_redaction(run: Run, project: str, address: Address, warn: Callable[[str], None]) -> bool:
-    """Push a run's events if the server has others of it; return whether it has. Raises as `exchange_run`."""
+    """Push a run's events if the server has others of it; return whether it has. Raises as `exchange_run`.
+
+    Its state is not sent: what was removed may still be in it.
+    """
     with open_server(address) as server:
         made = find_project(server, project)
         if made is None or newest_event(server, project, run.run_id) is None:
@@ -21,7 +24,7 @@ def push_redaction(run: Run, project: str, address: Address, warn: Callable[[str
         if server.is_read_only:
             raise translate_read_only(server.address)
         remote = Remote(server, project, f"{project} {made}")
-        exchange_run(remote, run, fetches=False, pushes=True, warn=warn, progress=_show_nothing)
+        exchange_run(remote, run, fetches=False, pushes=True, warn=warn, progress=_show_nothing, with_state=False)
     return True
 
 

@@ -180,7 +180,7 @@ def test_a_redaction_reaches_the_server_at_once_and_every_clone_that_syncs(team:
     name = first.events[-1]["id"]
     done = first.faber("redact", name, "--yes", env={"FABER_LEDGER_URL": team.url})
     assert (done.returncode, done.stderr) == (0, "")
-    assert "  removed on the team's server, too\n" in done.stdout
+    assert "  removed on the team's server, too; the next `faber-ledger sync` sends state.json\n" in done.stdout
     assert "hunter" not in str(team.rows())
     assert "1 event was redacted elsewhere" in team.sync(second).stderr
     team.synced(third)  # it never had the note
