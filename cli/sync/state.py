@@ -70,7 +70,11 @@ def _push(remote: Remote, run: Run, note: Note) -> bool:
     there = describe_state(remote.server, remote.project, run.run_id)
     is_there = there is not None and there.digest.hex() == _digest_of(content)
     if not is_there:
-        if there is not None and (at < there.at or _digest_of(content) == note["state"]):
+        if there is not None and _digest_of(content) == note["state"]:
+            return False
+        if there is not None and at < there.at:
+            if seconds is None:
+                raise StateLeftOut("its updated_at is not a time with a zone")
             return False
         if len(content.encode()) > LARGEST:
             raise StateLeftOut(f"it is larger than {LARGEST // 1024 // 1024} MB")

@@ -161,6 +161,33 @@ def test_a_redaction_removes_the_state_and_who_knows_it_brings_one_again(team: T
     assert on_server(team)["current_phase"] == "release"
 
 
+def test_a_redaction_sends_no_state_that_may_still_have_the_text(team: Team) -> None:
+    first, text = team.clones[0], "the word is hunter-0001"
+    assert first.faber("note", "add", text).returncode == 0
+    first.change_state(plan={"word": text})
+    team.synced(first)
+    done = first.faber("redact", first.events[-1]["id"], "--yes", env={"FABER_LEDGER_URL": team.url})
+    assert "state.json, which does not belong to the log: change it yourself" in done.stdout
+    assert on_server(team) is None
+    first.change_state(plan={"word": ""})
+    assert team.synced(first)["state"] == "pushed"
+    assert on_server(team)["plan"] == {"word": ""}
+
+
+@pytest.mark.parametrize(
+    "updated_at", [None, 1767614400, "2026-02-01T12:00:00.123456"], ids=["null", "a number", "no zone"]
+)
+def test_a_changed_state_whose_time_says_nothing_is_left_out_by_name(team: Team, updated_at: object) -> None:
+    first = team.clones[0]
+    first.change_state(updated_at=NOON)
+    team.synced(first)
+    first.change_state(current_phase="evaluate", updated_at=updated_at)
+    said = f"the state.json of {RUN} is left out: its updated_at is not a time with a zone"
+    done = team.sync(first)
+    assert (done.returncode, said in done.stderr) == (0, True)
+    assert on_server(team)["current_phase"] == "build"
+
+
 @pytest.mark.parametrize(
     "content",
     ["no JSON", '{"run_id": "another"}', '{"a": ' * 100_000 + "1" + "}" * 100_000, '{"status": NaN}'],
