@@ -73,10 +73,10 @@ def make(root: str, plan: Plan, warn: Callable[[str], None]) -> None:
 
 def _check_is_new(root: str, folder: str, branch: str) -> None:
     shown = os.path.relpath(folder, os.getcwd())
-    if branch == "feature/":
+    if git.run_git("check-ref-format", f"refs/heads/{branch}", at=root).returncode:
         raise LedgerError(
-            "cannot derive a branch name: the work item has no ASCII letters or digits",
-            hint="create the worktree with `git worktree add`, and start the run in it",
+            f"cannot derive a branch name from the work item: git does not accept {branch}",
+            hint="create the worktree with `git worktree add PATH -b BRANCH`, and start the run in it",
         )
     if not git.can_add(root):
         raise LedgerError("the repository has no commit yet, so it can have no worktree", hint="make the first commit")

@@ -152,10 +152,14 @@ def git_in(root: Path, *arguments: str) -> None:
     subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True)
 
 
-def test_a_work_item_without_ascii_letters_or_digits_is_refused(project: Project) -> None:
-    done = project.faber("run", "start", "--work-id", "ö", "--worktree")
+@pytest.mark.parametrize(("work_id", "branch"), [("ö", "feature/"), ("x.lock", "feature/x.lock")])
+def test_a_work_item_that_makes_no_branch_name_is_refused_with_a_way_out(
+    project: Project, work_id: str, branch: str
+) -> None:
+    done = project.faber("run", "start", "--work-id", work_id, "--worktree")
     assert done.returncode == 1
-    assert "no ASCII letters or digits" in done.stderr
+    assert f"cannot derive a branch name from the work item: git does not accept {branch}\n" in done.stderr
+    assert "hint: create the worktree with `git worktree add PATH -b BRANCH`" in done.stderr
 
 
 def test_a_detached_head_is_where_the_new_branch_begins(project: Project) -> None:
