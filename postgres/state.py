@@ -50,7 +50,8 @@ def put_state(
 ) -> bool:
     """Put a run's state on the server, which keeps the newest one; raises as `Server.transaction`.
 
-    Return False if the server has a redaction that is not known here: the state may still show what that removes.
+    Return False if the server has a newer one, or a redaction that is not known here: the state may still show what
+    that removes.
     """
     asked = {"content": content, "at": at, "writer": writer, "known_redactions": known_redactions}
     with server.transaction() as connection:

@@ -81,7 +81,7 @@ def _push(remote: Remote, run: Run, note: Note) -> bool:
         with read_log(run) as log:
             known = [name for (name,) in log.connection.execute("SELECT id FROM event WHERE type = 'event_redacted'")]
         if not put_state(remote.server, remote.project, run.run_id, content, at, writer_of(run.root), known):
-            raise StateLeftOut("the server has a redaction that is not fetched")
+            raise StateLeftOut("the server has a redaction that is not fetched, or a newer state")
     _note_exchanged(remote, run, note, content)
     return not is_there
 

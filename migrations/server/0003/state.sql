@@ -75,8 +75,8 @@ LANGUAGE sql STABLE SECURITY DEFINER ROWS 1 SET search_path = pg_catalog, faber_
   WHERE faber_ledger.sees(of_project) AND project = of_project AND run_id = of_run
 $$;
 
--- Keep a state, unless a newer one is there. False, and nothing is kept, if the run has a redaction that its clone does not
--- know: the state may show what that removes. The project is locked, so that no redaction arrives meanwhile.
+-- Keep a state, and return whether it was kept: not if a newer one is there, and not if the run has a redaction that its
+-- clone does not know: the state may show what that removes. The project is locked, so that no redaction arrives meanwhile.
 CREATE FUNCTION faber_ledger.put_state(
   of_project text, of_run text, its_content text, its_at text, its_writer text, known_redactions text[]
 ) RETURNS boolean
@@ -98,7 +98,7 @@ BEGIN
     ON CONFLICT (project, run_id) DO UPDATE
       SET at = excluded.at, writer = excluded.writer, content = excluded.content, received_at = now()
       WHERE excluded.at >= known.at;
-  RETURN true;
+  RETURN FOUND;
 END
 $$;
 
