@@ -35,13 +35,14 @@ if TYPE_CHECKING:
 def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -> int:
     """Import the events in FILE (`-` for standard input), which `faber-ledger export` wrote, into their run.
 
-    All of FILE is checked before anything is written. An event that no ledger writes, or whose parent is missing, is
-    left out, and named on standard error.
+    All of FILE is checked before anything is written. An event that was changed, that no ledger writes, or whose parent
+    is missing, is left out, and named on standard error.
 
     \b
     Example: faber-ledger import events.jsonl --dry-run
-    Exit codes: 0 done, or nothing is new; 1 a file cannot be read or written; 2 wrong usage;
-    10 no such run; 11 locked; 12 newer format; 20 lines of FILE, or the ledger, are damaged;
+    Exit codes: 0 done, nothing is new, or events are left out;
+    1 a file cannot be read or written; 2 wrong usage; 10 no such run; 11 locked; 12 newer format;
+    20 a line of FILE is not an event, or the ledger is damaged;
     22 an event has different content in the run's log, or FILE is of another run.
     """
     from faber_ledger.ledger.importing import Staged, raise_problems  # at its use: `--help` loads every command

@@ -301,6 +301,21 @@ def test_the_command_names_every_damaged_line_and_shows_no_control_character(pro
     assert list((empty / ".fractary").iterdir()) == []
 
 
+def test_a_changed_event_is_left_out_and_a_line_without_an_event_refused_as_the_help_says(
+    project: Path, empty: Path
+) -> None:
+    said = " ".join(faber(empty, "import", "--help").stdout.decode().split())
+    lines = exported(project).splitlines(keepends=True)
+    changed = json.dumps({**json.loads(lines[3]), "writer": "0" * 32}).encode() + b"\n"
+    for line, code, words in (
+        (changed, 0, "0 done, nothing is new, or events are left out;"),
+        (b"{}\n", 20, "20 a line of FILE is not an event, or the ledger is damaged;"),
+    ):
+        done = faber(empty, "import", "-", "--dry-run", content=b"".join([*lines[:3], line, *lines[4:]]))
+        assert (done.returncode, b"line 4: " in done.stderr) == (code, True)
+        assert words in said
+
+
 def test_events_after_a_missing_line_are_left_out_until_it_arrives(project: Path, empty: Path) -> None:
     lines = exported(project).splitlines(keepends=True)
     content = b"".join([*lines[:5], *lines[6:]])
