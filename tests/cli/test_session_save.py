@@ -166,3 +166,16 @@ def test_no_value_becomes_structure(tmp_path: Path) -> None:
     assert save(project, FABER_LEDGER_HOSTNAME=hostname).returncode == 0
     assert project.history[0]["environment"]["hostname"] == hostname
     assert project.state["status"] == "in_progress"
+
+
+def test_an_end_tells_the_environment_of_a_session_that_lacks_it_alone(project: Project, tmp_path: Path) -> None:
+    """(END, Step 4)"""
+    save(project)
+    assert "environment" not in project.of_type("session_ended")[-1]
+    name = "claude-session-20260105-144500-d4e5f6"
+    history = [{"session_id": name, "started_at": "2026-01-05T14:45:00Z"}]
+    blocks = {"current_session_id": name, "total_sessions": 1, "session_history": history}
+    other = Project.made(tmp_path / "other", usual_state() | {"sessions": blocks})
+    assert save(other).returncode == 0
+    assert other.of_type("session_ended")[-1]["environment"]["hostname"] == other.hostname
+    assert other.history[-1]["environment"]["hostname"] == other.hostname
