@@ -168,14 +168,14 @@ def _read_text(scope: str, root: str) -> str:
     return decode_settings(read_regular(settings_path(scope, root), MAX_BYTES, follow=True), "its text")
 
 
-def hook_command(event: str) -> str:
-    """Return the shell command of an event's hook.
+def hook_command(event: str, program: str = HOOK_PROGRAM, call: str = HOOK_PROGRAM) -> str:
+    """Return the shell command of an event's hook; `program` and `call` give the form of an earlier `init`.
 
     Where the program is not installed, it succeeds silently; a start tells the user where it was used before. `exec`
     leaves no shell between the client's signals and the hook.
     """
     otherwise = TELL_USER if event == "SessionStart" else "exit 0;"
-    return f"command -v {HOOK_PROGRAM} >/dev/null 2>&1 || {otherwise} exec {HOOK_PROGRAM} {HOOKS[event][0]}"
+    return f"command -v {program} >/dev/null 2>&1 || {otherwise} exec {call} {HOOKS[event][0]}"
 
 
 def _add_group(text: str, event: str) -> str:
@@ -199,11 +199,11 @@ def is_answered(text: str, event: str) -> bool:
 
 
 def _find_ours(text: str, event: str) -> list[tuple[int, int]]:
-    """Return where an event has exactly the command that `init` writes, as indexes of group and handler."""
+    """Return where an event has exactly the command that `init` writes or wrote, as indexes of group and handler."""
     return [
         (group, number)
         for group, number, _, handler in _locate_handlers(text, event)
-        if command_line(handler) == hook_command(event)
+        if command_line(handler) in (hook_command(event), hook_command(event, PROGRAM, f"{PROGRAM} hook"))
     ]
 
 

@@ -241,7 +241,13 @@ def take(run: Run) -> Iterator[InboxFile]:
 
 def has_files(run: Run) -> bool:
     """Return whether a run has deliveries that are not recorded yet, whoever holds them."""
-    return any([os.path.isdir(folder) and os.listdir(folder) for folder in (inbox_path(run), inbox_in_tree(run))])
+    for folder in (inbox_path(run), inbox_in_tree(run)):
+        try:
+            if os.path.isdir(folder) and os.listdir(folder):
+                return True
+        except OSError:
+            continue  # it cannot be read
+    return False
 
 
 def _list_files(folder: str) -> list[str]:

@@ -286,14 +286,18 @@ def _runs_here(root: str) -> Iterator[Run]:
 
 
 def _only_run_of_user(root: str) -> Run | None:
-    """Return the only run at work in the work tree whose files this user has committed last; None for several."""
+    """Return the only run at work in the work tree whose files this user has committed last; None for several.
+
+    None in a linked work tree: the run has its own, where its session is (SPEC, One Workflow Per Worktree Limitation).
+    """
     at_work = [run for run in _runs_here(root) if not run.is_kept and _is_known_at_work(run)]
     if not at_work or len(at_work) > MOST_ASKED:
         return None
     from faber_ledger.runs.git import work_tree_of  # only where no file and no branch names a run
     from faber_ledger.runs.git_query import GitQuery, time_limit
 
-    if work_tree_of(root) is None:
+    tree = work_tree_of(root)
+    if tree is None or tree.is_linked:
         return None
     deadline = time_limit(SECONDS)
     user = GitQuery(["var", "GIT_AUTHOR_IDENT"], root, deadline=deadline)

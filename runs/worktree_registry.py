@@ -127,6 +127,6 @@ def gone_worktree(root: str, folder: str) -> str | None:
     tree = work_tree_of(root)
     recorded: list[str] = [record["path"] for record in read_known(root)]
     for path in (*(tree.linked_tops() if tree else []), *recorded):
-        if at.startswith(os.path.join(path, "")) and not os.path.lexists(path):
+        if os.path.isabs(path) and at.startswith(os.path.join(path, "")) and not os.path.lexists(path):
             return path
     return None

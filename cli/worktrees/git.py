@@ -117,7 +117,7 @@ def why_gone(tree: Tree, root: str) -> str | None:
         )
     return (
         "its folder does not exist: if it was moved, `git worktree repair NEW-PATH`; if it is gone for good,"
-        " `git worktree prune`"
+        " `git worktree remove PATH`"
     )
 
 

@@ -747,6 +747,14 @@ def test_uninstall_leaves_nothing_of_what_init_made(project: Project) -> None:
     assert project.run("uninstall").stdout == "nothing to remove from .claude/settings.json\n"
 
 
+def test_uninstall_removes_the_hooks_that_an_earlier_init_wrote(project: Project) -> None:
+    project.run("init")
+    text = project.settings.read_text().replace("command -v faber-ledger-hook", "command -v faber-ledger")
+    project.settings.write_text(text.replace("exec faber-ledger-hook ", "exec faber-ledger hook "))
+    project.run("uninstall")
+    assert not project.settings.exists()
+
+
 def test_uninstall_keeps_runs_and_the_other_files_beside(project: Project) -> None:
     project.run("init")
     project.write("{}", ".fractary/runs/r/state.json")

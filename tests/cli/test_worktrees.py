@@ -597,7 +597,7 @@ def test_a_folder_that_was_deleted_by_hand_is_reported_until_git_prunes_it(proje
     shutil.rmtree(tree.root)
     row = list_worktrees(project)["project-issue-259"]
     assert (row["orphaned_reason"], row["run_id"]) == ("git_error", tree.run_id)
-    assert "`git worktree repair NEW-PATH`; if it is gone for good, `git worktree prune`" in row["orphaned_why"]
+    assert "`git worktree repair NEW-PATH`; if it is gone for good, `git worktree remove PATH`" in row["orphaned_why"]
     assert clean_up(project, "project-issue-259")["project-issue-259"]["action"] == "kept"
     project.git("worktree", "prune")
     assert "project-issue-259" not in list_worktrees(project)

@@ -185,3 +185,14 @@ def write_file(project: Project, named: str) -> None:
     if is_tracked:
         project.git("add", "--force", ACTIVE)
         project.git("commit", "--quiet", "-m", "Their file", "--author=C <colleague@example.org>")
+
+
+def test_a_linked_work_tree_does_not_take_over_the_main_ones_run(tmp_path: Path) -> None:
+    """(SPEC, One Workflow Per Worktree Limitation)"""
+    project = Project.made(tmp_path / "project")
+    project.deliver("SessionStart.startup.print", client="one")
+    project.git("add", ".fractary/runs")
+    project.git("commit", "--quiet", "-m", "Run")
+    project.git("worktree", "add", "--quiet", "-b", "x", "../linked")
+    assert Project(tmp_path / "linked").deliver("SessionStart.startup.print", client="two").packet is None
+    assert (project.types.count("session_started"), "session_ended" in project.types) == (1, False)
