@@ -68,7 +68,8 @@ def why_not_published(
         return f"the branch {here.branch} is not the run's"
     if state is not None and state.get("status") in progress.FINISHED and is_finished_in_head(run):
         return "the run is finished, and its ledger is committed"
-    return "the run is merged" if _is_merged(run, tree, note) else None
+    is_on_default = here.branch is not None and here.branch == here.default  # there git pull brings what is merged
+    return "the run is merged" if not is_on_default and _is_merged(run, tree, note) else None
 
 
 def is_finished_in_head(run: Run) -> bool:

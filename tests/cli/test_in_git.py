@@ -176,8 +176,11 @@ def test_a_branch_that_was_squashed_into_main_and_deleted_is_pushed(clone: Clone
     assert line_of(clone) is None
 
 
-def test_what_another_machine_pushed_is_to_pull(clone: Clone) -> None:
+@pytest.mark.parametrize("knows_default", [False, True])
+def test_what_another_machine_pushed_is_to_pull(clone: Clone, knows_default: bool) -> None:
     other = second(clone)
+    if knows_default:  # as a clone does
+        clone.git("remote", "set-head", "origin", "main")
     other.advance("at-work")
     other.git("push", "-q")
     assert line_of(clone) is None  # nothing of it is here yet
