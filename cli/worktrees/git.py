@@ -157,7 +157,7 @@ def find_base_containing(commit: str, at: str) -> str | None:
 def _has(base: str, commit: str, at: str) -> bool:
     fork = run_git("merge-base", base, commit, at=at)
     if fork.returncode:
-        return False  # there is no such base, too
+        return False  # the two have no commit in common
     parent = fork.stdout.decode().strip()
     if parent == commit:
         return True
