@@ -282,6 +282,9 @@ def _on_lines(value: Any, line: str, indent: str) -> str:
         return _encode(value)
     inner = line + indent
     if isinstance(value, dict):
-        members = [f"{quoted(name)}: {_on_lines(member, inner, indent)}" for name, member in value.items()]
+        members = [
+            f"{quoted(name)}: {quoted(one) if type(one) is str else _on_lines(one, inner, indent)}"
+            for name, one in value.items()
+        ]
         return "{" + inner + f",{inner}".join(members) + line + "}"
     return "[" + inner + f",{inner}".join([_on_lines(item, inner, indent) for item in value]) + line + "]"

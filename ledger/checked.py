@@ -13,22 +13,23 @@ from json.encoder import encode_basestring as quoted
 
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.plain_json import HASH_DOMAIN
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.row import (
     BATCH,
     HASH,
+    HASH_DOMAIN,
     ID,
     PARENTS,
     PAYLOAD,
     ROW,
     SALT_BYTES,
-    check_typed,
     compute_hash,
     decode_row,
-    decode_rows,
+    is_typed,
     parse_payloads,
+    recorded_of,
     split_hashes,
+    type_error,
 )
 
 TYPE_CHECKING = False
@@ -71,7 +72,7 @@ def _decode_batch(rows: list[Row]) -> Iterator[Recorded]:
     payloads = parse_payloads([row[PAYLOAD] for row in rows])
     if payloads is None:
         return map(decode_row, [(*row[:8], row[PAYLOAD]) for row in rows])
-    return decode_rows(rows, payloads)
+    return map(recorded_of, rows, payloads)
 
 
 def compute_hashes(rows: list[Row]) -> list[bytes]:
@@ -109,7 +110,8 @@ def _hex(parents: bytes) -> str:
 
 
 def _check_hash(row: Row) -> None:
-    check_typed(row)
+    if not is_typed(row):
+        raise type_error(row)
     try:
         is_right = compute_hash(row) == row[HASH]
     except MALFORMED:

@@ -14,7 +14,6 @@ from itertools import product
 from faber_ledger.ledger.errors import UnionConflict
 from faber_ledger.ledger.event_types import has_required
 from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES
-from faber_ledger.ledger.plain_json import payload_hash
 from faber_ledger.ledger.row import (
     AT,
     COLUMNS,
@@ -26,14 +25,14 @@ from faber_ledger.ledger.row import (
     SALT,
     SALT_BYTES,
     SEQ,
-    SESSION,
     TYPE,
     VERSION,
     WRITER,
-    event_of,
     hash_with,
     is_too_long,
     parse_payload,
+    payload_hash,
+    recorded_of,
     split_hashes,
 )
 
@@ -219,7 +218,7 @@ def find_payload_fault(row: Row) -> str | None:
     payload = parse_payload(row[PAYLOAD])
     if payload is None:
         return "it is not a canonical JSON object"
-    if not has_required(row[TYPE], row[VERSION], event_of(row[TYPE], row[SESSION], payload)):
+    if not has_required(row[TYPE], row[VERSION], recorded_of(row, payload)["event"]):
         return f"it lacks what a {row[TYPE]} needs"
     return None
 

@@ -29,9 +29,9 @@ from faber_ledger.ledger.row import (
     TYPE,
     VERSION,
     are_canonical,
-    decode_rows,
     parse_payload,
     parse_payloads,
+    recorded_of,
 )
 from faber_ledger.ledger.union import NAMING, hash_in, known_in, positions_in
 
@@ -329,7 +329,7 @@ def parse_rows(lines: bytes, count: int) -> list[tuple[Row, Any]]:
         return []
     if not all([row[SEQ] <= HIGHEST_SEQ and find_form_fault(row) is None for row in rows]):
         return []
-    events = [one["event"] for one in decode_rows(rows, payloads)]
+    events = [recorded["event"] for recorded in map(recorded_of, rows, payloads)]
     if not all([has_required(row[TYPE], row[VERSION], event) for row, event in zip(rows, events, strict=True)]):
         return []
     return list(zip(rows, events, strict=True))

@@ -31,10 +31,10 @@ from faber_ledger.ledger.row import (
     READ,
     SEQ,
     decode_row,
-    decode_rows,
     is_typed,
     make_row,
     parse_payloads,
+    recorded_of,
 )
 
 TYPE_CHECKING = False
@@ -187,7 +187,7 @@ class Log:
         cursor = self.connection.execute(f"{READ} ORDER BY seq, id")
         while rows := cursor.fetchmany(BATCH):
             payloads = parse_payloads([row[8] for row in rows]) if all(map(is_typed, rows)) else None
-            yield from map(decode_row, rows) if payloads is None else decode_rows(rows, payloads)
+            yield from map(decode_row, rows) if payloads is None else map(recorded_of, rows, payloads)
 
     def newest_by(self, client: str | None, count: int) -> Iterator[Recorded]:
         """Yield those of the newest `count` events that a client caused, newest first; no other payload is read."""

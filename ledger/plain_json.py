@@ -10,7 +10,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from hashlib import sha256
     from json.encoder import encode_basestring as quoted
     from json.encoder import encode_basestring_ascii as quoted_ascii
@@ -91,12 +91,10 @@ def encoder(
         from json import JSONEncoder
 
         return JSONEncoder(ensure_ascii=False, sort_keys=sort_keys, separators=separators, allow_nan=allow_nan).encode
+    make_chunks = make_encoder(None, _refuse, quoted, None, key, item, sort_keys, False, allow_nan)
 
     def encode(value: Any) -> str:
-        if isinstance(value, str):
-            return quoted(value)
-        chunks = make_encoder({}, _refuse, quoted, None, key, item, sort_keys, False, allow_nan)(value, 0)
-        return "".join(chunks)
+        return quoted(value) if isinstance(value, str) else "".join(make_chunks(value, 0))
 
     return encode
 
@@ -106,6 +104,7 @@ def _refuse(value: object) -> Any:
 
 
 _raw_decode = raw_decoder()
+_scan = make_scanner(_ScannerOptions(float, CONSTANTS.__getitem__)) if make_scanner is not None else _raw_decode
 dumps = encoder()
 
 
@@ -115,7 +114,11 @@ def loads(text: Any) -> Any:
         import json
 
         return json.loads(text)
-    value, end = _raw_decode(text, 0 if text[:1] in OPENING else after_space(text, 0))
+    start = 0 if text[:1] in OPENING else after_space(text, 0)
+    try:
+        value, end = _scan(text, start)
+    except (StopIteration, SystemError):
+        value, end = _raw_decode(text, start)  # raises the right error
     if end != len(text) and (end := after_space(text, end)) != len(text):
         raise decode_error("Extra data", text, end)
     return value
@@ -138,9 +141,6 @@ def decode_error(message: str, text: str, at: int) -> ValueError:
     return JSONDecodeError(message, text, at)
 
 
-HASH_DOMAIN = b"faber-ledger event 1\n"
-
-
 # Write a value as canonical JSON: sorted keys, no spaces, UTF-8 unescaped; raises ValueError for NaN.
 canonical = encoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -153,7 +153,9 @@ def clean(value: Any) -> Any:
         return repr(value)
     if isinstance(value, dict):
         return {
-            key if isinstance(key, str) and key.isascii() else without_surrogates(str(key)): clean(item)
+            key if isinstance(key, str) and key.isascii() else without_surrogates(str(key)): (
+                item if item is None or (type(item) is str and item.isascii()) else clean(item)
+            )
             for key, item in value.items()
         }
     if isinstance(value, (list, tuple)):
@@ -168,40 +170,6 @@ def without_surrogates(text: str) -> str:
         return text
     except UnicodeEncodeError:
         return "".join(["\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in text])
-
-
-def payload_hash(salt: bytes, payload: str) -> bytes:
-    """Hash a payload as it is stored, with its salt (32 bytes)."""
-    return sha256(salt + payload.encode()).digest()
-
-
-def event_hash(
-    *,
-    seq: int,
-    id: str,
-    type: str,
-    version: int,
-    at: str,
-    writer: str,
-    session_id: str | None,
-    client: str | None,
-    parents: Sequence[bytes],
-    payload_hash: bytes,
-) -> bytes:
-    """Hash an envelope, the salted hash of its payload and its parents (32 bytes)."""
-    envelope = [
-        seq,
-        id,
-        type,
-        version,
-        at,
-        writer,
-        session_id,
-        client,
-        [parent.hex() for parent in parents],
-        payload_hash.hex(),
-    ]
-    return sha256(HASH_DOMAIN + canonical(envelope).encode()).digest()
 
 
 def keyed_hash(key: bytes, content: bytes) -> bytes:

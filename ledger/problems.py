@@ -9,7 +9,7 @@ from faber_ledger.ledger.event_types import has_required, is_known
 from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES, REVISION, surplus_bytes
 from faber_ledger.ledger.gate import NO_ID, NO_TIME, find_form_fault
 from faber_ledger.ledger.redaction import KINDS
-from faber_ledger.ledger.row import COLUMNS, compute_hash, event_of, is_too_long, parse_payload, split_hashes
+from faber_ledger.ledger.row import COLUMNS, compute_hash, is_too_long, parse_payload, recorded_of, split_hashes
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.log import Log
@@ -121,7 +121,7 @@ def _payload_problems(event: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     if not is_known(kind, version):
         what = f"its shape ({kind}, version {version}) is not known to this program"
         yield "unknown_shape", what, HINT_UPGRADE
-    elif kind not in KINDS and not has_required(kind, version, event_of(kind, event["session_id"], value)):
+    elif kind not in KINDS and not has_required(kind, version, recorded_of(tuple(event.values()), value)["event"]):
         yield UNFIT, f"it lacks what a {kind} needs", HINT_NEWEST
 
 

@@ -8,11 +8,10 @@ from faber_ledger.ledger.clock import event_id, utc_text
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.event_types import EVENT_TYPES, redacted_form
 from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES
-from faber_ledger.ledger.plain_json import canonical, event_hash, loads, payload_hash
+from faber_ledger.ledger.plain_json import canonical, loads, sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from faber_ledger.ledger.events import Draft, Recorded
@@ -40,6 +39,7 @@ SEQ, ID, TYPE, VERSION, AT, WRITER, SESSION, CLIENT, PARENTS, SALT, PAYLOAD, PAY
 ROW = f"SELECT {', '.join(COLUMNS)} FROM event"
 READ = "SELECT seq, id, type, version, at, writer, session_id, client, payload FROM event"  # what `decode_row` takes
 INSERT = "INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+HASH_DOMAIN = b"faber-ledger event 1\n"
 SALT_BYTES = 16  # with any other length, a letter could move between salt and payload under the same hash
 
 
@@ -65,7 +65,7 @@ def make_row(draft: Draft, event: dict[str, Any], heads: list[tuple[int, bytes]]
             hint="make its content smaller: for a run that is adopted, the blocks in state.json",
         )
     salt = bytes.fromhex(draft["salt"]) if "salt" in draft else os.urandom(SALT_BYTES)
-    parents = sorted(digest for _, digest in heads)
+    parents = sorted([digest for _, digest in heads])
     seq = 1 + max([seq for seq, _ in heads], default=0)
     name = draft.get("id") or event_id(at, os.urandom(10))
     kind, version = event["type"], EVENT_TYPES[event["type"]].version
@@ -96,20 +96,14 @@ def compute_hash(row: Row) -> bytes | None:
 
 
 def hash_with(row: Row, digest: bytes) -> bytes:
-    """Compute the hash of a row's envelope and the hash of its payload; raises UnicodeEncodeError."""
-    seq, name, kind, version, at, writer, session_id, client = row[:PARENTS]
-    return event_hash(
-        seq=seq,
-        id=name,
-        type=kind,
-        version=version,
-        at=at,
-        writer=writer,
-        session_id=session_id,
-        client=client,
-        parents=split_hashes(row[PARENTS]),
-        payload_hash=digest,
-    )
+    """Hash a row's envelope, its parents and its payload's hash (32 bytes); raises UnicodeEncodeError."""
+    parents = [parent.hex() for parent in split_hashes(row[PARENTS])]
+    return sha256(HASH_DOMAIN + canonical([*row[:PARENTS], parents, digest.hex()]).encode()).digest()
+
+
+def payload_hash(salt: bytes, payload: str) -> bytes:
+    """Hash a payload as it is stored, with its salt (32 bytes)."""
+    return sha256(salt + payload.encode()).digest()
 
 
 def split_hashes(parents: bytes) -> list[bytes]:
@@ -130,7 +124,8 @@ def decode_row(row: Row) -> Recorded:
 
     If the payload is gone, only the envelope is known; the other fields say nothing.
     """
-    check_typed(row)
+    if not is_typed(row):
+        raise type_error(row)
     try:
         payload: Any = loads(row[8]) if row[8] is not None else {**redacted_form(row[2])}
         if not isinstance(payload, dict):
@@ -139,18 +134,10 @@ def decode_row(row: Row) -> Recorded:
         raise IntegrityError(
             f"the payload of event {row[1]} is not a JSON object: {error}", hint=HINT_VERIFY
         ) from error
-    one = next(decode_rows([row], [payload]))
+    one = recorded_of(row, payload)
     if row[8] is None:
         one["redacted"] = True
     return one
-
-
-def event_of(kind: str, session_id: str | None, payload: dict[str, Any]) -> Any:
-    """Make a payload the event, in place: put back what only the envelope stores."""
-    payload["type"] = kind
-    if session_id is not None:
-        payload["session_id"] = session_id
-    return payload
 
 
 def parse_payload(text: str) -> dict[str, Any] | None:
@@ -169,12 +156,9 @@ def are_canonical(texts: list[str], payloads: list[Any]) -> bool:
     return canonical(payloads) == f"[{','.join(texts)}]"
 
 
-def check_typed(row: Row) -> None:
-    """Raise IntegrityError for a row whose envelope is not `is_typed`."""
-    if not is_typed(row):
-        raise IntegrityError(
-            f"event {row[1]!r:.40} has a value of another type than any ledger writes", hint=HINT_VERIFY
-        )
+def type_error(row: Row) -> IntegrityError:
+    """Return the error for a row that is not `is_typed`."""
+    return IntegrityError(f"event {row[1]!r:.40} has a value of another type than any ledger writes", hint=HINT_VERIFY)
 
 
 def is_typed(row: Row) -> bool:
@@ -197,16 +181,18 @@ def parse_payloads(texts: list[str]) -> list[Any] | None:
     return payloads if is_right else None
 
 
-def decode_rows(rows: Iterable[Row], payloads: Iterable[Any]) -> Iterator[Recorded]:
-    """Put payloads, which are changed in place, into their rows' envelopes."""
-    for row, payload in zip(rows, payloads, strict=True):
-        seq, name, kind, version, at, writer, session_id, client = row[:8]
-        yield {
-            "seq": seq,
-            "id": name,
-            "version": version,
-            "at": at,
-            "writer": writer,
-            "client": client,
-            "event": event_of(kind, session_id, payload),
-        }
+def recorded_of(row: Row, payload: Any) -> Recorded:
+    """Put a payload, which is changed in place, into its row's envelope."""
+    seq, name, kind, version, at, writer, session_id, client = row[:8]
+    payload["type"] = kind
+    if session_id is not None:
+        payload["session_id"] = session_id
+    return {
+        "seq": seq,
+        "id": name,
+        "version": version,
+        "at": at,
+        "writer": writer,
+        "client": client,
+        "event": payload,
+    }

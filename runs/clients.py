@@ -192,15 +192,13 @@ def _read(path: str, members: tuple[tuple[str, tuple[type, ...], bool], ...]) ->
         return None
     if not isinstance(found, dict):
         return None
-    if not all([_has(found.get(name), kinds, may) for name, kinds, may in members]):
-        return None
-    return {name: found.get(name) for name, _, _ in members}
-
-
-def _has(value: Any, kinds: tuple[type, ...], may_be_null: bool) -> bool:
-    if value is None:
-        return may_be_null
-    return type(value) in kinds and (kinds == TEXT or 0 <= value < LATEST)
+    values = {name: found.get(name) for name, _, _ in members}
+    for name, kinds, may_be_null in members:
+        value = values[name]
+        is_right = may_be_null if value is None else type(value) in kinds and (kinds == TEXT or 0 <= value < LATEST)
+        if not is_right:
+            return None
+    return values
 
 
 def _write_heard(

@@ -227,7 +227,7 @@ def has_remotes(common: str) -> bool:
 
 def common_directory(root: str) -> str | None:
     """Return the git directory that all work trees of a clone share; None without git."""
-    tree = work_tree_of(root)
+    tree = _known.get(root) or work_tree_of(root)
     return tree.common if tree else None
 
 

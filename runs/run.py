@@ -65,6 +65,7 @@ class Run:
     """
 
     is_kept = False  # whether the folder is the private one, because the work tree lacks the run: `kept.py`
+    _private = ""
 
     def __init__(self, root: str, run_id: str, directory: str, suffix: str = "") -> None:
         self.root = root
@@ -82,7 +83,11 @@ class Run:
     @property
     def private_folder(self) -> str:
         """The folder of what this clone keeps of the run, which may not exist."""
-        return self.directory if self.is_kept else private_folder_of(self.root, self.run_id)
+        if self.is_kept:
+            return self.directory
+        if not self._private:
+            self._private = private_folder_of(self.root, self.run_id)
+        return self._private
 
     @property
     def log_path(self) -> str:

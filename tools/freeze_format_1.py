@@ -15,8 +15,8 @@ from support.sample_log import CLIENT, START, WRITER, history
 from faber_ledger.ledger.clock import event_id, utc_text
 from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.plain_json import canonical, event_hash, payload_hash
-from faber_ledger.ledger.row import HASH
+from faber_ledger.ledger.plain_json import canonical
+from faber_ledger.ledger.row import HASH, hash_with, payload_hash
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.projections.fold import fold
 
@@ -72,9 +72,9 @@ def insert(log: Log, *, event: dict[str, object], count: int, parents: list[tupl
         "client": CLIENT,
     }
     hashes = sorted(digest for _, digest in parents)
-    digest = event_hash(**envelope, parents=hashes, payload_hash=payload_hash(salt, payload))  # type: ignore[arg-type]  # simpler than its type
-    row = (*envelope.values(), b"".join(hashes), salt, payload, None, digest)
-    log.connection.execute("INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", row)
+    row = (*envelope.values(), b"".join(hashes), salt, payload, None)
+    digest = hash_with(row, payload_hash(salt, payload))
+    log.connection.execute("INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", (*row, digest))
     return seq, digest
 
 

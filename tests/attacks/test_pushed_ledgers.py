@@ -15,8 +15,7 @@ from support.sizes import few
 
 from faber_ledger.ledger.errors import NewerFormat
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.plain_json import payload_hash
-from faber_ledger.ledger.row import HASH, ID, INSERT, PAYLOAD, ROW, SEQ
+from faber_ledger.ledger.row import HASH, ID, INSERT, PAYLOAD, ROW, SEQ, payload_hash
 from faber_ledger.projections.fold import blocks_of, fold, text_of
 
 if TYPE_CHECKING:

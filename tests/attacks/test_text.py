@@ -28,7 +28,8 @@ from faber_ledger.context.selection import MAX_PER_LIST
 from faber_ledger.files.text import escape, is_hidden, plain, quote_word
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.plain_json import canonical, event_hash, payload_hash
+from faber_ledger.ledger.plain_json import canonical
+from faber_ledger.ledger.row import hash_with, payload_hash
 from faber_ledger.recording.call import HOOKS
 
 if TYPE_CHECKING:
@@ -195,9 +196,9 @@ def forge_envelopes(ledger: Path) -> None:
             salt, seq = bytes(16), seq + 1
             payload = canonical({"kind": "note", "text": MARK * 300, "phase": MARK, "step": None})
             digest = payload_hash(salt, payload)
-            names: Any = {"id": name, "type": kind, "at": at, "writer": MARK, "session_id": MARK, "client": MARK}
-            found = event_hash(seq=seq, version=1, parents=[parent], payload_hash=digest, **names)
-            row = (seq, name, kind, 1, at, MARK, MARK, MARK, parent, salt, payload, None, found)
+            envelope = (seq, name, kind, 1, at, MARK, MARK, MARK, parent)
+            found = hash_with(envelope, digest)
+            row = (*envelope, salt, payload, None, found)
             connection.execute("INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", row)
             connection.execute("DELETE FROM head")
             connection.execute("INSERT INTO head VALUES (?, ?)", (found, seq))

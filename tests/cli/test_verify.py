@@ -212,18 +212,13 @@ def log_of(project: Path, run_id: str = RUN) -> Path:
 
 def put_coffee(project: Path, salt: bytes) -> None:
     """Append an event of an unknown type by hand, with its hash and as the head."""
-    from faber_ledger.ledger.plain_json import event_hash, payload_hash
+    from faber_ledger.ledger.row import hash_with, payload_hash
 
     path = folder(project) / "ledger.db"
     connection = sqlite3.connect(path, isolation_level=None)
     (head,) = connection.execute("SELECT hash FROM head").fetchone()
     envelope = (12, "01KE7HV3R0ZZZZZZZZZZZZZZZZ", "coffee_made", 1, "2026-01-05T15:00:00Z", "w", None, None)
-    names = ("seq", "id", "type", "version", "at", "writer", "session_id", "client")
-    digest = event_hash(
-        **dict(zip(names, envelope, strict=True)),  # type: ignore[arg-type]  # one value of each type
-        parents=[head],
-        payload_hash=payload_hash(salt, "{}"),
-    )
+    digest = hash_with((*envelope, head), payload_hash(salt, "{}"))
     row = (*envelope, head, salt, "{}", None, digest)
     connection.execute(f"INSERT INTO event VALUES ({','.join('?' * 13)})", row)
     connection.execute("UPDATE head SET hash = ?, seq = 12", (digest,))

@@ -21,8 +21,7 @@ from support.worked_clones import EVENTS, Clones, Work, blocks, do_work, rows, u
 
 from faber_ledger.ledger.errors import UnionConflict
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.plain_json import event_hash, payload_hash
-from faber_ledger.ledger.row import INSERT, ROW, compute_hash
+from faber_ledger.ledger.row import INSERT, ROW, compute_hash, payload_hash
 from faber_ledger.ledger.union import insert_rows, write_union
 from faber_ledger.ledger.verify import find_problems
 
@@ -97,10 +96,8 @@ def sealed(row: tuple[Any, ...], **changes: Any) -> tuple[Any, ...]:
     """Change a row and give it the hash that fits."""
     names = ("seq", "id", "type", "version", "at", "writer", "session_id", "client", "parents", "salt", "payload")
     values = dict(zip(names, row, strict=False)) | changes
-    parents = [values["parents"][at : at + 32] for at in range(0, len(values["parents"]), 32)]
-    envelope = {name: values[name] for name in names[:8]}
-    digest = event_hash(**envelope, parents=parents, payload_hash=payload_hash(values["salt"], values["payload"]))
-    return (*values.values(), None, digest)
+    changed = (*values.values(), None)
+    return (*changed, compute_hash(changed))
 
 
 def log_of(path: Path, *stored: tuple[Any, ...]) -> str:
