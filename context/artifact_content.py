@@ -7,7 +7,7 @@ from faber_ledger.context.artifact_source import empty_placeholders, find_file, 
 from faber_ledger.files.json_text import on_lines
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, read_text
 from faber_ledger.ledger.plain_json import dumps, loads, sha256, without_surrogates
-from faber_ledger.runs.private_files import keyed_digest
+from faber_ledger.runs.clone import keyed_digest
 from faber_ledger.runs.progress import value_at
 from faber_ledger.runs.run import LARGEST_STATE
 

@@ -10,8 +10,7 @@ from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, 
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.projections.fold import blocks_of
 from faber_ledger.recording import inbox
-from faber_ledger.recording.call import Answer
-from faber_ledger.recording.environment import checkout_at_end
+from faber_ledger.recording.call import Answer, checkout_at_end
 from faber_ledger.recording.incoming import ENDS, arrival_of, changes_nothing, masked
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import progress, state_file

@@ -18,9 +18,8 @@ from sqlalchemy.pool import NullPool
 from faber_ledger.ledger import file
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, RunNotFound
 from faber_ledger.ledger.file import connect
-from faber_ledger.ledger.lock import LOCK_SECONDS, RunLock
 from faber_ledger.ledger.union import remove_database
-from faber_ledger.ledger.whole_file import move_into_place
+from faber_ledger.ledger.whole_file import LOCK_SECONDS, RunLock, move_into_place
 
 SCRIPTS = os.path.dirname(os.path.abspath(__file__))
 LEDGER = "ledger"  # the folder of the revisions of a ledger file

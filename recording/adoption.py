@@ -247,7 +247,7 @@ def _marks(known: Blocks) -> tuple[int, str | None, Any]:
 
 def _spans_of_this_machine(known: Blocks) -> Iterator[tuple[float, float]]:
     """Yield when the sessions of this machine began and ended."""
-    from faber_ledger.recording.environment import hostname
+    from faber_ledger.recording.call import hostname
 
     here = hostname()
     for entry in session_history(known):

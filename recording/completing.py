@@ -8,7 +8,7 @@ from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections.fold import open_sessions
 from faber_ledger.recording import sessions, subject
-from faber_ledger.recording.environment import checkout_after, checkout_at_end, read_environment
+from faber_ledger.recording.call import checkout_after, checkout_at_end, read_environment
 from faber_ledger.recording.leaving import follow_client
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import progress

@@ -15,8 +15,7 @@ from faber_ledger.ledger.event_types import EVENT_TYPES, has_required
 from faber_ledger.ledger.plain_json import dumps, loads
 from faber_ledger.ledger.whole_file import OWN, make_private, remove
 from faber_ledger.recording.call import HOOKS
-from faber_ledger.runs.clone import inbox_in_tree, inbox_path, make_kept_folder
-from faber_ledger.runs.private_files import is_behind_link
+from faber_ledger.runs.clone import inbox_in_tree, inbox_path, is_behind_link, make_kept_folder
 
 try:
     import fcntl
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any, TypedDict, final
 
     from faber_ledger.ledger.events import Draft, Environment
-    from faber_ledger.recording.environment import Checkout
+    from faber_ledger.recording.call import Checkout
     from faber_ledger.runs.progress import Snapshot
     from faber_ledger.runs.run import Run
 

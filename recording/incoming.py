@@ -13,11 +13,11 @@ from faber_ledger.ledger import clock
 from faber_ledger.ledger.plain_json import sha256
 from faber_ledger.projections.fold import has_ended_for_compaction, may_have_inferred_end, open_sessions
 from faber_ledger.recording import sessions, subject
-from faber_ledger.recording.environment import checkout_after, checkout_at_start, read_environment
+from faber_ledger.recording.call import checkout_after, checkout_at_start, read_environment
 from faber_ledger.recording.inbox import VERSION
 from faber_ledger.runs import progress
 from faber_ledger.runs.clients import SeenClient
-from faber_ledger.runs.private_files import keyed_digest
+from faber_ledger.runs.clone import keyed_digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

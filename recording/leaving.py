@@ -53,7 +53,7 @@ def leave_run(
 
     Return whether it need not be tried again: the run was not locked.
     """
-    from faber_ledger.recording.environment import checkout_after, checkout_at_end  # only where a client moves
+    from faber_ledger.recording.call import checkout_after, checkout_at_end  # only where a client moves
 
     there, run_id = seen.root or root, seen.run_id or ""
     try:

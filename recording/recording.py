@@ -13,7 +13,7 @@ from faber_ledger.ledger.errors import (
     StateNotWritten,
 )
 from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
-from faber_ledger.ledger.lock import LOCK_SECONDS
+from faber_ledger.ledger.whole_file import LOCK_SECONDS
 from faber_ledger.projections.fold import blocks_of, fold, is_named, is_too_deep, open_sessions, session_history
 from faber_ledger.recording import inbox
 from faber_ledger.recording.incoming import NO_SESSION, facts_missing, facts_of, place_facts

@@ -10,21 +10,20 @@ from contextlib import suppress
 from faber_ledger.ledger import clock, whole_file
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError, NotWritable
-from faber_ledger.ledger.lock import RunLock
+from faber_ledger.ledger.whole_file import RunLock
 from faber_ledger.projections.fold import empty
 from faber_ledger.recording import sessions
-from faber_ledger.recording.environment import checkout_after, checkout_at_start, read_environment
+from faber_ledger.recording.call import checkout_after, checkout_at_start, read_environment
 from faber_ledger.recording.leaving import follow_client
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.active_file import check_active_folder, note_use, write_active_file
 from faber_ledger.runs.clients import SeenClient, seen_client
-from faber_ledger.runs.clone import path_in_clone, writer_of
+from faber_ledger.runs.clone import make_below, path_in_clone, writer_of
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.git_refs import branch_of
 from faber_ledger.runs.layouts import new_run
-from faber_ledger.runs.private_files import make_below
 from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.run import EVENTS, RUNS, Run
 

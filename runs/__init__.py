@@ -16,7 +16,7 @@ import faber_ledger.ledger
 
 
 def _file_mode(path: str) -> int:
-    from faber_ledger.runs.private_files import file_mode  # it imports `ledger`
+    from faber_ledger.runs.clone import file_mode  # it imports `ledger`
 
     return file_mode(path)
 

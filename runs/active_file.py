@@ -13,9 +13,8 @@ import os
 from faber_ledger.files.untrusted import FileRefused, append_line, folder_around, open_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.clone import private_folder
+from faber_ledger.runs.clone import make_below, private_folder
 from faber_ledger.runs.git import common_directory
-from faber_ledger.runs.private_files import make_below
 from faber_ledger.runs.run import ACTIVE_FILES
 
 ACTIVE_FILE_BYTES = 512  # more than any run's id has

@@ -14,9 +14,8 @@ import stat
 from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.plain_json import dumps, loads, sha256
-from faber_ledger.runs.clone import clients_folder
+from faber_ledger.runs.clone import clients_folder, is_behind_link, make_below
 from faber_ledger.runs.git import common_directory, other_roots
-from faber_ledger.runs.private_files import is_behind_link, make_below
 from faber_ledger.runs.run import is_run_id
 
 TYPE_CHECKING = False

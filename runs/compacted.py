@@ -9,8 +9,8 @@ import os
 
 from faber_ledger.ledger import whole_file
 from faber_ledger.runs.clients import client_path
+from faber_ledger.runs.clone import make_below
 from faber_ledger.runs.git import common_directory
-from faber_ledger.runs.private_files import make_below
 
 ENDING = ".compacted"
 

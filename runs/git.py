@@ -254,6 +254,20 @@ def project_folder(root: str) -> str | None:
 _project_folders: dict[str, str] = {}
 
 
+def state_folder(root: str) -> str:
+    """Return the folder of what this program keeps of a project without git, which may not exist."""
+    return os.path.join(state_base(), "faber-ledger", sha256(os.fsencode(os.path.realpath(root))).hexdigest())
+
+
+def state_base() -> str:
+    """Return the folder of what programs keep of a user, as the XDG specification says."""
+    given = os.environ.get("XDG_STATE_HOME", "")
+    if os.path.isabs(given):  # the specification ignores any other
+        return given
+    home = os.path.expanduser("~")
+    return os.path.join(os.sep if home == "~" else home, ".local", "state")
+
+
 def other_roots(root: str) -> list[str]:
     """Return a project's root in each other work tree of the clone, the main one first; none without git."""
     tree = work_tree_of(root)

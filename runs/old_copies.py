@@ -15,13 +15,13 @@ from faber_ledger.runs.clone import (
     SET_UP_CHECKED,
     clients_folder,
     doctor_folder,
+    is_behind_link,
     read_state_copy,
     state_copy_path,
 )
 from faber_ledger.runs.git import clone_folder, common_directory, project_folder
 from faber_ledger.runs.kept_summaries import remove_redacted_summaries
 from faber_ledger.runs.layouts import find_run
-from faber_ledger.runs.private_files import is_behind_link
 from faber_ledger.runs.run import (
     COPY_ENDINGS,
     LARGEST_STATE,

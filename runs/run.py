@@ -10,7 +10,7 @@ import os
 
 from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.ledger.whole_file import is_own_name
-from faber_ledger.runs.git import stranger_at
+from faber_ledger.runs.git import project_folder, state_folder, stranger_at
 
 # The folders of runs: SPEC, AGENT and RELOAD have the first; RECON, END and FABER's own tools have the second.
 RUNS = (".fractary/runs", ".fractary/faber/runs")
@@ -263,9 +263,6 @@ def path_form(run_id: str) -> str:
 
 def private_runs_folder(root: str) -> str:
     """Return the folder that has a private folder for each run that this clone has recorded."""
-    from faber_ledger.runs.git import project_folder  # not needed to find a run that is there
-    from faber_ledger.runs.private_files import state_folder
-
     return os.path.join(project_folder(root) or state_folder(root), "runs")
 
 

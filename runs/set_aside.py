@@ -11,9 +11,8 @@ from faber_ledger.files.untrusted import FileRefused, open_regular, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.aside import free_name
 from faber_ledger.ledger.row import COLUMNS, ID, PAYLOAD
-from faber_ledger.runs.clone import notices_folder, notices_path, set_aside_folder
+from faber_ledger.runs.clone import make_below, notices_folder, notices_path, set_aside_folder
 from faber_ledger.runs.git import common_directory
-from faber_ledger.runs.private_files import make_below
 from faber_ledger.runs.run import quoted_form
 
 TYPE_CHECKING = False

@@ -9,9 +9,8 @@ from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.plain_json import loads, sha256
-from faber_ledger.runs.clone import private_folder
+from faber_ledger.runs.clone import make_below, private_folder
 from faber_ledger.runs.git import common_directory
-from faber_ledger.runs.private_files import make_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from faber_ledger.files.untrusted import FileRefused, folder_around, read_regula
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import NotWritable
-from faber_ledger.ledger.lock import RunLock
-from faber_ledger.runs.clone import path_in_clone
+from faber_ledger.ledger.whole_file import RunLock
+from faber_ledger.runs.clone import make_below, path_in_clone
 from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.private_files import make_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import AmbiguousRun, ChoiceNeeded
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, WorkflowNotFound
-from faber_ledger.recording.environment import sessions_elsewhere
+from faber_ledger.recording.call import sessions_elsewhere
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.recording.sessions import client_of

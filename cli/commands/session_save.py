@@ -16,7 +16,7 @@ from faber_ledger.ledger.command_errors import AmbiguousRun
 from faber_ledger.ledger.errors import LedgerError, NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.projections.fold import blocks_of, entry_of, has_ended_for_compaction, newest_open, session_history
 from faber_ledger.recording import sessions
-from faber_ledger.recording.environment import checkout_after, checkout_at_end, read_environment
+from faber_ledger.recording.call import checkout_after, checkout_at_end, read_environment
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.subject import is_last_heard

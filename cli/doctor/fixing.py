@@ -12,9 +12,8 @@ from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.ledger.aside import copy_private, free_name
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.clone import doctor_folder
+from faber_ledger.runs.clone import doctor_folder, make_below
 from faber_ledger.runs.git import common_directory
-from faber_ledger.runs.private_files import make_below
 
 
 class FixResult(NamedTuple):

@@ -21,9 +21,9 @@ from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.whole_file import OWN
+from faber_ledger.runs.clone import file_mode
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.git_query import GitQuery
-from faber_ledger.runs.private_files import file_mode
 from faber_ledger.runs.settings import PATH, PROJECT
 from faber_ledger.runs.synced import known_project
 

@@ -11,7 +11,7 @@ import pytest
 from support.project import RUN, Project
 
 from faber_ledger.ledger.event_types import EVENT_TYPES
-from faber_ledger.recording.environment import checkout_at_end
+from faber_ledger.recording.call import checkout_at_end
 from faber_ledger.runs import uncommitted as queries
 from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.git import forget_work_trees

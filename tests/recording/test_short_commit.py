@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.project import Project
 
-from faber_ledger.recording.environment import read_environment
+from faber_ledger.recording.call import read_environment
 
 MANY = 17_000  # objects, of which git shows 8 digits
 
