@@ -218,11 +218,7 @@ def stopped_command(tree: WorkTree) -> str | None:
 
 def has_remotes(common: str) -> bool:
     """Return whether a git directory's own `config` names a remote; without running git."""
-    try:
-        with open(os.path.join(common, "config"), "rb") as file:
-            return b"[remote " in file.read(LIMIT)
-    except OSError:
-        return False
+    return b"[remote " in (read_git_file(os.path.join(common, "config")) or b"")
 
 
 def common_directory(root: str) -> str | None:
@@ -295,16 +291,7 @@ def read_config(common: str, section: str, name: str) -> str | None:
 
 def read_setting(path: str, section: str, name: str) -> str | None:
     """Return the last value of a setting in a configuration file; section and name are in lower case."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    except OSError:
-        return None
-    try:
-        text = os.read(descriptor, LIMIT).decode("utf-8", "replace")
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
+    text = (read_git_file(path) or b"").decode("utf-8", "replace")
     found, is_inside = None, False
     for line in text.splitlines() if name in text.lower() else ():
         head, bracket, rest = line.partition("]")
@@ -319,17 +306,31 @@ def read_setting(path: str, section: str, name: str) -> str | None:
 
 
 def line_of(path: str) -> str | None:
-    """Return the text of a file of git's; None if there is none. A pipe in its place is never waited for."""
+    """Return the text of a short file of git's; None if there is none."""
+    return os.fsdecode(read_git_file(path, 4096) or b"").strip() or None
+
+
+def read_git_file(path: str, limit: int = LIMIT) -> bytes | None:
+    """Read a file of git's up to a limit; None if there is none. A pipe in its place is never waited for."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError:
         return None
     try:
-        return os.fsdecode(os.read(descriptor, 4096)).strip() or None
+        return os.read(descriptor, limit)
     except OSError:
         return None
     finally:
         os.close(descriptor)
+
+
+def config_paths(common: str) -> list[str]:
+    """Return where a repository, its user and the system have their configuration: in this order, without includes."""
+    home = os.path.expanduser("~")
+    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    mine = os.environ.get("GIT_CONFIG_GLOBAL")
+    users = [mine] if mine else [os.path.join(home, ".gitconfig"), os.path.join(folder, "git", "config")]
+    return [os.path.join(common, "config"), *users, "/etc/gitconfig"]
 
 
 def is_tracked(path: str) -> bool | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger.plain_json import without_surrogates
-from faber_ledger.runs.git import LIMIT, line_of, read_setting, work_tree_of
+from faber_ledger.runs.git import LIMIT, config_paths, line_of, read_git_file, read_setting, work_tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,11 +123,7 @@ def named_commit(tree: WorkTree, ref: str) -> str | None:
 
 def _initial_branch(common: str) -> str | None:
     """Return `init.defaultBranch` of the repository, else of the user, else of the system."""
-    home = os.path.expanduser("~")
-    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-    mine = os.environ.get("GIT_CONFIG_GLOBAL")
-    users = [mine] if mine else [os.path.join(home, ".gitconfig"), os.path.join(folder, "git", "config")]
-    for path in (os.path.join(common, "config"), *users, "/etc/gitconfig"):
+    for path in config_paths(common):
         found = read_setting(path, "init", "defaultbranch")
         if found is not None:
             return found
@@ -135,8 +131,4 @@ def _initial_branch(common: str) -> str | None:
 
 
 def _packed_refs(common: str) -> bytes:
-    try:
-        with open(os.path.join(common, "packed-refs"), "rb") as file:
-            return file.read(LIMIT)
-    except OSError:
-        return b""
+    return read_git_file(os.path.join(common, "packed-refs")) or b""

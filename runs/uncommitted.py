@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.runs.git import LIMIT, config_paths, read_git_file
 from faber_ledger.runs.git_query import GitQuery, options_against_filters, time_limit
 
 TYPE_CHECKING = False
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 SECONDS = 0.3  # for all that git is asked: a hook must not be noticed
 MAX_CHANGED = 100  # files whose attributes are looked at
+MORE_CONFIGURATION = ("GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_SYSTEM")  # besides `config_paths`
 WITHOUT_PROGRAMS = ("-c", "core.fsmonitor=", "-c", f"core.hooksPath={os.devnull}")
 
 
@@ -47,8 +49,10 @@ class WorkTreeQuery:
 
     def _changes(self) -> tuple[list[str], list[bytes] | None]:
         """Return the options that keep git from running filters, and its lines about what is not committed, or None."""
-        names = self._ask("config", "--name-only", "--get-regexp", ".").answer()
-        against_filters = options_against_filters(names) if names is not None else None
+        against_filters: list[str] | None = []
+        if _may_name_filters(self._tree):
+            names = self._ask("config", "--name-only", "--get-regexp", ".").answer()
+            against_filters = options_against_filters(names) if names is not None else None
         if against_filters is None:
             return [], None
         printed = self._ask(
@@ -79,3 +83,12 @@ class WorkTreeQuery:
     def _ask(self, *arguments: str) -> GitQuery:
         top = f"--work-tree={self._tree.top}"  # whatever core.worktree says
         return GitQuery([top, *WITHOUT_PROGRAMS, *arguments], self._root, deadline=self._deadline)
+
+
+def _may_name_filters(tree: WorkTree) -> bool:
+    """Return whether a configuration that git reads may name a filter; one of a system elsewhere is the user's own."""
+    if any([name in os.environ for name in MORE_CONFIGURATION]):
+        return True
+    paths = (*config_paths(tree.common), os.path.join(tree.own, "config.worktree"))
+    texts = [text.lower() for text in map(read_git_file, paths) if text]
+    return any([b"filter" in text or b"include" in text or len(text) == LIMIT for text in texts])

@@ -164,7 +164,7 @@ def test_nobody_knows_what_is_uncommitted_in_a_submodule(project: Project, submo
     assert uncommitted(project) is True
 
 
-@pytest.mark.parametrize("kind", ["clean", "process"])
+@pytest.mark.parametrize("kind", ["clean", "process", "included", "worktree"])
 def test_no_program_of_the_repository_runs(project: Project, tmp_path: Path, kind: str) -> None:
     """A filter, a file system monitor, a hook: whoever made the repository may have set them."""
     ran, program = tmp_path / "ran", tmp_path / "evil"
@@ -172,9 +172,15 @@ def test_no_program_of_the_repository_runs(project: Project, tmp_path: Path, kin
     program.chmod(0o755)
     (tmp_path / "hooks").mkdir()
     (tmp_path / "hooks/post-index-change").symlink_to(program)
-    for name in (f"filter.evil.{kind}", "core.fsmonitor"):
-        project.git("config", name, str(program))
-    project.git("config", "filter.evil.required", "true")
+    where = ["--file", str(project.root / ".git/more")] if kind == "included" else []
+    if kind == "included":
+        project.git("config", "include.path", "more")
+    if kind == "worktree":
+        project.git("config", "extensions.worktreeConfig", "true")
+        where = ["--worktree"]
+    for name in ("filter.evil.process" if kind == "process" else "filter.evil.clean", "core.fsmonitor"):
+        project.git("config", *where, name, str(program))
+    project.git("config", *where, "filter.evil.required", "true")
     project.git("config", "core.hooksPath", str(tmp_path / "hooks"))
     project.write(".git/info/attributes", "*.txt filter=evil\n")
     project.write("src/a.txt", "two\n")
