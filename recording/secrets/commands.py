@@ -102,10 +102,6 @@ COMMANDS = (
         r"(?P<c>[a-z]{4}(?:[ -]?[a-z]{4}){3})(?![a-z])",
     ),
     (
-        ("token", "Token"),  # a UUID, set apart
-        r"[Tt]oken\b[^\n.;]{0,60}\s[—–-]\s\W?(?P<c>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})",
-    ),
-    (
         ("curl", "-u ", "--user", "--proxy-user", "--creds"),
         rf"(?:(?<=\s)-[A-Za-z]{{0,8}}u|--(?:proxy-)?user|--creds)[\s=]{{0,3}}{PAIR}",
     ),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from faber_ledger.files.text import cut_middle
 from faber_ledger.ledger.plain_json import without_surrogates
 from faber_ledger.recording.secrets.commands import COMMANDS
-from faber_ledger.recording.secrets.names import find_names
+from faber_ledger.recording.secrets.names import find_names, may_lead
+from faber_ledger.recording.secrets.patterns import Pattern
 from faber_ledger.recording.secrets.tokens import (
     BASE64,
     DIGITS,
@@ -21,6 +22,10 @@ from faber_ledger.recording.secrets.tokens import (
     mask_known,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+
 MAX_LENGTH = 6_000
 READ_LENGTH = 32_768  # at each end: much more than is kept, since masking makes room
 MAX_NAMES = 1_500  # of secrets in a text, whose time is bounded by them; nobody writes more in 64 KB
@@ -28,17 +33,24 @@ PRINTED = "".join([chr(code) for code in range(33, 127)])
 INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad"))
 
 # host:port:database:user:password, as in .pgpass
-PGPASS = r"(?<![^\s\"'`|=(])[^\s:\"'`|=(]{1,200}:(?:\d{3,5}|\*):[^\s:]{1,100}:[^\s:]{1,100}:(?P<c>[^\s:\"'`|\\]{4,200})"
-PRODUCT_KEY = r"(?<![\w-])(?=[A-Z-]{0,20}\d)(?=[\d-]{0,20}[A-Z])(?P<c>[A-Z0-9]{5}(?:-[A-Z0-9]{5}){4})(?![\w-])"
+PGPASS = Pattern(
+    r"(?<![^\s\"'`|=(])[^\s:\"'`|=(]{1,200}:(?:\d{3,5}|\*):[^\s:]{1,100}:[^\s:]{1,100}:(?P<c>[^\s:\"'`|\\]{4,200})"
+)
+PRODUCT_KEY = Pattern(r"(?<![\w-])(?=[A-Z-]{0,20}\d)(?=[\d-]{0,20}[A-Z])(?P<c>[A-Z0-9]{5}(?:-[A-Z0-9]{5}){4})(?![\w-])")
+# A UUID, set apart.
+TOKEN_ID = Pattern(r"[Tt]oken\b[^\n.;]{0,60}\s[—–-]\s\W?(?P<c>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 # A user and a password, which has a sign, a digit and letters of both cases: `bob:…`, `bob@example.com / …`
 STRONG = r"(?=[^\s\"'`]{0,40}?\d)(?=[^\s\"'`]{0,40}?[A-Z])(?=[^\s\"'`]{0,40}?[a-z])(?=[^\s\"'`]{0,40}?[!@#$%^&*])"
-LOGIN = rf"(?<![^\s\"'`(|])[\w.+-]{{1,60}}(?:@[\w.-]{{1,80}}(?::| / )|:){STRONG}(?P<c>[^\s\"'`\\|;/]{{8,80}})(?![\w/])"
-RANDOM = r"(?!I[0-9a-f]{40}\b)(?<![A-Za-z0-9+/_.%~-])[A-Za-z0-9+/_.%~-]{24,}={0,2}"
+LOGIN = Pattern(
+    rf"(?<![^\s\"'`(|])[\w.+-]{{1,60}}(?:@[\w.-]{{1,80}}(?::| / )|:){STRONG}(?P<c>[^\s\"'`\\|;/]{{8,80}})(?![\w/])"
+)
+RANDOM = Pattern(r"(?!I[0-9a-f]{40}\b)(?<![A-Za-z0-9+/_.%~-])[A-Za-z0-9+/_.%~-]{24,}={0,2}")
 # How the public keys of SSH begin, the hashes of packages, and the names that C++ gives functions.
 PUBLIC = ("AAAAB3NzaC1", "AAAAC3NzaC1", "AAAAE2VjZHNh", "sha1-", "sha256-", "sha384-", "sha512-", "_ZN", "_ZS")
 SIGNS = frozenset("!@#$%^&*")
 HASHES = ("SHA256:", "sha256:", "h1:", ";base64,", 'hash = "', "cf-id: ", "verification=", "; p=", '"kid":"', '"n":"')
-CHANGE = r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]"
+CHANGE = Pattern(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]")
+EDGE = Pattern(r"(?:-{1,5} ?)?(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?(?: ?-{1,5})?")
 ENDS_OF_URL = ("://", *" \t\n\r\"'<>`|")
 PUTTY = "PuTTY-User-Key-File-"
 SHORTEST = 12  # no shorter text has a token or a URL with a password
@@ -85,6 +97,7 @@ def _masked(text: str) -> str:
     if len(names) > MAX_NAMES:
         text = f"{text[: names[MAX_NAMES][0]]} [masked: the rest]"
         names = names[:MAX_NAMES]
+    names = [name for name in names if may_lead(text, *name)]
     if names:
         from faber_ledger.recording.secrets.named import mask_named  # many patterns
 
@@ -112,11 +125,11 @@ def _mask_commands(text: str) -> str:
     """Return a text with the secrets of commands and formats replaced by `[masked]`."""
     for words, pattern in COMMANDS:
         if any([word in text for word in words]):
-            text = _mask_value(text, pattern)
+            text = _mask_value(text, Pattern(pattern))
     if any([word.count(":") > 3 for word in text.split()]):
         text = _mask_value(text, PGPASS)
-    if any([word.count("-") > 3 and len(word) > 28 and not LARGE_SET.isdisjoint(word) for word in text.split()]):
-        text = _mask_value(text, PRODUCT_KEY)
+    if any([word.count("-") > 3 and len(word) > 28 for word in text.split()]):
+        text = _mask_value(_mask_value(text, PRODUCT_KEY), TOKEN_ID)
     if (
         any([len(word) > 9 and ":" in word[1:-8] and not SIGNS.isdisjoint(word) for word in text.split()])
         or " / " in text
@@ -125,11 +138,9 @@ def _mask_commands(text: str) -> str:
     return text
 
 
-def _mask_value(text: str, pattern: str) -> str:
-    import re  # most texts have no such word
-
+def _mask_value(text: str, pattern: Pattern) -> str:
     parts, done = [], 0
-    for match in re.finditer(pattern, text):
+    for match in pattern.finditer(text):
         start, end = match.span(match.lastgroup or 0)
         said = text[start:end]
         is_shown = said.startswith(("$", "{{", "<")) or said.lower() in PLACEHOLDERS
@@ -143,14 +154,13 @@ def _mask_random(text: str) -> str:
     """Return a text without the long words that change between digits and letters as only a key does."""
     if not any([len(word) >= 24 and has_both_cases(word) for word in text.split()]):
         return text
-    import re
 
     def is_mixed(piece: str) -> bool:
-        if len(re.findall(CHANGE, piece)) * 5 < len(piece) * 2:
+        if len(CHANGE.findall(piece)) * 5 < len(piece) * 2:
             return False
-        digits = len(re.findall("[0-9]", piece))
+        digits = sum(map(piece.count, DIGITS))
         if digits == 0:  # else it is a name in code: few of its letters are large
-            return len(piece) >= 32 and len(re.findall("[A-Z]", piece)) * 3 > len(piece)
+            return len(piece) >= 32 and sum(map(piece.count, LARGE_SET)) * 3 > len(piece)
         return len(piece) >= 32 or digits > 1
 
     def shown(match: re.Match[str]) -> str:
@@ -163,7 +173,8 @@ def _mask_random(text: str) -> str:
             kept += piece + "."
         return match[0]
 
-    return re.sub(RANDOM, shown, text)
+    masked: str = RANDOM.sub(shown, text)
+    return masked
 
 
 def mask_tokens(text: str) -> str:
@@ -191,9 +202,7 @@ def _mask_known_and_keys(text: str) -> str:
 
 def _mask_keys(text: str) -> str:
     """Mask private keys from BEGIN to END; where one of them is missing, the lines that can be a key's."""
-    import re
-
-    edges = list(re.finditer(r"(?:-{1,5} ?)?(BEGIN|END) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?(?: ?-{1,5})?", text))
+    edges = list(EDGE.finditer(text))
     parts, done = [], 0
     for edge, following in zip(edges, [*edges[1:], None], strict=False):
         start, end = edge.span()

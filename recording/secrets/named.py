@@ -6,16 +6,14 @@ holds. A value is judged by how sure the name is, and by how it is joined to the
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
-
 from faber_ledger.recording.secrets import values
-from faber_ledger.recording.secrets.names import GROUPS, KEYS_OF, VAGUE, split_words
+from faber_ledger.recording.secrets.names import ENDS, GROUPS, KEYS_OF, VAGUE, VERBS_BEFORE, WINDOW, split_words
+from faber_ledger.recording.secrets.patterns import ASCII, DOTALL, IGNORECASE, MULTILINE, VERBOSE, Pattern, remembered
 from faber_ledger.recording.secrets.tokens import ALNUM, DIGIT_SET, is_public, is_shuffled
-from faber_ledger.recording.secrets.values import Pattern
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from typing import Any
 
 IN_NAME = ALNUM + "_-."
@@ -24,10 +22,9 @@ OPTIONS = split_words("password passwd pass pwd pw passphrase passcode passwort 
 USERS = ("user", "usuario", "benutzer", "login", "utilisateur", "identifiant", "account")
 # What is said of an option.
 PLAIN_OPTION = split_words("flag option argument parameter switch instead prompts arg does only alone file stdin")
-WINDOW = 90  # characters of the same line in which a secret is near
 
 # How a name is joined to its value. First the rest of the name, with what closes it.
-NAME = Pattern(r"([A-Za-z0-9_.-]{0,40})([\])\"'`*_\\]{0,8})", re.ASCII)
+NAME = Pattern(r"([A-Za-z0-9_.-]{0,40})([\])\"'`*_\\]{0,8})", ASCII)
 ASSIGNMENT = Pattern(
     r"""(?:\s?\#?\d{1,3}|\s?\([^()\n]{1,30}\)|\s(?:for|of|on|at)\s[^\n:=|"']{1,40})?[\s\u3000]{0,8}
         (?:(?::(?!:)|=|：|＝)={0,2}>?|->|=>|→|⇒|\|)(?:[\s*_\u3000|>]|\\\n|\\[nrt]){0,12}  # assigned, or a cell
@@ -36,24 +33,23 @@ ASSIGNMENT = Pattern(
     |>\s{0,3}(?=[^\s<])                                                           # an element
     |,?\s{0,30}(?:\\n)?\s{0,30}\\{0,3}["']?value\\{0,3}["']?\s{0,3}[:=]\s{0,3}        # an entry of name and value
     |[,(]\s{0,3}(?=\\{0,3}["'])                                                       # an argument""",
-    re.ASCII | re.VERBOSE | re.IGNORECASE,
+    ASCII | VERBOSE | IGNORECASE,
 )
 VERB_OR_DASH = Pattern(
     r"""(?:\s(?:for|of|on|von|für|de|pour)\s[^\n:=|"'`]{1,30})?[\s\u3000]{0,3}(?:is|was|are|were|to|be|lautet|ist|war|est|es|era|é|è|är|er|on|jest|je|egy|là|adalah|это
         |是|为|為|は|が|은|는|है)
         (?:\s{1,3}now|\s{1,3}still|\s{1,3}set\s{1,3}to)?(?:[\s\u3000:]{1,3}|(?<=[是为為はが은는]))
     |\s{1,3}[-–—/]{1,2}\s{1,3}|\s{0,3}[(（]\s{0,2}(?!\))""",
-    re.VERBOSE,
+    VERBOSE,
 )
 SPACE = Pattern(r"[ \t]{4,40}|[\s\u3000]{1,3}")  # also in columns
 VERBS = frozenset(
     ("is", "was", "to", "auf", "lautet", "ist", "war", "est", "es", "era", "é", "è", "är", "er", "/", "->", "→", "=")
 )
-UUID = Pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
-HEX_32 = Pattern(r"[0-9a-f]{32}", re.ASCII)
-PUBLIC = Pattern(r"[0-9a-f]{7,12}|I?[0-9a-f]{40}|[0-9a-f]{64}|[0-7][0-9A-HJKMNP-TV-Z]{25}", re.ASCII)  # SHA, ULID
-DIGIT = Pattern(r"\d", re.ASCII)
-DIGIT_OR_MIXED_CASE = Pattern(r"\d|[a-z][A-Z]{2}|[A-Z][a-z][A-Z]", re.ASCII)
+UUID = Pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", IGNORECASE | ASCII)
+HEX_32 = Pattern(r"[0-9a-f]{32}", ASCII)
+PUBLIC = Pattern(r"[0-9a-f]{7,12}|I?[0-9a-f]{40}|[0-9a-f]{64}|[0-7][0-9A-HJKMNP-TV-Z]{25}", ASCII)  # SHA, ULID
+DIGIT = Pattern(r"\d", ASCII)
 EIGHT_CHARACTERS = Pattern(r"\S{8}")
 TWENTY_CHARACTERS = Pattern(r"\S{20}")
 REST_OF_WORD = Pattern(r"[!-~]*")
@@ -67,22 +63,19 @@ CODES = Pattern(
     r"codes?|is|was|are|es|est|ist|lautet|son|sont|sind|[:=|]|\\n|\s|[*_`\"'(\[\\-]|\d{1,2}[.)] )*?(?:(?<!\w)|(?<=\\n))"
     r"((?:\d[\d -]{2,80}\d|[a-z0-9]{4,8}-[a-z0-9]{4,8}|[0-9a-f]{16}|[A-Z0-9]{4,6}(?:-[A-Z0-9]{4,6}){2,9})"
     r"(?:(?:\\n|[\s,;/\"'\\-]){1,8}(?:\d{1,2}[.)] )?(?:\d[\d-]{2,12}\d|[a-z0-9]{4,8}-[a-z0-9]{4,8}|[0-9a-f]{16}))*)",
-    re.ASCII,
+    ASCII,
 )
-CARD = Pattern(r"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)", re.ASCII)
-MANY_WORDS = Pattern(r".{0,39}?(?<![a-z])((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}(?![a-z]))", re.ASCII | re.DOTALL)
-SOME_WORDS = Pattern(r"[a-z]{2,12}(?: [a-z]{2,12}){2,11}(?=\s*(?:$|[\"'|`.,(\\]|\s[A-Z]))", re.ASCII | re.MULTILINE)
+CARD = Pattern(r"(?<!\d)\d(?:[ -]?\d){12,18}(?!\d)", ASCII)
+MANY_WORDS = Pattern(r".{0,39}?(?<![a-z])((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8}(?![a-z]))", ASCII | DOTALL)
+SOME_WORDS = Pattern(r"[a-z]{2,12}(?: [a-z]{2,12}){2,11}(?=\s*(?:$|[\"'|`.,(\\]|\s[A-Z]))", ASCII | MULTILINE)
 
 
 def mask_named(text: str, names: list[tuple[int, int, str]]) -> str:
     """Return a text with the secrets that its names lead replaced by `[masked]`."""
     marks = _Marks(text)
     unjoined: list[tuple[int, int, str]] = []
-    mixed, runs = _Next(DIGIT_OR_MIXED_CASE, text), _Next(EIGHT_CHARACTERS, text)
     has_keys = "-----BEGIN " in text
     for start, end, group in names:
-        if group == "key" and not (mixed.is_near(end) and runs.is_near(end)):
-            continue  # no key has but small letters, or is shorter than eight characters
         if marks.has(start, end) or (has_keys and is_public(text, start)):
             continue
         at, name = _end_of_name(text, start, end, group)
@@ -104,21 +97,6 @@ def mask_named(text: str, names: list[tuple[int, int, str]]) -> str:
             if span:
                 marks.add(*span)
     return marks.masked()
-
-
-class _Next:
-    """Where a pattern is found next in a text, asked for one place after the other."""
-
-    def __init__(self, pattern: Any, text: str) -> None:
-        self._pattern = pattern
-        self._text = text
-        self._at = -1
-
-    def is_near(self, place: int) -> bool:
-        if self._at < place:
-            found = self._pattern.search(self._text, place)
-            self._at = found.start() if found else len(self._text) + WINDOW
-        return self._at < place + WINDOW
 
 
 class _Marks:
@@ -238,7 +216,7 @@ def _is_line(text: str, start: int, name: str, joint: Any, value: values.Value) 
     if joint[0] == "=" or (text[start : start + 4].isupper() and "=" in joint[0]):
         return True
     before = text[text.rfind("\n", max(0, start - 60), start) + 1 : start]
-    after = text[value.end : value.end + 2].rstrip(values.ENDS)
+    after = text[value.end : value.end + 2].rstrip(ENDS)
     return (
         len(before) < 60
         and (" " not in before.strip(" \t-*>|") or before.lower().lstrip(" -*").startswith(USERS))
@@ -247,7 +225,7 @@ def _is_line(text: str, start: int, name: str, joint: Any, value: values.Value) 
     )
 
 
-@lru_cache(maxsize=512)
+@remembered
 def _is_sure(name: str) -> bool:
     """Return whether a name says more than that there is a key, or a service."""
     words = values.words_of(values.CAMEL.sub("_", name))
@@ -317,11 +295,11 @@ def _near(text: str, start: int, end: int, group: str, before: int) -> tuple[int
     return _before(text, start) if group == "password" else None
 
 
-@lru_cache(maxsize=512)  # several names are near a word
+@remembered
 def _value_in(said: str) -> tuple[int, str, bool]:
     """Return where in what stands between two spaces its value begins, the value, and whether a colon leads it."""
     begin = len(said) - len(said.lstrip(LEADING))
-    word = said[begin:].rstrip(LEADING + values.ENDS + ")]}>/\\")
+    word = said[begin:].rstrip(LEADING + ENDS + ")]}>/\\")
     name, mark, value = word.partition("=" if "=" in word else ":")
     if name.lower() in HASHES:
         return begin, "", False
@@ -344,12 +322,12 @@ def _before(text: str, start: int) -> tuple[int, int] | None:
     """Return where a secret is whose name follows it: `Winter2026! is the password`."""
     if not DIGIT.search(text, max(0, start - 100), start):
         return None
-    for verb in (" is ", " as ", " was ", " for "):
+    for verb in VERBS_BEFORE:
         at = text.rfind(verb, max(0, start - 40), start)
         if at < 0 or len(text[at + len(verb) : start].split()) > 3:
             continue
         said = text[max(0, at - 100) : at].split()[-1:]
-        word = said[0].strip(LEADING + values.ENDS + ")]}>") if said else ""
+        word = said[0].strip(LEADING + ENDS + ")]}>") if said else ""
         if values.strength(word) == 3:
             begin = text.rfind(word, 0, at)
             return begin, begin + len(word)

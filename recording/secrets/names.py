@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faber_ledger.recording.secrets.tokens import LARGE_SET, SMALL_SET
+from faber_ledger.recording.secrets.tokens import DIGIT_SET, LARGE_SET, SMALL_SET, is_shuffled
 
 LETTERS = LARGE_SET | SMALL_SET
 ESCAPES = ("\\n", "\\t", "\\r")
@@ -104,6 +104,15 @@ KEYS_OF = split_words("""
     integration jwt master priv private recovery root secret send server service shared signing ssh storage
     subscription token unseal write
 """)
+SIGNS = frozenset("!@#$%^&*?+~")
+ENDS = ".,:;'*"  # of a sentence or an emphasis, not of a secret
+JOINTS = frozenset(":=：＝→⇒|<>")  # what assigns a value
+QUOTES = frozenset("\"'“„«‘「")  # backticks may have code
+BEFORE_QUOTES = frozenset(" \t(,[{\\")
+VERBS_BEFORE = (" is ", " as ", " was ", " for ")  # between a secret and its name
+WINDOW = 90  # characters of the same line in which a secret is near
+LOOK = 120  # in which a secret begins that a name leads
+FARTHEST_CODE = 480
 SPACES = str.maketrans("-_", "  ")
 LIKE_ASCII = str.maketrans("İıſ", "iis")  # so that lower case has the same length
 GROUPS = (
@@ -135,6 +144,34 @@ def find_names(text: str) -> list[tuple[int, int, str]]:
                     hits.append((start, end, group))
                 start = low.find(name, end)
     return sorted(hits)
+
+
+def may_lead(text: str, start: int, end: int, group: str) -> bool:
+    """Return whether what is near a name can be a secret: in prose it is mostly words, and no pattern is needed."""
+    after = text[end : end + LOOK]
+    if group == "phrase":
+        return True
+    if group in ("code", "card"):
+        return not DIGIT_SET.isdisjoint(text[end : end + FARTHEST_CODE]) or after.count("-") > 2
+    whole = after + text[end + LOOK : end + 2 * LOOK].split(" ", 1)[0]
+    if group == "key":
+        return _has_value(whole, 8, DIGIT_SET | SIGNS)
+    line, _, more = whole.partition("\n")
+    if not JOINTS.isdisjoint(line) or text[max(0, start - 24) : start].rsplit(" ", maxsplit=1)[-1].startswith("-"):
+        return True
+    if any([letter in QUOTES and (at == 0 or line[at - 1] in BEFORE_QUOTES) for at, letter in enumerate(line)]):
+        return True
+    is_ended = line.rstrip().endswith((".", ";"))
+    if _has_value(line if is_ended else f"{line} {' '.join(more.split()[:3])}", 4, DIGIT_SET | SIGNS | {"-"}):
+        return True
+    before = text[max(0, start - 100) : start]
+    return not DIGIT_SET.isdisjoint(before) and any([verb in before[-44:] for verb in VERBS_BEFORE])
+
+
+def _has_value(text: str, least: int, letters: frozenset[str]) -> bool:
+    """Return whether a word of at least so many characters has one of these, or changes its case as a key does."""
+    words = [word for word in text.split() if len(word.strip(ENDS)) >= least]
+    return any([not letters.isdisjoint(word) or is_shuffled(word) for word in words])
 
 
 def _in_json(name: str) -> str:

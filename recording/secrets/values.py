@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
-
-from faber_ledger.recording.secrets.names import OTHER_KEYS, OTHER_WORDS, split_words
+from faber_ledger.recording.secrets.names import ENDS, OTHER_KEYS, OTHER_WORDS, SIGNS, split_words
+from faber_ledger.recording.secrets.patterns import ASCII, VERBOSE, Pattern, remembered
 from faber_ledger.recording.secrets.tokens import (
     DIGIT_SET,
     DIGITS,
@@ -15,26 +13,6 @@ from faber_ledger.recording.secrets.tokens import (
     is_shuffled,
 )
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-
-class Pattern:
-    """A pattern that is compiled at its first use: a text needs few of them, and compiling all takes half of a hook."""
-
-    def __init__(self, pattern: str, flags: re.RegexFlag = re.NOFLAG) -> None:
-        self._pattern = pattern
-        self._flags = flags
-
-    def __getattr__(self, name: str) -> Any:
-        compiled = re.compile(self._pattern, self._flags)
-        for method in ("match", "fullmatch", "search", "findall"):
-            setattr(self, method, getattr(compiled, method))
-        return getattr(compiled, name)
-
-
-SIGNS = frozenset("!@#$%^&*?+~")
 # One word that stands where a secret would, and is none.
 PLAIN = split_words("""
     aes256 argon2 argon2id base64 basic bcrypt bearer bool boolean bytes change-me change_me changeme contraseña
@@ -57,7 +35,6 @@ ADJECTIVES = ("ed", "only", "sensitive", "time", "known", "able", "less", "free"
 QUOTE = Pattern(r"(?:[bruf]{1,2}(?=[\"']))?\\{0,3}[\"'`]|[“„«‘「]")
 CLOSED_BY = {"“": "”", "„": "“", "«": "»", "‘": "’", "「": "」"}
 OPENED = {")": "(", "]": "[", "}": "{"}
-ENDS = ".,:;'*"  # of a sentence or an emphasis, not of a secret
 _BARE = r"(?:[^\s\"'`;<|\\&%s]+|;(?=[^\s\w])|&(?!\w{1,30}=)|<(?!/)|\\(?![nrt\"'`\\])|['\"](?=\w))+"
 BARE = Pattern(_BARE % r"\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af，。；！")
 BARE_ASCII = Pattern(_BARE % "")  # compiling the other takes six times as long
@@ -73,15 +50,15 @@ HARMLESS = Pattern(
     |[a-z]+://.*|[\w/-]+\.[a-z]{1,4}(?::\d+)?
     |--?[a-z].*|\.\w+|[A-Z]+_[A-Z_]+(?:V?\d{1,2})?|0x[0-9a-fA-F]{1,8}
     |\.[*+].*|[^\\]*\\[sSdDwW].*                             # a pattern""",
-    re.ASCII | re.VERBOSE,
+    ASCII | VERBOSE,
 )
-PATH = Pattern(r"(?:\.{0,2}|~)/[\w./~-]*|[A-Za-z_][\w-]*(?:/[\w.-]+)+/?", re.ASCII)
-CALL = Pattern(r"[A-Za-z_][\w.]*[(\[]", re.ASCII)
+PATH = Pattern(r"(?:\.{0,2}|~)/[\w./~-]*|[A-Za-z_][\w-]*(?:/[\w.-]+)+/?", ASCII)
+CALL = Pattern(r"[A-Za-z_][\w.]*[(\[]", ASCII)
 AFTER_CALL = Pattern(r"[\s.,;:)\]}'\"`\[]*\Z")
-IDENTIFIER = Pattern(r"[A-Za-z]+(?:[_.][A-Za-z]+)+|[A-Z][a-z]+(?:[A-Z][a-z]+)+", re.ASCII)
-RANDOM = Pattern(r"[A-Za-z0-9+/=_.~%-]+", re.ASCII)
-CHANGE = Pattern(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]", re.ASCII)
-WORDS = Pattern(r"[A-Za-z]?[a-z]+\d{0,3}(?:[-_./:][A-Za-z]?[a-z]*\d{0,4})*", re.ASCII)
+IDENTIFIER = Pattern(r"[A-Za-z]+(?:[_.][A-Za-z]+)+|[A-Z][a-z]+(?:[A-Z][a-z]+)+", ASCII)
+RANDOM = Pattern(r"[A-Za-z0-9+/=_.~%-]+", ASCII)
+CHANGE = Pattern(r"(?<=[a-z])[A-Z0-9]|(?<=[A-Z])[a-z0-9]|(?<=[0-9])[A-Za-z]", ASCII)
+WORDS = Pattern(r"[A-Za-z]?[a-z]+\d{0,3}(?:[-_./:][A-Za-z]?[a-z]*\d{0,4})*", ASCII)
 CAMEL = Pattern(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -137,7 +114,7 @@ def is_code(word: str) -> bool:
     return last < call.end() or AFTER_CALL.match(word, last + 1) is not None or word[last + 1] in ".["
 
 
-@lru_cache(maxsize=512)  # several names are near a word, and words come again
+@remembered
 def strength(word: str, *, is_quoted: bool = False) -> int:
     """Return how sure a word is a password: 0 not, 1 if something says so, 2 likely, 3 even in a sentence."""
     if len(word) < 4 or HARMLESS.fullmatch(word) or word.lower() in PLAIN or (not is_quoted and is_code(word)):
@@ -183,7 +160,7 @@ def is_prose(words: str) -> bool:
     return bool(PROSE.intersection(words.lower().split())) or len(words.split()) > 12
 
 
-@lru_cache(maxsize=512)
+@remembered
 def is_other(name: str, group: str) -> bool:
     """Return whether a name has a word that makes it no secret's: `token_count`, `secretName`, `public key`."""
     words = words_of(CAMEL.sub("_", name).lower())
