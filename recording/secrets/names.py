@@ -105,6 +105,8 @@ KEYS_OF = split_words("""
     subscription token unseal write
 """)
 SIGNS = frozenset("!@#$%^&*?+~")
+VALUE_SET = DIGIT_SET | SIGNS
+WORDS_SET = VALUE_SET | {"-"}  # of several words as well
 ENDS = ".,:;'*"  # of a sentence or an emphasis, not of a secret
 JOINTS = frozenset(":=：＝→⇒|<>")  # what assigns a value
 QUOTES = frozenset("\"'“„«‘「")  # backticks may have code
@@ -155,14 +157,16 @@ def may_lead(text: str, start: int, end: int, group: str) -> bool:
         return not DIGIT_SET.isdisjoint(text[end : end + FARTHEST_CODE]) or after.count("-") > 2
     whole = after + text[end + LOOK : end + 2 * LOOK].split(" ", 1)[0]
     if group == "key":
-        return _has_value(whole, 8, DIGIT_SET | SIGNS)
+        return _has_value(whole, 8, VALUE_SET)
     line, _, more = whole.partition("\n")
     if not JOINTS.isdisjoint(line) or text[max(0, start - 24) : start].rsplit(" ", maxsplit=1)[-1].startswith("-"):
         return True
-    if any([letter in QUOTES and (at == 0 or line[at - 1] in BEFORE_QUOTES) for at, letter in enumerate(line)]):
+    if not QUOTES.isdisjoint(line) and any(
+        [letter in QUOTES and (at == 0 or line[at - 1] in BEFORE_QUOTES) for at, letter in enumerate(line)]
+    ):
         return True
     is_ended = line.rstrip().endswith((".", ";"))
-    if _has_value(line if is_ended else f"{line} {' '.join(more.split()[:3])}", 4, DIGIT_SET | SIGNS | {"-"}):
+    if _has_value(line if is_ended else f"{line} {' '.join(more.split()[:3])}", 4, WORDS_SET):
         return True
     before = text[max(0, start - 100) : start]
     return not DIGIT_SET.isdisjoint(before) and any([verb in before[-44:] for verb in VERBS_BEFORE])

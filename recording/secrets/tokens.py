@@ -277,10 +277,10 @@ def has_three_classes(word: str) -> bool:
 
 def is_shuffled(word: str) -> bool:
     """Return whether a word has all three classes, or as many small and large letters as no name in code has."""
-    if has_three_classes(word):
-        return True
+    if len(word) < 20 or has_three_classes(word):
+        return has_three_classes(word)
     large, small = (sum([letter in letters for letter in word]) for letters in (LARGE_SET, SMALL_SET))
-    return len(word) >= 20 and large * 4 >= len(word) <= small * 4
+    return large * 4 >= len(word) <= small * 4
 
 
 def count_ahead(text: str, at: int, alphabet: str, most: int = 0) -> int:
