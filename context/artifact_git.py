@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 
-from faber_ledger.context.artifact import MAX_BYTES, REFUSED, ArtifactError
-from faber_ledger.context.artifact_source import NO_SOURCE, fill_command
-from faber_ledger.context.program import ProgramFailed, decode_output, run_program
+from faber_ledger.context.artifact import MAX_BYTES, NO_SOURCE, REFUSED, ArtifactError, fill_command
+from faber_ledger.context.artifact_command import ProgramFailed, decode_output, run_program
 from faber_ledger.runs.git import top_above
 from faber_ledger.runs.git_query import FOREIGN, QUIET, options_against_filters
 
@@ -15,7 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal, TypedDict
 
-    from faber_ledger.context.artifact import Artifact, Content, Surroundings
+    from faber_ledger.context.artifact import Content, Surroundings
+    from faber_ledger.context.workflow import Artifact
 
     class Subcommand(TypedDict):
         """What may follow a subcommand's name.

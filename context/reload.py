@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context import messages, notes, packet, selection
-from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError, is_named_by_state
-from faber_ledger.context.artifact_content import keyed, load
-from faber_ledger.context.artifact_source import build_surroundings, is_own_state
+from faber_ledger.context import notes, packet, selection
+from faber_ledger.context.artifact import (
+    COMMAND_TYPES,
+    ArtifactError,
+    build_surroundings,
+    describe_command,
+    describe_failure,
+    describe_not_loaded,
+    is_named_by_state,
+    is_own_state,
+    keyed,
+    load,
+    source_of,
+)
 from faber_ledger.context.position import render_position
 from faber_ledger.context.selection import HINT_LOAD_ALL, MAX_BYTES_READ, limit_for_hook
 from faber_ledger.context.workflow import artifacts_without_workflow, load_workflow
@@ -24,10 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, NotRequired, TypedDict
 
-    from faber_ledger.context.artifact import Artifact, Loaded, Surroundings
-    from faber_ledger.context.artifacts import Given, Part
+    from faber_ledger.context.artifact import Loaded, Surroundings
     from faber_ledger.context.elsewhere import Elsewhere
-    from faber_ledger.context.workflow import Workflow
+    from faber_ledger.context.packet import Given, Part
+    from faber_ledger.context.workflow import Artifact, Workflow
     from faber_ledger.ledger.events import ContextReloaded, Draft, Environment
     from faber_ledger.ledger.log import Log
     from faber_ledger.projections.fold import Blocks
@@ -114,9 +124,7 @@ class Reload:
 
     def problems(self) -> list[str]:
         """Return what is missing and how to recover, most important first."""
-        failures = [
-            messages.required_failed(**failed) for failed in self.required_failed if not failed["error"].is_state
-        ]
+        failures = [describe_failure(**failed) for failed in self.required_failed if not failed["error"].is_state]
         return [*self.other_problems, *failures]
 
     def parts(self) -> list[Part]:
@@ -165,7 +173,7 @@ class Reload:
 
     def _to_run(self, loaded: Loaded) -> str:
         command = loaded["content"].split()[0]
-        return messages.to_run(loaded, is_mapped=command in self.mapped, problem=self.mapped.get(command))
+        return describe_command(loaded, is_mapped=command in self.mapped, problem=self.mapped.get(command))
 
     def find_programs(self, commands: dict[str, list[str]], surroundings: Surroundings) -> None:
         """Find out which of the loaded commands have one of the user's programs, without starting any."""
@@ -176,7 +184,7 @@ class Reload:
     def not_loaded(self) -> list[str]:
         """Return a line for each optional artifact that is there, or named by the state, but could not be loaded."""
         return [
-            messages.not_loaded(failed["artifact"], failed["error"], self.root)
+            describe_not_loaded(failed["artifact"], failed["error"], self.root)
             for failed in self.failed
             if not (failed["artifact"]["required"] or (failed["error"].is_missing and not is_named_by_state(**failed)))
         ]
@@ -293,7 +301,7 @@ class Reload:
                         "session_id": session_id,
                         "artifact_id": artifact["id"],
                         "trigger": self._trigger_of(artifact),
-                        "source": messages.source_of(artifact),
+                        "source": source_of(artifact),
                         "required": artifact["required"],
                         # Portable: on other machines, which get this event too, the project has another path.
                         "error": failed["error"].message.replace(os.path.join(self.root, ""), ""),

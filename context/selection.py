@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Any
 
-    from faber_ledger.context.artifact import Artifact
-    from faber_ledger.context.workflow import Workflow
+    from faber_ledger.context.workflow import Artifact, Workflow
 
 
 RECENT_SECONDS = 300

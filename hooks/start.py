@@ -103,12 +103,12 @@ class Start(Hook):
 
     def _packet_without_state(self, error: ForeignState) -> str:
         """Return a packet that says only that `state.json` is another run's: none of it is shown or recorded."""
-        from faber_ledger.context import messages
+        from faber_ledger.context.artifact import state_broken
         from faber_ledger.context.packet import pack
         from faber_ledger.context.position import render_position
 
         self.warn(f"{error.message} - {error.hint}")
-        problem = messages.state_broken(self.run, error, state_file.choose_backup(self.run))
+        problem = state_broken(self.run, error, state_file.choose_backup(self.run))
         budget = self._settings().packet_budget
         return pack(render_position(self.run, {}), [], [problem], budget=budget)[0]
 

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from faber_ledger.cli.reports.file_versions import list_versions
-from faber_ledger.context.artifact import MAX_BYTES
-from faber_ledger.context.artifact_content import content_digest, given_text, keyed
-from faber_ledger.context.plugins import list_installed
+from faber_ledger.context.artifact import MAX_BYTES, content_digest, given_text, keyed
+from faber_ledger.context.workflow import list_installed
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.runs.clone import known_writer

@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber_ledger.context.artifact import ArtifactError, parse_artifact
-from faber_ledger.context.artifact_content import content_digest, load, state_for_packet
-from faber_ledger.context.artifact_source import PLACES_OF_STATE, fill_command, find_file, path_of
+from faber_ledger.context.artifact import (
+    PLACES_OF_STATE,
+    ArtifactError,
+    content_digest,
+    fill_command,
+    find_file,
+    load,
+    path_of,
+    state_for_packet,
+)
 from faber_ledger.context.selection import (
     age_of,
     full_trigger,
@@ -21,12 +28,13 @@ from faber_ledger.context.selection import (
     recorded_trigger,
     select,
 )
+from faber_ledger.context.workflow import parse_artifact
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.runs.run import RUNS
 
 if TYPE_CHECKING:
-    from faber_ledger.context.artifact import Artifact, Surroundings
-    from faber_ledger.context.workflow import Workflow
+    from faber_ledger.context.artifact import Surroundings
+    from faber_ledger.context.workflow import Artifact, Workflow
 
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"
 NOW = 1_767_623_400.75

@@ -12,16 +12,14 @@ from hypothesis import strategies as st
 from support.positions import position_of
 from support.project import PROTOCOL, RUN, Project, usual_state
 
-from faber_ledger.context.artifacts import MARK, mark_for
 from faber_ledger.context.outline import outline
-from faber_ledger.context.packet import END, pack
-from faber_ledger.context.state_outline import compact_state
+from faber_ledger.context.packet import END, MARK, compact_state, mark_for, pack
 from faber_ledger.files.text import units
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from faber_ledger.context.artifacts import Part
+    from faber_ledger.context.packet import Part
 
 STARTUP = "SessionStart.startup.interactive"
 SPECIFICATION = "specs/a.md"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.project import Project, usual_state
 
-from faber_ledger.context.state_outline import compact_state
+from faber_ledger.context.packet import compact_state
 from faber_ledger.files.text import units
 
 if TYPE_CHECKING:

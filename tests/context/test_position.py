@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from support.positions import position_of
 from support.project import FIXTURES, RUN, Project, usual_state
 
-from faber_ledger.context.position import MAX_UNITS
-from faber_ledger.context.workflow import steps_in_order
+from faber_ledger.context.position import MAX_UNITS, steps_in_order
 from faber_ledger.files.text import units
 
 if TYPE_CHECKING:
