@@ -1,10 +1,11 @@
-"""An artifact that must stay in context: its definition in a workflow, and its loaded content (SPEC, section 1)."""
+"""An artifact that must stay in context: where it is, its content, and what is said of a failure (SPEC, section 1)."""
 
 from __future__ import annotations
 
 import os
 import stat
 
+from faber_ledger.context.workflow import folder_installed, places_installed
 from faber_ledger.files.json_text import on_lines
 from faber_ledger.files.text import LONGEST_ID, LONGEST_QUOTE, escape, one_line, quoted
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, around, read_text, real_path, size_of
@@ -185,8 +186,6 @@ def _find(artifact: Artifact, surroundings: Surroundings, size_at: Callable[[str
             missing.append(place)
         else:
             return _found(resolved, folder, size)
-    from faber_ledger.context.workflow import folder_installed, places_installed  # only for what is not in the project
-
     for place in outside:
         resolved = _real_path(place)
         folder = folder_installed(resolved, surroundings["root"])
@@ -376,44 +375,6 @@ KEYED = "keyed:"  # before a digest, which was made with the key of the clone th
 CHANGED_BY_EVENTS = {"sessions", "context_metadata", "updated_at"}
 
 
-def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
-    """Load an artifact (RELOAD, Step 5); raises ArtifactError, for an optional one too."""
-    if artifact["problem"]:
-        raise ArtifactError(artifact["problem"])
-    loader = LOADERS.get(artifact["type"])
-    if loader is None:
-        raise ArtifactError(f"Unknown artifact type: {artifact['type']}")
-    where = "a command" if artifact["type"] in COMMAND_TYPES else "a path"
-    source = "" if is_own_state(artifact) else _source_text(artifact, surroundings)
-    empty = empty_placeholders(source, surroundings, where)
-    try:
-        content = loader(artifact, surroundings)
-    except ArtifactError as error:
-        if empty and no_value_for(empty) not in error.message:
-            reason = f"{error.message} ({no_value_for(empty)})"
-            raise ArtifactError(reason, error.resolved, is_missing=error.is_missing) from error
-        raise
-    is_state = artifact["type"] in FILES and _is_state(content["resolved"], surroundings)
-    is_outlined = artifact["type"] in FILES and artifact["load_strategy"] == SUMMARY
-    notes = [no_value_for(empty)] if empty else []
-    if artifact["load_strategy"] not in STRATEGIES:
-        unknown = f"{artifact['load_strategy']!r:.80} is not a load_strategy ({', '.join(STRATEGIES)})"
-        notes.append(f'{unknown}: "all" is used')
-    return {
-        "artifact": artifact,
-        "content": content["text"],
-        "size_bytes": content["size_bytes"],
-        "sha256": content_digest(content["text"], is_state=False),
-        "source": content["source"],
-        "resolved": content["resolved"],
-        "is_large": content["size_bytes"] > LARGE_BYTES and not (is_state or is_outlined),
-        "is_state": is_state,
-        "is_outlined": is_outlined,
-        "is_deferred": content["is_deferred"],
-        "notes": [f"{artifact['id']}: {note}" for note in notes],
-    }
-
-
 def content_digest(text: str, is_state: bool) -> str:
     """Return the SHA-256 (hex) of a file's text as the agent gets it; of a state, without what every append changes."""
     return sha256(given_text(text, is_state).encode("utf-8", "surrogatepass")).hexdigest()
@@ -459,7 +420,7 @@ def _given_state(text: str) -> str:
     return given_text(text, is_state=True) if is_object else ""
 
 
-def _source_text(artifact: Artifact, surroundings: Surroundings) -> str:
+def source_text(artifact: Artifact, surroundings: Surroundings) -> str:
     """Return the text of an artifact that may have placeholders, before they are filled."""
     if artifact["type"] in COMMAND_TYPES:
         return artifact["command"] or ""
@@ -467,10 +428,6 @@ def _source_text(artifact: Artifact, surroundings: Surroundings) -> str:
         return artifact["path"] or ""
     value = value_at(surroundings["state"], artifact["path_from_state"])
     return value if isinstance(value, str) else ""
-
-
-def _is_state(path: str, surroundings: Surroundings) -> bool:
-    return path == surroundings["state_path"]
 
 
 def _known_state_text(surroundings: Surroundings) -> str | None:
@@ -481,10 +438,11 @@ def _known_state_text(surroundings: Surroundings) -> str | None:
         return None
 
 
-def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
+def read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
+    """Read a file; raises ArtifactError."""
     found = find_file(artifact, surroundings)
     place = found["resolved"]
-    is_state = _is_state(place, surroundings)
+    is_state = place == surroundings["state_path"]
     is_outlined = artifact["load_strategy"] == SUMMARY
     limit = LARGEST_STATE if is_state or is_outlined else MAX_BYTES
     try:
@@ -511,33 +469,7 @@ def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
     }
 
 
-def _read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
-    from faber_ledger.context.artifact_directory import read_directory  # each kind is loaded only where it is needed
-
-    return read_directory(artifact, surroundings)
-
-
-def _read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
-    from faber_ledger.context.artifact_command import read_command
-
-    return read_command(artifact, surroundings)
-
-
-def _read_git(artifact: Artifact, surroundings: Surroundings) -> Content:
-    from faber_ledger.context.artifact_git import read_git
-
-    return read_git(artifact, surroundings)
-
-
 FILES = {"json", "markdown"}
-LOADERS: dict[str, Callable[[Artifact, Surroundings], Content]] = {
-    "json": _read_file,
-    "markdown": _read_file,
-    "directory": _read_directory,
-    "work_plugin": _read_command,
-    "skill": _read_command,
-    "git_info": _read_git,
-}
 
 
 OF_COMMAND = """\

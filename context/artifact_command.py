@@ -1,4 +1,7 @@
-"""A slash command as an artifact: the user's program for it is run, or the agent is asked to run the command."""
+"""A slash command as an artifact: the user's program for it is run, or the agent is asked to run the command.
+
+A program has empty input, a deadline, and a bound on what it prints.
+"""
 
 from __future__ import annotations
 

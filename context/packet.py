@@ -2,6 +2,14 @@
 
 The same state, artifacts and log give the same bytes: no time, no counter, no session id. A text that changed at every
 resume would be added to the conversation again each time, and stay there.
+
+Room goes where the work is: first to what the current phase works from, and to the parts about the current step. The
+lines around an artifact, and those of its cuts, begin with a run of `=` that is longer than any at the beginning of a
+line of its text, so none can be forged.
+
+The run's state is compact JSON without bookkeeping and the position's facts. The current phase is whole; the others
+are their status, the number of their steps and their error. Without room for all of it, each member has a line: the
+current phase first, its steps around the current one, other lists from their newest end.
 """
 
 from __future__ import annotations
@@ -25,7 +33,6 @@ from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, is_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
     from typing import Any, Literal, NotRequired, TypedDict
 
     from faber_ledger.context.notes import Remembered
@@ -107,8 +114,7 @@ def pack(
     notes_text = _notes_text(notes or [], min(room, int(budget * NOTES_SHARE)))
     summary_text = _summary_text(summary, min(room - units(notes_text), int(budget * SUMMARY_SHARE)))
     left = room - units(notes_text) - units(summary_text)
-    keys_shown = position["keys_shown"] if kept == head else frozenset()
-    artifacts = Artifacts(parts, not_loaded or [], state or {}, keys_shown, kept)
+    artifacts = Artifacts(parts, not_loaded or [], state or {})
     artifacts.fill(left)
     free = left - artifacts.units
     wanted = [
@@ -210,17 +216,10 @@ class Artifacts:
     is given, and has none that is not named.
     """
 
-    def __init__(
-        self, parts: list[Part], not_loaded: list[str], state: dict[str, Any], keys_shown: Collection[str], above: str
-    ) -> None:
-        """Take the artifacts, and lines about those that were not loaded.
-
-        `keys_shown` and the text that stands `above` as in `compact_state`.
-        """
+    def __init__(self, parts: list[Part], not_loaded: list[str], state: dict[str, Any]) -> None:
+        """Take the artifacts, lines about those that were not loaded, and the run's state."""
         self._parts = parts
-        self._above = above
         self._run_state = state
-        self._keys_shown = keys_shown
         self._focus = Focus(state)
         self._lines = [_Line(part, _line(part)) for part in parts] + [_Line(None, f"- {line}\n") for line in not_loaded]
         self._lines.sort(key=lambda line: (not line.is_required, not line.is_of_phase, line.name is not None))
@@ -261,7 +260,7 @@ class Artifacts:
         cut = f"\n{title}: outline, {kept}; shortened, all of it is in the file\n"
         is_long = len(part["content"]) > MAX_STATE
         left = min(most, room) - units(cut)
-        text, is_whole = compact_state(self._run_state, self._keys_shown, left, above=self._above, is_long=is_long)
+        text, is_whole = compact_state(self._run_state, left, is_long=is_long)
         if text:
             self.state = f"{head if is_whole else cut}{text}"
             self.given[part["artifact_id"]] = "inline" if is_whole else "outline"
@@ -569,7 +568,7 @@ def share_by_rank(wanted: list[int], ranks: list[int], room: int, least: list[in
 CURRENT_SHARE = 0.6  # of the room, for the current phase, which also has what the others leave free
 MAX_LINE = 100_000  # characters that are looked at: more has no room in any packet
 MAX_ERROR = 200
-MIN_SAID, LONG_SAID = 12, 200  # characters of a text to look for above, and of a text that may go on there
+MIN_PIECE = 12  # units: less of a list's newest item says nothing
 DEPTH = 4  # of the objects and lists that times are left out of
 # The ledger's blocks, the tool's own versions and the times: none of them says what to do next. The order stays.
 BLOCKS = ("sessions", "context_metadata")
@@ -579,28 +578,22 @@ TIMES = (
     *("timestamp", "at", "duration_ms"),
 )
 BOOKKEEPING = frozenset([*BLOCKS, *VERSIONS, *TIMES])
+OF_POSITION = frozenset(["work_id", "target", "workflow_id", "status", "current_phase", "current_step"])
+MAX_FACT = 100  # characters of a fact that the position always has whole
 _dumps = encoder(separators=(",", ":"))
 
 
-def compact_state(
-    state: dict[str, Any], shown: Collection[str], room: int, *, above: str = "", is_long: bool = False
-) -> tuple[str, bool]:
-    """Return a state in at most `room` UTF-16 units, and whether nothing but bookkeeping is left out.
+def compact_state(state: dict[str, Any], room: int, *, is_long: bool = False) -> tuple[str, bool]:
+    """Return a state in at most `room` UTF-16 units, and whether only bookkeeping and facts above are left out.
 
-    `shown` has the keys that stand elsewhere in full; what else of its texts the text `above` says, is left out, too.
     A state that `is_long` is not tried as a whole. The text may be empty.
     """
     phase, statuses = current_phase(state), phase_statuses(state)
     states = phase_states(state)
     others = {name: _describe_phase(states[name], status) for name, status in statuses.items() if name != phase}
     depth = 0 if is_long else DEPTH
-    current = _unsaid(_pruned(phase_state(state, phase), depth), above)
-    current = {name: value for name, value in current.items() if f"phase.{name}" not in shown}
-    members = _members(state, shown, depth)
-    members = {
-        name: _unsaid(value, above) if isinstance(value, dict) and name != "phases" else value
-        for name, value in _unsaid(members, above).items()
-    }
+    current = _pruned(phase_state(state, phase), depth)
+    members = {name: _pruned(value, depth) for name, value in state.items() if _is_worth_giving(name, value)}
     is_whole = all([words == statuses[name] for name, words in others.items()])
     if "phases" in members and (current or others):
         phases = {name: others.get(str(name), current) for name in [*others, *([phase] if current else [])]}
@@ -616,43 +609,11 @@ def compact_state(
     return _outline(phase, step, current, others, members, room), False
 
 
-def _members(state: dict[str, Any], shown: Collection[str], depth: int) -> dict[str, Any]:
-    """Return the members of a state that are worth giving."""
-    unsaid = dict(state)
-    if "errors[-1]" in shown:
-        unsaid["errors"] = state["errors"][:-1]
-    if isinstance(artifacts := state.get("artifacts"), dict):
-        unsaid["artifacts"] = {name: one for name, one in artifacts.items() if f"artifacts.{name}" not in shown}
-    return {
-        name: _pruned(value, depth)
-        for name, value in unsaid.items()
-        if name not in shown and name not in BOOKKEEPING and value not in (None, "", [], {})
-    }
-
-
-def _unsaid(members: dict[str, Any], above: str) -> dict[str, Any]:
-    """Return an object without the texts that stand above as the end of a line or before a bracket.
-
-    If only the beginning of a long text is shown above, the rest is.
-    """
-    kept = {}
-    for name, value in members.items():
-        if not isinstance(value, str) or len(value) < MIN_SAID or name == "status":
-            kept[name] = value
-        elif f" {value}\n" not in above and f" {value} (" not in above:
-            kept[name] = _rest(value, above)
-    return kept
-
-
-def _rest(text: str, above: str) -> str:
-    """Return a text without the beginning of it that stands above."""
-    at = above.find(text[:LONG_SAID]) if len(text) > LONG_SAID else -1
-    if at < 0:
-        return text
-    said = LONG_SAID
-    while text[said : said + 1] and text[said : said + 1] == above[at + said : at + said + 1]:
-        said += 1
-    return f"… {text[text.rfind(' ', 0, said) + 1 :]}"
+def _is_worth_giving(name: str, value: object) -> bool:
+    """Return whether a member of a state says something that the position does not."""
+    if value in (None, "", [], {}) or name in BOOKKEEPING:
+        return False
+    return name not in OF_POSITION or not isinstance(value, (str, int)) or len(str(value)) > MAX_FACT
 
 
 def _pruned(value: Any, depth: int) -> Any:
@@ -757,7 +718,7 @@ def _list_line(name: str, value: list[Any], room: int, middle: int | None) -> st
         head = f"{_json(name)} (the newest of {total}, cut): "
         left = min(room - units(head) - 1, MAX_ERROR)
         piece = one_line(_json(_pruned(value[order[0]], DEPTH)), MAX_LINE)
-        return f"{head}{clip(piece, left)}\n" if left >= MIN_SAID else ""
+        return f"{head}{clip(piece, left)}\n" if left >= MIN_PIECE else ""
     count = "" if len(kept) == total else f" (the last {len(kept)} of {total})"
     if places and places[-1] + 1 < total:
         count = f" ({places[0] + 1} to {places[-1] + 1} of {total})"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from faber_ledger.context.notes import render_notes
-from faber_ledger.context.packet import TIMES
 from faber_ledger.context.workflow import SHIPPED
 from faber_ledger.files.text import clip, one_line, quoted, shares, units
 from faber_ledger.runs.git import has_remotes, stopped_command, work_tree_of
@@ -17,9 +16,7 @@ from faber_ledger.runs.progress import (
     current_phase,
     current_step,
     done_steps,
-    error_message,
     newest_errors,
-    phase_state,
     phase_statuses,
     place_of_error,
     resume_point,
@@ -36,13 +33,9 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
     class Position(TypedDict):
-        """The position's text, of at most `MAX_UNITS`.
-
-        `keys_shown` are the members of the state that it shows in full, `other_notes` the notes that it does not show.
-        """
+        """The position's text, of at most `MAX_UNITS`, and the notes that it does not show."""
 
         text: str
-        keys_shown: frozenset[str]
         other_notes: list[Remembered]
 
     # A label, the text after it, the units of the text that no long text takes away, the most units of it, what follows
@@ -74,9 +67,7 @@ WHAT_THIS_IS = (
 INSTRUCTIONS = "Instructions from the user: "
 BELOW = "… (the rest: below)"
 APPROVAL = "Pending approval (do not go on before it is given): "
-QUESTION = ["request_id", "type", "prompt", "options", "context", "resume_point", "requested_at", "notification_sent"]
 RELOADS = ("/fractary-faber:prime-context", "/fractary-faber:session-load", "faber-ledger session-load")
-SAID_OF_ERROR = {"phase", "step", "step_id", "message", "error", *TIMES}
 GRANTED = ("granted", "approved")  # of an approval's status
 BEGUN = ("in_progress", "completed")
 NEVER = ("..", "//", "/.", "./", ".lock/")  # in a branch's name with a slash after it
@@ -107,7 +98,7 @@ def render_position(
     for_notes = room - units(_fit(lines, room, units(render_notes(notes or [], MAX_NOTES)[0])))
     text = head + _fit(lines, room - units(render_notes(notes or [], min(MAX_NOTES, for_notes))[0]))
     noted, others = render_notes(notes or [], min(MAX_NOTES, MAX_UNITS - units(text)))
-    return {"text": text + noted, "keys_shown": frozenset(_keys_shown(run, state, text)), "other_notes": others}
+    return {"text": text + noted, "other_notes": others}
 
 
 def _fit(lines: list[Line], room: int, notes: int = 0) -> str:
@@ -362,92 +353,6 @@ def _text_in(value: object) -> str:
     if isinstance(value, list):
         return "; ".join([text for one in value if (text := said(one))])
     return said(value)
-
-
-def _keys_shown(run: Run, state: dict[str, Any], text: str) -> list[str]:
-    """Return the members of the state that the text shows in full."""
-    labels = {
-        "work_id": "Work item: ",
-        "target": "Target: ",
-        "additional_instructions": INSTRUCTIONS,
-        "workflow_id": "Workflow: ",
-        "status": "Status: ",
-        "current_phase": "Phase: ",
-        "current_step": "Step: ",
-        "branch": "Branch: ",
-        "continuation_note": "Left by the last session: ",
-    }
-    shown = [
-        key for key, label in labels.items() if (value := _whole_text(state.get(key))) and _has(text, label, value)
-    ]
-    named = said(branch_name(state))
-    if _has(text, labels["branch"], named):
-        held = state.get("artifacts")
-        artifacts = held if isinstance(held, dict) else {}
-        shown += [f"artifacts.{name}" for name in ("branch_name", "branch") if said(artifacts.get(name)) == named]
-    if _is_newest_error_shown(state, text):
-        shown.append("errors[-1]")
-    if _is_approval_shown(state.get("pending_approvals"), text):
-        shown.append("pending_approvals")
-    if _is_question_shown(state, text):
-        shown.append("feedback_request")
-    if state.get("run_id") == run.run_id and units(run.run_id) <= MAX_VALUE:
-        shown.append("run_id")
-    phase, step = current_phase(state), current_step(state)
-    if step and _has(text, "Step: ", step):
-        of_phase = phase_state(state, phase)
-        names = (step, f"{phase}:{step}")
-        shown += ["current_step_id"] if state.get("current_step_id") in names else []
-        shown += [f"phase.{key}" for key in ("current_step", "current_step_id") if of_phase.get(key) in names]
-    return shown
-
-
-def _whole_text(value: object) -> str:
-    """Return the text of a member of a state; an empty one if it does not have all of it."""
-    members = [*value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
-    return _text_in(value) if all(map(said, members)) else ""
-
-
-def _is_newest_error_shown(state: dict[str, Any], text: str) -> bool:
-    """Return whether the text has all of the newest of `errors`: its place and its message."""
-    errors = state.get("errors")
-    newest = errors[-1] if isinstance(errors, list) and errors else None
-    message, place = one_line(error_message(newest), MAX_UNITS), one_line(place_of_error(newest), MAX_PLACE)
-    if not message or (isinstance(newest, dict) and set(newest) - SAID_OF_ERROR):
-        return False
-    labels = ("\nLast error", "\nNewest of `errors`")
-    lines = [line for line in f"{text}\n".split("\n") if f"\n{line}".startswith(labels)]
-    return any([line.endswith(f": {message}") and place in line for line in lines])
-
-
-def _is_approval_shown(approvals: object, text: str) -> bool:
-    """Return whether the text has all of the one approval that is pending."""
-    if not isinstance(approvals, list) or len(approvals) != 1 or not isinstance(approvals[0], dict):
-        return False
-    (approval,) = approvals
-    return not set(approval) - {"phase", "reason", "requested_at"} and _has(
-        text, APPROVAL, _words_of_approval(approval)
-    )
-
-
-def _is_question_shown(state: dict[str, Any], text: str) -> bool:
-    """Return whether the text has all of a pending question but when it was asked, and how the user was told."""
-    asked = state.get("feedback_request")
-    if state.get("status") != "awaiting_feedback" or not isinstance(asked, dict):
-        return False
-    point, options = resume_point(state), asked.get("options", [])
-    named = [said(one) for one in options] if isinstance(options, list) else [""]
-    is_usual = all(named) and len(named) <= MAX_NAMED and not set(asked) - set(QUESTION)
-    prompt, place = f": {one_line(said(asked.get('prompt')), MAX_UNITS)}\n", place_of(point) if point else ""
-    here = ":".join([part for part in (current_phase(state), current_step(state)) if part])
-    is_place_shown = place == here or _has(text, "Go on at: ", place)
-    return is_usual and is_place_shown and prompt in text and (not named or f": {'; '.join(named)}\n" in text)
-
-
-def _has(text: str, label: str, value: str) -> bool:
-    """Return whether a line of the text has a whole value after its label."""
-    line = f"\n{label}{one_line(value, MAX_UNITS)}"
-    return f"{line}\n" in text or f"{line} (" in text or f"{line}, but " in text
 
 
 def said(value: object) -> str:

@@ -7,16 +7,24 @@ import os
 from faber_ledger.context import notes, packet, selection
 from faber_ledger.context.artifact import (
     COMMAND_TYPES,
+    FILES,
+    LARGE_BYTES,
+    STRATEGIES,
+    SUMMARY,
     ArtifactError,
     build_surroundings,
+    content_digest,
     describe_command,
     describe_failure,
     describe_not_loaded,
+    empty_placeholders,
     is_named_by_state,
     is_own_state,
     keyed,
-    load,
+    no_value_for,
+    read_file,
     source_of,
+    source_text,
 )
 from faber_ledger.context.position import render_position
 from faber_ledger.context.selection import HINT_LOAD_ALL, MAX_BYTES_READ, limit_for_hook
@@ -31,10 +39,10 @@ from faber_ledger.runs.state_file import check_status, fields_missing, workflow_
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any, NotRequired, TypedDict
 
-    from faber_ledger.context.artifact import Loaded, Surroundings
+    from faber_ledger.context.artifact import Content, Loaded, Surroundings
     from faber_ledger.context.elsewhere import Elsewhere
     from faber_ledger.context.packet import Given, Part
     from faber_ledger.context.workflow import Artifact, Workflow
@@ -146,7 +154,7 @@ class Reload:
                 "is_outlined": loaded["is_outlined"],
                 "is_hinted": loaded in named,
                 "is_of_phase": loaded["artifact"]["id"] in of_phase,
-                "is_file": _file_of(loaded) is not None,
+                "is_file": _is_file(loaded),
             }
             for loaded in ordered
         ]
@@ -195,48 +203,18 @@ class Reload:
         log: Log | None,
         problems: list[str],
         *,
-        session_id: str,
         client: str | None,
         source: str,
         budget: int,
-        has_summaries_in_git: bool,
-        environment: Environment | None = None,
-        elsewhere: Elsewhere | None = None,
-        last_line: str = "",
-    ) -> tuple[str, list[Draft]]:
-        """Return the packet of a session that starts, or loads again, and the facts of what is in it.
-
-        Notes and another conversation's summary come from `log`, where it can be read. `client` and `source` are the
-        session's. `environment` as in `drafts`. `elsewhere` is about other clones; `last_line` is the last before the
-        end.
-        """
-        text = self.fit(
-            run,
-            log,
-            problems,
-            client,
-            source,
-            budget,
-            has_summaries_in_git=has_summaries_in_git,
-            elsewhere=elsewhere,
-            last_line=last_line,
-        )
-        return text, self.drafts(session_id, client, environment)
-
-    def fit(
-        self,
-        run: Run,
-        log: Log | None,
-        problems: list[str],
-        client: str | None,
-        source: str,
-        budget: int,
-        *,
         has_summaries_in_git: bool,
         elsewhere: Elsewhere | None,
         last_line: str = "",
     ) -> str:
-        """Return the packet alone; `given` says how each artifact stands in it."""
+        """Return the packet of a session that starts, or loads again; `given` says how each artifact stands in it.
+
+        Notes and another conversation's summary come from `log`, where it can be read. `client` and `source` are the
+        session's. `elsewhere` is about other clones; `last_line` is the last before the end.
+        """
         parts = self.parts()
         position = render_position(
             run,
@@ -353,12 +331,76 @@ def only_state(workflow: Workflow) -> list[Artifact]:
     return own[:1] or artifacts_without_workflow()
 
 
-def _file_of(loaded: Loaded) -> str | None:
-    """Return the file that was loaded, without links: one of a folder may be a link to any other; else None."""
-    path = loaded["resolved"] if loaded["artifact"]["type"] not in COMMAND_TYPES else ""
-    if loaded["artifact"]["type"] == "directory":
-        path = os.path.realpath(path)
-    return path if os.path.isfile(path) else None
+def _is_file(loaded: Loaded) -> bool:
+    """Return whether the content is that of one file, whose lines can be named."""
+    kind = loaded["artifact"]["type"]
+    return kind in FILES or (kind == "directory" and os.path.isfile(loaded["resolved"]))
+
+
+def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
+    """Load an artifact (RELOAD, Step 5); raises ArtifactError, for an optional one too."""
+    if artifact["problem"]:
+        raise ArtifactError(artifact["problem"])
+    loader = LOADERS.get(artifact["type"])
+    if loader is None:
+        raise ArtifactError(f"Unknown artifact type: {artifact['type']}")
+    where = "a command" if artifact["type"] in COMMAND_TYPES else "a path"
+    source = "" if is_own_state(artifact) else source_text(artifact, surroundings)
+    empty = empty_placeholders(source, surroundings, where)
+    try:
+        content = loader(artifact, surroundings)
+    except ArtifactError as error:
+        if empty and no_value_for(empty) not in error.message:
+            reason = f"{error.message} ({no_value_for(empty)})"
+            raise ArtifactError(reason, error.resolved, is_missing=error.is_missing) from error
+        raise
+    is_state = artifact["type"] in FILES and content["resolved"] == surroundings["state_path"]
+    is_outlined = artifact["type"] in FILES and artifact["load_strategy"] == SUMMARY
+    notes = [no_value_for(empty)] if empty else []
+    if artifact["load_strategy"] not in STRATEGIES:
+        unknown = f"{artifact['load_strategy']!r:.80} is not a load_strategy ({', '.join(STRATEGIES)})"
+        notes.append(f'{unknown}: "all" is used')
+    return {
+        "artifact": artifact,
+        "content": content["text"],
+        "size_bytes": content["size_bytes"],
+        "sha256": content_digest(content["text"], is_state=False),
+        "source": content["source"],
+        "resolved": content["resolved"],
+        "is_large": content["size_bytes"] > LARGE_BYTES and not (is_state or is_outlined),
+        "is_state": is_state,
+        "is_outlined": is_outlined,
+        "is_deferred": content["is_deferred"],
+        "notes": [f"{artifact['id']}: {note}" for note in notes],
+    }
+
+
+def _read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
+    from faber_ledger.context.artifact_directory import read_directory  # each kind is loaded only where it is needed
+
+    return read_directory(artifact, surroundings)
+
+
+def _read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
+    from faber_ledger.context.artifact_command import read_command
+
+    return read_command(artifact, surroundings)
+
+
+def _read_git(artifact: Artifact, surroundings: Surroundings) -> Content:
+    from faber_ledger.context.artifact_git import read_git
+
+    return read_git(artifact, surroundings)
+
+
+LOADERS: dict[str, Callable[[Artifact, Surroundings], Content]] = {
+    "json": read_file,
+    "markdown": read_file,
+    "directory": _read_directory,
+    "work_plugin": _read_command,
+    "skill": _read_command,
+    "git_info": _read_git,
+}
 
 
 def gather(

@@ -1,4 +1,4 @@
-"""A workflow's configuration: where it is, what it extends, its critical artifacts and its steps."""
+"""A workflow's configuration: where it is, in the project or a plugin; what it extends; its critical artifacts."""
 
 from __future__ import annotations
 
@@ -171,8 +171,6 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> tuple
         raise
     found = _read_first([(place, [root, *plugin_roots]) for place in places], root)
     if found is None and not workflow_id.startswith("project:"):
-        from faber_ledger.context.workflow import places_installed  # only for what is not in the project
-
         plugin, marketplace, name = _names_in(workflow_id)
         plugin = plugin or "faber"
         shipped = [(os.path.join(SHIPPED, f"{name}.json"), [SHIPPED])] if plugin == "faber" else []
@@ -305,6 +303,9 @@ def _unusable(path: str, problem: str) -> WorkflowNotFound:
     return WorkflowNotFound(f"{UNUSABLE} {path} cannot be used: {problem}", hint=f"correct {path}")
 
 
+# Plugins that the client has installed for this user: its own list of them, and the marketplaces that it has. These are
+# the user's, not the repository's, so a project's workflow and artifacts may be in them. They are looked at only for
+# what is neither in the project nor in the user's plugin roots.
 INSTALLED = ("plugins", "installed_plugins.json")
 MARKETPLACES = ("plugins", "marketplaces")
 CACHE = ("plugins", "cache")

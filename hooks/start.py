@@ -132,11 +132,10 @@ class Start(Hook):
     ) -> tuple[str, list[Draft]]:
         """Return the packet, with notes and a summary if there is a log, and the facts of what is in it."""
         settings = self._settings()
-        return gathered.pack(
+        text = gathered.pack(
             self.run,
             log,
             problems,
-            session_id=arrival["session_id"],
             client=self.call.client,
             source=self.call.text("source") or "unknown",
             budget=settings.packet_budget,
@@ -144,6 +143,7 @@ class Start(Hook):
             elsewhere=self._elsewhere,
             last_line=self._last_line() if self._is_delivered else "",
         )
+        return text, gathered.drafts(arrival["session_id"], self.call.client)
 
     def _look_elsewhere(self, *, is_last_there: bool) -> Elsewhere | None:
         from faber_ledger.context.elsewhere import Elsewhere  # only where another clone has recorded

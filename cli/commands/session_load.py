@@ -315,12 +315,12 @@ class Loading:
         try:
             state_write.check_writable(self.run, os.stat(self.run.state_path))
             with read_log(self.run) as log:
-                packet = self._fit(result, log, caller, budget)
+                packet = self._fit(result, log, caller, budget, self._look_elsewhere())
         except StateNotWritten as error:
             why_not_recorded = error.message
-            packet = self._fit(result, None, caller, budget)
+            packet = self._fit(result, None, caller, budget, self._look_elsewhere())
         except (LedgerError, OSError, sqlite3.Error):
-            packet = self._fit(result, None, caller, budget)
+            packet = self._fit(result, None, caller, budget, self._look_elsewhere())
         return report.DryRun(
             self.run.run_id,
             self.state,
@@ -404,30 +404,20 @@ class Loading:
         environment: Environment | None = None,
     ) -> tuple[str, list[Draft]]:
         """Return the contents and the facts of what is in them; without a `log`, without notes and summaries."""
+        text = self._fit(result, log, caller, budget, elsewhere)
+        return text, result.drafts(session_id, caller["client"], environment)
+
+    def _fit(self, result: Reload, log: Log | None, caller: Caller, budget: int, elsewhere: Elsewhere | None) -> str:
+        """Return the contents as they would be, which tells the artifacts that they have room for."""
         return result.pack(
             self.run,
             log,
             result.problems(),
-            session_id=session_id,
             client=caller["client"],
             source="session_load",
             budget=budget,
             has_summaries_in_git=Settings(self.run, os.environ).summaries,
-            environment=environment,
             elsewhere=elsewhere,
-        )
-
-    def _fit(self, result: Reload, log: Log | None, caller: Caller, budget: int) -> str:
-        """Return the contents as they would be, which tells the artifacts that they have room for."""
-        return result.fit(
-            self.run,
-            log,
-            result.problems(),
-            caller["client"],
-            "session_load",
-            budget,
-            has_summaries_in_git=Settings(self.run, os.environ).summaries,
-            elsewhere=self._look_elsewhere(),
         )
 
     def _look_elsewhere(self) -> Elsewhere:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
-from typing import Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from faber_ledger.context.elsewhere import Elsewhere
-from faber_ledger.context.notes import Note, describe_break, notes_of, summaries_of, words_of_note
-from faber_ledger.context.packet import Focus, Part, show_parts, show_whole
-from faber_ledger.context.position import Position
-from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, words_of_event
+from faber_ledger.context.notes import describe_break, notes_of, summaries_of, words_of_note
+from faber_ledger.context.packet import Focus, show_parts, show_whole
+from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
 from faber_ledger.context.reconstitution.steps import FETCH
 from faber_ledger.files.text import clip, cut_middle, one_line, plain, quote_lines, quote_word, shares, units
@@ -25,11 +24,17 @@ from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.plain_json import dumps
 from faber_ledger.ledger.summary import count_events
 from faber_ledger.projections.fold import fold
-from faber_ledger.projections.history import SessionSummary, summarize_sessions
+from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import newest_errors
 from faber_ledger.runs.run import Run, is_name
 from faber_ledger.runs.settings import Settings
+
+if TYPE_CHECKING:
+    from faber_ledger.context.notes import Note
+    from faber_ledger.context.packet import Part
+    from faber_ledger.context.position import Position
+    from faber_ledger.projections.history import SessionSummary
 
 
 class Block(TypedDict):
@@ -47,16 +52,6 @@ class Sources(TypedDict):
     state: dict[str, Any]
     position: Position
     known: Known
-
-
-class Compacted(TypedDict):
-    """The summary that a compaction came to; `at` is ISO 8601 in UTC, `event_id` can be given to `show`."""
-
-    event_id: str
-    at: str
-    text: str
-    phase: str | None
-    step: str | None
 
 
 class Known(TypedDict):
@@ -78,6 +73,7 @@ MIN_PART, MIN_BLOCK = 300, 120  # units: less of a part, or of one of its blocks
 LONGEST_LINE, LONGEST_VALUE = 500, 300
 MAX_OUTLINED = 250_000  # characters that an outline reads
 NEWEST_SESSIONS = 5
+OF_QUESTION = ("prompt", "request_id", "type", "requested_at", "notification_sent")  # of these the position tells
 QUOTED_CUT = "\n> …\n> "
 
 
@@ -199,13 +195,13 @@ def _by_time(timed: list[tuple[object, Block]]) -> list[Block]:
 def _open_questions(sources: Sources) -> Iterator[Block]:
     """Yield what the position has no room for: the whole question and instructions, and the newest error event."""
     context, state, position = sources["context"], sources["state"], sources["position"]
-    request = context["feedback_request"]
-    if request and "feedback_request" not in position["keys_shown"]:
-        if f": {one_line(request.get('prompt'), LONGEST_LINE)}\n" not in position["text"]:
-            yield _block("The whole question to the user:", request.get("prompt"))
-        yield _block("With the question:", {name: value for name, value in request.items() if name != "prompt"})
+    request = context["feedback_request"] or {}
+    if request and f": {one_line(request.get('prompt'), LONGEST_LINE)}\n" not in position["text"]:
+        yield _block("The whole question to the user:", request.get("prompt"))
+    if more := {name: value for name, value in request.items() if name not in OF_QUESTION}:
+        yield _block("With the question:", more)
     instructions = state.get("additional_instructions")
-    if instructions and "additional_instructions" not in position["keys_shown"]:
+    if instructions and f": {one_line(instructions, LONGEST_LINE)}\n" not in position["text"]:
         yield _block("All instructions from the user:", instructions)
     for place, message in newest_errors(state):
         if f": {one_line(message, LONGEST_LINE)}\n" not in position["text"]:

@@ -8,13 +8,22 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypedDict
 
-from faber_ledger.context.reconstitution.content import Compacted
 from faber_ledger.context.reconstitution.journal import Journal, list_in_line, text_or_na
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text, size_of
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.runs.progress import error_message
 from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, Run
+
+
+class Compacted(TypedDict):
+    """The summary that a compaction came to; `at` is ISO 8601 in UTC, `event_id` can be given to `show`."""
+
+    event_id: str
+    at: str
+    text: str
+    phase: str | None
+    step: str | None
 
 
 class EventsFound(TypedDict):

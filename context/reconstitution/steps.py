@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from faber_ledger.context.artifact import ArtifactError, Surroundings, build_surroundings, find_file
+from faber_ledger.context.artifact import ArtifactError, build_surroundings, find_file
 from faber_ledger.context.artifact_command import UNATTENDED, ProgramFailed, decode_output, fill_program, run_program
 from faber_ledger.context.outline import bold_lines, front_matter, title_of, wanted_sections
 from faber_ledger.context.reconstitution.faber_files import (
@@ -26,7 +26,6 @@ from faber_ledger.runs import state_file
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.git_refs import default_ref
 from faber_ledger.runs.progress import (
-    ResumePoint,
     branch_name,
     current_phase,
     current_step,
@@ -35,7 +34,11 @@ from faber_ledger.runs.progress import (
     resume_point,
 )
 from faber_ledger.runs.run import Run
-from faber_ledger.runs.settings import UserConfig
+
+if TYPE_CHECKING:
+    from faber_ledger.context.artifact import Surroundings
+    from faber_ledger.runs.progress import ResumePoint
+    from faber_ledger.runs.settings import UserConfig
 
 
 class Branch(TypedDict):

@@ -21,9 +21,10 @@ from support.command import COMMAND
 from support.project import Project
 from support.sizes import few, pick
 
-from faber_ledger.context.artifact import ArtifactError, fill, load, run_suffix
+from faber_ledger.context.artifact import ArtifactError, fill, run_suffix
 from faber_ledger.context.artifact_command import ProgramFailed, run_program
 from faber_ledger.context.artifact_git import SUBCOMMANDS, git_arguments
+from faber_ledger.context.reload import load
 from faber_ledger.context.workflow import parse_artifact
 from faber_ledger.files.text import quoted
 

@@ -16,10 +16,10 @@ from faber_ledger.context.artifact import (
     content_digest,
     fill_command,
     find_file,
-    load,
     path_of,
     state_for_packet,
 )
+from faber_ledger.context.reload import load
 from faber_ledger.context.selection import (
     age_of,
     full_trigger,
