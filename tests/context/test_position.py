@@ -109,7 +109,7 @@ def test_instructions_may_be_a_list_or_an_object(project: Project) -> None:
         packet = packet_of(project, additional_instructions=instructions)
         (line,) = [line for line in packet.split("\n") if line.startswith("Instructions from the user: ")]
         assert line.endswith("Ask first")
-        assert packet.count("Leave billing alone") == 1
+        assert "Leave billing alone" in line
     packet = packet_of(project, additional_instructions=["Ask first", {"scope": "billing"}])
     assert "Instructions from the user: Ask first\n" in packet
     assert '{"scope":"billing"}' in packet
@@ -125,25 +125,13 @@ def test_an_approval_that_was_granted_is_not_pending(project: Project, granted: 
     assert "Pending approval (do not go on before it is given): release: it is Friday" in said
 
 
-def test_what_the_position_says_is_not_in_the_state_again(project: Project) -> None:
-    project.git("branch", "-M", "main")
-    failed = {"phase": "build", "step": "implement", "error": "3 tests failed", "timestamp": "2026-01-05T14:30:22Z"}
-    other = {**failed, "error": "no database"}
-    packet = packet_of(
-        project,
-        current_step="implement",
-        artifacts={"branch_name": "feat/7", "pr_number": 7},
-        phases={"build": {"status": "in_progress", "current_step": "build:implement"}},
-        errors=[other, failed],
-    )
+def test_the_short_facts_of_the_position_are_not_in_the_state_again(project: Project) -> None:
+    packet = packet_of(project, current_step="implement", artifacts={"pr_number": 7}, target="T" * 101)
     state = packet.partition("\nworkflow-state (")[2].partition("\n\n")[0]
     assert '"artifacts":{"pr_number":7}' in state
-    assert '"build":{"status":"in_progress"}' in state
-    assert "no database" in state
-    assert "3 tests failed" not in state
-    assert packet.count("3 tests failed") == 1
-    coded = packet_of(project, errors=[{**failed, "log": "a.txt"}])
-    assert "3 tests failed" in coded.partition("\nworkflow-state (")[2]
+    assert f'"target":"{"T" * 101}"' in state  # longer than what the position always has room for
+    for name in ("work_id", "workflow_id", "current_phase", "current_step"):
+        assert f'"{name}"' not in state
 
 
 def test_how_often_a_step_failed_is_said(project: Project) -> None:
