@@ -375,9 +375,9 @@ KEYED = "keyed:"  # before a digest, which was made with the key of the clone th
 CHANGED_BY_EVENTS = {"sessions", "context_metadata", "updated_at"}
 
 
-def content_digest(text: str, is_state: bool) -> str:
-    """Return the SHA-256 (hex) of a file's text as the agent gets it; of a state, without what every append changes."""
-    return sha256(given_text(text, is_state).encode("utf-8", "surrogatepass")).hexdigest()
+def content_digest(text: str) -> str:
+    """Return the SHA-256 (hex) of a text as the agent gets it."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def keyed(root: str, digest: str) -> str:

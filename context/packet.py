@@ -117,13 +117,14 @@ def pack(
     artifacts = Artifacts(parts, not_loaded or [], state or {})
     artifacts.fill(left)
     free = left - artifacts.units
-    wanted = [
-        units(_notes_text(notes or [], room)) - units(notes_text),
-        units(_summary_text(summary, room)) - units(summary_text),
-    ]
-    for_notes, for_summary = shares([max(more, 0) for more in wanted], free)
-    notes_text = _notes_text(notes or [], units(notes_text) + for_notes)
-    summary_text = _summary_text(summary, units(summary_text) + for_summary)
+    if notes or summary is not None:
+        wanted = [
+            units(_notes_text(notes or [], room)) - units(notes_text),
+            units(_summary_text(summary, room)) - units(summary_text),
+        ]
+        for_notes, for_summary = shares([max(more, 0) for more in wanted], free)
+        notes_text = _notes_text(notes or [], units(notes_text) + for_notes)
+        summary_text = _summary_text(summary, units(summary_text) + for_summary)
     body = f"{artifacts.state}{artifacts.listed}{notes_text}{summary_text}{artifacts.bodies}"
     text = f"{kept}{artifacts.reading}{warnings}{body}{end}"
     return plain(clip(text, budget)), artifacts.given
@@ -178,11 +179,13 @@ def _problems_text(problems: list[str], room: int) -> str:
 
 def _notes_text(notes: list[Remembered], room: int) -> str:
     """Return the notes, newest first, each with a fair share of the room."""
+    if not notes:
+        return ""
     texts = [f"- {origin_of(note)}{indent(note['text'])}" for note in notes]
     left = room - units(NOTES_HEAD) - len(texts)
     limits = shares([units(text) for text in texts], left)
-    if not texts or min(limits) < min(MIN_NOTE, *map(units, texts)):
-        return NOTES_LEFT_OUT if texts and units(NOTES_LEFT_OUT) <= room else ""
+    if min(limits) < min(MIN_NOTE, *map(units, texts)):
+        return NOTES_LEFT_OUT if units(NOTES_LEFT_OUT) <= room else ""
     cut = [clip(text, limit, mark_of_cut(note)) for note, text, limit in zip(notes, texts, limits, strict=True)]
     return NOTES_HEAD + "".join([f"{text}\n" for text in cut])
 
@@ -223,6 +226,7 @@ class Artifacts:
         self._focus = Focus(state)
         self._lines = [_Line(part, _line(part)) for part in parts] + [_Line(None, f"- {line}\n") for line in not_loaded]
         self._lines.sort(key=lambda line: (not line.is_required, not line.is_of_phase, line.name is not None))
+        self._wholes: dict[str, str] = {}  # the artifacts that may have room as a whole
         self._to_read: dict[str, list[Span]] = {}  # of each outline, the lines that matter and are missing
         self._for_optional = 0  # units of the list for artifacts that are not required
         self.given: dict[str, Given] = {}
@@ -236,7 +240,7 @@ class Artifacts:
     def fill(self, room: int) -> None:
         """Make the texts, in at most `room` units together."""
         shown = [part for part in self._parts if not (part.get("deferred") or part.get("is_state"))]
-        wanted = {part["artifact_id"]: wanted_units(part, room) for part in shown}
+        wanted = {part["artifact_id"]: self._count_wanted(part, room) for part in shown}
         self._fill_state(max(int(room * STATE_SHARE), room - sum(wanted.values()) - MAX_READING), room)
         room -= units(self.state)
         self._for_optional = int(max(room, 0) * OPTIONAL_SHARE) + ROOM_FOR_MORE
@@ -293,6 +297,18 @@ class Artifacts:
         has_all = is_all and not any(map(is_only_outlined, shown))
         return 0 if has_all or not any(map(self._must_be_read, self._parts)) else min(MAX_READING, max(room, 0) // 3)
 
+    def _count_wanted(self, part: Part, room: int) -> int:
+        """Return the units of a whole artifact, or its characters, which are never more, if these alone do not fit.
+
+        An artifact that is only outlined wants half as many, and not more than a packet has for it.
+        """
+        if is_only_outlined(part):
+            return min(max(len(part["content"]) // 2, MIN_OUTLINE), MAX_SUMMARY)
+        if len(part["content"]) > room:
+            return len(part["content"])
+        self._wholes[part["artifact_id"]] = whole = show_whole(part)
+        return units(whole)
+
     def _must_be_read(self, part: Part) -> bool:
         """Return whether an artifact must be read before going on: a required one, or what the phase works from."""
         if part.get("is_state"):
@@ -311,7 +327,7 @@ class Artifacts:
         for part, size, limit, look in zip(shown, sizes, limits, looks, strict=True):
             name = part["artifact_id"]
             room = limit + left
-            body = show_whole(part) if size <= room and not is_only_outlined(part) else ""
+            body = self._wholes.get(name, "") if size <= room else ""
             if body:
                 self.given[name] = "inline"
             else:
@@ -412,18 +428,6 @@ def is_only_outlined(part: Part) -> bool:
     return part.get("is_outlined", False) and len(part["content"]) > MIN_OUTLINE
 
 
-def wanted_units(part: Part, room: int) -> int:
-    """Return the units of a whole artifact, or its characters, which are never more, if these alone do not fit.
-
-    An artifact that is only outlined wants half as many, and not more than a packet has for it.
-    """
-    if is_only_outlined(part):
-        return min(max(len(part["content"]) // 2, MIN_OUTLINE), MAX_SUMMARY)
-    if len(part["content"]) > room:
-        return len(part["content"])
-    return units(show_whole(part))
-
-
 def show_whole(part: Part) -> str:
     """Return an artifact with its whole text; empty if the marks would be too long."""
     mark = mark_for(part["content"])
@@ -463,7 +467,7 @@ def name_of(part: Part) -> str:
 
 def title_of(part: Part) -> str:
     """Return an artifact's id, with a word if it is required."""
-    return f"{name_of(part)}{' (required)' if part['required'] else ''}"
+    return f"{one_line(part['artifact_id'], MAX_NAME)}{' (required)' if part['required'] else ''}"
 
 
 def _described(part: Part) -> str:
@@ -593,7 +597,13 @@ def compact_state(state: dict[str, Any], room: int, *, is_long: bool = False) ->
     others = {name: _describe_phase(states[name], status) for name, status in statuses.items() if name != phase}
     depth = 0 if is_long else DEPTH
     current = _pruned(phase_state(state, phase), depth)
-    members = {name: _pruned(value, depth) for name, value in state.items() if _is_worth_giving(name, value)}
+    facts = {name: state[name] for name in OF_POSITION if isinstance(state.get(name), (str, int))}
+    short = {name for name, value in facts.items() if len(str(value)) <= MAX_FACT}
+    members = {
+        name: _pruned(value, depth)
+        for name, value in state.items()
+        if value not in (None, "", [], {}) and name not in BOOKKEEPING and name not in short
+    }
     is_whole = all([words == statuses[name] for name, words in others.items()])
     if "phases" in members and (current or others):
         phases = {name: others.get(str(name), current) for name in [*others, *([phase] if current else [])]}
@@ -609,19 +619,16 @@ def compact_state(state: dict[str, Any], room: int, *, is_long: bool = False) ->
     return _outline(phase, step, current, others, members, room), False
 
 
-def _is_worth_giving(name: str, value: object) -> bool:
-    """Return whether a member of a state says something that the position does not."""
-    if value in (None, "", [], {}) or name in BOOKKEEPING:
-        return False
-    return name not in OF_POSITION or not isinstance(value, (str, int)) or len(str(value)) > MAX_FACT
-
-
 def _pruned(value: Any, depth: int) -> Any:
     """Return a value without times in its objects and lists, as deep as that."""
     if depth == 0:
         return value
     if isinstance(value, dict):
-        return {name: _pruned(member, depth - 1) for name, member in value.items() if name not in TIMES}
+        return {
+            name: _pruned(member, depth - 1) if isinstance(member, (dict, list)) else member
+            for name, member in value.items()
+            if name not in TIMES
+        }
     if isinstance(value, list):
         return [_pruned(item, depth - 1) for item in value]
     return value
@@ -630,14 +637,13 @@ def _pruned(value: Any, depth: int) -> Any:
 def _describe_phase(of_phase: dict[str, Any], status: str) -> str:
     """Return a phase as its status, the number of its steps, and its error."""
     words = [status]
-    phase = _pruned(of_phase, 1)
     for key in ("steps", "completed_steps"):
-        steps = phase.get(key)
+        steps = of_phase.get(key)
         if isinstance(steps, (list, dict)) and steps:
             words.append(f"{len(steps)} {key.replace('_', ' ')}")
-    if phase.get("error"):
-        words.append(f"error: {one_line(phase['error'], MAX_ERROR)}")
-    is_all = phase.keys() <= {"status", "name", "phase_name", "id"}
+    if of_phase.get("error"):
+        words.append(f"error: {one_line(of_phase['error'], MAX_ERROR)}")
+    is_all = of_phase.keys() - TIMES <= {"status", "name", "phase_name", "id"}
     return ", ".join(words) + ("" if is_all or len(words) > 1 else ", …")
 
 

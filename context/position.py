@@ -95,9 +95,11 @@ def render_position(
     lines += _lines_about_trouble(run, state)
     head = f"# FABER run {one_line(run.run_id, MAX_VALUE)}\n\n{WHAT_THIS_IS}\n\n"
     room = MAX_UNITS - units(head)
-    for_notes = room - units(_fit(lines, room, units(render_notes(notes or [], MAX_NOTES)[0])))
-    text = head + _fit(lines, room - units(render_notes(notes or [], min(MAX_NOTES, for_notes))[0]))
-    noted, others = render_notes(notes or [], min(MAX_NOTES, MAX_UNITS - units(text)))
+    if not notes:
+        return {"text": head + _fit(lines, room), "other_notes": []}
+    for_notes = room - units(_fit(lines, room, units(render_notes(notes, MAX_NOTES)[0])))
+    text = head + _fit(lines, room - units(render_notes(notes, min(MAX_NOTES, for_notes))[0]))
+    noted, others = render_notes(notes, min(MAX_NOTES, MAX_UNITS - units(text)))
     return {"text": text + noted, "other_notes": others}
 
 
@@ -213,7 +215,7 @@ def _fill(text: str, state: dict[str, Any]) -> str:
     """Fill a step's placeholders, such as `{pr_number}`, with what the state has for them."""
     artifacts = state.get("artifacts")
     for name, value in [("work_id", state.get("work_id")), *(artifacts.items() if isinstance(artifacts, dict) else ())]:
-        if is_plain(said(value)):
+        if f"{{{name}}}" in text and is_plain(said(value)):
             text = text.replace(f"{{{name}}}", said(value))
     return text
 
@@ -378,7 +380,8 @@ def steps_in_order(lineage: list[tuple[str, dict[str, Any]]]) -> list[WorkflowSt
     phases = [(where, _objects(config, "phases")) for where, config in lineage]
     ordered = dict.fromkeys([*PHASES, *[name for _, of_config in phases for name in of_config]])
     gated = _gated_phases([config for _, config in lineage])
-    skipped = {name for name in _items(own, "skip_steps") if isinstance(name, str)}
+    listed = own.get("skip_steps")
+    skipped = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set()
     in_order: list[WorkflowStep] = []
     for phase in ordered:
         defined = [(where, of_config[phase]) for where, of_config in phases if phase in of_config]
@@ -387,11 +390,11 @@ def steps_in_order(lineage: list[tuple[str, dict[str, Any]]]) -> list[WorkflowSt
             nearest |= held
         if not defined or nearest.get("enabled") is False:
             continue
-        read = [step for where, held in reversed(defined) for step in _read_steps(held, "pre_steps", phase, where)]
-        read += _read_steps(phases[0][1].get(phase, {}), "steps", phase, path)
-        read += [step for where, held in defined for step in _read_steps(held, "post_steps", phase, where)]
+        lists = [(where, held.get("pre_steps")) for where, held in reversed(defined)]
+        lists.append((path, phases[0][1].get(phase, {}).get("steps")))
+        lists += [(where, held.get("post_steps")) for where, held in defined]
         steps: dict[str | None, WorkflowStep] = {}
-        for step in read:
+        for step in _read_steps(lists, phase):
             if step["name"] not in skipped:
                 steps.setdefault(step["name"], step)
         does = nearest.get("description")
@@ -407,30 +410,30 @@ def steps_in_order(lineage: list[tuple[str, dict[str, Any]]]) -> list[WorkflowSt
     return in_order
 
 
-def _read_steps(held: dict[str, Any], kind: str, phase: str, path: str) -> list[WorkflowStep]:
-    """Return the steps in one of a phase's lists."""
-    return [step for raw in _items(held, kind) if (step := _step_of(raw, phase, path)) is not None]
+def _read_steps(lists: list[tuple[str, Any]], phase: str) -> list[WorkflowStep]:
+    """Return the steps in lists of one phase, each with the path where it stands."""
+    steps: list[WorkflowStep] = []
+    for path, listed in lists:
+        for raw in listed if isinstance(listed, list) else []:
+            name, does = raw, ""
+            if isinstance(raw, dict):
+                texts = {key: value.strip() for key, value in raw.items() if isinstance(value, str)}
+                name, does = texts.get("id") or texts.get("name") or None, _describe_step(texts)
+            if isinstance(name, str):
+                steps.append({"phase": phase, "name": name, "does": does, "path": path, "is_gated": False})
+    return steps
 
 
-def _step_of(raw: object, phase: str, path: str) -> WorkflowStep | None:
-    if isinstance(raw, str):
-        return {"phase": phase, "name": raw, "does": "", "path": path, "is_gated": False}
-    if not isinstance(raw, dict):
-        return None
-    name = _text(raw, "id") or _text(raw, "name")
-    return {"phase": phase, "name": name, "does": _what_it_does(raw), "path": path, "is_gated": False} if name else None
-
-
-def _what_it_does(raw: dict[str, Any]) -> str:
+def _describe_step(texts: dict[str, str]) -> str:
     """Return a step's prompt, which counts before its command and its skill, with its context; else its description.
 
     A command alone says little: the description stands before it.
     """
-    described = _text(raw, "description") or _text(raw, "name")
-    command = _text(raw, "prompt") or _text(raw, "command") or _text(raw, "skill")
+    described = texts.get("description") or texts.get("name") or ""
+    command = texts.get("prompt") or texts.get("command") or texts.get("skill")
     if not command:
         return described
-    more = _text(raw, "context")
+    more = texts.get("context")
     is_worded = " " in command and not command.startswith("/")
     said = command if is_worded or not described else f"{described}: {command}"
     return f"{said} ({more})" if more else said
@@ -449,13 +452,3 @@ def _gated_phases(configs: list[dict[str, Any]]) -> set[str]:
 def _objects(config: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
     held = config.get(name)
     return {key: value for key, value in held.items() if isinstance(value, dict)} if isinstance(held, dict) else {}
-
-
-def _items(config: dict[str, Any], name: str) -> list[Any]:
-    held = config.get(name)
-    return held if isinstance(held, list) else []
-
-
-def _text(raw: dict[str, Any], name: str) -> str:
-    found = raw.get(name)
-    return found.strip() if isinstance(found, str) else ""

@@ -364,7 +364,7 @@ def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
         "artifact": artifact,
         "content": content["text"],
         "size_bytes": content["size_bytes"],
-        "sha256": content_digest(content["text"], is_state=False),
+        "sha256": content_digest(content["text"]),
         "source": content["source"],
         "resolved": content["resolved"],
         "is_large": content["size_bytes"] > LARGE_BYTES and not (is_state or is_outlined),

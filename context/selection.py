@@ -2,7 +2,8 @@
 
 A condition is parsed, never executed (RELOAD, Step 3):
 
-either = both {"||" both};  both = equality {"&&" equality};  equality = single {("===" | "!==" | "==" | "!=") single}
+either = both {"||" both};  both = equality {"&&" equality};  equality = order {("===" | "!==" | "==" | "!=") order}
+order = single {("<" | "<=" | ">" | ">=") single}
 single = {"!"} (null | true | false | number | "string" | 'string' | path | "(" either ")")
 """
 
@@ -163,7 +164,7 @@ MAX_QUOTED = 200  # characters of a condition in a message
 MAX_CHARACTERS = 2000  # of a condition: a hook must not be noticed
 MAX_DEPTH = 50  # of parentheses: each level takes a few frames of the interpreter's stack
 WORDS = {"null": None, "true": True, "false": False}
-SIGNS = ("===", "!==", "==", "!=", "||", "&&", "!", "(", ")")
+SIGNS = ("===", "!==", "==", "!=", "<=", ">=", "<", ">", "||", "&&", "!", "(", ")")
 LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_$.[]-")
 
 
@@ -250,9 +251,15 @@ class _Reader:
         return value
 
     def _equality(self) -> Any:
-        value = self._single()
+        value = self._order()
         while sign := self._take("===", "!==", "==", "!="):
-            value = _is_same(value, self._single()) is sign.startswith("=")
+            value = _is_same(value, self._order()) is (sign[0] == "=")
+        return value
+
+    def _order(self) -> Any:
+        value = self._single()
+        while sign := self._take("<=", ">=", "<", ">"):
+            value = _is_ordered(value, sign, self._single())
         return value
 
     def _single(self) -> Any:
@@ -301,7 +308,7 @@ def _is_path(token: str) -> bool:
 
 
 # Truth is as in JavaScript, since the workflow format calls a condition a JavaScript expression. Comparisons are
-# stricter: a number and its text are not equal.
+# stricter: a number and its text are neither equal nor in an order.
 
 
 def _is_true(value: Any) -> bool:
@@ -316,6 +323,14 @@ def _is_same(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     return one is other if isinstance(one, (dict, list)) else bool(one == other)
+
+
+def _is_ordered(one: Any, sign: str, other: Any) -> bool:
+    """Compare two numbers or two strings by their order; anything else is in none."""
+    if not (_is_number(one) and _is_number(other)) and not (isinstance(one, str) and isinstance(other, str)):
+        return False
+    is_less = one < other if sign[0] == "<" else one > other
+    return bool(is_less or (sign[1:] and one == other))
 
 
 def _is_number(value: Any) -> bool:

@@ -35,9 +35,10 @@ def find_contents(root: str, source: str, digests: set[str]) -> dict[str, FoundC
     found: dict[str, FoundContent] = {}
     for text, where in _read_versions(root, source):
         for is_state in (False, True) if is_state_file(source) else (False,):
-            digest = keyed(root, content_digest(text, is_state))
+            given = given_text(text, is_state)
+            digest = keyed(root, content_digest(given))
             if digest in digests - found.keys():
-                found[digest] = FoundContent(given_text(text, is_state), where)
+                found[digest] = FoundContent(given, where)
         if len(found) == len(digests):
             break
     return found
