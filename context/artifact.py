@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from faber_ledger.context.workflow import folder_installed, places_installed
+from faber_ledger.context.workflow import list_installed, places_installed
 from faber_ledger.files.json_text import on_lines
 from faber_ledger.files.text import LONGEST_ID, LONGEST_QUOTE, escape, one_line, quoted
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, around, read_text, real_path, size_of
@@ -172,62 +172,49 @@ def find_directory(artifact: Artifact, surroundings: Surroundings) -> Found:
 
 
 def _find(artifact: Artifact, surroundings: Surroundings, size_at: Callable[[str], int | None], kind: str) -> Found:
-    folders = [surroundings["root"], *map(os.path.realpath, surroundings["plugin_roots"])]
-    path = path_of(artifact, surroundings)
-    missing, outside = [], []
-    for place in _places(path, surroundings):
-        resolved = _real_path(place)
-        is_state = resolved == surroundings["state_path"]  # a kept run's is below the git directory
-        folder = surroundings["root"] if is_state else around(resolved, folders)
-        size = _size_at(place, resolved, folder, size_at, is_state=is_state) if folder is not None else None
-        if folder is None:
-            outside.append(place)
-        elif size is None:
-            missing.append(place)
-        else:
-            return _found(resolved, folder, size)
+    root = surroundings["root"]
+    folders = [root, *map(os.path.realpath, surroundings["plugin_roots"])]
+    missing: list[str] = []
+    outside: list[str] = []
+    for place in _places(path_of(artifact, surroundings), surroundings):
+        is_inside, found = _look(place, folders, surroundings, size_at)
+        if found is not None:
+            return found
+        (missing if is_inside else outside).append(place)
     for place in outside:
-        resolved = _real_path(place)
-        folder = folder_installed(resolved, surroundings["root"])
-        size = _size_at(place, resolved, folder, size_at) if folder is not None else None
-        if folder is not None and size is not None:
-            return _found(resolved, folder, size)
+        _, found = _look(place, [folder for folder, _, _ in list_installed(root)], surroundings, size_at)
+        if found is not None:
+            return found
     existing = [place for place in outside if os.path.lexists(place)]
     if existing or not missing:
         # The error has no `resolved`: nothing may look at a path outside, not even for its size.
         raise ArtifactError(f"Path is outside the project and the plugin roots: {(existing or outside)[0]}")
-    relative = os.path.relpath(missing[0], surroundings["root"])
-    for place, folder in places_installed(relative, surroundings["root"]):
-        resolved = _real_path(place)
-        size = _size_at(place, resolved, folder, size_at) if around(resolved, [folder]) is not None else None
-        if size is not None:
-            return _found(resolved, folder, size)
+    for place, folder in places_installed(os.path.relpath(missing[0], root), root):
+        _, found = _look(place, [folder], surroundings, size_at)
+        if found is not None:
+            return found
     raise ArtifactError(f"{kind} not found: {missing[0]}", missing[0], is_missing=True)
 
 
-def _real_path(place: str) -> str:
+def _look(
+    place: str, folders: list[str], surroundings: Surroundings, size_at: Callable[[str], int | None]
+) -> tuple[bool, Found | None]:
+    """Return whether a place is in one of the folders, and what is there, or None; raises ArtifactError."""
     try:
-        return real_path(place)
+        resolved = real_path(place)
+        is_state = resolved == surroundings["state_path"]  # a kept run's is below the git directory
+        folder = surroundings["root"] if is_state else around(resolved, folders)
+        size = size_at(resolved) if folder is not None else None
     except FileRefused as error:
         raise ArtifactError(f"Cannot read {place}: {error}", place) from error
-
-
-def _size_at(
-    place: str, resolved: str, folder: str, size_at: Callable[[str], int | None], *, is_state: bool = False
-) -> int | None:
-    """Return the size of what is at a place inside `folder`, or None; raises ArtifactError."""
-    try:
-        size = size_at(resolved)
-    except FileRefused as error:
-        raise ArtifactError(f"Cannot read {place}: {error}", place) from error
-    if not is_state and ".git" in os.path.relpath(resolved, folder).lower().split(os.sep):
-        raise ArtifactError(f"Path is in git's own folder, which may hold a token: {place}")
-    return size
-
-
-def _found(resolved: str, folder: str, size: int) -> Found:
+    if folder is None:
+        return False, None
     source = os.path.relpath(resolved, folder).replace(os.sep, "/")
-    return {"source": source, "resolved": resolved, "folder": folder, "size_bytes": size}
+    if not is_state and ".git" in source.lower().split("/"):
+        raise ArtifactError(f"Path is in git's own folder, which may hold a token: {place}")
+    if size is None:
+        return True, None
+    return True, {"source": source, "resolved": resolved, "folder": folder, "size_bytes": size}
 
 
 def _directory_size(path: str) -> int | None:

@@ -251,53 +251,30 @@ class Reload:
         There is none for an artifact that the packet does not name.
         `environment` is given if the session lacks one, as a session of an older tool may (RELOAD, Validation 4).
         """
-        facts: list[Draft] = []
-        for loaded in self.loaded:
-            name = loaded["artifact"]["id"]
-            if name in self._unnamed:
-                continue
-            facts.append(
-                {
-                    "event": {
-                        "type": "artifact_loaded",
-                        "session_id": session_id,
-                        "artifact_id": name,
-                        "trigger": self._trigger_of(loaded["artifact"]),
-                        "source": loaded["source"],
-                        "size_bytes": loaded["size_bytes"],
-                        "sha256": keyed(self.root, loaded["sha256"]),
-                        "given": self.given[name],
-                    }
-                }
+
+        def fact(kind: str, artifact: Artifact, **more: object) -> Draft:
+            of_all = {"session_id": session_id, "artifact_id": artifact["id"], "trigger": self._trigger_of(artifact)}
+            event: Any = {"type": kind, **of_all, **more}
+            return {"event": event, "client": client}
+
+        facts = [
+            fact(
+                "artifact_loaded",
+                loaded["artifact"],
+                source=loaded["source"],
+                size_bytes=loaded["size_bytes"],
+                sha256=keyed(self.root, loaded["sha256"]),
+                given=self.given[loaded["artifact"]["id"]],
             )
+            for loaded in self.loaded
+            if loaded["artifact"]["id"] not in self._unnamed
+        ]
+        inside = os.path.join(self.root, "")  # on other machines, which get these events too, it is another path
         for failed in self.failed:
-            artifact = failed["artifact"]
-            facts.append(
-                {
-                    "event": {
-                        "type": "artifact_failed",
-                        "session_id": session_id,
-                        "artifact_id": artifact["id"],
-                        "trigger": self._trigger_of(artifact),
-                        "source": source_of(artifact),
-                        "required": artifact["required"],
-                        # Portable: on other machines, which get this event too, the project has another path.
-                        "error": failed["error"].message.replace(os.path.join(self.root, ""), ""),
-                    }
-                }
-            )
-        for skipped in self.skipped:
-            facts.append(
-                {
-                    "event": {
-                        "type": "artifact_skipped",
-                        "session_id": session_id,
-                        "artifact_id": skipped["artifact"]["id"],
-                        "trigger": self._trigger_of(skipped["artifact"]),
-                        "loaded_at": skipped["loaded_at"],
-                    }
-                }
-            )
+            artifact, error = failed["artifact"], failed["error"].message.replace(inside, "")
+            of_error = {"source": source_of(artifact), "required": artifact["required"], "error": error}
+            facts.append(fact("artifact_failed", artifact, **of_error))
+        facts += [fact("artifact_skipped", one["artifact"], loaded_at=one["loaded_at"]) for one in self.skipped]
         if self.workflow is not None and not self.required_failed:
             reloaded: ContextReloaded = {
                 "type": "context_reloaded",
@@ -309,9 +286,7 @@ class Reload:
             }
             if environment is not None:
                 reloaded["environment"] = environment
-            facts.append({"event": reloaded})
-        for fact in facts:
-            fact["client"] = client
+            facts.append({"event": reloaded, "client": client})
         return facts
 
     def _trigger_of(self, artifact: Artifact) -> str:
@@ -437,12 +412,9 @@ def gather(
             loaded = load(artifact, without_programs)
             left[artifact["required"]] -= 0 if loaded["is_state"] else loaded["size_bytes"]
             is_mapped = loaded["is_deferred"] and loaded["content"].split()[0] in surroundings["commands"]
-            if is_mapped:
-                is_current = selection.is_recent(known, at)
-            else:
-                before = known.get("sha256") if known is not None else None
-                digest = keyed(result.root, loaded["sha256"]) if before else ""
-                is_current = selection.is_current(known, at, digest or None, before or None)
+            before = known.get("sha256") if known is not None and not is_mapped else None
+            digest = keyed(result.root, loaded["sha256"]) if before else ""
+            is_current = known is not None and selection.is_current(known, at, digest or None, before or None)
             if is_mapped and not is_current:
                 if dry_run:
                     from faber_ledger.context.artifact_command import check_mapped  # most projects map no program

@@ -338,11 +338,6 @@ def list_here(root: str) -> list[str]:
     return [f"{plugin}@{marketplace}" for _, plugin, marketplace in listed]
 
 
-def folder_installed(real: str, root: str) -> str | None:
-    """Return the folder of installed plugins that contains a path without links, or None."""
-    return around(real, [folder for folder, _, _ in list_installed(root)])
-
-
 def list_installed(root: str) -> list[Installed]:
     """Return the folders of the client's plugins for a project, in the order in which they are searched.
 

@@ -417,7 +417,7 @@ def test_commits_are_shown_whatever_they_are_called(project: Project) -> None:
 
 WORDS = st.sampled_from(
     [
-        *sorted({option for known in SUBCOMMANDS.values() for option in known["flags"] | known["valued"]}),
+        *sorted({option for known in SUBCOMMANDS.values() for option in [*known.flags, *known.valued]}),
         *["--", "-n5", "HEAD", "--output=x", "-o", "x", "--list", "--show-current", "a.txt", "'a b'", "--no-index"],
     ]
 )
@@ -432,9 +432,9 @@ def test_only_listed_options_reach_git(name: str, words: list[str]) -> None:
     known = SUBCOMMANDS[name]
     before = arguments[1 : arguments.index("--")] if "--" in arguments else arguments[1:]
     for option in [word for word in before if word.startswith("-")]:
-        on_list = option in known["always"] or option in known["flags"] or re.fullmatch(known["numbers"], option)
-        assert on_list or option.partition("=")[0] in known["valued"] or option.startswith("-n")
-    if known["names"] != "patterns":
+        on_list = option in known.always or option in known.flags or re.fullmatch(known.numbers, option)
+        assert on_list or option.partition("=")[0] in known.valued or option.startswith("-n")
+    if known.names != "patterns":
         assert arguments[-1] == ":(exclude).fractary"
     if name in ("branch", "tag"):
         assert "--list" in arguments or arguments == ["branch", "--show-current"]
