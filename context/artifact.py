@@ -575,18 +575,3 @@ Restore from backup if available
 Recovery:
 1. Check if backup exists: {run.shown(backup)}
 2. Restore from backup if available [faber-ledger project {run.run_id} --restore]{back}"""
-
-
-def described(description: str) -> str:
-    """Return a description as it follows an artifact's id; nothing if it has none."""
-    return f" - {description}" if description else ""
-
-
-def kilobytes(size: int) -> str:
-    """Return a size in bytes as the documents write it, in KB of 1,024 bytes; what is not empty has at least 0.1 KB."""
-    return f"{max(size / 1024, 0.1) if size else 0:.1f} KB"
-
-
-def size_words(size: int) -> str:
-    """Return a size in bytes in words: in KB, from 1 MB on in MB."""
-    return kilobytes(size) if size < 1048576 else f"{size / 1048576:,.1f} MB"

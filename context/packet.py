@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context.artifact import described, kilobytes
 from faber_ledger.context.notes import indent, mark_of_cut, origin_of
 from faber_ledger.files.text import clip, cut_middle, one_line, plain, quote_lines, shares, units
 from faber_ledger.ledger.plain_json import encoder
@@ -224,7 +223,7 @@ class Artifacts:
         self._parts = parts
         self._run_state = state
         self._focus = Focus(state)
-        self._lines = [_Line(part, _line(part)) for part in parts] + [_Line(None, f"- {line}\n") for line in not_loaded]
+        self._lines = [_Line(part) for part in parts] + [_Line(None, f"- {line}\n") for line in not_loaded]
         self._lines.sort(key=lambda line: (not line.is_required, not line.is_of_phase, line.name is not None))
         self._wholes: dict[str, str] = {}  # the artifacts that may have room as a whole
         self._to_read: dict[str, list[Span]] = {}  # of each outline, the lines that matter and are missing
@@ -390,15 +389,25 @@ def _least(size: int) -> int:
 
 
 class _Line:
-    """A line of the list."""
+    """A line of the list, made when it is asked for: most packets show all artifacts."""
 
-    def __init__(self, part: Part | None, text: str) -> None:
+    def __init__(self, part: Part | None, text: str = "") -> None:
+        self._part = part
+        self._text = text
         self.name = part["artifact_id"] if part else None
         self.is_required = bool(part and part["required"])
         self.is_of_phase = bool(part and part.get("is_of_phase"))
         self.given: Given = "deferred" if part and part.get("deferred") else "pointer"
-        self.text = text
-        self.units = units(text)
+
+    @property
+    def text(self) -> str:
+        if self._part is not None and not self._text:
+            self._text = _line(self._part)
+        return self._text
+
+    @property
+    def units(self) -> int:
+        return units(self.text)
 
 
 def _line(part: Part) -> str:
@@ -738,3 +747,18 @@ def _json(value: Any) -> str:
         return _dumps(value)
     except RecursionError:
         return '"…"'
+
+
+def described(description: str) -> str:
+    """Return a description as it follows an artifact's id; nothing if it has none."""
+    return f" - {description}" if description else ""
+
+
+def kilobytes(size: int) -> str:
+    """Return a size in bytes as the documents write it, in KB of 1,024 bytes; what is not empty has at least 0.1 KB."""
+    return f"{max(size / 1024, 0.1) if size else 0:.1f} KB"
+
+
+def size_words(size: int) -> str:
+    """Return a size in bytes in words: in KB, from 1 MB on in MB."""
+    return kilobytes(size) if size < 1048576 else f"{size / 1048576:,.1f} MB"

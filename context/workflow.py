@@ -137,7 +137,7 @@ def lineage(root: str, workflow_id: str, plugin_roots: list[str]) -> Iterator[St
     while following is not None:
         if not isinstance(following, str):
             raise _unusable(owner, "extends is not a string")
-        path, config = _read_step(root, following, plugin_roots, owner)
+        path, config = read_workflow(root, following, plugin_roots, owner)
         ids.append(following)
         if path in places:  # one file may have several ids
             raise _unusable(owner, f"it extends itself: {' -> '.join(ids)}")
@@ -146,23 +146,11 @@ def lineage(root: str, workflow_id: str, plugin_roots: list[str]) -> Iterator[St
         owner, following = path, config.get("extends")
 
 
-def _read_step(root: str, workflow_id: str, plugin_roots: list[str], owner: str) -> tuple[str, dict[str, Any]]:
-    """Read a workflow as `read_workflow` does; the error for a missing one names `owner`, which extends it."""
-    try:
-        return read_workflow(root, workflow_id, plugin_roots)
-    except WorkflowNotFound as error:
-        if not owner or error.message.startswith(UNUSABLE):
-            raise
-        message = f"{error.message}, which {owner} extends"
-        raise WorkflowNotFound(
-            message,
-            hint=f"correct `extends` in {owner}",
-            block=f"❌ ERROR: {message}\n\nRecovery:\n1. Correct `extends` in {owner}",
-        ) from error
+def read_workflow(root: str, workflow_id: str, plugin_roots: list[str], owner: str = "") -> tuple[str, dict[str, Any]]:
+    """Read one workflow's file; returns its path as shown and the object in it.
 
-
-def read_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> tuple[str, dict[str, Any]]:
-    """Read one workflow's file; returns its path as shown and the object in it. Raises WorkflowNotFound."""
+    Raises WorkflowNotFound, which names `owner` if that is the workflow that extends a missing one.
+    """
     try:
         places = _places(root, workflow_id, plugin_roots)
     except WorkflowNotFound as error:
@@ -182,6 +170,13 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> tuple
         found = _read_first([*installed, *shipped], root)
     if found is not None:
         return found
+    if owner:
+        message = f"Workflow configuration not found: {workflow_id}, which {owner} extends"
+        raise WorkflowNotFound(
+            message,
+            hint=f"correct `extends` in {owner}",
+            block=f"❌ ERROR: {message}\n\nRecovery:\n1. Correct `extends` in {owner}",
+        )
     shown = os.path.relpath(places[0], root)
     meant = _meant_by(root, workflow_id, plugin_roots)
     other = f"Did you mean {meant}?" if meant else f"Create {shown}"

@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.texts import ago
 from faber_ledger.context import selection
-from faber_ledger.context.artifact import (
-    COMMAND_TYPES,
-    ArtifactError,
-    describe_failure,
-    describe_large,
-    described,
-    kilobytes,
-)
+from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError, describe_failure, describe_large
 from faber_ledger.context.artifact_command import fill_program
+from faber_ledger.context.packet import described, kilobytes
 from faber_ledger.context.selection import MAX_QUOTED
 from faber_ledger.files.text import escape, one_line
 from faber_ledger.files.untrusted import FileRefused, folder_around

@@ -409,7 +409,7 @@ def _kind(error: ProgramFailed) -> str:
 
 
 def _parse_answer(work_id: str, output: str, journal: Journal) -> dict[str, Any] | None:
-    """Return the work item in an answer; plain text, as `gh issue view` prints without `--json`, is its description."""
+    """Return the work item in an answer; plain text is its description."""
     text = output.strip()
     try:
         issue = json.loads(text)
@@ -417,7 +417,9 @@ def _parse_answer(work_id: str, output: str, journal: Journal) -> dict[str, Any]
         if text[0] in "{[":
             _warn(work_id, "network", f"the answer is not JSON: {error}", journal)
             return None
-        return _parse_plain_text(work_id, text, journal)
+        journal.log(f"✓ Loaded issue #{text_or_na(work_id)} (plain text: {text_or_na(text.split(chr(10), 1)[0])})")
+        journal.log(f"  State, labels and comments are not separated: {HINT}")
+        return {"title": None, "description": text, "labels": [], "comments": [], "url": None, "state": None}
     if not isinstance(issue, dict):
         _warn(work_id, "network", "the answer is not a JSON object", journal)
         return None
@@ -435,23 +437,6 @@ def _parse_answer(work_id: str, output: str, journal: Journal) -> dict[str, Any]
         "url": issue.get("url"),
         "state": issue.get("state"),
     }
-
-
-def _parse_plain_text(work_id: str, text: str, journal: Journal) -> dict[str, Any]:
-    """Return title, state and labels from the first lines of `gh issue view`, with all of the text as description."""
-    head = text.split("\n--\n", maxsplit=1)[0]
-    said = {name: value.strip() for name, value in re.findall(r"^(title|state|labels):\t(.*)$", head, re.MULTILINE)}
-    labels = [label.strip() for label in said.get("labels", "").split(",") if label.strip()]
-    title, state = said.get("title") or None, said.get("state") or None
-    if title:
-        journal.log(f"✓ Loaded issue #{text_or_na(work_id)}: {text_or_na(title)}")
-        journal.log(f"  State: {text_or_na(state)}")
-        journal.log(f"  Labels: {list_in_line(labels)}".rstrip())
-        journal.log(f"  Comments are not separated: {HINT}")
-    else:
-        journal.log(f"✓ Loaded issue #{text_or_na(work_id)} (plain text: {text_or_na(text.split(chr(10), 1)[0])})")
-        journal.log(f"  State, labels and comments are not separated: {HINT}")
-    return {"title": title, "description": text, "labels": labels, "comments": [], "url": None, "state": state}
 
 
 def _warn(work_id: str, kind: str, reason: str, journal: Journal) -> None:
