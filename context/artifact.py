@@ -126,7 +126,7 @@ def is_named_by_state(artifact: Artifact, error: ArtifactError) -> bool:
 
 NO_SOURCE = "Artifact must have path, path_from_state, or command"
 RUNS_BELOW = {".fractary", ".fractary/faber"}
-STATE_OF_PLAN = r"\.fractary/faber/runs/[^/]+/state-([^/]+)\.json"
+RUNS_OF_PLANS = ".fractary/faber/runs"
 OF_PLAN = "-run-"
 PLACEHOLDERS = ("project_root", "run_id", "plan_id", "work_id", "run_suffix")
 MAX_VALUE = 64  # in a command, or in the client's environment
@@ -267,12 +267,9 @@ def _places(path: str, surroundings: Surroundings) -> list[str]:
     of_run = [os.path.join(surroundings["run_dir"], rest).rstrip("/")] if marker and before in RUNS_BELOW else []
     if of_run and rest == "state.json/":
         of_run = [surroundings["state_path"]]
-    if "/state-" in relative:
-        import re  # a third of what a start costs, for these layouts alone
-
-        of_plan = re.fullmatch(STATE_OF_PLAN, relative)
-        if of_plan and of_plan[1] == run_suffix(run_id):
-            of_run = [surroundings["state_path"]]
+    above, name = os.path.split(relative)
+    if os.path.dirname(above) == RUNS_OF_PLANS and name == f"state-{run_suffix(run_id)}.json":
+        of_run = [surroundings["state_path"]]
     as_given = [path] if path.startswith("/") else []
     places = [*of_run, *as_given, inside, *places_in_plugins(relative, surroundings["plugin_roots"])]
     return list(dict.fromkeys(places))
@@ -536,17 +533,11 @@ Size: {loaded["size_bytes"] / 1048576:.1f} MB
 Consider using load_strategy: "summary" for large files."""
 
 
-def describe_command(loaded: Loaded, *, is_mapped: bool, problem: str | None) -> str:
+def describe_command(loaded: Loaded, *, is_mapped: bool) -> str:
     """Return what the agent should run for content that only it, or only `session-load`, can fetch.
 
-    `is_mapped`: the user mapped a program to the command, which a hook does not run. `problem` is why it cannot be run.
+    `is_mapped`: the user mapped a program to the command, which a hook does not run.
     """
-    if problem:
-        command, reason = quoted(loaded["content"]), one_line(problem, LONGEST_QUOTE)
-        return (
-            f"The program that is mapped to {command} cannot be run ({reason}):"
-            f" correct commands in ~/.config/faber-ledger/config.json, or run {command} yourself"
-        )
     if is_mapped:
         name = loaded["artifact"]["id"]
         load = f"`faber-ledger session-load --artifacts {name if is_name(name) else 'ID'}`"  # an agent may well run it

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from faber_ledger.context.artifact import Content, Loaded, Surroundings
+    from faber_ledger.context.artifact import Content, Surroundings
     from faber_ledger.context.workflow import Artifact
 
 
@@ -80,20 +80,6 @@ def check_mapped(program: list[str], surroundings: Surroundings) -> None:
         find_program(name, surroundings["root"])
     except ProgramFailed as error:
         raise ArtifactError(f"`{program[0]}` failed: {error}", " ".join(program)) from error
-
-
-def mapped_programs(
-    loads: list[Loaded], commands: dict[str, list[str]], surroundings: Surroundings
-) -> dict[str, str | None]:
-    """Return the deferred commands that have a mapped program, each with the reason why it cannot be run, or None."""
-    found: dict[str, str | None] = {}
-    for command in {loaded["content"].split()[0] for loaded in loads if loaded["is_deferred"]} & commands.keys():
-        try:
-            check_mapped(commands[command], surroundings)
-            found[command] = None
-        except ArtifactError as error:
-            found[command] = error.message
-    return found
 
 
 def run_mapped(program: list[str], surroundings: Surroundings) -> bytes:

@@ -293,7 +293,7 @@ class Artifacts:
     def _count_reading(self, shown: list[Part], wanted: dict[str, int], room: int) -> int:
         """Return the units to keep for what is to be read: none if everything has room, or nothing must be read."""
         is_all = len(shown) == len(wanted) and sum(wanted.values()) + self._count_listed(shown, room) <= room
-        has_all = is_all and not any(map(is_only_outlined, shown))
+        has_all = is_all and len(self._wholes) == len(shown)
         return 0 if has_all or not any(map(self._must_be_read, self._parts)) else min(MAX_READING, max(room, 0) // 3)
 
     def _count_wanted(self, part: Part, room: int) -> int:

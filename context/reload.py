@@ -39,7 +39,7 @@ from faber_ledger.runs.state_file import check_status, fields_missing, workflow_
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from typing import Any, NotRequired, TypedDict
 
     from faber_ledger.context.artifact import Content, Loaded, Surroundings
@@ -93,7 +93,7 @@ class Reload:
         self.other_problems = problems
         self.workflow = workflow  # that the artifacts were selected from; None if it cannot be used
         self.hint = ""  # what matters now, in the user's or FABER's words: the artifacts that it names come first
-        self.mapped: dict[str, str | None] = {}  # commands with a program, each with the reason if it cannot be run
+        self.mapped: Collection[str] = ()  # commands for which the user has a program
 
     @classmethod
     def failed_to_gather(cls, root: str, state: dict[str, Any], error: BaseException) -> Reload:
@@ -181,13 +181,7 @@ class Reload:
 
     def _to_run(self, loaded: Loaded) -> str:
         command = loaded["content"].split()[0]
-        return describe_command(loaded, is_mapped=command in self.mapped, problem=self.mapped.get(command))
-
-    def find_programs(self, commands: dict[str, list[str]], surroundings: Surroundings) -> None:
-        """Find out which of the loaded commands have one of the user's programs, without starting any."""
-        from faber_ledger.context.artifact_command import mapped_programs  # most projects map no program
-
-        self.mapped = mapped_programs(self.loaded, commands, surroundings)
+        return describe_command(loaded, is_mapped=command in self.mapped)
 
     def not_loaded(self) -> list[str]:
         """Return a line for each optional artifact that is there, or named by the state, but could not be loaded."""
@@ -479,8 +473,7 @@ def gather_for_hook(
         problems=problems,
         workflow=workflow,
     )
-    if config["commands"]:
-        result.find_programs(config["commands"], surroundings)
+    result.mapped = config["commands"]
     return result
 
 
