@@ -1,25 +1,30 @@
-"""An artifact that must stay in context: its definition in a workflow, and its loaded content (SPEC, section 1)."""
+"""An artifact that must stay in context: where it is, its content, and what is said of a failure (SPEC, section 1)."""
 
 from __future__ import annotations
 
+import os
+import stat
+
+from faber_ledger.context.workflow import list_installed, places_installed
+from faber_ledger.files.json_text import on_lines
+from faber_ledger.files.text import LONGEST_ID, LONGEST_QUOTE, escape, one_line, quoted
+from faber_ledger.files.untrusted import FileRefused, FileTooLarge, around, read_text, real_path, size_of
+from faber_ledger.ledger.errors import StateInvalid, StateRefused
+from faber_ledger.ledger.plain_json import dumps, loads, sha256, without_surrogates
+from faber_ledger.runs.clone import keyed_digest
+from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.progress import value_at
+from faber_ledger.runs.run import LARGEST_STATE, RUNS, is_name, is_run_id
+from faber_ledger.runs.settings import is_slash_command, places_in_plugins
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NotRequired, TypedDict
 
-    class Artifact(TypedDict):
-        """A definition with every field set. `problem` says what is wrong with it; loading it raises that."""
-
-        id: str
-        type: str
-        path: str | None
-        path_from_state: str | None
-        command: str | None
-        description: str
-        required: bool
-        condition: object
-        reload_triggers: list[str] | None
-        load_strategy: str
-        problem: str | None
+    from faber_ledger.context.workflow import Artifact
+    from faber_ledger.ledger.errors import LedgerError
+    from faber_ledger.runs.run import Run
 
     class Content(TypedDict):
         """What a loader read: the text that the agent is given.
@@ -74,12 +79,19 @@ if TYPE_CHECKING:
         state: dict[str, Any]
         is_state_read: NotRequired[bool]
 
+    class Found(TypedDict):
+        """A file or directory: `source` is relative to `folder`, the project or a plugin root; the rest is absolute."""
+
+        source: str
+        resolved: str
+        folder: str
+        size_bytes: int
+
 
 MAX_BYTES = 1024 * 1024
 COMMAND_TYPES = {"work_plugin", "skill", "git_info"}  # types that have a command; all others have a path
 STRATEGIES = ("all", "latest_only", "summary")
 REFUSED = "Command refused: "  # the beginning of the reason if a command is not on the list
-TEXT_FIELDS = ("path", "path_from_state", "command", "description", "load_strategy")
 
 
 class ArtifactError(Exception):
@@ -107,44 +119,450 @@ class ArtifactError(Exception):
         self.has_room_in = has_room_in
 
 
-def parse_artifact(raw: object, place: str) -> Artifact:
-    """Return a definition with every field set; errors go into `problem`, and `place` is its name if it has no id."""
-    given = raw if isinstance(raw, dict) else {}
-    problems = [] if isinstance(raw, dict) else ["Artifact is not a JSON object"]
-    named = given.get("id")
-    if not (isinstance(named, str) and named):
-        problems.append("Artifact must have an id")
-        named = place
-    texts: dict[str, str | None] = dict.fromkeys(TEXT_FIELDS)
-    for name in TEXT_FIELDS:
-        value = given.get(name)
-        if value is None or isinstance(value, str):
-            texts[name] = value or None
-        else:
-            problems.append(f"{name} must be a string")
-    required = given.get("required", False)
-    if not isinstance(required, bool):
-        problems.append("required must be true or false")
-    triggers = given.get("reload_triggers")
-    if not (triggers is None or (isinstance(triggers, list) and all([isinstance(name, str) for name in triggers]))):
-        problems.append("reload_triggers must be a list of strings")
-        triggers = None
-    kind = given.get("type")
-    return {
-        "id": named,
-        "type": kind if isinstance(kind, str) else "(none)",
-        "path": texts["path"],
-        "path_from_state": texts["path_from_state"],
-        "command": texts["command"],
-        "description": texts["description"] or "",
-        "required": required is not False,
-        "condition": given.get("condition"),
-        "reload_triggers": triggers,
-        "load_strategy": texts["load_strategy"] or "all",
-        "problem": "; ".join(problems) or None,
-    }
-
-
 def is_named_by_state(artifact: Artifact, error: ArtifactError) -> bool:
     """Return whether the state names the missing file: it was then removed, or never written."""
     return bool(artifact["path_from_state"]) and not artifact["path"] and error.resolved is not None
+
+
+NO_SOURCE = "Artifact must have path, path_from_state, or command"
+RUNS_BELOW = {".fractary", ".fractary/faber"}
+RUNS_OF_PLANS = ".fractary/faber/runs"
+OF_PLAN = "-run-"
+PLACEHOLDERS = ("project_root", "run_id", "plan_id", "work_id", "run_suffix")
+MAX_VALUE = 64  # in a command, or in the client's environment
+MAX_VALUE_IN_PATH = 255  # the longest name of a file; real plan ids have more than 64
+# Where FABER's tools and the documents' keep a run's state, below one of the folders of runs.
+PLACES_OF_STATE = (
+    "{run_id}/state.json",
+    "{plan_id}/{run_suffix}/state.json",
+    "{plan_id}/state-{run_suffix}.json",
+    "{plan_id}-run-{run_suffix}/state.json",
+)
+OF_VALUE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._#-")
+
+
+def build_surroundings(
+    run: Run, state: dict[str, Any], plugin_roots: list[str], commands: dict[str, list[str]] | None = None
+) -> Surroundings:
+    """Return what a run's artifacts are resolved against; `commands` are the user's, and None in a hook."""
+    in_tree = find_run(run.root, run.run_id) if run.is_kept else run
+    return {
+        "root": os.path.realpath(run.root),
+        "run_dir": os.path.realpath(in_tree.directory),
+        "state_path": os.path.join(os.path.realpath(run.directory), os.path.basename(run.state_path)),
+        "suffix": in_tree.suffix,
+        "plugin_roots": plugin_roots,
+        "commands": commands or {},
+        "state": {**state, "run_id": run.run_id},
+    }
+
+
+def find_file(artifact: Artifact, surroundings: Surroundings) -> Found:
+    """Return an artifact's file (RELOAD, Step 5); raises ArtifactError.
+
+    Links are resolved first. A file outside the project and the plugin roots is refused, since state and workflow come
+    with the repository.
+    """
+    return _find(artifact, surroundings, size_of, "File")
+
+
+def find_directory(artifact: Artifact, surroundings: Surroundings) -> Found:
+    """Return an artifact's directory, found as `find_file` finds a file; its size is 0. Raises ArtifactError."""
+    return _find(artifact, surroundings, _directory_size, "Directory")
+
+
+def _find(artifact: Artifact, surroundings: Surroundings, size_at: Callable[[str], int | None], kind: str) -> Found:
+    root = surroundings["root"]
+    folders = [root, *map(os.path.realpath, surroundings["plugin_roots"])]
+    missing: list[str] = []
+    outside: list[str] = []
+    for place in _places(path_of(artifact, surroundings), surroundings):
+        is_inside, found = _look(place, folders, surroundings, size_at)
+        if found is not None:
+            return found
+        (missing if is_inside else outside).append(place)
+    for place in outside:
+        _, found = _look(place, [folder for folder, _, _ in list_installed(root)], surroundings, size_at)
+        if found is not None:
+            return found
+    existing = [place for place in outside if os.path.lexists(place)]
+    if existing or not missing:
+        # The error has no `resolved`: nothing may look at a path outside, not even for its size.
+        raise ArtifactError(f"Path is outside the project and the plugin roots: {(existing or outside)[0]}")
+    for place, folder in places_installed(os.path.relpath(missing[0], root), root):
+        _, found = _look(place, [folder], surroundings, size_at)
+        if found is not None:
+            return found
+    raise ArtifactError(f"{kind} not found: {missing[0]}", missing[0], is_missing=True)
+
+
+def _look(
+    place: str, folders: list[str], surroundings: Surroundings, size_at: Callable[[str], int | None]
+) -> tuple[bool, Found | None]:
+    """Return whether a place is in one of the folders, and what is there, or None; raises ArtifactError."""
+    try:
+        resolved = real_path(place)
+        is_state = resolved == surroundings["state_path"]  # a kept run's is below the git directory
+        folder = surroundings["root"] if is_state else around(resolved, folders)
+        size = size_at(resolved) if folder is not None else None
+    except FileRefused as error:
+        raise ArtifactError(f"Cannot read {place}: {error}", place) from error
+    if folder is None:
+        return False, None
+    source = os.path.relpath(resolved, folder).replace(os.sep, "/")
+    if not is_state and ".git" in source.lower().split("/"):
+        raise ArtifactError(f"Path is in git's own folder, which may hold a token: {place}")
+    if size is None:
+        return True, None
+    return True, {"source": source, "resolved": resolved, "folder": folder, "size_bytes": size}
+
+
+def _directory_size(path: str) -> int | None:
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise FileRefused(error.strerror or str(error)) from error
+    if not stat.S_ISDIR(status.st_mode):
+        raise FileRefused("not a directory")
+    return 0
+
+
+def path_of(artifact: Artifact, surroundings: Surroundings) -> str:
+    """Return an artifact's path, from the workflow or the state, with its placeholders filled; raises ArtifactError."""
+    state = surroundings["state"]
+    if artifact["path"]:
+        return surroundings["state_path"] if is_own_state(artifact) else fill(artifact["path"], surroundings)
+    field = artifact["path_from_state"]
+    if field:
+        value = value_at(state, field)
+        if value is None or value == "":
+            raise ArtifactError(f"State field not found: {field}", is_missing=True)
+        if not isinstance(value, str):
+            raise ArtifactError(f"State field is not a path: {field}")
+        return fill(value, surroundings)
+    if artifact["command"]:
+        raise ArtifactError(f"Artifact of type {artifact['type']} must have path or path_from_state")
+    raise ArtifactError(NO_SOURCE)
+
+
+def is_own_state(artifact: Artifact) -> bool:
+    """Return whether an artifact's path means the run's own state, wherever it is and whatever its plan's id."""
+    path = (artifact["path"] or "").removeprefix("{project_root}").lstrip("/")
+    return any([path == f"{runs}/{place}" for runs in RUNS for place in PLACES_OF_STATE])
+
+
+def _places(path: str, surroundings: Surroundings) -> list[str]:
+    """Return where a path may be, in the order of search.
+
+    Real states name project files with a leading slash. A run is used where it is, whatever layout of the runs' folder
+    the workflow was written for: a path below `runs/<run_id>/` means one below the run's own folder, and so does the
+    state that tools with several runs in one plan keep as `runs/<plan_id>/state-<run_suffix>.json`.
+    """
+    root, run_id = surroundings["root"], str(surroundings["state"].get("run_id"))
+    inside = path if path.startswith(os.path.join(root, "")) else os.path.join(root, path.lstrip("/"))
+    relative = os.path.relpath(inside, root)
+    before, marker, rest = f"{relative}/".partition(f"/runs/{run_id}/")
+    of_run = [os.path.join(surroundings["run_dir"], rest).rstrip("/")] if marker and before in RUNS_BELOW else []
+    if of_run and rest == "state.json/":
+        of_run = [surroundings["state_path"]]
+    above, name = os.path.split(relative)
+    if os.path.dirname(above) == RUNS_OF_PLANS and name == f"state-{run_suffix(run_id)}.json":
+        of_run = [surroundings["state_path"]]
+    as_given = [path] if path.startswith("/") else []
+    places = [*of_run, *as_given, inside, *places_in_plugins(relative, surroundings["plugin_roots"])]
+    return list(dict.fromkeys(places))
+
+
+def fill(text: str, surroundings: Surroundings, where: str = "a path") -> str:
+    """Return a text with its placeholders filled, in one pass: a value that looks like a placeholder is not filled.
+
+    A placeholder without a value becomes empty (RELOAD, Step 5). Raises ArtifactError for a value that could be more
+    than a name, since the state comes with the repository.
+    """
+    first, *others = text.split("{")
+    for piece in others:
+        name, _, rest = piece.partition("}")
+        first += _value(name, surroundings, where) + rest if _is_placeholder(piece) else "{" + piece
+    return first
+
+
+def fill_command(text: str, surroundings: Surroundings) -> str:
+    """Return a command with its placeholders filled; raises ArtifactError if one is empty: it could mean all."""
+    empty = empty_placeholders(text, surroundings, "a command")
+    if empty:
+        raise ArtifactError(no_value_for(empty))
+    return fill(text, surroundings, "a command")
+
+
+def empty_placeholders(text: str, surroundings: Surroundings, where: str) -> list[str]:
+    """Return the names of a text's placeholders that have no value, in their order; raises ArtifactError."""
+    names = dict.fromkeys([piece.partition("}")[0] for piece in text.split("{")[1:] if _is_placeholder(piece)])
+    return [name for name in names if not _value(name, surroundings, where)]
+
+
+def unknown_placeholders(text: str) -> list[str]:
+    """Return what looks like a placeholder in a text but is not one, with its braces, in its order."""
+    import re  # no hook looks for them
+
+    return [name for name in dict.fromkeys(re.findall(r"\{[A-Za-z_]\w*\}", text)) if name[1:-1] not in PLACEHOLDERS]
+
+
+def _is_placeholder(piece: str) -> bool:
+    """Return whether the text after a brace begins with a placeholder's name and the closing brace."""
+    name, brace, _ = piece.partition("}")
+    return bool(brace) and name in PLACEHOLDERS
+
+
+def no_value_for(names: list[str]) -> str:
+    """Return a message that names placeholders without a value."""
+    return f"no value in the run's state for {', '.join([f'{{{name}}}' for name in names])}"
+
+
+def is_value(text: str, longest: int = MAX_VALUE) -> bool:
+    """Return whether a text may enter a command or a path: [A-Za-z0-9][A-Za-z0-9._#-]*, not longer than `longest`."""
+    return 0 < len(text) <= longest and OF_VALUE.issuperset(text) and text[0] not in "._#-"
+
+
+def run_suffix(run_id: str) -> str:
+    """Return the part of a run id that differs within its plan: after the last `-run-`, else after the last `-`.
+
+    Tools that keep the states of several runs in one plan's folder use ids of the form `<plan>-run-<suffix>`.
+    """
+    last = run_id.rpartition("/")[2]
+    return last.rpartition(OF_PLAN)[2] if OF_PLAN in last else last.rpartition("-")[2]
+
+
+def _value(name: str, surroundings: Surroundings, where: str = "a path") -> str:
+    if name == "project_root":
+        return surroundings["root"]
+    is_of_run = name in ("run_id", "run_suffix")
+    value = surroundings["state"].get("run_id" if is_of_run else name)
+    if value is None:
+        return ""
+    text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else "/"
+    if is_of_run:
+        safe = is_run_id(text)
+        text = run_suffix(text) if name == "run_suffix" else text
+    else:
+        safe = text == "" or is_value(text, MAX_VALUE_IN_PATH if where == "a path" else MAX_VALUE)
+    if not safe:
+        raise ArtifactError(f"State field cannot be used in {where}: {name}")
+    return text
+
+
+LARGE_BYTES = 100 * 1024
+MAX_INDENTED = 25_000  # characters of a state that is written with an indent
+SUMMARY = "summary"  # the load strategy
+KEYED = "keyed:"  # before a digest, which was made with the key of the clone that recorded it
+CHANGED_BY_EVENTS = {"sessions", "context_metadata", "updated_at"}
+
+
+def content_digest(text: str) -> str:
+    """Return the SHA-256 (hex) of a text as the agent gets it."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def keyed(root: str, digest: str) -> str:
+    """Return what is recorded of a SHA-256, so that nobody guesses the content from it; empty without a key."""
+    found = keyed_digest(root, digest)
+    return f"{KEYED}{found}" if found else ""
+
+
+def state_for_packet(state: dict[str, Any]) -> str:
+    """Return a state as JSON without what every append changes, so that the same state gives the same text.
+
+    A state too large for any packet is on one line: an indent makes deep lists a hundred times larger.
+    """
+    kept = {name: value for name, value in state.items() if name not in CHANGED_BY_EVENTS}
+    text = dumps(kept)
+    if len(text) <= MAX_INDENTED:
+        text = on_lines(kept)
+    return without_surrogates(text)
+
+
+def given_text(text: str, is_state: bool) -> str:
+    """Return a file's text as the agent is given it; for a state, what `state_for_packet` returns."""
+    if not is_state:
+        return text
+    try:
+        state = loads(text)
+        return state_for_packet(state) if isinstance(state, dict) else text
+    except (ValueError, RecursionError):
+        return text
+
+
+def _given_state(text: str) -> str:
+    """Return the run's state as the agent is given it; empty for what is not a JSON object."""
+    try:
+        is_object = isinstance(loads(text), dict)
+    except ValueError:
+        return ""
+    except RecursionError:
+        return text
+    return given_text(text, is_state=True) if is_object else ""
+
+
+def source_text(artifact: Artifact, surroundings: Surroundings) -> str:
+    """Return the text of an artifact that may have placeholders, before they are filled."""
+    if artifact["type"] in COMMAND_TYPES:
+        return artifact["command"] or ""
+    if artifact["path"] or not artifact["path_from_state"]:
+        return artifact["path"] or ""
+    value = value_at(surroundings["state"], artifact["path_from_state"])
+    return value if isinstance(value, str) else ""
+
+
+def _known_state_text(surroundings: Surroundings) -> str | None:
+    """Return the run's state as the agent is given it, if it was read just before: its file is not read again."""
+    try:
+        return state_for_packet(surroundings["state"]) if surroundings.get("is_state_read") else None
+    except RecursionError:
+        return None
+
+
+def read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
+    """Read a file; raises ArtifactError."""
+    found = find_file(artifact, surroundings)
+    place = found["resolved"]
+    is_state = place == surroundings["state_path"]
+    is_outlined = artifact["load_strategy"] == SUMMARY
+    limit = LARGEST_STATE if is_state or is_outlined else MAX_BYTES
+    try:
+        text = _known_state_text(surroundings) if is_state else None
+        if text is None:
+            text = read_text(place, limit)
+            text = _given_state(text) if text is not None and is_state else text
+    except FileTooLarge as error:
+        reason = f"Artifact is larger than {limit // 1048576} MB: {error}"
+        raise ArtifactError(reason, place, is_state=is_state, has_room_in=() if is_outlined else (SUMMARY,)) from error
+    except FileRefused as error:
+        raise ArtifactError(f"Cannot read {place}: {error}", place, is_state=is_state) from error
+    if text is None:
+        raise ArtifactError(f"File not found: {place}", place, is_missing=True, is_state=is_state)
+    if is_state and text == "":
+        raise ArtifactError(f"Cannot read {place}: it is not a JSON object", place, is_state=True)
+    return {
+        "text": text,
+        "source": found["source"],
+        "resolved": place,
+        # Our own blocks grow with each session and are not given to the agent: they count nowhere.
+        "size_bytes": len(text.encode()) if is_state else found["size_bytes"],
+        "is_deferred": False,
+    }
+
+
+FILES = {"json", "markdown"}
+
+
+OF_COMMAND = """\
+1. Correct its command in the workflow config
+2. Run the command yourself to see what it says"""
+
+
+def source_of(artifact: Artifact) -> str:
+    """Return where an artifact comes from, as its workflow says it."""
+    return artifact["path"] or artifact["path_from_state"] or artifact["command"] or ""
+
+
+def describe_failure(artifact: Artifact, error: ArtifactError) -> str:
+    """Return the message for an artifact that failed (RELOAD, Step 5; AGENT, Session Load, Error Handling)."""
+    sign, kind = ("❌ ERROR", "Required") if artifact["required"] else ("⚠️ WARNING", "Optional")
+    is_command = artifact["type"] in COMMAND_TYPES
+    place = escape(error.resolved or source_of(artifact))
+    failed = f"""\
+{"not found" if error.is_missing else "cannot be loaded"}
+Artifact: {escape(artifact["id"])}
+Path: {place}
+Source: {place}
+Error: {escape(error.message)}"""
+    if is_command:  # the documents only word the failure of a path
+        failed = f"""\
+{"refused: its command may not be run" if error.message.startswith(REFUSED) else "not loaded: its command failed"}
+Artifact: {escape(artifact["id"])}
+Command: {one_line(artifact["command"] or "-")}
+Error: {escape(error.message)}"""
+    way_on = "Workflow will continue without this artifact."
+    if artifact["required"]:
+        way_on = f"Recovery:\n{OF_COMMAND if is_command else _recovery(error)}"
+    return f"{sign}: {kind} artifact {failed}\n\n{way_on}"
+
+
+def _recovery(error: ArtifactError) -> str:
+    """Return the steps that help with a file: the documents' are for one that is missing."""
+    if error.is_missing:
+        steps = """\
+1. Check if path is correct in workflow config
+2. Check if artifact was created in earlier phase
+3. Run the phase that creates this artifact"""
+        if error.resolved is None:  # the state does not name it
+            return steps
+        return f"""\
+{steps}
+4. If a plugin brings it, name the plugin's folder in plugin_roots of ~/.config/faber-ledger/config.json"""
+    if error.has_room_in:
+        strategies = " or ".join([f'"{name}"' for name in error.has_room_in])
+        return f"""\
+1. Give it load_strategy {strategies} in the workflow config, or name a shorter file there
+2. Until then, read the parts that you need where it stands"""
+    if error.resolved is not None:
+        return """\
+1. Correct what the error says about the file
+2. Check if path is correct in workflow config"""
+    return "1. Correct what the error says, in the workflow config or in the run's state"
+
+
+def describe_not_loaded(artifact: Artifact, error: ArtifactError, root: str) -> str:
+    """Return a line for the packet's list about an optional artifact that could not be loaded."""
+    inside = os.path.join(root, "")
+    place = one_line((error.resolved or source_of(artifact)).replace(inside, ""), LONGEST_QUOTE)
+    reason = error.message.replace(f"Cannot read {error.resolved}: ", "").replace(f": {error.resolved}", "")
+    reason = reason.replace(inside, "")
+    where = f", {place}" if place else ""
+    return f"{one_line(artifact['id'], LONGEST_ID)} (optional): not loaded{where}: {one_line(reason, LONGEST_QUOTE)}"
+
+
+def describe_large(loaded: Loaded) -> str:
+    """Return the warning about an artifact of over 100 KB (AGENT, Session Load, Error Handling)."""
+    return f"""\
+⚠️ WARNING: Large artifact detected
+Artifact: {escape(loaded["artifact"]["id"])}
+Size: {loaded["size_bytes"] / 1048576:.1f} MB
+
+Consider using load_strategy: "summary" for large files."""
+
+
+def describe_command(loaded: Loaded, *, is_mapped: bool) -> str:
+    """Return what the agent should run for content that only it, or only `session-load`, can fetch.
+
+    `is_mapped`: the user mapped a program to the command, which a hook does not run.
+    """
+    if is_mapped:
+        name = loaded["artifact"]["id"]
+        load = f"`faber-ledger session-load --artifacts {name if is_name(name) else 'ID'}`"  # an agent may well run it
+        return f"No hook runs the program that is mapped to {quoted(loaded['content'])}. To load it, run {load}"
+    if not is_slash_command(loaded["content"]):
+        return f"The workflow's instruction for it is {quoted(loaded['content'])}"
+    return f"Only a client can run a slash command. To load it, run {quoted(loaded['content'])}"
+
+
+def state_broken(run: Run, error: LedgerError, backup: str) -> str:
+    """Return the message for a state that a load cannot read (RELOAD, Step 2; AGENT, Session Load, Error Handling)."""
+    is_json = isinstance(error, StateRefused) or not isinstance(error, StateInvalid)
+    reason = escape(error.reason if isinstance(error, StateInvalid) else error.message)
+    path = run.shown(run.state_path)
+    if "faber-ledger resolve" in error.hint:  # a backup has only one side
+        return f"❌ ERROR: Cannot read state file\nPath: {path}\nError: {reason}\n\nRecovery:\n1. {error.hint}"
+    has_backup = os.path.exists(backup)
+    back = "" if has_backup else f"\n3. There is no backup: {escape(error.hint)}"
+    return f"""\
+❌ ERROR: Cannot read state file{"" if is_json else " - invalid JSON"}
+Path: {path}
+Error: {reason}
+Check backup: {run.shown(backup)}
+Restore from backup if available
+
+Recovery:
+1. Check if backup exists: {run.shown(backup)}
+2. Restore from backup if available [faber-ledger project {run.run_id} --restore]{back}"""

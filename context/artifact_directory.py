@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from faber_ledger.context.artifact import MAX_BYTES, ArtifactError
-from faber_ledger.context.artifact_source import find_directory
+from faber_ledger.context.artifact import MAX_BYTES, ArtifactError, find_directory
 from faber_ledger.files.text import escape
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, folder_around, read_text
 from faber_ledger.ledger.clock import check_time, utc_text
@@ -16,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.context.artifact import Artifact, Content, Surroundings
-    from faber_ledger.context.artifact_source import Found
+    from faber_ledger.context.artifact import Content, Found, Surroundings
+    from faber_ledger.context.workflow import Artifact
 
     # A regular file: when it was last changed (nanoseconds), its name, its size. The newest compares as the largest.
     Entry = tuple[int, str, int]

@@ -5,34 +5,17 @@ from __future__ import annotations
 import os
 import re
 
-from faber_ledger.context.artifact import MAX_BYTES, REFUSED, ArtifactError
-from faber_ledger.context.artifact_source import NO_SOURCE, fill_command
-from faber_ledger.context.program import ProgramFailed, decode_output, run_program
+from faber_ledger.context.artifact import MAX_BYTES, NO_SOURCE, REFUSED, ArtifactError, fill_command
+from faber_ledger.context.artifact_command import ProgramFailed, decode_output, run_program
 from faber_ledger.runs.git import top_above
 from faber_ledger.runs.git_query import FOREIGN, QUIET, options_against_filters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal, TypedDict
+    from typing import Literal
 
-    from faber_ledger.context.artifact import Artifact, Content, Surroundings
-
-    class Subcommand(TypedDict):
-        """What may follow a subcommand's name.
-
-        `always` is always added; `valued` options take a value; `numbers` matches options like `-20` and `-U3`.
-        `names` says what its other words are, and so whether paths may follow; `reads_files` whether git reads the
-        files in the work tree, not only what it has recorded; `shows` whether it would show a file or folder by its
-        hash.
-        """
-
-        always: list[str]
-        flags: frozenset[str]
-        valued: frozenset[str]
-        numbers: str
-        names: Literal["revisions", "paths", "patterns"]
-        reads_files: bool
-        shows: bool
+    from faber_ledger.context.artifact import Content, Surroundings
+    from faber_ledger.context.workflow import Artifact
 
 
 SECONDS = 5.0
@@ -103,7 +86,7 @@ def git_arguments(command: str, surroundings: Surroundings) -> list[str]:
     known = SUBCOMMANDS[name]
     if name == "branch" and given == ["--show-current"]:
         return words  # git refuses --list beside it; without --list, another word would create a branch
-    arguments = [name, *known["always"]]
+    arguments = [name, *known.always]
     options = given[: given.index("--")] if "--" in given else [*given]
     paths = given[len(options) + 1 :]
     while options:
@@ -111,17 +94,17 @@ def git_arguments(command: str, surroundings: Surroundings) -> list[str]:
         if not word.startswith("-"):
             if name in LISTING_OPTIONS and not any([re.match(LISTING_OPTIONS[name], option) for option in given]):
                 raise _refusal(word, f"`git {name}` would create it; --list {word} searches for it")
-            is_path = known["names"] == "paths"
-            (paths if is_path else arguments).append(word if is_path else _revision(word, of_commits=known["shows"]))
-        elif word in known["flags"] or re.fullmatch(known["numbers"], word):
+            is_path = known.names == "paths"
+            (paths if is_path else arguments).append(word if is_path else _revision(word, of_commits=known.shows))
+        elif word in known.flags or re.fullmatch(known.numbers, word):
             arguments.append(word)
-        elif word.partition("=")[0] in known["valued"]:
+        elif word.partition("=")[0] in known.valued:
             arguments.append(_join_value(word, options))
         else:
             raise _refusal(word, f"`git {name}` may not have this option here; only options that read are allowed")
     if name == "shortlog" and all([word.startswith("-") for word in arguments[1:]]):
         arguments.append("HEAD")  # it would read its standard input
-    if known["names"] == "patterns":
+    if known.names == "patterns":
         if paths:
             raise _refusal(paths[0], f"`git {name}` may not have paths here")
         return arguments
@@ -186,7 +169,7 @@ def _ask_git(arguments: list[str], root: str) -> bytes:
     git = ["git", "-C", root, "--no-pager"]  # without the shell that changes the folder, which takes 2 ms
     for name, value in SETTINGS.items():
         git += ["-c", f"{name}={value}"]
-    if SUBCOMMANDS[arguments[0]]["reads_files"]:
+    if SUBCOMMANDS[arguments[0]].reads_files:
         git += _options_against_filters(root, environment)
     return run_program([*git, *arguments], None, environment, seconds=SECONDS, limit=MAX_BYTES)
 
@@ -205,25 +188,27 @@ def _refusal(word: str, reason: str) -> ArtifactError:
     return ArtifactError(f"{REFUSED}{word!r:.80} - {reason}")
 
 
-def _subcommand(
-    names: Literal["revisions", "paths", "patterns"],
-    flags: str,
-    valued: str = "",
-    numbers: str = "(?!)",
-    *,
-    always: str = "",
-    reads_files: bool = False,
-    shows: bool = False,
-) -> Subcommand:
-    return {
-        "always": always.split(),
-        "flags": frozenset(flags.split()),
-        "valued": frozenset(valued.split()),
-        "numbers": numbers,
-        "names": names,
-        "reads_files": reads_files,
-        "shows": shows,
-    }
+class Subcommand:
+    """What may follow a subcommand's name.
+
+    `always` is always added; `valued` options take a value; `numbers` matches options like `-20` and `-U3`.
+    `names` says what its other words are, and so whether paths may follow; `reads_files` whether git reads the files in
+    the work tree, not only what it has recorded; `shows` whether it would show a file or folder by its hash.
+    """
+
+    def __init__(
+        self,
+        names: Literal["revisions", "paths", "patterns"],
+        flags: str,
+        valued: str = "",
+        numbers: str = "(?!)",
+        *,
+        always: str = "",
+        reads_files: bool = False,
+        shows: bool = False,
+    ) -> None:
+        self.names, self.numbers, self.reads_files, self.shows = names, numbers, reads_files, shows
+        self.always, self.flags, self.valued = always.split(), flags.split(), valued.split()
 
 
 CHANGES = """
@@ -252,14 +237,14 @@ CONTEXT = r"-U[0-9]{1,6}|-[MC][0-9]{1,3}%?"
 NO_PROGRAMS = "--no-ext-diff --no-textconv"
 
 SUBCOMMANDS: dict[str, Subcommand] = {
-    "log": _subcommand(
+    "log": Subcommand(
         "revisions",
         COMMITS + CHANGES + REFS + "--all",
         COMMITS_VALUED + CHANGES_VALUED + REFS,
         f"{NUMBER}|{CONTEXT}",
         always=f"{NO_PROGRAMS} --submodule=short",
     ),
-    "status": _subcommand(
+    "status": Subcommand(
         "paths",
         "-s --short -b --branch --show-stash --porcelain --long --ahead-behind --no-ahead-behind --no-renames "
         "-sb -bs -uno -unormal -uall --untracked-files",
@@ -267,7 +252,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         always="--ignore-submodules=all",
         reads_files=True,
     ),
-    "diff": _subcommand(
+    "diff": Subcommand(
         "revisions",
         CHANGES + "--cached --staged --merge-base -R",
         CHANGES_VALUED,
@@ -276,7 +261,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         reads_files=True,
         shows=True,
     ),
-    "show": _subcommand(
+    "show": Subcommand(
         "revisions",
         COMMITS + CHANGES,
         COMMITS_VALUED + CHANGES_VALUED,
@@ -284,39 +269,39 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         always=f"{NO_PROGRAMS} --submodule=short",
         shows=True,
     ),
-    "branch": _subcommand(
+    "branch": Subcommand(
         "patterns",
         "--list -l -a --all -r --remotes -v -vv --verbose --show-current -i --ignore-case --merged --no-merged "
         "--contains --no-contains",
         REFS_VALUED,
         always="--list",
     ),
-    "rev-parse": _subcommand(
+    "rev-parse": Subcommand(
         "patterns", "--short --abbrev-ref --verify --symbolic-full-name --show-prefix -q --quiet", "--short"
     ),
-    "describe": _subcommand(
+    "describe": Subcommand(
         "patterns",
         "--tags --all --long --always --exact-match --first-parent",
         "--abbrev --match --exclude --candidates",
     ),
-    "shortlog": _subcommand(
+    "shortlog": Subcommand(
         "revisions",
         "-s --summary -n --numbered -e --email -sn -ns -sne -c --committer --all --no-merges --merges --branches",
         "--since --after --until --before --author --group --format --max-count",
         NUMBER,
     ),
-    "tag": _subcommand(
+    "tag": Subcommand(
         "patterns",
         "--list -l -n -i --ignore-case --merged --no-merged --contains --no-contains",
         REFS_VALUED,
         "-n[0-9]{1,6}",
         always="--list",
     ),
-    "ls-files": _subcommand(
+    "ls-files": Subcommand(
         "paths",
         "-c --cached -o --others -m --modified -d --deleted -s --stage -u --unmerged -i --ignored -t "
         "--exclude-standard --directory --no-empty-directory --abbrev --full-name",
         reads_files=True,
     ),
-    "rev-list": _subcommand("revisions", "--count --all" + REFS + COMMITS, COMMITS_VALUED + REFS, NUMBER),
+    "rev-list": Subcommand("revisions", "--count --all" + REFS + COMMITS, COMMITS_VALUED + REFS, NUMBER),
 }

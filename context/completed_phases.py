@@ -7,57 +7,55 @@ that became completed at once, may have been made up. The comparison warns, and 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from itertools import groupby
+from typing import Any, Literal, TypedDict
 
 from faber_ledger.context.reconstitution.faber_files import read_events
 from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.events import Recorded
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import READ, decode_row
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.progress import PHASES, phase_state, phase_statuses, phases_completed
-from faber_ledger.runs.run import EVENTS
+from faber_ledger.runs.run import EVENTS, Run
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any, Literal, TypedDict
 
-    from faber_ledger.ledger.events import Recorded
-    from faber_ledger.ledger.log import Log
-    from faber_ledger.runs.run import Run
+class Around(TypedDict):
+    """The events around a change of the state: FABER's, and the ledger's that tell what was completed then.
 
-    class Around(TypedDict):
-        """The events around a change of the state: FABER's, and the ledger's that tell what was completed then.
+    `last_without` is the last event of the ledger at which it was not completed yet, `first_with` the first at
+    which it was; None where the ledger has none.
+    """
 
-        `last_without` is the last event of the ledger at which it was not completed yet, `first_with` the first at
-        which it was; None where the ledger has none.
-        """
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    last_without: Recorded | None
+    first_with: Recorded | None
 
-        before: dict[str, Any] | None
-        after: dict[str, Any] | None
-        last_without: Recorded | None
-        first_with: Recorded | None
 
-    class CompletionWarning(TypedDict):
-        """What the events do not confirm; `steps` are only named by `pending_steps`."""
+class CompletionWarning(TypedDict):
+    """What the events do not confirm; `steps` are only named by `pending_steps`."""
 
-        code: Literal["no_event", "one_write", "pending_steps"]
-        phases: list[str]
-        steps: list[str]
-        around: Around
+    code: Literal["no_event", "one_write", "pending_steps"]
+    phases: list[str]
+    steps: list[str]
+    around: Around
 
-    class Comparison(TypedDict):
-        """The result: without events nothing was compared.
 
-        `not_compared` are the phases that were completed before the first event, or before the first that was read.
-        `is_partial` where git ignores the events and other clones worked on the run: theirs are not here.
-        """
+class Comparison(TypedDict):
+    """The result: without events nothing was compared.
 
-        events: int
-        unreadable: int
-        is_partial: bool
-        not_compared: list[str]
-        warnings: list[CompletionWarning]
+    `not_compared` are the phases that were completed before the first event, or before the first that was read.
+    `is_partial` where git ignores the events and other clones worked on the run: theirs are not here.
+    """
+
+    events: int
+    unreadable: int
+    is_partial: bool
+    not_compared: list[str]
+    warnings: list[CompletionWarning]
 
 
 START, DONE = "phase_start", ("phase_complete", "phase_skip")

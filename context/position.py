@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 
 from faber_ledger.context.notes import render_notes
-from faber_ledger.context.state_outline import TIMES
-from faber_ledger.context.workflow import SHIPPED, steps_in_order
+from faber_ledger.context.workflow import SHIPPED
 from faber_ledger.files.text import clip, one_line, quoted, shares, units
 from faber_ledger.runs.git import has_remotes, stopped_command, work_tree_of
 from faber_ledger.runs.git_refs import branch_of, is_plain, places_of_branch
 from faber_ledger.runs.progress import (
     FINISHED,
+    PHASES,
     branch_name,
     current_phase,
     current_step,
     done_steps,
-    error_message,
     newest_errors,
-    phase_state,
     phase_statuses,
     place_of_error,
     resume_point,
@@ -29,24 +27,32 @@ if TYPE_CHECKING:
     from typing import Any, TypedDict
 
     from faber_ledger.context.notes import Remembered
-    from faber_ledger.context.workflow import Workflow, WorkflowStep
+    from faber_ledger.context.workflow import Workflow
     from faber_ledger.runs.git import WorkTree
     from faber_ledger.runs.progress import ResumePoint
     from faber_ledger.runs.run import Run
 
     class Position(TypedDict):
-        """The position's text, of at most `MAX_UNITS`.
-
-        `keys_shown` are the members of the state that it shows in full, `other_notes` the notes that it does not show.
-        """
+        """The position's text, of at most `MAX_UNITS`, and the notes that it does not show."""
 
         text: str
-        keys_shown: frozenset[str]
         other_notes: list[Remembered]
 
     # A label, the text after it, the units of the text that no long text takes away, the most units of it, what follows
     # it, and the mark of a cut.
     Line = tuple[str, str, int, int, str, str]
+
+    class WorkflowStep(TypedDict):
+        """A step, or a phase without steps (`name` is None); `does` says what it is, and `path` is where that stands.
+
+        `is_gated` says whether its phase begins only after somebody has approved it.
+        """
+
+        phase: str
+        name: str | None
+        does: str
+        path: str
+        is_gated: bool
 
 
 MAX_UNITS = 1_600  # of UTF-16, so that a sentence about what to read now is within the first 2,000
@@ -61,9 +67,7 @@ WHAT_THIS_IS = (
 INSTRUCTIONS = "Instructions from the user: "
 BELOW = "… (the rest: below)"
 APPROVAL = "Pending approval (do not go on before it is given): "
-QUESTION = ["request_id", "type", "prompt", "options", "context", "resume_point", "requested_at", "notification_sent"]
 RELOADS = ("/fractary-faber:prime-context", "/fractary-faber:session-load", "faber-ledger session-load")
-SAID_OF_ERROR = {"phase", "step", "step_id", "message", "error", *TIMES}
 GRANTED = ("granted", "approved")  # of an approval's status
 BEGUN = ("in_progress", "completed")
 NEVER = ("..", "//", "/.", "./", ".lock/")  # in a branch's name with a slash after it
@@ -91,10 +95,12 @@ def render_position(
     lines += _lines_about_trouble(run, state)
     head = f"# FABER run {one_line(run.run_id, MAX_VALUE)}\n\n{WHAT_THIS_IS}\n\n"
     room = MAX_UNITS - units(head)
-    for_notes = room - units(_fit(lines, room, units(render_notes(notes or [], MAX_NOTES)[0])))
-    text = head + _fit(lines, room - units(render_notes(notes or [], min(MAX_NOTES, for_notes))[0]))
-    noted, others = render_notes(notes or [], min(MAX_NOTES, MAX_UNITS - units(text)))
-    return {"text": text + noted, "keys_shown": frozenset(_keys_shown(run, state, text)), "other_notes": others}
+    if not notes:
+        return {"text": head + _fit(lines, room), "other_notes": []}
+    for_notes = room - units(_fit(lines, room, units(render_notes(notes, MAX_NOTES)[0])))
+    text = head + _fit(lines, room - units(render_notes(notes, min(MAX_NOTES, for_notes))[0]))
+    noted, others = render_notes(notes, min(MAX_NOTES, MAX_UNITS - units(text)))
+    return {"text": text + noted, "other_notes": others}
 
 
 def _fit(lines: list[Line], room: int, notes: int = 0) -> str:
@@ -209,7 +215,7 @@ def _fill(text: str, state: dict[str, Any]) -> str:
     """Fill a step's placeholders, such as `{pr_number}`, with what the state has for them."""
     artifacts = state.get("artifacts")
     for name, value in [("work_id", state.get("work_id")), *(artifacts.items() if isinstance(artifacts, dict) else ())]:
-        if is_plain(said(value)):
+        if f"{{{name}}}" in text and is_plain(said(value)):
             text = text.replace(f"{{{name}}}", said(value))
     return text
 
@@ -351,92 +357,6 @@ def _text_in(value: object) -> str:
     return said(value)
 
 
-def _keys_shown(run: Run, state: dict[str, Any], text: str) -> list[str]:
-    """Return the members of the state that the text shows in full."""
-    labels = {
-        "work_id": "Work item: ",
-        "target": "Target: ",
-        "additional_instructions": INSTRUCTIONS,
-        "workflow_id": "Workflow: ",
-        "status": "Status: ",
-        "current_phase": "Phase: ",
-        "current_step": "Step: ",
-        "branch": "Branch: ",
-        "continuation_note": "Left by the last session: ",
-    }
-    shown = [
-        key for key, label in labels.items() if (value := _whole_text(state.get(key))) and _has(text, label, value)
-    ]
-    named = said(branch_name(state))
-    if _has(text, labels["branch"], named):
-        held = state.get("artifacts")
-        artifacts = held if isinstance(held, dict) else {}
-        shown += [f"artifacts.{name}" for name in ("branch_name", "branch") if said(artifacts.get(name)) == named]
-    if _is_newest_error_shown(state, text):
-        shown.append("errors[-1]")
-    if _is_approval_shown(state.get("pending_approvals"), text):
-        shown.append("pending_approvals")
-    if _is_question_shown(state, text):
-        shown.append("feedback_request")
-    if state.get("run_id") == run.run_id and units(run.run_id) <= MAX_VALUE:
-        shown.append("run_id")
-    phase, step = current_phase(state), current_step(state)
-    if step and _has(text, "Step: ", step):
-        of_phase = phase_state(state, phase)
-        names = (step, f"{phase}:{step}")
-        shown += ["current_step_id"] if state.get("current_step_id") in names else []
-        shown += [f"phase.{key}" for key in ("current_step", "current_step_id") if of_phase.get(key) in names]
-    return shown
-
-
-def _whole_text(value: object) -> str:
-    """Return the text of a member of a state; an empty one if it does not have all of it."""
-    members = [*value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
-    return _text_in(value) if all(map(said, members)) else ""
-
-
-def _is_newest_error_shown(state: dict[str, Any], text: str) -> bool:
-    """Return whether the text has all of the newest of `errors`: its place and its message."""
-    errors = state.get("errors")
-    newest = errors[-1] if isinstance(errors, list) and errors else None
-    message, place = one_line(error_message(newest), MAX_UNITS), one_line(place_of_error(newest), MAX_PLACE)
-    if not message or (isinstance(newest, dict) and set(newest) - SAID_OF_ERROR):
-        return False
-    labels = ("\nLast error", "\nNewest of `errors`")
-    lines = [line for line in f"{text}\n".split("\n") if f"\n{line}".startswith(labels)]
-    return any([line.endswith(f": {message}") and place in line for line in lines])
-
-
-def _is_approval_shown(approvals: object, text: str) -> bool:
-    """Return whether the text has all of the one approval that is pending."""
-    if not isinstance(approvals, list) or len(approvals) != 1 or not isinstance(approvals[0], dict):
-        return False
-    (approval,) = approvals
-    return not set(approval) - {"phase", "reason", "requested_at"} and _has(
-        text, APPROVAL, _words_of_approval(approval)
-    )
-
-
-def _is_question_shown(state: dict[str, Any], text: str) -> bool:
-    """Return whether the text has all of a pending question but when it was asked, and how the user was told."""
-    asked = state.get("feedback_request")
-    if state.get("status") != "awaiting_feedback" or not isinstance(asked, dict):
-        return False
-    point, options = resume_point(state), asked.get("options", [])
-    named = [said(one) for one in options] if isinstance(options, list) else [""]
-    is_usual = all(named) and len(named) <= MAX_NAMED and not set(asked) - set(QUESTION)
-    prompt, place = f": {one_line(said(asked.get('prompt')), MAX_UNITS)}\n", place_of(point) if point else ""
-    here = ":".join([part for part in (current_phase(state), current_step(state)) if part])
-    is_place_shown = place == here or _has(text, "Go on at: ", place)
-    return is_usual and is_place_shown and prompt in text and (not named or f": {'; '.join(named)}\n" in text)
-
-
-def _has(text: str, label: str, value: str) -> bool:
-    """Return whether a line of the text has a whole value after its label."""
-    line = f"\n{label}{one_line(value, MAX_UNITS)}"
-    return f"{line}\n" in text or f"{line} (" in text or f"{line}, but " in text
-
-
 def said(value: object) -> str:
     """Return a member of a state as text; an empty one if it is neither a text nor a usual number."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**18:
@@ -447,3 +367,88 @@ def said(value: object) -> str:
 def place_of(point: ResumePoint) -> str:
     """Return a resume point as `phase:step`, or what is known of it."""
     return ":".join([part for part in (point["phase"], point["step"]) if part])
+
+
+def steps_in_order(lineage: list[tuple[str, dict[str, Any]]]) -> list[WorkflowStep]:
+    """Return the steps of all enabled phases; of a phase without steps, the phase alone.
+
+    `lineage` has the path and the object of the workflow, then of each one that it extends. As FABER merges them, what
+    comes before a phase's steps is inherited, the oldest ancestor's first; the steps are the workflow's own alone; what
+    comes after them is inherited, too, the oldest ancestor's last. A step that the workflow skips is not there.
+    """
+    path, own = lineage[0]
+    phases = [(where, _objects(config, "phases")) for where, config in lineage]
+    ordered = dict.fromkeys([*PHASES, *[name for _, of_config in phases for name in of_config]])
+    gated = _gated_phases([config for _, config in lineage])
+    listed = own.get("skip_steps")
+    skipped = {name for name in listed if isinstance(name, str)} if isinstance(listed, list) else set()
+    in_order: list[WorkflowStep] = []
+    for phase in ordered:
+        defined = [(where, of_config[phase]) for where, of_config in phases if phase in of_config]
+        nearest: dict[str, Any] = {}
+        for _, held in reversed(defined):
+            nearest |= held
+        if not defined or nearest.get("enabled") is False:
+            continue
+        lists = [(where, held.get("pre_steps")) for where, held in reversed(defined)]
+        lists.append((path, phases[0][1].get(phase, {}).get("steps")))
+        lists += [(where, held.get("post_steps")) for where, held in defined]
+        steps: dict[str | None, WorkflowStep] = {}
+        for step in _read_steps(lists, phase):
+            if step["name"] not in skipped:
+                steps.setdefault(step["name"], step)
+        does = nearest.get("description")
+        alone: WorkflowStep = {
+            "phase": phase,
+            "name": None,
+            "does": does if isinstance(does, str) else "",
+            "path": path,
+            "is_gated": False,
+        }
+        is_gated = phase in gated or nearest.get("require_approval") is True
+        in_order += [{**step, "is_gated": is_gated} for step in steps.values() or [alone]]
+    return in_order
+
+
+def _read_steps(lists: list[tuple[str, Any]], phase: str) -> list[WorkflowStep]:
+    """Return the steps in lists of one phase, each with the path where it stands."""
+    steps: list[WorkflowStep] = []
+    for path, listed in lists:
+        for raw in listed if isinstance(listed, list) else []:
+            name, does = raw, ""
+            if isinstance(raw, dict):
+                texts = {key: value.strip() for key, value in raw.items() if isinstance(value, str)}
+                name, does = texts.get("id") or texts.get("name") or None, _describe_step(texts)
+            if isinstance(name, str):
+                steps.append({"phase": phase, "name": name, "does": does, "path": path, "is_gated": False})
+    return steps
+
+
+def _describe_step(texts: dict[str, str]) -> str:
+    """Return a step's prompt, which counts before its command and its skill, with its context; else its description.
+
+    A command alone says little: the description stands before it.
+    """
+    described = texts.get("description") or texts.get("name") or ""
+    command = texts.get("prompt") or texts.get("command") or texts.get("skill")
+    if not command:
+        return described
+    more = texts.get("context")
+    is_worded = " " in command and not command.startswith("/")
+    said = command if is_worded or not described else f"{described}: {command}"
+    return f"{said} ({more})" if more else said
+
+
+def _gated_phases(configs: list[dict[str, Any]]) -> set[str]:
+    """Return the phases that the nearest `autonomy` with such a list wants approved."""
+    for config in configs:
+        autonomy = config.get("autonomy")
+        named = autonomy.get("require_approval_for") if isinstance(autonomy, dict) else None
+        if isinstance(named, list):
+            return {name for name in named if isinstance(name, str)}
+    return set()
+
+
+def _objects(config: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
+    held = config.get(name)
+    return {key: value for key, value in held.items() if isinstance(value, dict)} if isinstance(held, dict) else {}

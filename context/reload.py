@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context import messages, notes, packet, selection
-from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError, is_named_by_state
-from faber_ledger.context.artifact_content import keyed, load
-from faber_ledger.context.artifact_source import build_surroundings, is_own_state
+from faber_ledger.context import notes, packet, selection
+from faber_ledger.context.artifact import (
+    COMMAND_TYPES,
+    FILES,
+    LARGE_BYTES,
+    STRATEGIES,
+    SUMMARY,
+    ArtifactError,
+    build_surroundings,
+    content_digest,
+    describe_command,
+    describe_failure,
+    describe_not_loaded,
+    empty_placeholders,
+    is_named_by_state,
+    is_own_state,
+    keyed,
+    no_value_for,
+    read_file,
+    source_of,
+    source_text,
+)
 from faber_ledger.context.position import render_position
 from faber_ledger.context.selection import HINT_LOAD_ALL, MAX_BYTES_READ, limit_for_hook
 from faber_ledger.context.workflow import artifacts_without_workflow, load_workflow
@@ -21,13 +39,13 @@ from faber_ledger.runs.state_file import check_status, fields_missing, workflow_
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Collection, Iterable
     from typing import Any, NotRequired, TypedDict
 
-    from faber_ledger.context.artifact import Artifact, Loaded, Surroundings
-    from faber_ledger.context.artifacts import Given, Part
+    from faber_ledger.context.artifact import Content, Loaded, Surroundings
     from faber_ledger.context.elsewhere import Elsewhere
-    from faber_ledger.context.workflow import Workflow
+    from faber_ledger.context.packet import Given, Part
+    from faber_ledger.context.workflow import Artifact, Workflow
     from faber_ledger.ledger.events import ContextReloaded, Draft, Environment
     from faber_ledger.ledger.log import Log
     from faber_ledger.projections.fold import Blocks
@@ -75,7 +93,7 @@ class Reload:
         self.other_problems = problems
         self.workflow = workflow  # that the artifacts were selected from; None if it cannot be used
         self.hint = ""  # what matters now, in the user's or FABER's words: the artifacts that it names come first
-        self.mapped: dict[str, str | None] = {}  # commands with a program, each with the reason if it cannot be run
+        self.mapped: Collection[str] = ()  # commands for which the user has a program
 
     @classmethod
     def failed_to_gather(cls, root: str, state: dict[str, Any], error: BaseException) -> Reload:
@@ -114,9 +132,7 @@ class Reload:
 
     def problems(self) -> list[str]:
         """Return what is missing and how to recover, most important first."""
-        failures = [
-            messages.required_failed(**failed) for failed in self.required_failed if not failed["error"].is_state
-        ]
+        failures = [describe_failure(**failed) for failed in self.required_failed if not failed["error"].is_state]
         return [*self.other_problems, *failures]
 
     def parts(self) -> list[Part]:
@@ -138,7 +154,7 @@ class Reload:
                 "is_outlined": loaded["is_outlined"],
                 "is_hinted": loaded in named,
                 "is_of_phase": loaded["artifact"]["id"] in of_phase,
-                "is_file": _file_of(loaded) is not None,
+                "is_file": _is_file(loaded),
             }
             for loaded in ordered
         ]
@@ -165,18 +181,12 @@ class Reload:
 
     def _to_run(self, loaded: Loaded) -> str:
         command = loaded["content"].split()[0]
-        return messages.to_run(loaded, is_mapped=command in self.mapped, problem=self.mapped.get(command))
-
-    def find_programs(self, commands: dict[str, list[str]], surroundings: Surroundings) -> None:
-        """Find out which of the loaded commands have one of the user's programs, without starting any."""
-        from faber_ledger.context.artifact_command import mapped_programs  # most projects map no program
-
-        self.mapped = mapped_programs(self.loaded, commands, surroundings)
+        return describe_command(loaded, is_mapped=command in self.mapped)
 
     def not_loaded(self) -> list[str]:
         """Return a line for each optional artifact that is there, or named by the state, but could not be loaded."""
         return [
-            messages.not_loaded(failed["artifact"], failed["error"], self.root)
+            describe_not_loaded(failed["artifact"], failed["error"], self.root)
             for failed in self.failed
             if not (failed["artifact"]["required"] or (failed["error"].is_missing and not is_named_by_state(**failed)))
         ]
@@ -187,48 +197,18 @@ class Reload:
         log: Log | None,
         problems: list[str],
         *,
-        session_id: str,
         client: str | None,
         source: str,
         budget: int,
-        has_summaries_in_git: bool,
-        environment: Environment | None = None,
-        elsewhere: Elsewhere | None = None,
-        last_line: str = "",
-    ) -> tuple[str, list[Draft]]:
-        """Return the packet of a session that starts, or loads again, and the facts of what is in it.
-
-        Notes and another conversation's summary come from `log`, where it can be read. `client` and `source` are the
-        session's. `environment` as in `drafts`. `elsewhere` is about other clones; `last_line` is the last before the
-        end.
-        """
-        text = self.fit(
-            run,
-            log,
-            problems,
-            client,
-            source,
-            budget,
-            has_summaries_in_git=has_summaries_in_git,
-            elsewhere=elsewhere,
-            last_line=last_line,
-        )
-        return text, self.drafts(session_id, client, environment)
-
-    def fit(
-        self,
-        run: Run,
-        log: Log | None,
-        problems: list[str],
-        client: str | None,
-        source: str,
-        budget: int,
-        *,
         has_summaries_in_git: bool,
         elsewhere: Elsewhere | None,
         last_line: str = "",
     ) -> str:
-        """Return the packet alone; `given` says how each artifact stands in it."""
+        """Return the packet of a session that starts, or loads again; `given` says how each artifact stands in it.
+
+        Notes and another conversation's summary come from `log`, where it can be read. `client` and `source` are the
+        session's. `elsewhere` is about other clones; `last_line` is the last before the end.
+        """
         parts = self.parts()
         position = render_position(
             run,
@@ -265,53 +245,30 @@ class Reload:
         There is none for an artifact that the packet does not name.
         `environment` is given if the session lacks one, as a session of an older tool may (RELOAD, Validation 4).
         """
-        facts: list[Draft] = []
-        for loaded in self.loaded:
-            name = loaded["artifact"]["id"]
-            if name in self._unnamed:
-                continue
-            facts.append(
-                {
-                    "event": {
-                        "type": "artifact_loaded",
-                        "session_id": session_id,
-                        "artifact_id": name,
-                        "trigger": self._trigger_of(loaded["artifact"]),
-                        "source": loaded["source"],
-                        "size_bytes": loaded["size_bytes"],
-                        "sha256": keyed(self.root, loaded["sha256"]),
-                        "given": self.given[name],
-                    }
-                }
+
+        def fact(kind: str, artifact: Artifact, **more: object) -> Draft:
+            of_all = {"session_id": session_id, "artifact_id": artifact["id"], "trigger": self._trigger_of(artifact)}
+            event: Any = {"type": kind, **of_all, **more}
+            return {"event": event, "client": client}
+
+        facts = [
+            fact(
+                "artifact_loaded",
+                loaded["artifact"],
+                source=loaded["source"],
+                size_bytes=loaded["size_bytes"],
+                sha256=keyed(self.root, loaded["sha256"]),
+                given=self.given[loaded["artifact"]["id"]],
             )
+            for loaded in self.loaded
+            if loaded["artifact"]["id"] not in self._unnamed
+        ]
+        inside = os.path.join(self.root, "")  # on other machines, which get these events too, it is another path
         for failed in self.failed:
-            artifact = failed["artifact"]
-            facts.append(
-                {
-                    "event": {
-                        "type": "artifact_failed",
-                        "session_id": session_id,
-                        "artifact_id": artifact["id"],
-                        "trigger": self._trigger_of(artifact),
-                        "source": messages.source_of(artifact),
-                        "required": artifact["required"],
-                        # Portable: on other machines, which get this event too, the project has another path.
-                        "error": failed["error"].message.replace(os.path.join(self.root, ""), ""),
-                    }
-                }
-            )
-        for skipped in self.skipped:
-            facts.append(
-                {
-                    "event": {
-                        "type": "artifact_skipped",
-                        "session_id": session_id,
-                        "artifact_id": skipped["artifact"]["id"],
-                        "trigger": self._trigger_of(skipped["artifact"]),
-                        "loaded_at": skipped["loaded_at"],
-                    }
-                }
-            )
+            artifact, error = failed["artifact"], failed["error"].message.replace(inside, "")
+            of_error = {"source": source_of(artifact), "required": artifact["required"], "error": error}
+            facts.append(fact("artifact_failed", artifact, **of_error))
+        facts += [fact("artifact_skipped", one["artifact"], loaded_at=one["loaded_at"]) for one in self.skipped]
         if self.workflow is not None and not self.required_failed:
             reloaded: ContextReloaded = {
                 "type": "context_reloaded",
@@ -323,9 +280,7 @@ class Reload:
             }
             if environment is not None:
                 reloaded["environment"] = environment
-            facts.append({"event": reloaded})
-        for fact in facts:
-            fact["client"] = client
+            facts.append({"event": reloaded, "client": client})
         return facts
 
     def _trigger_of(self, artifact: Artifact) -> str:
@@ -345,12 +300,76 @@ def only_state(workflow: Workflow) -> list[Artifact]:
     return own[:1] or artifacts_without_workflow()
 
 
-def _file_of(loaded: Loaded) -> str | None:
-    """Return the file that was loaded, without links: one of a folder may be a link to any other; else None."""
-    path = loaded["resolved"] if loaded["artifact"]["type"] not in COMMAND_TYPES else ""
-    if loaded["artifact"]["type"] == "directory":
-        path = os.path.realpath(path)
-    return path if os.path.isfile(path) else None
+def _is_file(loaded: Loaded) -> bool:
+    """Return whether the content is that of one file, whose lines can be named."""
+    kind = loaded["artifact"]["type"]
+    return kind in FILES or (kind == "directory" and os.path.isfile(loaded["resolved"]))
+
+
+def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
+    """Load an artifact (RELOAD, Step 5); raises ArtifactError, for an optional one too."""
+    if artifact["problem"]:
+        raise ArtifactError(artifact["problem"])
+    loader = LOADERS.get(artifact["type"])
+    if loader is None:
+        raise ArtifactError(f"Unknown artifact type: {artifact['type']}")
+    where = "a command" if artifact["type"] in COMMAND_TYPES else "a path"
+    source = "" if is_own_state(artifact) else source_text(artifact, surroundings)
+    empty = empty_placeholders(source, surroundings, where)
+    try:
+        content = loader(artifact, surroundings)
+    except ArtifactError as error:
+        if empty and no_value_for(empty) not in error.message:
+            reason = f"{error.message} ({no_value_for(empty)})"
+            raise ArtifactError(reason, error.resolved, is_missing=error.is_missing) from error
+        raise
+    is_state = artifact["type"] in FILES and content["resolved"] == surroundings["state_path"]
+    is_outlined = artifact["type"] in FILES and artifact["load_strategy"] == SUMMARY
+    notes = [no_value_for(empty)] if empty else []
+    if artifact["load_strategy"] not in STRATEGIES:
+        unknown = f"{artifact['load_strategy']!r:.80} is not a load_strategy ({', '.join(STRATEGIES)})"
+        notes.append(f'{unknown}: "all" is used')
+    return {
+        "artifact": artifact,
+        "content": content["text"],
+        "size_bytes": content["size_bytes"],
+        "sha256": content_digest(content["text"]),
+        "source": content["source"],
+        "resolved": content["resolved"],
+        "is_large": content["size_bytes"] > LARGE_BYTES and not (is_state or is_outlined),
+        "is_state": is_state,
+        "is_outlined": is_outlined,
+        "is_deferred": content["is_deferred"],
+        "notes": [f"{artifact['id']}: {note}" for note in notes],
+    }
+
+
+def _read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
+    from faber_ledger.context.artifact_directory import read_directory  # each kind is loaded only where it is needed
+
+    return read_directory(artifact, surroundings)
+
+
+def _read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
+    from faber_ledger.context.artifact_command import read_command
+
+    return read_command(artifact, surroundings)
+
+
+def _read_git(artifact: Artifact, surroundings: Surroundings) -> Content:
+    from faber_ledger.context.artifact_git import read_git
+
+    return read_git(artifact, surroundings)
+
+
+LOADERS: dict[str, Callable[[Artifact, Surroundings], Content]] = {
+    "json": read_file,
+    "markdown": read_file,
+    "directory": _read_directory,
+    "work_plugin": _read_command,
+    "skill": _read_command,
+    "git_info": _read_git,
+}
 
 
 def gather(
@@ -387,12 +406,9 @@ def gather(
             loaded = load(artifact, without_programs)
             left[artifact["required"]] -= 0 if loaded["is_state"] else loaded["size_bytes"]
             is_mapped = loaded["is_deferred"] and loaded["content"].split()[0] in surroundings["commands"]
-            if is_mapped:
-                is_current = selection.is_recent(known, at)
-            else:
-                before = known.get("sha256") if known is not None else None
-                digest = keyed(result.root, loaded["sha256"]) if before else ""
-                is_current = selection.is_current(known, at, digest or None, before or None)
+            before = known.get("sha256") if known is not None and not is_mapped else None
+            digest = keyed(result.root, loaded["sha256"]) if before else ""
+            is_current = known is not None and selection.is_current(known, at, digest or None, before or None)
             if is_mapped and not is_current:
                 if dry_run:
                     from faber_ledger.context.artifact_command import check_mapped  # most projects map no program
@@ -457,8 +473,7 @@ def gather_for_hook(
         problems=problems,
         workflow=workflow,
     )
-    if config["commands"]:
-        result.find_programs(config["commands"], surroundings)
+    result.mapped = config["commands"]
     return result
 
 

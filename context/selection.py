@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Any
 
-    from faber_ledger.context.artifact import Artifact
-    from faber_ledger.context.workflow import Workflow
+    from faber_ledger.context.workflow import Artifact, Workflow
 
 
 RECENT_SECONDS = 300
@@ -166,9 +165,7 @@ MAX_CHARACTERS = 2000  # of a condition: a hook must not be noticed
 MAX_DEPTH = 50  # of parentheses: each level takes a few frames of the interpreter's stack
 WORDS = {"null": None, "true": True, "false": False}
 SIGNS = ("===", "!==", "==", "!=", "<=", ">=", "<", ">", "||", "&&", "!", "(", ")")
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_$"
-DIGITS = "0123456789"
-NUMBER = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"  # compiled at its first use: most conditions have no number
+LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_$.[]-")
 
 
 class ConditionError(ValueError):
@@ -195,134 +192,119 @@ class _Reader:
     def __init__(self, expression: str, state: dict[str, Any]) -> None:
         self.expression = expression
         self.state = state
-        self.at = 0
         self.depth = 0
-        self._next()
+        self.at = 0  # of the tokens
+        self.tokens = self._split()
+
+    def _split(self) -> list[tuple[str, int]]:
+        """Return the words, strings and signs of the expression, each with its place, and an empty one at the end."""
+        text, at, tokens = self.expression, 0, []
+        while at < len(text):
+            start = at
+            if text[at].isspace():
+                at += 1
+                continue
+            if text[at] in "\"'":
+                at = text.find(text[at], at + 1) + 1
+                if not at or "\\" in text[start:at]:
+                    raise self._error(start)
+            elif sign := next((sign for sign in SIGNS if text.startswith(sign, at)), ""):
+                at += len(sign)
+            else:
+                while text[at : at + 1] in LETTERS:
+                    at += 1
+                if at == start:
+                    raise self._error(start)
+            tokens.append((text[start:at], start))
+        return [*tokens, ("", at)]
+
+    def _error(self, start: int | None = None) -> ConditionError:
+        start = self.tokens[self.at][1] if start is None else start
+        return ConditionError(self.expression, part=self.expression[start:].strip() or "its end")
 
     def value(self) -> Any:
         value = self._either()
-        if self.kind != "end":
+        if self.tokens[self.at][0]:
             raise self._error()
         return value
 
-    def _error(self) -> ConditionError:
-        return ConditionError(self.expression, part=self.expression[self.start :].strip() or "its end")
-
-    def _next(self) -> None:
-        text = self.expression
-        self.start = start = at = _past_spaces(text, self.at)
-        letter = text[at : at + 1]
-        if not letter:
-            self.kind = "end"
-        elif letter in LETTERS:
-            self.kind, at = "path", _past_path(text, at)
-        elif letter in "\"'":
-            self.kind, at = "string", text.find(letter, at + 1) + 1
-            if not at or "\\" in text[start:at]:
-                raise self._error()
-        elif sign := next((sign for sign in SIGNS if text.startswith(sign, at)), ""):
-            self.kind, at = "sign", at + len(sign)
-        else:
-            self.kind = "number"
-            import re  # a third of a start, for conditions with numbers alone
-
-            found = re.compile(NUMBER).match(text, at)
-            if found is None:
-                raise self._error()
-            at = found.end()
-        self.token, self.at = text[start:at], at
-
-    def _takes(self, sign: str) -> bool:
-        if self.kind != "sign" or self.token != sign:
-            return False
-        self._next()
-        return True
+    def _take(self, *signs: str) -> str:
+        """Return the next token if it is one of the signs, and go on behind it; else an empty text."""
+        token = self.tokens[self.at][0]
+        if token not in signs:
+            return ""
+        self.at += 1
+        return token
 
     def _either(self) -> Any:
         value = self._both()
-        while self._takes("||"):
+        while self._take("||"):
             other = self._both()
             value = value if _is_true(value) else other
         return value
 
     def _both(self) -> Any:
         value = self._equality()
-        while self._takes("&&"):
+        while self._take("&&"):
             other = self._equality()
             value = other if _is_true(value) else value
         return value
 
     def _equality(self) -> Any:
         value = self._order()
-        while self.kind == "sign" and self.token in {"==", "===", "!=", "!=="}:
-            sign = self.token
-            self._next()
-            other = self._order()
-            value = _is_same(value, other) is sign.startswith("=")
+        while sign := self._take("===", "!==", "==", "!="):
+            value = _is_same(value, self._order()) is (sign[0] == "=")
         return value
 
     def _order(self) -> Any:
         value = self._single()
-        while self.kind == "sign" and self.token in {"<", "<=", ">", ">="}:
-            sign = self.token
-            self._next()
+        while sign := self._take("<=", ">=", "<", ">"):
             value = _is_ordered(value, sign, self._single())
         return value
 
     def _single(self) -> Any:
         negations = 0
-        while self._takes("!"):
+        while self._take("!"):
             negations += 1
         value = self._operand()
         return value if negations == 0 else _is_true(value) is (negations % 2 == 0)
 
     def _operand(self) -> Any:
-        kind, token = self.kind, self.token
-        if self._takes("("):
+        if self._take("("):
             self.depth += 1
             if self.depth > MAX_DEPTH:
                 raise self._error()
             value = self._either()
-            if not self._takes(")"):
+            if not self._take(")"):
                 raise self._error()
             self.depth -= 1
             return value
-        if kind not in {"number", "string", "path"}:
-            raise self._error()
-        self._next()
-        if kind == "number":
-            return float(token)
-        if kind == "string":
-            return token[1:-1]
-        return WORDS[token] if token in WORDS else value_at(self.state, token)
-
-
-# Letter by letter: compiling a pattern for this would take a hook longer than reading the condition.
-
-
-def _past_spaces(text: str, at: int) -> int:
-    while text[at : at + 1].isspace():
-        at += 1
-    return at
-
-
-def _past_all(text: str, at: int, letters: str) -> int:
-    while text[at : at + 1] and text[at] in letters:
-        at += 1
-    return at
-
-
-def _past_path(text: str, at: int) -> int:
-    """Return where a path ends: a name, then any number of `.name` and `[0]`."""
-    at = _past_all(text, at, LETTERS + DIGITS)
-    while True:
-        after = _past_all(text, at + 1, DIGITS if text[at : at + 1] == "[" else LETTERS + DIGITS)
-        if text[at : at + 1] == "." and after > at + 1:
-            at = after
-        elif text[at : at + 1] == "[" and after > at + 1 and text[after : after + 1] == "]":
-            at = after + 1
+        token, start = self.tokens[self.at]
+        if token in WORDS:
+            value = WORDS[token]
+        elif token[:1] in "\"'" and token:
+            value = token[1:-1]
+        elif token[:1].isdecimal() or token[:1] == "-":
+            try:
+                value = float(token)
+            except ValueError:
+                raise self._error(start) from None
+        elif _is_path(token):
+            value = value_at(self.state, token)
         else:
-            return at
+            raise self._error(start)
+        self.at += 1
+        return value
+
+
+def _is_path(token: str) -> bool:
+    """Return whether a token is a name, then any number of `.name` and `[0]`."""
+    names = token.replace("[", ".[").split(".")
+    for place, name in enumerate(names):
+        is_index = place > 0 and name[:1] == "[" and name[-1:] == "]" and name[1:-1].isdecimal()
+        if not is_index and not name.replace("$", "_").isidentifier() and not (place and name.isdecimal()):
+            return False
+    return True
 
 
 # Truth is as in JavaScript, since the workflow format calls a condition a JavaScript expression. Comparisons are
@@ -337,7 +319,7 @@ def _is_true(value: Any) -> bool:
 
 def _is_same(one: Any, other: Any) -> bool:
     if _is_number(one) and _is_number(other):
-        return _double(one) == _double(other)
+        return bool(one == other)
     if type(one) is not type(other):
         return False
     return one is other if isinstance(one, (dict, list)) else bool(one == other)
@@ -345,9 +327,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 def _is_ordered(one: Any, sign: str, other: Any) -> bool:
     """Compare two numbers or two strings by their order; anything else is in none."""
-    if _is_number(one) and _is_number(other):
-        one, other = _double(one), _double(other)
-    elif not (isinstance(one, str) and isinstance(other, str)):
+    if not (_is_number(one) and _is_number(other)) and not (isinstance(one, str) and isinstance(other, str)):
         return False
     is_less = one < other if sign[0] == "<" else one > other
     return bool(is_less or (sign[1:] and one == other))
@@ -355,10 +335,3 @@ def _is_ordered(one: Any, sign: str, other: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _double(value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")

@@ -1,24 +1,20 @@
-"""A workflow's configuration: where it is, what it extends, its critical artifacts and its steps."""
+"""A workflow's configuration: where it is, in the project or a plugin; what it extends; its critical artifacts."""
 
 from __future__ import annotations
 
 import os
 
-from faber_ledger.context.artifact import parse_artifact
 from faber_ledger.files.text import escape
-from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
+from faber_ledger.files.untrusted import FileRefused, around, folder_around, read_text
 from faber_ledger.ledger.errors import WorkflowNotFound
 from faber_ledger.ledger.plain_json import loads
-from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.run import is_name
-from faber_ledger.runs.settings import places_in_plugins
+from faber_ledger.runs.settings import client_folder, places_in_plugins
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, TypedDict
-
-    from faber_ledger.context.artifact import Artifact
 
     class CriticalArtifacts(TypedDict):
         """Which artifacts to load, and when; `phase_specific` is keyed by phase."""
@@ -45,17 +41,24 @@ if TYPE_CHECKING:
     # A workflow's id, its path as shown, and the object in its file.
     Step = tuple[str, str, dict[str, Any]]
 
-    class WorkflowStep(TypedDict):
-        """A step, or a phase without steps (`name` is None); `does` says what it is, and `path` is where that stands.
+    # A folder of the client's plugins, without links, and what is in it: the names of a plugin and its marketplace.
+    # A marketplace's own folder has no plugin's name.
+    Installed = tuple[str, str, str]
 
-        `is_gated` says whether its phase begins only after somebody has approved it.
-        """
+    class Artifact(TypedDict):
+        """A definition with every field set. `problem` says what is wrong with it; loading it raises that."""
 
-        phase: str
-        name: str | None
-        does: str
-        path: str
-        is_gated: bool
+        id: str
+        type: str
+        path: str | None
+        path_from_state: str | None
+        command: str | None
+        description: str
+        required: bool
+        condition: object
+        reload_triggers: list[str] | None
+        load_strategy: str
+        problem: str | None
 
 
 MAX_NAME = 128
@@ -134,7 +137,7 @@ def lineage(root: str, workflow_id: str, plugin_roots: list[str]) -> Iterator[St
     while following is not None:
         if not isinstance(following, str):
             raise _unusable(owner, "extends is not a string")
-        path, config = _read_step(root, following, plugin_roots, owner)
+        path, config = read_workflow(root, following, plugin_roots, owner)
         ids.append(following)
         if path in places:  # one file may have several ids
             raise _unusable(owner, f"it extends itself: {' -> '.join(ids)}")
@@ -143,23 +146,11 @@ def lineage(root: str, workflow_id: str, plugin_roots: list[str]) -> Iterator[St
         owner, following = path, config.get("extends")
 
 
-def _read_step(root: str, workflow_id: str, plugin_roots: list[str], owner: str) -> tuple[str, dict[str, Any]]:
-    """Read a workflow as `read_workflow` does; the error for a missing one names `owner`, which extends it."""
-    try:
-        return read_workflow(root, workflow_id, plugin_roots)
-    except WorkflowNotFound as error:
-        if not owner or error.message.startswith(UNUSABLE):
-            raise
-        message = f"{error.message}, which {owner} extends"
-        raise WorkflowNotFound(
-            message,
-            hint=f"correct `extends` in {owner}",
-            block=f"❌ ERROR: {message}\n\nRecovery:\n1. Correct `extends` in {owner}",
-        ) from error
+def read_workflow(root: str, workflow_id: str, plugin_roots: list[str], owner: str = "") -> tuple[str, dict[str, Any]]:
+    """Read one workflow's file; returns its path as shown and the object in it.
 
-
-def read_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> tuple[str, dict[str, Any]]:
-    """Read one workflow's file; returns its path as shown and the object in it. Raises WorkflowNotFound."""
+    Raises WorkflowNotFound, which names `owner` if that is the workflow that extends a missing one.
+    """
     try:
         places = _places(root, workflow_id, plugin_roots)
     except WorkflowNotFound as error:
@@ -168,8 +159,6 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> tuple
         raise
     found = _read_first([(place, [root, *plugin_roots]) for place in places], root)
     if found is None and not workflow_id.startswith("project:"):
-        from faber_ledger.context.plugins import places_installed  # only for what is not in the project
-
         plugin, marketplace, name = _names_in(workflow_id)
         plugin = plugin or "faber"
         shipped = [(os.path.join(SHIPPED, f"{name}.json"), [SHIPPED])] if plugin == "faber" else []
@@ -181,6 +170,13 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> tuple
         found = _read_first([*installed, *shipped], root)
     if found is not None:
         return found
+    if owner:
+        message = f"Workflow configuration not found: {workflow_id}, which {owner} extends"
+        raise WorkflowNotFound(
+            message,
+            hint=f"correct `extends` in {owner}",
+            block=f"❌ ERROR: {message}\n\nRecovery:\n1. Correct `extends` in {owner}",
+        )
     shown = os.path.relpath(places[0], root)
     meant = _meant_by(root, workflow_id, plugin_roots)
     other = f"Did you mean {meant}?" if meant else f"Create {shown}"
@@ -302,95 +298,170 @@ def _unusable(path: str, problem: str) -> WorkflowNotFound:
     return WorkflowNotFound(f"{UNUSABLE} {path} cannot be used: {problem}", hint=f"correct {path}")
 
 
-def steps_in_order(lineage: list[tuple[str, dict[str, Any]]]) -> list[WorkflowStep]:
-    """Return the steps of all enabled phases; of a phase without steps, the phase alone.
+# Plugins that the client has installed for this user: its own list of them, and the marketplaces that it has. These are
+# the user's, not the repository's, so a project's workflow and artifacts may be in them. They are looked at only for
+# what is neither in the project nor in the user's plugin roots.
+INSTALLED = ("plugins", "installed_plugins.json")
+MARKETPLACES = ("plugins", "marketplaces")
+CACHE = ("plugins", "cache")
+OTHERS = 2  # the rank of a plugin that is installed for another project
+# What was found and read in this process; `functools.lru_cache` would cost a hook a tenth of Python's start.
+_installed: dict[str, list[Installed]] = {}
+_lists: dict[str, dict[str, Any] | None] = {}
 
-    `lineage` has the path and the object of the workflow, then of each one that it extends. As FABER merges them, what
-    comes before a phase's steps is inherited, the oldest ancestor's first; the steps are the workflow's own alone; what
-    comes after them is inherited, too, the oldest ancestor's last. A step that the workflow skips is not there.
+
+def places_installed(relative: str, root: str, marketplace: str = "") -> list[tuple[str, str]]:
+    """Return where installed plugins may have a project's path `plugins/<plugin>/…`, each with the folder around it.
+
+    A plugin that is on the client's list comes before the marketplaces, which follow by name; those of `marketplace`
+    come first.
     """
-    path, own = lineage[0]
-    phases = [(where, _objects(config, "phases")) for where, config in lineage]
-    ordered = dict.fromkeys([*PHASES, *[name for _, of_config in phases for name in of_config]])
-    gated = _gated_phases([config for _, config in lineage])
-    skipped = {name for name in _items(own, "skip_steps") if isinstance(name, str)}
-    in_order: list[WorkflowStep] = []
-    for phase in ordered:
-        defined = [(where, of_config[phase]) for where, of_config in phases if phase in of_config]
-        nearest: dict[str, Any] = {}
-        for _, held in reversed(defined):
-            nearest |= held
-        if not defined or nearest.get("enabled") is False:
-            continue
-        read = [step for where, held in reversed(defined) for step in _read_steps(held, "pre_steps", phase, where)]
-        read += _read_steps(phases[0][1].get(phase, {}), "steps", phase, path)
-        read += [step for where, held in defined for step in _read_steps(held, "post_steps", phase, where)]
-        steps: dict[str | None, WorkflowStep] = {}
-        for step in read:
-            if step["name"] not in skipped:
-                steps.setdefault(step["name"], step)
-        does = nearest.get("description")
-        alone: WorkflowStep = {
-            "phase": phase,
-            "name": None,
-            "does": does if isinstance(does, str) else "",
-            "path": path,
-            "is_gated": False,
-        }
-        is_gated = phase in gated or nearest.get("require_approval") is True
-        in_order += [{**step, "is_gated": is_gated} for step in steps.values() or [alone]]
-    return in_order
+    above, _, of_plugin = relative.partition("/")
+    plugin, _, below = of_plugin.partition("/")
+    if above != "plugins" or not below:
+        return []
+    names = (plugin, f"fractary-{plugin}")
+    found = sorted(list_installed(root), key=lambda one: one[2] != marketplace) if marketplace else list_installed(root)
+    return [
+        (os.path.join(folder, below if name else relative), folder) for folder, name, _ in found if name in ("", *names)
+    ]
 
 
-def _read_steps(held: dict[str, Any], kind: str, phase: str, path: str) -> list[WorkflowStep]:
-    """Return the steps in one of a phase's lists."""
-    return [step for raw in _items(held, kind) if (step := _step_of(raw, phase, path)) is not None]
+def list_here(root: str) -> list[str]:
+    """Return the names, `<plugin>@<marketplace>`, of the plugins on the client's list for a project or for all."""
+    listed = [one for rank, one in _listed(client_folder(root), root) if rank != OTHERS]
+    return [f"{plugin}@{marketplace}" for _, plugin, marketplace in listed]
 
 
-def _step_of(raw: object, phase: str, path: str) -> WorkflowStep | None:
-    if isinstance(raw, str):
-        return {"phase": phase, "name": raw, "does": "", "path": path, "is_gated": False}
-    if not isinstance(raw, dict):
+def list_installed(root: str) -> list[Installed]:
+    """Return the folders of the client's plugins for a project, in the order in which they are searched.
+
+    A project's settings can set the client's variables: they count only if they lead to a folder of its plugins.
+    """
+    if root not in _installed:
+        _installed[root] = _find_installed(root)
+    return _installed[root]
+
+
+def _find_installed(root: str) -> list[Installed]:
+    client = client_folder(root)
+    marketplaces = os.path.realpath(os.path.join(client, *MARKETPLACES))
+    found: list[Installed] = []
+    plugin_root = _named_by("CLAUDE_PLUGIN_ROOT", [marketplaces, os.path.realpath(os.path.join(client, *CACHE))])
+    if plugin_root is not None:  # <marketplace>/<plugin>/<version>, or plugins/<plugin> of a marketplace
+        above, name = os.path.split(plugin_root)
+        found += [(plugin_root, one, "") for one in (name, os.path.basename(above))]
+    found += [installed for _, installed in _listed(client, root)]
+    marketplace = _named_by("CLAUDE_MARKETPLACE_ROOT", [marketplaces])
+    if marketplace is not None and marketplace != marketplaces:
+        found.append((marketplace, "", os.path.basename(marketplace)))
+    try:
+        names = sorted(os.listdir(marketplaces))
+    except OSError:
+        names = []
+    found += [(os.path.realpath(os.path.join(marketplaces, name)), "", name) for name in names]
+    return list(dict.fromkeys(found))
+
+
+def _named_by(variable: str, folders: list[str]) -> str | None:
+    """Return the folder that a variable names, without links, if it is in one of the client's folders; else None."""
+    value = os.environ.get(variable, "")
+    try:
+        real = os.path.realpath(value) if os.path.isabs(value) else ""
+    except (ValueError, OSError):
         return None
-    name = _text(raw, "id") or _text(raw, "name")
-    return {"phase": phase, "name": name, "does": _what_it_does(raw), "path": path, "is_gated": False} if name else None
+    return real if real and around(real, folders) is not None else None
 
 
-def _what_it_does(raw: dict[str, Any]) -> str:
-    """Return a step's prompt, which counts before its command and its skill, with its context; else its description.
-
-    A command alone says little: the description stands before it.
-    """
-    described = _text(raw, "description") or _text(raw, "name")
-    command = _text(raw, "prompt") or _text(raw, "command") or _text(raw, "skill")
-    if not command:
-        return described
-    more = _text(raw, "context")
-    is_worded = " " in command and not command.startswith("/")
-    said = command if is_worded or not described else f"{described}: {command}"
-    return f"{said} ({more})" if more else said
+def list_named(root: str) -> list[str]:
+    """Return the names of the plugins that the client has, `<plugin>@<marketplace>`, whatever project they are for."""
+    listed = [one for _, one in _listed(client_folder(root), root)]
+    return list(dict.fromkeys([f"{plugin}@{marketplace}" for _, plugin, marketplace in listed]))
 
 
-def _gated_phases(configs: list[dict[str, Any]]) -> set[str]:
-    """Return the phases that the nearest `autonomy` with such a list wants approved."""
-    for config in configs:
-        autonomy = config.get("autonomy")
-        named = autonomy.get("require_approval_for") if isinstance(autonomy, dict) else None
-        if isinstance(named, list):
-            return {name for name in named if isinstance(name, str)}
-    return set()
+def problem_of_list(root: str, name: str) -> str:
+    """Return why the client's list of installed plugins gives no folder of `name`, as the end of a sentence."""
+    listed = _read_list(client_folder(root))
+    if listed is None:
+        return "cannot be read"
+    return "names no folder of it that exists" if name in listed else "lacks it"
 
 
-def _objects(config: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
-    held = config.get(name)
-    return {key: value for key, value in held.items() if isinstance(value, dict)} if isinstance(held, dict) else {}
+def _listed(client: str, root: str) -> list[tuple[int, Installed]]:
+    """Return the plugins on the client's list whose folders exist: those for this project first, for OTHERS last."""
+    found = []
+    for named, entries in (_read_list(client) or {}).items():
+        plugin, _, marketplace = named.partition("@")
+        for entry in entries if isinstance(entries, list) else [entries]:
+            folder = _folder_of(entry)
+            if plugin and folder is not None:
+                project = entry.get("projectPath")
+                rank = 0 if project == root else 1 if project is None else OTHERS
+                found.append((rank, (folder, plugin, marketplace)))
+    return sorted(found, key=lambda one: one[0])
 
 
-def _items(config: dict[str, Any], name: str) -> list[Any]:
-    held = config.get(name)
-    return held if isinstance(held, list) else []
+def _read_list(client: str) -> dict[str, Any] | None:
+    """Return the client's list: plugins by name, each with its entries; None if it cannot be read."""
+    if client not in _lists:
+        _lists[client] = _parse_list(client)
+    return _lists[client]
 
 
-def _text(raw: dict[str, Any], name: str) -> str:
-    found = raw.get(name)
-    return found.strip() if isinstance(found, str) else ""
+def _parse_list(client: str) -> dict[str, Any] | None:
+    try:
+        text = read_text(os.path.join(client, *INSTALLED), MAX_BYTES)
+        listed = {"plugins": {}} if text is None else loads(text)
+    except (FileRefused, ValueError, RecursionError):
+        return None
+    plugins = listed.get("plugins") if isinstance(listed, dict) else None
+    return plugins if isinstance(plugins, dict) else None
+
+
+def _folder_of(entry: Any) -> str | None:
+    path = entry.get("installPath") if isinstance(entry, dict) else None
+    try:
+        return os.path.realpath(path) if isinstance(path, str) and os.path.isabs(path) and os.path.isdir(path) else None
+    except (ValueError, OSError):
+        return None
+
+
+TEXT_FIELDS = ("path", "path_from_state", "command", "description", "load_strategy")
+
+
+def parse_artifact(raw: object, place: str) -> Artifact:
+    """Return a definition with every field set; errors go into `problem`, and `place` is its name if it has no id."""
+    given = raw if isinstance(raw, dict) else {}
+    problems = [] if isinstance(raw, dict) else ["Artifact is not a JSON object"]
+    named = given.get("id")
+    if not (isinstance(named, str) and named):
+        problems.append("Artifact must have an id")
+        named = place
+    texts: dict[str, str | None] = dict.fromkeys(TEXT_FIELDS)
+    for name in TEXT_FIELDS:
+        value = given.get(name)
+        if value is None or isinstance(value, str):
+            texts[name] = value or None
+        else:
+            problems.append(f"{name} must be a string")
+    required = given.get("required", False)
+    if not isinstance(required, bool):
+        problems.append("required must be true or false")
+    triggers = given.get("reload_triggers")
+    if not (triggers is None or (isinstance(triggers, list) and all([isinstance(name, str) for name in triggers]))):
+        problems.append("reload_triggers must be a list of strings")
+        triggers = None
+    kind = given.get("type")
+    return {
+        "id": named,
+        "type": kind if isinstance(kind, str) else "(none)",
+        "path": texts["path"],
+        "path_from_state": texts["path_from_state"],
+        "command": texts["command"],
+        "description": texts["description"] or "",
+        "required": required is not False,
+        "condition": given.get("condition"),
+        "reload_triggers": triggers,
+        "load_strategy": texts["load_strategy"] or "all",
+        "problem": "; ".join(problems) or None,
+    }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from faber_ledger.context.plugins import list_named
+from faber_ledger.context.workflow import list_named
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.client_settings import is_answered, readable_settings
 from faber_ledger.ledger.clock import now

@@ -178,10 +178,10 @@ class Hook:
                 if self._follow_rename():
                     return self._read_state()
                 raise
-            from faber_ledger.context import messages
+            from faber_ledger.context.artifact import state_broken
 
             backup = state_file.read_backup(run)
-            return (backup[1].value if backup else {}), messages.state_broken(run, error, state_file.choose_backup(run))
+            return (backup[1].value if backup else {}), state_broken(run, error, state_file.choose_backup(run))
 
     # PreCompact
 

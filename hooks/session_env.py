@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from faber_ledger.context.artifact_source import is_value
+from faber_ledger.context.artifact import is_value
 from faber_ledger.runs.run import is_run_id
 
 TYPE_CHECKING = False

@@ -102,12 +102,12 @@ class Start(Hook):
 
     def _packet_without_state(self, error: ForeignState) -> str:
         """Return a packet that says only that `state.json` is another run's: none of it is shown or recorded."""
-        from faber_ledger.context import messages
+        from faber_ledger.context.artifact import state_broken
         from faber_ledger.context.packet import pack
         from faber_ledger.context.position import render_position
 
         self.warn(f"{error.message} - {error.hint}")
-        problem = messages.state_broken(self.run, error, state_file.choose_backup(self.run))
+        problem = state_broken(self.run, error, state_file.choose_backup(self.run))
         budget = self._settings().packet_budget
         return pack(render_position(self.run, {}), [], [problem], budget=budget)[0]
 
@@ -131,11 +131,10 @@ class Start(Hook):
     ) -> tuple[str, list[Draft]]:
         """Return the packet, with notes and a summary if there is a log, and the facts of what is in it."""
         settings = self._settings()
-        return gathered.pack(
+        text = gathered.pack(
             self.run,
             log,
             problems,
-            session_id=arrival["session_id"],
             client=self.call.client,
             source=self.call.text("source") or "unknown",
             budget=settings.packet_budget,
@@ -143,6 +142,7 @@ class Start(Hook):
             elsewhere=self._elsewhere,
             last_line=self._last_line() if self._is_delivered else "",
         )
+        return text, gathered.drafts(arrival["session_id"], self.call.client)
 
     def _look_elsewhere(self, *, is_last_there: bool) -> Elsewhere | None:
         from faber_ledger.context.elsewhere import Elsewhere  # only where another clone has recorded

@@ -14,9 +14,8 @@ from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.server import list_exposed
 from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.context import reload
-from faber_ledger.context.plugins import list_installed
 from faber_ledger.context.selection import every_artifact
-from faber_ledger.context.workflow import lineage
+from faber_ledger.context.workflow import lineage, list_installed
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
@@ -25,7 +24,7 @@ from faber_ledger.runs.run import ACTIVE_FILES, LAYOUTS, RUNS, Run, find_root
 from faber_ledger.runs.settings import NAMES, NEW, PATH, Settings, project_settings, read_user_config
 
 if TYPE_CHECKING:
-    from faber_ledger.context.artifact import Artifact
+    from faber_ledger.context.workflow import Artifact
     from faber_ledger.runs.settings import UserConfig
 
 

@@ -28,10 +28,9 @@ from faber_ledger.cli.ui.which_run import named_run, run_to_load, warn_if_kept, 
 from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.packet import COMMAND_BUDGET
 from faber_ledger.context.position import render_position
-from faber_ledger.context.reconstitution.content import PARTS, render_content
+from faber_ledger.context.reconstitution.content import PARTS, read_known, render_content
 from faber_ledger.context.reconstitution.faber_files import build_input
 from faber_ledger.context.reconstitution.journal import Journal
-from faber_ledger.context.reconstitution.known import read_known
 from faber_ledger.context.reconstitution.steps import load_state, reconstitute_context, run_not_found
 from faber_ledger.context.reload import workflow_of
 from faber_ledger.files.text import one_line

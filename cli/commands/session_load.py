@@ -14,8 +14,8 @@ from faber_ledger.cli.reports.bounded import BESIDE_CONTENTS, Bounded
 from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell, tell_lines, warn, warn_lines
 from faber_ledger.cli.ui.which_run import named_run, run_to_load, warn_if_kept, work_id_option
-from faber_ledger.context import messages, reload, selection
-from faber_ledger.context.artifact_source import build_surroundings
+from faber_ledger.context import reload, selection
+from faber_ledger.context.artifact import build_surroundings, describe_failure
 from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.packet import COMMAND_BUDGET
 from faber_ledger.context.reload import Reload
@@ -41,8 +41,9 @@ from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.settings import Settings, read_user_config
 
 if TYPE_CHECKING:
-    from faber_ledger.context.artifact import Artifact, Surroundings
+    from faber_ledger.context.artifact import Surroundings
     from faber_ledger.context.reload import Held
+    from faber_ledger.context.workflow import Artifact
     from faber_ledger.ledger.events import Draft, Environment
     from faber_ledger.recording.sessions import Caller
     from faber_ledger.runs.settings import UserConfig
@@ -221,7 +222,7 @@ def _required_failure(result: Reload, beside: Bounded) -> LedgerError | None:
     if not result.required_failed:
         return None
     failed = result.required_failed[0]
-    errors = [messages.required_failed(**one) for one in result.required_failed]
+    errors = [describe_failure(**one) for one in result.required_failed]
     return LedgerError(
         f"required artifact {failed['artifact']['id']}: {failed['error'].message}",
         hint="the error's recovery steps are above",
@@ -314,12 +315,12 @@ class Loading:
         try:
             state_write.check_writable(self.run, os.stat(self.run.state_path))
             with read_log(self.run) as log:
-                packet = self._fit(result, log, caller, budget)
+                packet = self._fit(result, log, caller, budget, self._look_elsewhere())
         except StateNotWritten as error:
             why_not_recorded = error.message
-            packet = self._fit(result, None, caller, budget)
+            packet = self._fit(result, None, caller, budget, self._look_elsewhere())
         except (LedgerError, OSError, sqlite3.Error):
-            packet = self._fit(result, None, caller, budget)
+            packet = self._fit(result, None, caller, budget, self._look_elsewhere())
         return report.DryRun(
             self.run.run_id,
             self.state,
@@ -403,30 +404,20 @@ class Loading:
         environment: Environment | None = None,
     ) -> tuple[str, list[Draft]]:
         """Return the contents and the facts of what is in them; without a `log`, without notes and summaries."""
+        text = self._fit(result, log, caller, budget, elsewhere)
+        return text, result.drafts(session_id, caller["client"], environment)
+
+    def _fit(self, result: Reload, log: Log | None, caller: Caller, budget: int, elsewhere: Elsewhere | None) -> str:
+        """Return the contents as they would be, which tells the artifacts that they have room for."""
         return result.pack(
             self.run,
             log,
             result.problems(),
-            session_id=session_id,
             client=caller["client"],
             source="session_load",
             budget=budget,
             has_summaries_in_git=Settings(self.run, os.environ).summaries,
-            environment=environment,
             elsewhere=elsewhere,
-        )
-
-    def _fit(self, result: Reload, log: Log | None, caller: Caller, budget: int) -> str:
-        """Return the contents as they would be, which tells the artifacts that they have room for."""
-        return result.fit(
-            self.run,
-            log,
-            result.problems(),
-            caller["client"],
-            "session_load",
-            budget,
-            has_summaries_in_git=Settings(self.run, os.environ).summaries,
-            elsewhere=self._look_elsewhere(),
         )
 
     def _look_elsewhere(self) -> Elsewhere:

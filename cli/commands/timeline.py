@@ -16,7 +16,7 @@ from faber_ledger.cli.ui.output_file import mode_option, output_file
 from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_report
-from faber_ledger.context.messages import size_words
+from faber_ledger.context.packet import size_words
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import NoPage

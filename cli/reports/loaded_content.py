@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from faber_ledger.cli.reports.file_versions import list_versions
-from faber_ledger.context.artifact import MAX_BYTES
-from faber_ledger.context.artifact_content import content_digest, given_text, keyed
-from faber_ledger.context.plugins import list_installed
+from faber_ledger.context.artifact import MAX_BYTES, content_digest, given_text, keyed
+from faber_ledger.context.workflow import list_installed
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.runs.clone import known_writer
@@ -36,9 +35,10 @@ def find_contents(root: str, source: str, digests: set[str]) -> dict[str, FoundC
     found: dict[str, FoundContent] = {}
     for text, where in _read_versions(root, source):
         for is_state in (False, True) if is_state_file(source) else (False,):
-            digest = keyed(root, content_digest(text, is_state))
+            given = given_text(text, is_state)
+            digest = keyed(root, content_digest(given))
             if digest in digests - found.keys():
-                found[digest] = FoundContent(given_text(text, is_state), where)
+                found[digest] = FoundContent(given, where)
         if len(found) == len(digests):
             break
     return found

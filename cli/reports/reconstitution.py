@@ -12,7 +12,7 @@ from faber_ledger.context.reconstitution.journal import text_or_na
 from faber_ledger.context.reconstitution.steps import point_text
 
 if TYPE_CHECKING:
-    from faber_ledger.context.reconstitution.known import Known
+    from faber_ledger.context.reconstitution.content import Known
 
 
 RULE = "═" * 59

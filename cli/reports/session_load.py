@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.texts import ago
-from faber_ledger.context import messages, selection
-from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError
+from faber_ledger.context import selection
+from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError, describe_failure, describe_large
 from faber_ledger.context.artifact_command import fill_program
+from faber_ledger.context.packet import described, kilobytes
 from faber_ledger.context.selection import MAX_QUOTED
 from faber_ledger.files.text import escape, one_line
 from faber_ledger.files.untrusted import FileRefused, folder_around
@@ -17,10 +18,10 @@ from faber_ledger.projections.fold import entry_of, session_history
 from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
-    from faber_ledger.context.artifact import Artifact, Loaded, Surroundings
-    from faber_ledger.context.artifacts import Given
+    from faber_ledger.context.artifact import Loaded, Surroundings
+    from faber_ledger.context.packet import Given
     from faber_ledger.context.reload import Held, Reload
-    from faber_ledger.context.workflow import Workflow
+    from faber_ledger.context.workflow import Artifact, Workflow
     from faber_ledger.projections.fold import Blocks
 
 
@@ -84,7 +85,7 @@ def step_lines(result: Reload) -> Iterator[str]:
         yield f"Loading {artifact['id']}..."
         if not isinstance(outcome, ArtifactError):
             mark = "⊘" if outcome["is_deferred"] else "✓"
-            yield f"{mark} {artifact['id']}{messages.described(artifact['description'])}"
+            yield f"{mark} {artifact['id']}{described(artifact['description'])}"
             yield from _facts(outcome, "  ")
 
 
@@ -94,10 +95,10 @@ def warnings(result: Reload) -> Iterator[str]:
         for note in loaded["notes"]:
             yield f"⚠️ WARNING: {escape(note)}"
         if loaded["is_large"]:
-            yield messages.large_artifact(loaded)
+            yield describe_large(loaded)
     for failed in result.failed:
         if not failed["artifact"]["required"]:
-            yield messages.optional_failed(**failed)
+            yield describe_failure(**failed)
 
 
 def lines(
@@ -134,9 +135,9 @@ def lines(
     yield f"Artifacts that would be loaded ({len(given)}):" if is_look else f"Artifacts loaded ({len(given)}):"
     yield from _given_lines(result, given, "•" if is_look else "✓", is_brief=is_brief)
     if len(given) > 1:
-        yield f"Total size: {messages.kilobytes(sum(loaded['size_bytes'] for loaded in given))}"
+        yield f"Total size: {kilobytes(sum(loaded['size_bytes'] for loaded in given))}"
     if result.lacks_room():
-        yield f"Contents given: {messages.kilobytes(given_bytes)} (--budget gives more)"
+        yield f"Contents given: {kilobytes(given_bytes)} (--budget gives more)"
     if len(given) > 1 or result.lacks_room():
         yield ""
     yield from _skipped_lines(result, left_out)
@@ -146,7 +147,7 @@ def lines(
 
 def _given_lines(result: Reload, given: list[Loaded], mark: str, *, is_brief: bool) -> Iterator[str]:
     for loaded in given:
-        yield f"  {mark} {loaded['artifact']['id']}{messages.described(loaded['artifact']['description'])}"
+        yield f"  {mark} {loaded['artifact']['id']}{described(loaded['artifact']['description'])}"
         if not is_brief:
             yield from _facts(loaded, "    ")
         if _how(result, loaded) == "outline":
@@ -194,7 +195,7 @@ def _facts(loaded: Loaded, indent: str) -> Iterator[str]:
     if loaded["is_deferred"]:
         yield f"{indent}Deferred: the agent is asked to run it"
     else:
-        yield f"{indent}Size: {messages.kilobytes(loaded['size_bytes'])}"
+        yield f"{indent}Size: {kilobytes(loaded['size_bytes'])}"
 
 
 def _nothing_lines(run: Run, result: Reload, left_out: list[Loaded]) -> Iterator[str]:
@@ -267,9 +268,9 @@ def dry_lines(tried: DryRun) -> Iterator[str]:
     would_fail = f", {failing} would fail" if failing else ""
     yield f"Total: {len(actions)} artifacts ({count} would be loaded, {skipped}{would_fail})"
     size = sum(loaded["size_bytes"] for loaded in result.loaded)
-    yield f"Estimated context size: {messages.kilobytes(size)}"
+    yield f"Estimated context size: {kilobytes(size)}"
     if result.lacks_room():
-        yield f"Contents that would be given: {messages.kilobytes(tried.given_bytes)} (--budget gives more)"
+        yield f"Contents that would be given: {kilobytes(tried.given_bytes)} (--budget gives more)"
     if tried.others:
         yield f"Not selected, for their triggers, phase or condition: {', '.join(tried.others)}"
     if failing:
@@ -337,7 +338,7 @@ def _dry_artifact(
     if isinstance(outcome, ArtifactError):
         yield f"    Error: {outcome.message}"
     if size is not None:
-        yield f"    Size: {messages.kilobytes(size)}"
+        yield f"    Size: {kilobytes(size)}"
     known = tried.in_context.get(artifact["id"])
     yield f"    Last loaded: {ago(selection.age_of(known, tried.at)) if known is not None else 'never'}"
     yield f"    Action: {action}"

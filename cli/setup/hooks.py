@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from faber_ledger.cli.setup.agents import list_agents
 from faber_ledger.cli.ui.changes import display_path
-from faber_ledger.context.plugins import problem_of_list
+from faber_ledger.context.workflow import problem_of_list
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.untrusted import folder_around
 from faber_ledger.hooks.client_plugins import (

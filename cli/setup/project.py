@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import faber_ledger
 from faber_ledger.cli.setup.git import FILES
 from faber_ledger.cli.ui.changes import display_path
-from faber_ledger.context.plugins import list_here
+from faber_ledger.context.workflow import list_here
 from faber_ledger.files.change import FileChange, has_block, read_file
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.untrusted import folder_around

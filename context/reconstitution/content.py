@@ -6,46 +6,74 @@ that none of their lines is one of ours.
 
 from __future__ import annotations
 
-from faber_ledger.context.artifacts import Focus, show_parts, show_whole
-from faber_ledger.context.notes import words_of_note
-from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, words_of_event
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+
+from faber_ledger.context.elsewhere import Elsewhere
+from faber_ledger.context.notes import describe_break, notes_of, summaries_of, words_of_note
+from faber_ledger.context.packet import Focus, show_parts, show_whole
+from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
-from faber_ledger.context.reconstitution.work_item import FETCH
+from faber_ledger.context.reconstitution.steps import FETCH
 from faber_ledger.files.text import clip, cut_middle, one_line, plain, quote_lines, quote_word, shares, units
 from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.plain_json import dumps
+from faber_ledger.ledger.summary import count_events
+from faber_ledger.projections.fold import fold
+from faber_ledger.projections.history import summarize_sessions
+from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import newest_errors
-from faber_ledger.runs.run import is_name
+from faber_ledger.runs.run import Run, is_name
+from faber_ledger.runs.settings import Settings
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from typing import Any, NotRequired, TypedDict
-
-    from faber_ledger.context.artifacts import Part
+    from faber_ledger.context.notes import Note
+    from faber_ledger.context.packet import Part
     from faber_ledger.context.position import Position
-    from faber_ledger.context.reconstitution.known import Known
+    from faber_ledger.projections.history import SessionSummary
 
-    class Block(TypedDict):
-        """A line of ours, in which nothing hides, and below it a text, which is quoted, or an artifact."""
 
-        line: str
-        text: NotRequired[str]
-        artifact: NotRequired[Part]
+class Block(TypedDict):
+    """A line of ours, in which nothing hides, and below it a text, which is quoted, or an artifact."""
 
-    class Sources(TypedDict):
-        """What the content is made from: `context` is RECON's, `known` the ledger's."""
+    line: str
+    text: NotRequired[str]
+    artifact: NotRequired[Part]
 
-        context: dict[str, Any]
-        state: dict[str, Any]
-        position: Position
-        known: Known
+
+class Sources(TypedDict):
+    """What the content is made from: `context` is RECON's, `known` the ledger's."""
+
+    context: dict[str, Any]
+    state: dict[str, Any]
+    position: Position
+    known: Known
+
+
+class Known(TypedDict):
+    """What a ledger has: how many events, all sessions, oldest first, the newest notes and summaries, newest first.
+
+    `others` is how many older notes are left out, `before` has sentences about the session
+    before and about other clones.
+    """
+
+    events: int
+    sessions: list[SessionSummary]
+    notes: list[Note]
+    others: int
+    summaries: list[Compacted]
+    before: list[str]
 
 
 MIN_PART, MIN_BLOCK = 300, 120  # units: less of a part, or of one of its blocks, says nothing
 LONGEST_LINE, LONGEST_VALUE = 500, 300
 MAX_OUTLINED = 250_000  # characters that an outline reads
 NEWEST_SESSIONS = 5
+OF_QUESTION = ("prompt", "request_id", "type", "requested_at", "notification_sent")  # of these the position tells
 QUOTED_CUT = "\n> …\n> "
 
 
@@ -167,13 +195,13 @@ def _by_time(timed: list[tuple[object, Block]]) -> list[Block]:
 def _open_questions(sources: Sources) -> Iterator[Block]:
     """Yield what the position has no room for: the whole question and instructions, and the newest error event."""
     context, state, position = sources["context"], sources["state"], sources["position"]
-    request = context["feedback_request"]
-    if request and "feedback_request" not in position["keys_shown"]:
-        if f": {one_line(request.get('prompt'), LONGEST_LINE)}\n" not in position["text"]:
-            yield _block("The whole question to the user:", request.get("prompt"))
-        yield _block("With the question:", {name: value for name, value in request.items() if name != "prompt"})
+    request = context["feedback_request"] or {}
+    if request and f": {one_line(request.get('prompt'), LONGEST_LINE)}\n" not in position["text"]:
+        yield _block("The whole question to the user:", request.get("prompt"))
+    if more := {name: value for name, value in request.items() if name not in OF_QUESTION}:
+        yield _block("With the question:", more)
     instructions = state.get("additional_instructions")
-    if instructions and "additional_instructions" not in position["keys_shown"]:
+    if instructions and f": {one_line(instructions, LONGEST_LINE)}\n" not in position["text"]:
         yield _block("All instructions from the user:", instructions)
     for place, message in newest_errors(state):
         if f": {one_line(message, LONGEST_LINE)}\n" not in position["text"]:
@@ -350,3 +378,38 @@ PARTS: dict[str, tuple[str, Callable[[Sources], Iterator[Block]]]] = {
     "branch": ("Branch", _branch),
     "spec": ("Specification", _spec),
 }
+
+
+NEWEST_SUMMARIES = 5
+
+
+def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: Callable[[str], None]) -> Known:
+    """Return what a run's ledger knows; next to nothing if there is none, or it cannot be read.
+
+    `elsewhere` has asked git about other clones for this client. `warn` is called with what was set aside.
+    """
+    try:
+        with read_log(run, warn) as log:
+            notes, others = notes_of(log)
+            broken = describe_break(log, client)
+            keeper = None if Settings(run, os.environ).summaries else run
+            return {
+                "events": count_events(log),
+                "sessions": list(summarize_sessions(fold(log.stream()))),
+                "notes": notes,
+                "others": others,
+                "summaries": [
+                    {
+                        "event_id": recorded["id"],
+                        "at": recorded["at"],
+                        "text": summary["text"],
+                        "phase": summary["phase"],
+                        "step": summary["step"],
+                    }
+                    for recorded, summary in islice(summaries_of(log, keeper), NEWEST_SUMMARIES)
+                ],
+                "before": [*([broken] if broken else []), *(elsewhere.describe(log, client) if elsewhere else [])],
+            }
+    except (LedgerError, sqlite3.DatabaseError, OSError):
+        there = elsewhere.describe(None, client) if elsewhere else []
+        return {"events": 0, "sessions": [], "notes": [], "others": 0, "summaries": [], "before": there}

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from functools import partial
+from typing import Any, TypedDict
 
-from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
+from faber_ledger.context.reconstitution.journal import Journal, list_in_line, text_or_na
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text, size_of
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.runs.progress import error_message
-from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES
+from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, Run
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TypedDict
 
-    from faber_ledger.context.reconstitution.journal import Journal
-    from faber_ledger.context.reconstitution.known import Compacted
-    from faber_ledger.runs.run import Run
+class Compacted(TypedDict):
+    """The summary that a compaction came to; `at` is ISO 8601 in UTC, `event_id` can be given to `show`."""
 
-    class EventsFound(TypedDict):
-        """The newest events of FABER's tools, oldest first, and whether older ones are there that were not read."""
+    event_id: str
+    at: str
+    text: str
+    phase: str | None
+    step: str | None
 
-        events: list[dict[str, Any]]
-        unreadable: int
-        has_older: bool
+
+class EventsFound(TypedDict):
+    """The newest events of FABER's tools, oldest first, and whether older ones are there that were not read."""
+
+    events: list[dict[str, Any]]
+    unreadable: int
+    has_older: bool
 
 
 MAX_BYTES = 1024 * 1024

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from faber_ledger.context.artifact_source import build_surroundings
-from faber_ledger.context.reconstitution.branch import inspect_branch
+from faber_ledger.context.artifact import ArtifactError, build_surroundings, find_file
+from faber_ledger.context.artifact_command import UNATTENDED, ProgramFailed, decode_output, fill_program, run_program
+from faber_ledger.context.outline import bold_lines, front_matter, title_of, wanted_sections
 from faber_ledger.context.reconstitution.faber_files import (
     json_object,
     load_events,
@@ -13,13 +17,14 @@ from faber_ledger.context.reconstitution.faber_files import (
     older_decisions,
     session_summary,
 )
-from faber_ledger.context.reconstitution.journal import context_lost, text_or_na
-from faber_ledger.context.reconstitution.specification import load_specification
-from faber_ledger.context.reconstitution.work_item import load_work_item
-from faber_ledger.files.untrusted import FileRefused
+from faber_ledger.context.reconstitution.journal import Journal, context_lost, list_in_line, text_or_na
+from faber_ledger.context.workflow import parse_artifact
+from faber_ledger.files.untrusted import FileRefused, read_text
 from faber_ledger.ledger.command_errors import ContextLost
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateRefused
 from faber_ledger.runs import state_file
+from faber_ledger.runs.git_query import GitQuery
+from faber_ledger.runs.git_refs import default_ref
 from faber_ledger.runs.progress import (
     branch_name,
     current_phase,
@@ -28,15 +33,20 @@ from faber_ledger.runs.progress import (
     phase_state,
     resume_point,
 )
+from faber_ledger.runs.run import Run
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from faber_ledger.context.reconstitution.journal import Journal
+    from faber_ledger.context.artifact import Surroundings
     from faber_ledger.runs.progress import ResumePoint
-    from faber_ledger.runs.run import Run
     from faber_ledger.runs.settings import UserConfig
+
+
+class Branch(TypedDict):
+    """A branch: its newest ten commits, one line each, and `git diff --stat` against main."""
+
+    name: str
+    commits: list[str]
+    files_changed: str | None
 
 
 FEEDBACK_OPTIONS = ["Continue with the feedback request as it is", "Abort workflow"]
@@ -220,3 +230,227 @@ def _report_resume_point(state: dict[str, Any], point: ResumePoint | None, journ
     error = error_message(phase_state(state, point["phase"]).get("error")) if point["mode"] == "retry" else ""
     if error:
         journal.log(f"  Error: {text_or_na(error)}")
+
+
+# What git allows in a branch name, and never takes for an option, a range or another kind of revision.
+REFUSED = r"\x00-\x20\x7f~^:?*\[\\\ud800-\udfff"
+NAME = re.compile(rf"(?!.*(?:\.\.|@\{{|//))[^{REFUSED}/.-][^{REFUSED}]*")
+LOG = ["log", "--oneline", "-10", "--no-decorate", "--no-color", "--no-show-signature"]
+DIFF = ["diff", "--stat", "--no-color", "--no-ext-diff", "--no-textconv"]
+
+
+def inspect_branch(root: str, name: object, journal: Journal) -> Branch | None:
+    """Return what git knows about a branch; None if the state names none, or git does not have it or cannot be run."""
+    if name is None:
+        journal.info("no_branch", "ℹ No branch created yet")
+        return None
+    if _ask_git(root, ["rev-parse", "--git-dir"]) is None:
+        _warn_git_failed(name, "not a git repository, or git cannot be run", journal)
+        return None
+    is_name = isinstance(name, str) and len(name) <= 255 and NAME.fullmatch(name) is not None
+    if not is_name or not _exists(root, f"refs/heads/{name}"):
+        journal.log(f"ℹ Branch {text_or_na(name)} not found locally (may need to fetch)")
+        journal.warn(
+            "branch_not_found",
+            "Branch not found - continuing without branch details",
+            {
+                "Branch": text_or_na(name),
+                "Error": "not found locally" if is_name else "not a valid branch name",
+            },
+            "Branch may not exist yet (pre-build phase)",
+        )
+        return None
+    log = _ask_git(root, [*LOG, f"refs/heads/{name}", "--"])
+    main = default_ref(root)
+    diff = _ask_git(root, [*DIFF, f"{main}...refs/heads/{name}", "--"]) if main else None
+    commits = log.split("\n") if log else []
+    journal.log(f"✓ Branch exists: {name}")
+    journal.log("  Recent commits:")
+    for commit in commits:
+        journal.log(f"    {text_or_na(commit)}")
+    if log is None or diff is None:
+        failed = "git log" if log is None else "git diff" if main else "there is no main branch to compare with"
+        _warn_git_failed(name, failed, journal)
+    return {"name": str(name), "commits": commits, "files_changed": diff}
+
+
+def _warn_git_failed(name: object, reason: str, journal: Journal) -> None:
+    journal.warn(
+        "git_failed",
+        "Git operations failed - continuing without branch details",
+        {"Branch": text_or_na(name), "Error": reason},
+        "May be outside git repo",
+    )
+
+
+def _exists(root: str, ref: str) -> bool:
+    return _ask_git(root, ["show-ref", "--verify", "--quiet", ref]) is not None
+
+
+def _ask_git(root: str, arguments: list[str]) -> str | None:
+    return GitQuery(["--no-pager", *arguments], root).answer()
+
+
+MAX_SPECIFICATION = 1024 * 1024
+NOTHING = "ℹ No specification found (may not be created yet)"
+SPECIFICATION_OPTIONS = ["Skip spec loading and continue", "Regenerate specification", "Abort workflow"]
+
+
+def load_specification(surroundings: Surroundings, spec_path: object, journal: Journal) -> dict[str, Any] | None:
+    """Return the specification that the state names: title, type, status, sections and text; None without one.
+
+    Raises ChoiceNeeded or Aborted if the file is there but cannot be read.
+    """
+    if spec_path in (None, ""):
+        journal.info("spec_missing", NOTHING)
+        return None
+    named = {"id": "specification", "type": "markdown", "path_from_state": "artifacts.spec_path"}
+    try:
+        found = find_file(parse_artifact(named, ""), surroundings)
+        text = _text(found["resolved"])
+    except ArtifactError as error:
+        if not isinstance(error.__cause__, FileRefused):
+            _warn_missing(spec_path, error.message, journal)
+            return None
+        return _ask_unreadable(spec_path, str(error.__cause__), journal)
+    except FileRefused as error:
+        return _ask_unreadable(spec_path, str(error), journal)
+    matter = {**bold_lines(text), **front_matter(text)}  # most of FABER's own specifications have the former
+    facts = {
+        "path": spec_path,
+        "title": matter.get("title") or title_of(text),
+        "type": matter.get("type") or None,
+        "status": matter.get("status") or None,
+    }
+    journal.log(f"✓ Loaded specification: {text_or_na(spec_path)}")
+    for name in ("title", "type", "status"):
+        journal.log(f"  {name.capitalize()}: {text_or_na(facts[name])}")
+    return {**facts, **wanted_sections(text), "content": text}
+
+
+def _text(path: str) -> str:
+    text = read_text(path, MAX_SPECIFICATION)
+    if text is None:
+        raise FileRefused("No such file or directory")
+    return text
+
+
+def _warn_missing(spec_path: object, reason: str, journal: Journal) -> None:
+    journal.log(NOTHING)
+    journal.warn(
+        "spec_path_invalid",
+        "Specification not found - continuing without specification",
+        {"Path": text_or_na(spec_path), "Error": reason},
+        "Spec may not have been created yet (early phase)",
+    )
+
+
+def _ask_unreadable(spec_path: object, reason: str, journal: Journal) -> dict[str, Any] | None:
+    facts = {"Path": text_or_na(spec_path), "Error": reason}
+    if journal.ask("spec_not_readable", "Specification file not readable", facts, SPECIFICATION_OPTIONS) == 1:
+        return None
+    journal.log("ℹ The specification must be regenerated before the workflow continues")
+    return {"path": spec_path, "regenerate": True}
+
+
+FETCH = "/fractary-work:issue-fetch"
+ISSUE_OPTIONS = ["Skip issue details and continue", "Check work plugin credentials, then fetch again", "Abort workflow"]
+HINT = "let the mapped program print JSON (gh: `--json title,body,labels,comments,state,url`)"
+SECONDS = 20.0
+MAX_ANSWER = 4_000_000
+NEEDS_LOGIN = 4  # the exit code of GitHub's program
+SIGNS = (  # the first match counts; "Could not resolve to an Issue" is GitHub's message for an unknown issue
+    ("network", r"(?:no such|resolve) host|error connecting|connection re|timed? ?out|unreachable|network is"),
+    ("auth", r"authenticat|authoriz|credentials|\blog ?in\b|forbidden|permission denied|\b40[13]\b"),
+    ("not_found", r"not found|no such issue|could not resolve to|does not exist|\b404\b"),
+)
+NOTES = {
+    "network": "Workflow will continue but may lack recent issue comments",
+    "not_found": "Issue may have been deleted; the workflow will continue without it",
+}
+
+
+def load_work_item(work_id: str, surroundings: Surroundings, journal: Journal) -> dict[str, Any] | None:
+    """Return a work item, or None if it is not available; raises ChoiceNeeded or Aborted if the user must log in."""
+    program = surroundings["commands"].get(FETCH)
+    if program is None:
+        named = text_or_na(work_id)
+        journal.info("issue_not_mapped", f"ℹ Issue #{named} not fetched: no program is mapped; run {FETCH} {named}")
+        return None
+    try:
+        arguments = fill_program(program, surroundings)
+    except ArtifactError as error:
+        _warn(work_id, "network", error.message, journal)
+        return None
+    while True:
+        try:
+            printed = run_program(
+                arguments, surroundings["root"], os.environ | UNATTENDED, seconds=SECONDS, limit=MAX_ANSWER
+            )
+            if not printed.strip():
+                raise ProgramFailed("no answer")
+            return _parse_answer(work_id, decode_output(printed), journal)
+        except ProgramFailed as error:
+            kind, reason = _kind(error), text_or_na(str(error))
+        if kind != "auth":
+            _warn(work_id, kind, reason, journal)
+            return None
+        facts = {"Issue": f"#{work_id}", "Error": reason}
+        if journal.ask("issue_fetch_auth", "Issue fetch failed", facts, ISSUE_OPTIONS) == 1:
+            return None
+
+
+def _kind(error: ProgramFailed) -> str:
+    """Return why a fetch failed: auth, not_found, or network for everything else."""
+    if error.code == NEEDS_LOGIN:
+        return "auth"
+    kinds = [kind for kind, sign in SIGNS if re.search(sign, error.complaint, re.IGNORECASE)]
+    return (kinds or ["network"])[0]
+
+
+def _parse_answer(work_id: str, output: str, journal: Journal) -> dict[str, Any] | None:
+    """Return the work item in an answer; plain text is its description."""
+    text = output.strip()
+    try:
+        issue = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if text[0] in "{[":
+            _warn(work_id, "network", f"the answer is not JSON: {error}", journal)
+            return None
+        journal.log(f"✓ Loaded issue #{text_or_na(work_id)} (plain text: {text_or_na(text.split(chr(10), 1)[0])})")
+        journal.log(f"  State, labels and comments are not separated: {HINT}")
+        return {"title": None, "description": text, "labels": [], "comments": [], "url": None, "state": None}
+    if not isinstance(issue, dict):
+        _warn(work_id, "network", "the answer is not a JSON object", journal)
+        return None
+    labels = [_name(label) for label in _list(issue.get("labels"))]
+    comments = _list(issue.get("comments"))
+    journal.log(f"✓ Loaded issue #{text_or_na(work_id)}: {text_or_na(issue.get('title'))}")
+    journal.log(f"  State: {text_or_na(issue.get('state'))}")
+    journal.log(f"  Labels: {list_in_line(labels)}".rstrip())
+    journal.log(f"  Comments: {len(comments)}")
+    return {
+        "title": issue.get("title"),
+        "description": issue.get("body", issue.get("description")),
+        "labels": labels,
+        "comments": comments,
+        "url": issue.get("url"),
+        "state": issue.get("state"),
+    }
+
+
+def _warn(work_id: str, kind: str, reason: str, journal: Journal) -> None:
+    journal.warn(
+        f"issue_fetch_{kind}",
+        "Issue fetch failed - continuing without issue details",
+        {"Issue": f"#{work_id}", "Error": reason},
+        NOTES[kind],
+    )
+
+
+def _name(label: Any) -> Any:
+    return label.get("name") if isinstance(label, dict) else label
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

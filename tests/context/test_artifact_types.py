@@ -21,11 +21,11 @@ from support.command import COMMAND
 from support.project import Project
 from support.sizes import few, pick
 
-from faber_ledger.context.artifact import ArtifactError, parse_artifact
-from faber_ledger.context.artifact_content import load
+from faber_ledger.context.artifact import ArtifactError, fill, run_suffix
+from faber_ledger.context.artifact_command import ProgramFailed, run_program
 from faber_ledger.context.artifact_git import SUBCOMMANDS, git_arguments
-from faber_ledger.context.artifact_source import fill, run_suffix
-from faber_ledger.context.program import ProgramFailed, run_program
+from faber_ledger.context.reload import load
+from faber_ledger.context.workflow import parse_artifact
 from faber_ledger.files.text import quoted
 
 if TYPE_CHECKING:
@@ -417,7 +417,7 @@ def test_commits_are_shown_whatever_they_are_called(project: Project) -> None:
 
 WORDS = st.sampled_from(
     [
-        *sorted({option for known in SUBCOMMANDS.values() for option in known["flags"] | known["valued"]}),
+        *sorted({option for known in SUBCOMMANDS.values() for option in [*known.flags, *known.valued]}),
         *["--", "-n5", "HEAD", "--output=x", "-o", "x", "--list", "--show-current", "a.txt", "'a b'", "--no-index"],
     ]
 )
@@ -432,9 +432,9 @@ def test_only_listed_options_reach_git(name: str, words: list[str]) -> None:
     known = SUBCOMMANDS[name]
     before = arguments[1 : arguments.index("--")] if "--" in arguments else arguments[1:]
     for option in [word for word in before if word.startswith("-")]:
-        on_list = option in known["always"] or option in known["flags"] or re.fullmatch(known["numbers"], option)
-        assert on_list or option.partition("=")[0] in known["valued"] or option.startswith("-n")
-    if known["names"] != "patterns":
+        on_list = option in known.always or option in known.flags or re.fullmatch(known.numbers, option)
+        assert on_list or option.partition("=")[0] in known.valued or option.startswith("-n")
+    if known.names != "patterns":
         assert arguments[-1] == ":(exclude).fractary"
     if name in ("branch", "tag"):
         assert "--list" in arguments or arguments == ["branch", "--show-current"]
@@ -776,8 +776,7 @@ def test_a_dry_run_reports_a_mapped_program_that_cannot_be_run(
     real = mine.faber("session-load")
     assert message in real.stdout + real.stderr
     packet = mine.deliver("SessionStart.startup.print").packet or ""
-    assert message in packet
-    assert "run `faber-ledger session-load --artifacts issue`" not in packet
+    assert "run `faber-ledger session-load --artifacts issue`" in packet
 
 
 def test_an_unknown_placeholder_of_a_command_is_refused(mine: Project) -> None:

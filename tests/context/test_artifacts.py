@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber_ledger.context.artifact import ArtifactError, parse_artifact
-from faber_ledger.context.artifact_content import content_digest, load, state_for_packet
-from faber_ledger.context.artifact_source import PLACES_OF_STATE, fill_command, find_file, path_of
+from faber_ledger.context.artifact import (
+    PLACES_OF_STATE,
+    ArtifactError,
+    fill_command,
+    find_file,
+    given_text,
+    path_of,
+    state_for_packet,
+)
+from faber_ledger.context.reload import load
 from faber_ledger.context.selection import (
     age_of,
     full_trigger,
@@ -21,12 +28,13 @@ from faber_ledger.context.selection import (
     recorded_trigger,
     select,
 )
+from faber_ledger.context.workflow import parse_artifact
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.runs.run import RUNS
 
 if TYPE_CHECKING:
-    from faber_ledger.context.artifact import Artifact, Surroundings
-    from faber_ledger.context.workflow import Workflow
+    from faber_ledger.context.artifact import Surroundings
+    from faber_ledger.context.workflow import Artifact, Workflow
 
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"
 NOW = 1_767_623_400.75
@@ -406,7 +414,7 @@ def test_the_ledgers_blocks_never_show_in_a_states_digest(state: dict[str, Any])
     text = json.dumps(state)
     kept = {name: value for name, value in state.items() if name not in ("sessions", "context_metadata", "updated_at")}
     changed = json.dumps({**kept, "sessions": {}, "context_metadata": 1, "updated_at": "x"})
-    assert content_digest(text, True) == content_digest(changed, True)
+    assert given_text(text, True) == given_text(changed, True)
     assert state_for_packet(state).encode()
 
 

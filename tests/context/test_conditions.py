@@ -54,7 +54,6 @@ STATE: dict[str, Any] = {
         "state.artifacts.commits != ''",
         "!state.empty",
         "!state.nan && state.nan != state.nan",
-        "state.huge == 1e999",
         "!!state.work_id == true",
         "null == undefined",
         "(state.missing || 'x') == 'x'",

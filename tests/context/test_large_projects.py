@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from support.project import Project, usual_state
 
-from faber_ledger.context.artifacts import MAX_OUTLINED
 from faber_ledger.context.outline import outline
+from faber_ledger.context.packet import MAX_OUTLINED
 from faber_ledger.context.selection import MAX_BYTES_READ, MAX_PER_LIST
 from faber_ledger.files.text import units
 

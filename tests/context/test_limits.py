@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.project import Project, usual_state
 
-from faber_ledger.context.state_outline import compact_state
+from faber_ledger.context.packet import compact_state
 from faber_ledger.files.text import units
 
 if TYPE_CHECKING:
@@ -107,14 +107,14 @@ def test_a_long_phase_shows_the_steps_around_the_current_one_in_the_room_that_is
     steps = [{"id": name, "notes": f"{name} " * 35} for name in names]
     build = {"steps": {step.pop("id"): step for step in steps} if is_keyed else steps}
     state = {**usual_state(), "current_phase": "build", "current_step": "step-20", "phases": {"build": build}}
-    text, _ = compact_state(state, (), 5_000)
+    text, _ = compact_state(state, 5_000)
     assert '"phases.build.steps" (20 to ' in text
     assert [name for name in names if f'"{name}"' in text][:4] == ["step-19", "step-20", "step-21", "step-22"]
     assert 4_400 < units(text) <= 5_000
-    short, _ = compact_state(state, (), 700)
-    assert '"phases.build.steps" (21 to 21 of 60)' in short
+    short, _ = compact_state(state, 700)
+    assert '"phases.build.steps" (21 to 22 of 60)' in short
     state["current_step"] = "step-59"
-    assert '"phases.build.steps" (the last ' in compact_state(state, (), 5_000)[0]
+    assert '"phases.build.steps" (the last ' in compact_state(state, 5_000)[0]
 
 
 def test_a_broken_state_is_not_given_as_an_artifact(project: Project) -> None:

@@ -12,16 +12,15 @@ from hypothesis import strategies as st
 from support.positions import position_of
 from support.project import PROTOCOL, RUN, Project
 
-from faber_ledger.context.markdown import wanted_sections
-from faber_ledger.context.outline import outline
+from faber_ledger.context.outline import outline, wanted_sections
 from faber_ledger.context.packet import END, pack
 from faber_ledger.files.text import clip, one_line, shares, units
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from faber_ledger.context.artifacts import Part
     from faber_ledger.context.notes import Remembered
+    from faber_ledger.context.packet import Part
 
 ODD = 'a \n#`~-{}[]":\u001b\u009bé\u0301\u0323漢🦀👩\u200d🔬\U0001f3fd\ud800\udfff\u0001\t'
 TEXTS = st.one_of(  # short ones many times over: long ones are drawn slowly

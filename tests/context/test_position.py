@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from support.positions import position_of
 from support.project import FIXTURES, RUN, Project, usual_state
 
-from faber_ledger.context.position import MAX_UNITS
-from faber_ledger.context.workflow import steps_in_order
+from faber_ledger.context.position import MAX_UNITS, steps_in_order
 from faber_ledger.files.text import units
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ def test_instructions_may_be_a_list_or_an_object(project: Project) -> None:
         packet = packet_of(project, additional_instructions=instructions)
         (line,) = [line for line in packet.split("\n") if line.startswith("Instructions from the user: ")]
         assert line.endswith("Ask first")
-        assert packet.count("Leave billing alone") == 1
+        assert "Leave billing alone" in line
     packet = packet_of(project, additional_instructions=["Ask first", {"scope": "billing"}])
     assert "Instructions from the user: Ask first\n" in packet
     assert '{"scope":"billing"}' in packet
@@ -126,25 +125,13 @@ def test_an_approval_that_was_granted_is_not_pending(project: Project, granted: 
     assert "Pending approval (do not go on before it is given): release: it is Friday" in said
 
 
-def test_what_the_position_says_is_not_in_the_state_again(project: Project) -> None:
-    project.git("branch", "-M", "main")
-    failed = {"phase": "build", "step": "implement", "error": "3 tests failed", "timestamp": "2026-01-05T14:30:22Z"}
-    other = {**failed, "error": "no database"}
-    packet = packet_of(
-        project,
-        current_step="implement",
-        artifacts={"branch_name": "feat/7", "pr_number": 7},
-        phases={"build": {"status": "in_progress", "current_step": "build:implement"}},
-        errors=[other, failed],
-    )
+def test_the_short_facts_of_the_position_are_not_in_the_state_again(project: Project) -> None:
+    packet = packet_of(project, current_step="implement", artifacts={"pr_number": 7}, target="T" * 101)
     state = packet.partition("\nworkflow-state (")[2].partition("\n\n")[0]
     assert '"artifacts":{"pr_number":7}' in state
-    assert '"build":{"status":"in_progress"}' in state
-    assert "no database" in state
-    assert "3 tests failed" not in state
-    assert packet.count("3 tests failed") == 1
-    coded = packet_of(project, errors=[{**failed, "log": "a.txt"}])
-    assert "3 tests failed" in coded.partition("\nworkflow-state (")[2]
+    assert f'"target":"{"T" * 101}"' in state  # longer than what the position always has room for
+    for name in ("work_id", "workflow_id", "current_phase", "current_step"):
+        assert f'"{name}"' not in state
 
 
 def test_how_often_a_step_failed_is_said(project: Project) -> None:
@@ -448,9 +435,6 @@ def test_no_state_and_no_workflow_stops_it_or_makes_it_longer(state: Any, config
     found = position_of(RUN, state, workflow={"lineage": lineage} if lineage else None, notes=notes)
     assert units(found["text"]) <= MAX_UNITS
     assert found["text"].startswith(HEAD)
-    for key in found["keys_shown"] - {"feedback_request", "pending_approvals"}:
-        if isinstance(state.get(key), str):  # not a part of a member, nor a list
-            assert " ".join(state[key].split())[:1] in found["text"]
 
 
 def test_the_longest_texts_all_have_room() -> None:

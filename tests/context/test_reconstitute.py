@@ -635,23 +635,10 @@ def test_an_answer_in_plain_text_is_the_description(project: Project) -> None:
     map_fetch(project, "print('Widgets turn\\nThey do not.\\n--\\nstate:\\tfine')")
     done = project.faber("reconstitute")
     assert "✓ Loaded issue #258 (plain text: Widgets turn)\n  State, labels and comments" in done.stdout
+    assert "`--json title,body,labels,comments,state,url`" in done.stdout
     issue = json.loads(project.faber("reconstitute", "--json").stdout)["data"]["issue"]
     assert (issue["title"], issue["state"], issue["labels"]) == (None, None, [])
     assert issue["description"] == "Widgets turn\nThey do not.\n--\nstate:\tfine"
-
-
-def test_title_state_and_labels_are_read_from_ghs_plain_answer(project: Project) -> None:
-    project.change_state(work_id="258")
-    head = "title:\\tWidgets turn\\nstate:\\tOPEN\\nauthor:\\tme\\nlabels:\\tbug, widgets"
-    map_fetch(project, f"print('{head}\\n--\\nThey do not.\\ntitle:\\tno')")
-    done = project.faber("reconstitute")
-    report = "✓ Loaded issue #258: Widgets turn\n  State: OPEN\n  Labels: bug, widgets\n  Comments are not separated"
-    assert report in done.stdout
-    assert "Work Item: #258 - Widgets turn\n" in done.stdout
-    assert "`--json title,body,labels,comments,state,url`" in done.stdout
-    issue = json.loads(project.faber("reconstitute", "--json").stdout)["data"]["issue"]
-    assert (issue["title"], issue["state"], issue["labels"]) == ("Widgets turn", "OPEN", ["bug", "widgets"])
-    assert issue["description"].endswith("\n--\nThey do not.\ntitle:\tno")
 
 
 def test_row_7_a_deleted_work_item_is_a_warning(project: Project) -> None:

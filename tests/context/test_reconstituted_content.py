@@ -129,7 +129,7 @@ def test_the_text_has_the_content_and_the_most_important_first(project: Project)
         "What to do: ",
         "Approve the design?",
         "Possible answers: yes; no\n",
-        'With the question: {"request_id": "r", "type": "approval", "options": ["yes", "no"], "why": "ADR 3"}\n',
+        'With the question: {"options": ["yes", "no"], "why": "ADR 3"}\n',
         "Last error among the events: [2025-12-06T18:02:00Z] step_error at build:implement: tests failed: 3\n",
         "\n## Decisions",
         '- [2025-12-06T18:01:00Z] decision_point at architect:design: Use tokens; {"why": "x"}\n',

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber_ledger.context.artifact import parse_artifact
 from faber_ledger.context.selection import every_artifact
-from faber_ledger.context.workflow import SHIPPED, load_workflow
+from faber_ledger.context.workflow import SHIPPED, load_workflow, parse_artifact
 from faber_ledger.ledger.errors import WorkflowNotFound
 from faber_ledger.runs.settings import read_user_config, user_config_path
 
