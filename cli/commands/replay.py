@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.reports.completed_phases import comparison_data, comparison_lines
+from faber_ledger.cli.reports.state_check import comparison_data, comparison_lines
 from faber_ledger.cli.ui import completion, which_event
 from faber_ledger.cli.ui.output import json_option, show, show_streamed, warn
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
@@ -148,7 +148,7 @@ def _events(run: Run, wanted: EventFilter, as_json: bool) -> int:
 
 
 def _strict(run: Run, wanted: EventFilter, as_json: bool) -> int:
-    from faber_ledger.cli.reports.strict import Strict
+    from faber_ledger.cli.reports.replay import Strict
 
     strict = Strict(run, wanted)
     if as_json:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.progress import progress, track_progress
 from faber_ledger.cli.ui.table import plural
+from faber_ledger.cli.ui.which_event import Moment
 from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_table
+from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.queries import EventQuery, find_events
-from faber_ledger.projections.difference import list_changes
+from faber_ledger.projections.difference import Change, list_changes
 from faber_ledger.projections.fold import (
+    Blocks,
     Projector,
     artifacts_in_context,
     current_session,
@@ -21,17 +25,11 @@ from faber_ledger.projections.fold import (
     entry_of,
     session_history,
 )
-from faber_ledger.projections.history import summarize_sessions
+from faber_ledger.projections.history import SessionSummary, summarize_sessions
 from faber_ledger.projections.steps import Steps
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
-
-if TYPE_CHECKING:
-    from faber_ledger.cli.ui.which_event import Moment
-    from faber_ledger.ledger.events import Recorded
-    from faber_ledger.projections.difference import Change
-    from faber_ledger.projections.fold import Blocks
-    from faber_ledger.projections.history import SessionSummary
+from faber_ledger.schemas.events import problems_in
 
 
 class EventFilter(NamedTuple):
@@ -278,3 +276,50 @@ def _moment_data(moment: Moment, past: PastEvents) -> dict[str, Any]:
     last = past.last and {name: past.last[name] for name in ("seq", "id", "at")}
     time = utc_text(moment.seconds) if moment.seconds is not None else None
     return {"moment": moment.text, "time": time, "events": past.count, "last_event": last}
+
+
+class Strict:
+    """One reading of a log: counts events that fit their model, do not fit, have an unknown shape, or are redacted."""
+
+    def __init__(self, run: Run, chosen: EventFilter) -> None:
+        self.run = run
+        self.chosen = chosen
+        self.fitting = self.misfits = self.unknown = self.redacted = 0
+
+    def lines(self) -> Iterator[str]:
+        """Yield each event that does not fit its model, and then the counts."""
+        for recorded, problems in self._check_events():
+            yield line_of(recorded)
+            for problem in problems:
+                yield f"         {problem}"
+        counts = f"{self.fitting} fit their model, {self.misfits} do not, {self.unknown} have a shape unknown here"
+        yield counts + (f", {self.redacted} are redacted and cannot be checked" if self.redacted else "")
+        if self.misfits:
+            yield f"hint: run `faber-ledger verify {self.run.run_id}`: it says whether they were changed afterwards"
+
+    def data(self) -> dict[str, Any]:
+        """Return the same as data."""
+        named = [{**recorded, "problems": problems} for recorded, problems in self._check_events()]
+        return {"fitting": self.fitting, "unknown": self.unknown, "redacted": self.redacted, "misfits": named}
+
+    def _check_events(self) -> Iterator[tuple[Recorded, list[str]]]:
+        past = PastEvents(self.chosen.end)
+        with read_log(self.run) as log, progress(self.run, "checking") as advance:
+            for recorded in track_progress(read_verified(log), advance):
+                if not past.has(recorded):
+                    if past.is_over:
+                        return
+                elif self.chosen.has(recorded):
+                    yield from self._check(recorded)
+
+    def _check(self, recorded: Recorded) -> Iterator[tuple[Recorded, list[str]]]:
+        problems = problems_in(recorded)
+        if problems:
+            self.misfits += 1
+            yield recorded, problems
+        elif problems is not None:
+            self.fitting += 1
+        elif "redacted" in recorded:
+            self.redacted += 1
+        else:
+            self.unknown += 1

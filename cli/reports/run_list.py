@@ -9,22 +9,32 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
 import sqlite3
 import stat
+from collections.abc import Sized
 from typing import Any, TypeAlias
 
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.ledger import whole_file
+from faber_ledger.ledger import summary, whole_file
 from faber_ledger.ledger.clock import now, utc_text
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.summary import summarize
-from faber_ledger.projections.fold import blocks_of, current_session, fold, session_history
+from faber_ledger.projections.fold import blocks_of, current_session, fold, open_sessions, session_history
+from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.left_state import runs_here
-from faber_ledger.runs.log import lacks_ledger, read_log
+from faber_ledger.runs.copies import runs_in_other_work_trees
+from faber_ledger.runs.git import other_roots
+from faber_ledger.runs.git_command import run_git, top_of
+from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.layouts import places_of as places_in_layouts
+from faber_ledger.runs.left_state import kept_run_ids, runs_here
+from faber_ledger.runs.log import has_log, lacks_ledger, read_log
 from faber_ledger.runs.old_copies import run_list_path
 from faber_ledger.runs.progress import current_phase
-from faber_ledger.runs.projecting import known_members
+from faber_ledger.runs.projecting import is_committed, known_members
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import is_state_ignored, read_state
 from faber_ledger.runs.state_write import KnownState
@@ -158,3 +168,103 @@ def _save(root: str, entries: Entries) -> None:
         whole_file.put(path, content, mode=0o600, durable=False, locked=False)
     except OSError:
         pass  # the list was printed nevertheless, and is read again next time
+
+
+def check_is_new(run: Run, *, everywhere: bool) -> None:
+    """Raise LedgerError if a run's id is used here or, with `everywhere`, anywhere in the clone.
+
+    Worktrees share a run's log, so a second run with that id would get the events of the first.
+    """
+    message = f"the run {run.run_id} exists already"
+    if os.path.lexists(run.directory):
+        resumable = os.path.lexists(run.state_path)
+        hint = (
+            f"run `faber-ledger run resume {run.run_id}`"
+            if resumable
+            else f"remove {run.shown(run.directory)} or take another id"
+        )
+        raise LedgerError(message, hint=hint)
+    places = places_of(run) if everywhere else []
+    if places:
+        raise LedgerError(f"{message}: {', '.join(places)}", hint="give another --run-id, or none to have one made")
+    if everywhere and has_log(run):
+        hint = f"give another --run-id, or run `faber-ledger run forget {run.run_id}` if you do not need it any more"
+        raise LedgerError(f"{message}: its folder is gone, but this clone's log still has its events", hint=hint)
+
+
+def places_of(run: Run) -> list[str]:
+    """Return the folders of a run in all worktrees, which share its log; if none, the refs that have it."""
+    runs = (run, *runs_in_other_work_trees(run))
+    there = [one.directory for one in runs if any([os.path.lexists(path) for path in one.required_paths])]
+    return [os.path.realpath(folder) for folder in there] or _refs(run)
+
+
+def _refs(run: Run) -> list[str]:
+    """Return the refs that have a run and are not at HEAD's commit: it is not gone, but elsewhere.
+
+    From HEAD's own commit it was deleted here.
+    """
+    top = top_of(run.root)
+    if top is None:
+        return []
+    inside = os.path.relpath(os.path.realpath(run.root), os.path.realpath(top)).replace(os.sep, "/")
+    head = run_git("rev-parse", "--verify", "--quiet", "HEAD", at=run.root).stdout.decode().strip() or "-"
+    form = "--format=%(objectname) %(*objectname) %(refname)"
+    listed = run_git("for-each-ref", form, at=run.root).stdout.decode("utf-8", "surrogateescape").splitlines()
+    names = [line.split(" ", 2)[2] for line in listed if head not in line.split(" ", 2)[:2]]
+    places = [run, *places_in_layouts(run.root, run.run_id)]
+    files = dict.fromkeys([run.shown(path) for one in places for path in one.required_paths])
+    paths = [posixpath.normpath(f"{inside}/{name}") for name in files]
+    wanted = [(name, f"{name}:{path}") for name in names for path in paths]
+    answers = run_git(
+        "cat-file",
+        "--batch-check=%(objecttype)",
+        at=run.root,
+        content="".join([f"{question}\n" for _, question in wanted]).encode("utf-8", "surrogateescape"),
+    ).stdout.splitlines()
+    return list(dict.fromkeys([name for (name, _), answer in zip(wanted, answers, strict=False) if answer == b"blob"]))
+
+
+def gone_runs(root: str) -> list[tuple[Run, str]]:
+    """Return the runs that are in no worktree any more, each with the path of its log in this clone."""
+    found = []
+    for run_id in kept_run_ids(root):
+        try:
+            run = find_run(root, run_id)
+        except InvalidRunId:
+            continue  # behind a link that leads out of the project
+        if not places_of(run):
+            found.append((run, run.log_path))
+    return found
+
+
+def what_forget_would_lose(run: Run) -> str | None:
+    """Return why a log should not be removed without a question; None if git has the run and nobody works on it."""
+    waits = list_waiting(run)
+    if waits:
+        return never_recorded(waits)
+    for root in (run.root, *other_roots(run.root)):
+        if active_run(root, by_author=False).run_id == run.run_id:
+            return f"{root} is working on the run"
+    if not is_committed(run):
+        return "it is the only record of the run: no commit has it"
+    try:
+        with Log.read(run.log_path) as log:
+            sessions = open_sessions(fold(log.stream()))
+    except (LedgerError, OSError, sqlite3.Error):
+        return None  # nothing in it can be read
+    return f"a session of the run is open: {sessions[0]}" if sessions else None
+
+
+def never_recorded(waits: Sized) -> str:
+    """Return in words how many deliveries would be lost."""
+    return f"{plural(len(waits), 'delivery', 'deliveries')} never recorded"
+
+
+def count_events(path: str) -> int | None:
+    """Return how many events a log has; None if it cannot be read."""
+    try:
+        with Log.read(path) as log:
+            return summary.count_events(log)
+    except LedgerError:
+        return None

@@ -5,37 +5,40 @@ Local first: whatever the server does, this clone's files are whole, and the nex
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from faber_ledger.cli.sync.intake import Taken, take_new
-from faber_ledger.cli.sync.state import exchange_state
+from faber_ledger.cli.sync.intake import Progress, Taken, take_new
+from faber_ledger.cli.sync.state import Moved, exchange_state
+from faber_ledger.cli.ui.progress import progress_bars
+from faber_ledger.cli.ui.server import server_address
+from faber_ledger.cli.ui.server_copy import pick_server_run
+from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import LedgerError, RunNotFound
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import ID, PAYLOAD, ROW, SEQ, split_hashes
 from faber_ledger.ledger.union import rows_of
+from faber_ledger.postgres.address import Address, translate_read_only
 from faber_ledger.postgres.fetch import count_events, has_event
-from faber_ledger.postgres.notices import tell_readers
-from faber_ledger.postgres.project import newest_event
+from faber_ledger.postgres.project import Remote, find_project, newest_event, open_project
 from faber_ledger.postgres.push import push_events
+from faber_ledger.postgres.server import open_server, tell_readers
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.insertion import write_blocks
 from faber_ledger.recording.recording import drain_waiting
+from faber_ledger.runs.kept import run_here
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger, read_log
-from faber_ledger.runs.synced import empty_note, note_exchanged, read_note, write_note
+from faber_ledger.runs.projecting import DEFAULTS
+from faber_ledger.runs.run import Run
+from faber_ledger.runs.settings import project_id
+from faber_ledger.runs.synced import Note, empty_note, note_exchanged, note_project, read_note, write_note
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from faber_ledger.cli.sync.intake import Progress
-    from faber_ledger.cli.sync.state import Moved
-    from faber_ledger.ledger.log import Log
-    from faber_ledger.postgres.project import Remote
-    from faber_ledger.runs.run import Run
-    from faber_ledger.runs.synced import Note
-
-    Row = tuple[Any, ...]
+Row = tuple[Any, ...]
 
 
 PIECE_EVENTS, PIECE_SIZE = 1_000, 1024 * 1024  # of a log that are read at once, and characters of their payloads
@@ -174,3 +177,64 @@ def _rows_in_pieces(log: Log) -> Iterator[Row]:
 def _rows_at(log: Log, positions: list[tuple[int, str]]) -> Iterator[Row]:
     for position in positions:
         yield tuple(log.connection.execute(f"{ROW} WHERE (seq, id) = (?, ?)", position).fetchone())
+
+
+def push_redaction(run: Run, project: str, address: Address, warn: Callable[[str], None]) -> bool:
+    """Push a run's events if the server has others of it; return whether it has. Raises as `exchange_run`.
+
+    Its state is not sent: what was removed may still be in it.
+    """
+    with open_server(address) as server:
+        made = find_project(server, project)
+        if made is None or newest_event(server, project, run.run_id) is None:
+            return False
+        if server.is_read_only:
+            raise translate_read_only(server.address)
+        remote = Remote(server, project, f"{project} {made}")
+        exchange_run(remote, run, fetches=False, pushes=True, warn=warn, progress=_show_nothing, with_state=False)
+    return True
+
+
+def _show_nothing(count: int, label: str) -> Callable[[int], object]:
+    return lambda done: None
+
+
+def bring_run(root: str, text: str, url: str | None, warn: Callable[[str], None]) -> str:
+    """Fetch a run of the server, named by its id or the beginning, and return its id.
+
+    What a fetch that is cut lacks comes with the next one. Raises RunNotFound and LedgerError.
+    """
+    project = project_id(root)
+    with open_server(server_address(url)) as server:
+        remote = Remote(server, project, f"{project} {open_project(server, project, '', writing=False)}")
+        run_id = pick_server_run(server, project, text)
+        run = run_here(root, run_id)
+        if run.is_kept and not os.path.lexists(run.state_path):
+            run = find_run(root, run_id)  # its log came without a state
+        _check_folder(run)
+        with progress_bars() as progress:
+            found = exchange_run(remote, run, fetches=True, pushes=False, warn=warn, progress=progress)
+    note_project(root, project)
+    if lacks_ledger(run):
+        raise RunNotFound(
+            f"the server has no event of {run_id} that a ledger takes",
+            hint=f"run `faber-ledger sync {run_id}` to see why",
+        )
+    if found.left_out:
+        count = events_shown(len(found.left_out))
+        warn(f"{run_id}: {count} of the server left out: `faber-ledger sync {run_id}` says why")
+    if write_blocks(run, warn=warn, defaults=DEFAULTS):
+        raise LedgerError(
+            f"the run {run_id} was brought, and its state.json was not written",
+            hint=f"run `faber-ledger project {run_id}`",
+        )
+    return run_id
+
+
+def _check_folder(run: Run) -> None:
+    """Raise LedgerError if a link stands in the place of the run's folder, or of one above it in the project."""
+    place = os.path.join(os.path.realpath(run.root), os.path.relpath(run.directory, run.root))
+    if not run.is_kept and os.path.realpath(run.directory) != place:
+        raise LedgerError(
+            f"a link stands in the place of {run.shown(run.directory)}", hint="remove the link, then run it again"
+        )

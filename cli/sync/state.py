@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from typing import Literal
 
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.plain_json import sha256
+from faber_ledger.postgres.project import Remote
 from faber_ledger.postgres.state import LARGEST, describe_state, fetch_state, put_state
 from faber_ledger.recording.server_state import content_of, write_missing_state
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.log import read_log
+from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import read_state
-from faber_ledger.runs.synced import write_note
+from faber_ledger.runs.synced import Note, write_note
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from faber_ledger.postgres.project import Remote
-    from faber_ledger.runs.run import Run
-    from faber_ledger.runs.synced import Note
-
-    Moved = Literal["fetched", "pushed"]
+Moved = Literal["fetched", "pushed"]
 
 
 def exchange_state(

@@ -7,7 +7,7 @@ import shutil
 
 import click
 
-from faber_ledger.cli.reports.run_places import (
+from faber_ledger.cli.reports.run_list import (
     count_events,
     gone_runs,
     never_recorded,
