@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.context.reconstitution.faber_files import event_line
 from faber_ledger.context.reconstitution.journal import text_or_na
-from faber_ledger.context.reconstitution.known import Known
 from faber_ledger.context.reconstitution.steps import point_text
+
+if TYPE_CHECKING:
+    from faber_ledger.context.reconstitution.known import Known
+
 
 RULE = "═" * 59
 RESUMED = {

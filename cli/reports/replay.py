@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.progress import progress, track_progress
@@ -15,9 +15,8 @@ from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.queries import EventQuery, find_events
-from faber_ledger.projections.difference import Change, list_changes
+from faber_ledger.projections.difference import list_changes
 from faber_ledger.projections.fold import (
-    Blocks,
     Projector,
     artifacts_in_context,
     current_session,
@@ -25,11 +24,16 @@ from faber_ledger.projections.fold import (
     entry_of,
     session_history,
 )
-from faber_ledger.projections.history import SessionSummary, summarize_sessions
+from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.projections.steps import Steps
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 from faber_ledger.schemas.events import problems_in
+
+if TYPE_CHECKING:
+    from faber_ledger.projections.difference import Change
+    from faber_ledger.projections.fold import Blocks
+    from faber_ledger.projections.history import SessionSummary
 
 
 class EventFilter(NamedTuple):

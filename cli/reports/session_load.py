@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.texts import ago
 from faber_ledger.context import messages, selection
-from faber_ledger.context.artifact import COMMAND_TYPES, Artifact, ArtifactError, Loaded, Surroundings
+from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError
 from faber_ledger.context.artifact_command import fill_program
-from faber_ledger.context.artifacts import Given
-from faber_ledger.context.reload import Held, Reload
+from faber_ledger.context.reload import Reload
 from faber_ledger.context.selection import MAX_QUOTED
-from faber_ledger.context.workflow import Workflow
 from faber_ledger.files.text import clip, cut_middle, escape, one_line, units
 from faber_ledger.files.untrusted import FileRefused, folder_around
-from faber_ledger.projections.fold import Blocks, entry_of, session_history
+from faber_ledger.projections.fold import entry_of, session_history
 from faber_ledger.runs.run import Run
+
+if TYPE_CHECKING:
+    from faber_ledger.context.artifact import Artifact, Loaded, Surroundings
+    from faber_ledger.context.artifacts import Given
+    from faber_ledger.context.reload import Held
+    from faber_ledger.context.workflow import Workflow
+    from faber_ledger.projections.fold import Blocks
+
 
 RULE = "━" * 46
 LONGEST_HINT = 300

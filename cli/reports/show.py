@@ -6,7 +6,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.file_versions import find_contents, is_comparable, unrecoverable_kind
 from faber_ledger.cli.ui.event_words import line_of, refused_shown
@@ -20,12 +20,15 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.row import HASH, PARENTS, READ, ROW, compute_hash, decode_row, split_hashes
-from faber_ledger.projections.difference import Change
 from faber_ledger.projections.fold import fold
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.projections.steps import Steps
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run, is_state_file
+
+if TYPE_CHECKING:
+    from faber_ledger.projections.difference import Change
+
 
 Describe = Callable[[Run, str], tuple[dict[str, Any], list[str]]]
 

@@ -6,13 +6,13 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.progress import progress, track_progress
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import value_words
-from faber_ledger.context.completed_phases import Comparison, CompletionWarning, compare_completion, failed_status
+from faber_ledger.context.completed_phases import compare_completion, failed_status
 from faber_ledger.context.reconstitution.faber_files import event_line
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import LONGEST_ID, one_line
@@ -24,12 +24,17 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import split_hashes
 from faber_ledger.projections.agreement import explain_differences, find_best_fit, find_first_missing
 from faber_ledger.projections.difference import MISSING, field_text
-from faber_ledger.projections.fold import Blocks, blocks_of, fold, text_of
+from faber_ledger.projections.fold import blocks_of, fold, text_of
 from faber_ledger.runs.copies import head_copy
 from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import read_state
+
+if TYPE_CHECKING:
+    from faber_ledger.context.completed_phases import Comparison, CompletionWarning
+    from faber_ledger.projections.fold import Blocks
+
 
 MAX_FIELDS = 20  # that differ and are listed
 MAX_SIDES = 8  # the newest are tried

@@ -7,7 +7,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.file_versions import list_versions
 from faber_ledger.cli.ui.progress import progress
@@ -25,7 +25,7 @@ from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, compute_hash
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.difference import differing_blocks
-from faber_ledger.projections.fold import Blocks, blocks_of, fold
+from faber_ledger.projections.fold import blocks_of, fold
 from faber_ledger.recording.adoption import list_adoptable, list_unknown
 from faber_ledger.runs import tree_note
 from faber_ledger.runs.absorb import rows_waiting
@@ -40,6 +40,9 @@ from faber_ledger.runs.set_aside import is_of, list_set_aside
 from faber_ledger.runs.state_file import is_state_ignored, read_state
 from faber_ledger.runs.text_cache import TEXT_CACHE, has_cached_text
 from faber_ledger.runs.tree_note import TreeNote
+
+if TYPE_CHECKING:
+    from faber_ledger.projections.fold import Blocks
 
 
 def run_findings(run: Run, *, is_one_of_many: bool) -> list[LogProblem]:

@@ -9,7 +9,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.sync.intake import Progress, Taken, take_new
 from faber_ledger.cli.sync.state import Moved, exchange_state
@@ -36,7 +36,11 @@ from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.projecting import DEFAULTS
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.settings import project_id
-from faber_ledger.runs.synced import Note, empty_note, note_exchanged, note_project, read_note, write_note
+from faber_ledger.runs.synced import empty_note, note_exchanged, note_project, read_note, write_note
+
+if TYPE_CHECKING:
+    from faber_ledger.runs.synced import Note
+
 
 Row = tuple[Any, ...]
 

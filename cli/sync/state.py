@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import LedgerError
@@ -16,7 +16,11 @@ from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import read_state
-from faber_ledger.runs.synced import Note, write_note
+from faber_ledger.runs.synced import write_note
+
+if TYPE_CHECKING:
+    from faber_ledger.runs.synced import Note
+
 
 Moved = Literal["fetched", "pushed"]
 

@@ -7,11 +7,15 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from math import inf
+from typing import TYPE_CHECKING
 
 from faber_ledger.cli.ui.texts import duration
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.projections.timeline_shapes import Bar, Lane, Moment, Span, Timeline
+
+if TYPE_CHECKING:
+    from faber_ledger.projections.timeline_shapes import Bar, Lane, Moment, Span, Timeline
+
 
 WIDTH, GUTTER, MARGIN = 1200, 172, 14
 AXIS, GAP = 54, 16

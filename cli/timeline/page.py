@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from faber_ledger import __version__
 from faber_ledger.cli.timeline.chart import REASONS, Chart, markup
@@ -11,7 +12,10 @@ from faber_ledger.cli.ui.event_words import session_shown, words_of
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.projections.timeline import LISTED
-from faber_ledger.projections.timeline_shapes import Row, Timeline
+
+if TYPE_CHECKING:
+    from faber_ledger.projections.timeline_shapes import Row, Timeline
+
 
 STYLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "timeline.css")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # even if something escaped, nothing would run
