@@ -229,9 +229,7 @@ def _plan_files(root: str, summaries: bool | None, *, can_ask: bool) -> tuple[li
     return [*changes, *([of_project] if of_project is not None else [])], setting
 
 
-def _plan_config(
-    root: str, autostash: bool | None, *, can_ask: bool
-) -> tuple[list[Setting], list[str]]:
+def _plan_config(root: str, autostash: bool | None, *, can_ask: bool) -> tuple[list[Setting], list[str]]:
     """Return the settings of the clone to make, and what to say of how git treats a run's files."""
     if autostash is None and can_ask:
         autostash = _ask_for_autostash(root)

@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 @click.option(
     "--check",
     is_flag=True,
-    help="Show where state.json, in the work tree and in HEAD, stops agreeing with the log, and what it calls completed"
-    " that no event of FABER's tools confirms.",
+    help="Show where state.json stops agreeing with the log, and what it calls completed that no event of FABER's tools"
+    " confirms.",
 )
 @server_copy_options
 @no_pager_option
@@ -159,11 +159,9 @@ def _strict(run: Run, wanted: EventFilter, as_json: bool) -> int:
 
 
 def _check(run: Run, as_json: bool) -> int:
-    from faber_ledger.cli.reports.state_check import compare_phases, comparisons, lines_of
+    from faber_ledger.cli.reports.state_check import compare_phases, compare_state, lines_of
 
-    results = comparisons(run)
-    completion = compare_phases(run)
-    data = {"run_id": run.run_id, "states": results, "completion": completion and comparison_data(completion)}
-    show(data, [*lines_of(results), *(comparison_lines(completion) if completion else ())], as_json=as_json)
-    differs = any(result["outcome"] not in ("agrees", "missing") for result in results)
-    return ProjectionDiffers.exit_code if differs else 0
+    result, completion = compare_state(run), compare_phases(run)
+    data = {"run_id": run.run_id, "state": result, "completion": completion and comparison_data(completion)}
+    show(data, [*lines_of(result), *(comparison_lines(completion) if completion else ())], as_json=as_json)
+    return 0 if result["outcome"] == "agrees" else ProjectionDiffers.exit_code
