@@ -44,7 +44,6 @@ class Chart:
         self.scale = Scale(timeline, GUTTER, WIDTH - GUTTER - MARGIN)
         self.rows = [row["number"] for row in timeline["rows"]]
         self.height = 0.0
-        self.gradients: dict[tuple[int, int], str] = {}
         self.colours: dict[str, int] = {}
 
     def svg(self) -> str:
@@ -58,7 +57,7 @@ class Chart:
         return "\n".join(
             [
                 f'<svg viewBox="0 0 {WIDTH} {self.height + 8:g}" role="group" aria-label="{label}">',
-                f"<defs>{HATCH}{''.join(self._gradients())}</defs>".replace("{prefix}", self.prefix),
+                f"<defs>{HATCH}</defs>".replace("{prefix}", self.prefix),
                 *behind,
                 *(compactions if is_dense else ()),
                 *body,
@@ -108,7 +107,7 @@ class Chart:
         places = [(self.scale.x(stretch["start"]), self.scale.x(stretch["end"])) for stretch in stretches]
         for left, right, first, last in merge_narrow(places, MIN_BAR):
             names = list(dict.fromkeys(name for one in stretches[first : last + 1] for name in one["phases"]))
-            fill = self._fill(self.colours[names[0]], self.colours[names[-1]])
+            fill = f'style="fill:var(--p{self.colours[names[0]]})"'
             title = f"{', then '.join(names)}: {self._times(stretches[first]['start'], stretches[last]['end'])}"
             text = _fitting(right - left, " → ".join(names), f"{names[0]} → …" if names[1:] else names[0])
             yield self._link(
@@ -231,19 +230,6 @@ class Chart:
             return f"<g>{shown}</g>"
         return f'<a href="#{self.prefix}{self.rows[max(0, place - 1)]}">{shown}</a>'
 
-    def _fill(self, first: int, last: int) -> str:
-        if first == last:
-            return f'style="fill:var(--p{first})"'
-        name = self.gradients.setdefault((first, last), f"{self.prefix}g{first}{last}")
-        return f'fill="url(#{name})"'
-
-    def _gradients(self) -> Iterator[str]:
-        for (first, last), name in self.gradients.items():
-            yield (
-                f'<linearGradient id="{name}"><stop offset=".25" style="stop-color:var(--p{first})"/>'
-                f'<stop offset=".75" style="stop-color:var(--p{last})"/></linearGradient>'
-            )
-
     def _times(self, start: Moment, end: Moment) -> str:
         return f"{_time(start)} to {_time(end)}"
 
@@ -286,17 +272,17 @@ def _label(left: float, bottom: float, text: str) -> str:
 
 
 def shorten_names(names: Iterable[str], room: float) -> dict[str, str]:
-    """Return names shortened to `room`, in multiples of the font's size, keeping the parts that tell them apart."""
-    full = {name: escape(name) for name in names}
-    shown = {name: _cut(text, room) for name, text in full.items()}
-    for group in _alike(shown):
-        texts = [full[name] for name in group]
-        start = _count_shared(texts)
-        end = _count_shared([text[start:][::-1] for text in texts])
-        shown |= {name: _around(text, start, len(text) - end, room) for name, text in zip(group, texts, strict=True)}
-    for group in _alike(shown):
-        for number, name in enumerate(group, 1):
-            shown[name] = f"{_cut(full[name], room - width(f' #{number}'))} #{number}"
+    """Return names without as much of their middles as does not fit into `room`, in multiples of the font's size.
+
+    A name that would look like one before it gets a number.
+    """
+    shown: dict[str, str] = {}
+    for number, name in enumerate(names, 1):
+        text = _cut(escape(name), room)
+        if text in shown.values():
+            mark = f" #{number}"
+            text = _cut(escape(name), room - width(mark)) + mark
+        shown[name] = text
     return shown
 
 
@@ -313,20 +299,6 @@ def _letter(letter: str) -> float:
     return 0.78 if letter.isupper() else 0.42 if letter in "ilj.,:;'|!/ " else 0.69
 
 
-def _alike(shown: dict[str, str]) -> list[list[str]]:
-    """Return groups of names that would look the same."""
-    found: dict[str, list[str]] = {}
-    for name, text in shown.items():
-        found.setdefault(text, []).append(name)
-    return [group for group in found.values() if len(group) > 1]
-
-
-def _count_shared(texts: list[str]) -> int:
-    """Return how many letters the texts have in common at their beginning."""
-    shortest = min(map(len, texts))
-    return next((place for place in range(shortest) if len({text[place] for text in texts}) > 1), shortest)
-
-
 def _cut(text: str, room: float) -> str:
     """Return a text with as much of its middle left out as does not fit."""
     if width(text[: MAX_LETTERS * 2]) <= room:
@@ -336,19 +308,6 @@ def _cut(text: str, room: float) -> str:
         if width(shorter) <= room:
             return shorter
     return "…"
-
-
-def _around(text: str, start: int, end: int, room: float) -> str:
-    """Return a text's part from `start` to `end`, with as much of its beginning and end as fits."""
-    middle = _cut(text[start:end], room - 2 * width("…"))
-    best = f"…{middle}…"
-    for size in range(1, MAX_LETTERS):
-        head = text[:size] + "…" if size < start else text[:start]
-        tail = "…" + text[-size:] if size < len(text) - end else text[end:]
-        if width(head + middle + tail) > room:
-            break
-        best = head + middle + tail
-    return best
 
 
 STEP, STEPS = 64.0, 0.45  # the width of each start or end, and the share of the whole that all of them may take
