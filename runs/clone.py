@@ -8,8 +8,8 @@ the id of this clone, `key` its key, `set-up-checked` is there once a hook has l
 clone, `sync/` what was exchanged with a team's server last; and there are the locks of what a clone does once.
 
 Of a project in a folder below the repository's top, `runs/`, `inbox/` and `clients/` are in a folder of its own,
-`projects/<key>/` (`project_key`). Without git the same is in `$XDG_STATE_HOME/faber-ledger/<key>/`, where the key is the
-SHA-256 of the project's real path.
+`projects/<key>/` (`project_key`). Without git the same is in `$XDG_STATE_HOME/faber-ledger/<key>/`, where the key is
+the SHA-256 of the project's real path.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import click
 
 from faber_ledger.cli.reports.state_check import comparison_data, comparison_lines
 from faber_ledger.cli.ui import completion, which_event
-from faber_ledger.cli.ui.output import json_option, show, show_streamed, warn
+from faber_ledger.cli.ui.output import json_option, show, show_streamed
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
 from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_event import find_session
@@ -108,8 +108,6 @@ def replay(
         session=find_session(chosen, session),
         step=step,
     )
-    if wanted.is_reversed:
-        raise click.UsageError(f"--from {start} is after --to {end}: no event is between them")
     return _strict(chosen, wanted, as_json) if strict else _events(chosen, wanted, as_json)
 
 
@@ -118,9 +116,9 @@ def _moments(chosen: Run, at: str | None, diff: tuple[str, str] | None, as_json:
 
     if diff is not None:
         first, second = (which_event.parse_moment(chosen, text) for text in diff)
-        data, lines = changes_between(chosen, first, second, warn)
+        data, lines = changes_between(chosen, first, second)
     else:
-        data, lines = state_at(chosen, which_event.parse_moment(chosen, at or ""), warn)
+        data, lines = state_at(chosen, which_event.parse_moment(chosen, at or ""))
     show(data, lines, as_json=as_json)
     return 0
 
@@ -141,9 +139,9 @@ def _events(run: Run, wanted: EventFilter, as_json: bool) -> int:
     from faber_ledger.cli.reports.replay import Replay
 
     if as_json:
-        show_streamed(Replay(run, wanted, warn).data())
+        show_streamed(Replay(run, wanted).data())
     else:
-        show_long(lambda: Replay(run, wanted, warn).lines())
+        show_long(lambda: Replay(run, wanted).lines())
     return 0
 
 

@@ -50,16 +50,6 @@ class EventFilter(NamedTuple):
             return False
         return self.session is None or self.session in (recorded["event"].get("session_id"), recorded["client"])
 
-    @property
-    def is_reversed(self) -> bool:
-        """Return whether the start is after the end; False if one is a position and the other a time."""
-        start, end = self.start, self.end
-        if start is None or end is None or (start.seconds is None) != (end.seconds is None):
-            return False
-        if start.seconds is not None and end.seconds is not None:
-            return start.seconds > end.seconds
-        return start.keys[:1] > end.keys[-1:]
-
 
 class PastEvents:
     """The events of a log that had happened at a moment; None is now."""
@@ -68,15 +58,13 @@ class PastEvents:
         self.moment = moment
         self.count = 0
         self.last: Recorded | None = None
-        self._later = self._overtaken = 0
+        self._later = False
 
     def has(self, recorded: Recorded) -> bool:
         """Return whether an event had happened, and count it; call it once for each event, in order."""
         if self.moment is not None and not self.moment.has(recorded):
-            self._later += 1
+            self._later = True
             return False
-        self._overtaken += self._later
-        self._later = 0
         self.count += 1
         self.last = recorded
         return True
@@ -84,15 +72,7 @@ class PastEvents:
     @property
     def is_over(self) -> bool:
         """Return whether no later event can be in it: after a position none can be, after a time one still may."""
-        return self.moment is not None and self.moment.seconds is None and self._later > 0
-
-    def warn_of_clocks(self, warn: Callable[[str], None]) -> None:
-        """Warn if an event was left out for its time although a later one in the log's order was not."""
-        if self._overtaken and self.moment is not None:
-            warn(
-                f"the clocks and the log's order disagree around {self.moment.text}: {plural(self._overtaken, 'event')}"
-                " that come before others in the log have a later time, and are left out"
-            )
+        return self.moment is not None and self.moment.seconds is None and self._later
 
 
 # Event by event
@@ -101,10 +81,9 @@ class PastEvents:
 class Replay:
     """One reading of a log: yields the chosen events, and keeps the blocks after the last one."""
 
-    def __init__(self, run: Run, chosen: EventFilter, warn: Callable[[str], None]) -> None:
+    def __init__(self, run: Run, chosen: EventFilter) -> None:
         self.run = run
         self.chosen = chosen
-        self.warn = warn
         self.steps = Steps()
         self.past = PastEvents(chosen.end)
 
@@ -119,7 +98,6 @@ class Replay:
                         self.steps.pass_over(recorded)
                 elif self.past.is_over:
                     break
-        self.past.warn_of_clocks(self.warn)
 
     def sessions(self) -> Iterator[SessionSummary]:
         """Yield the sessions known after the last event, or only the chosen one; ask once `events` is exhausted."""
@@ -162,7 +140,7 @@ class Replay:
 # At a moment
 
 
-def state_at(run: Run, moment: Moment, warn: Callable[[str], None]) -> tuple[dict[str, Any], Iterator[str]]:
+def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterator[str]]:
     """Return the state at a moment, as data and as lines for people."""
     past, projector, position = PastEvents(moment), Projector(empty()), _PhaseTracker()
     with read_log(run) as log, progress(run, "replaying") as advance:
@@ -172,7 +150,6 @@ def state_at(run: Run, moment: Moment, warn: Callable[[str], None]) -> tuple[dic
                 position.follow(recorded)
             elif past.is_over:
                 break
-    past.warn_of_clocks(warn)
     data = {
         "run_id": run.run_id,
         "at": _moment_data(moment, past),
@@ -242,9 +219,7 @@ def _state_lines(blocks: Blocks) -> Iterator[str]:
 # Between two moments
 
 
-def changes_between(
-    run: Run, first: Moment, second: Moment, warn: Callable[[str], None]
-) -> tuple[dict[str, Any], Iterator[str]]:
+def changes_between(run: Run, first: Moment, second: Moment) -> tuple[dict[str, Any], Iterator[str]]:
     """Return what changed from one moment to another, as data and as lines for people."""
     sides = [(PastEvents(moment), Projector(empty())) for moment in (first, second)]
     with read_log(run) as log, progress(run, "replaying") as advance:
@@ -255,8 +230,6 @@ def changes_between(
             if all([past.is_over for past, _ in sides]):
                 break
     (one, before), (other, after) = sides
-    one.warn_of_clocks(warn)
-    other.warn_of_clocks(warn)
     changed = list_changes(before.blocks, after.blocks)
     data = {
         "run_id": run.run_id,
