@@ -28,7 +28,6 @@ from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.projections.steps import Steps
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
-from faber_ledger.schemas.events import problems_in
 
 if TYPE_CHECKING:
     from faber_ledger.projections.difference import Change
@@ -52,12 +51,14 @@ class EventFilter(NamedTuple):
 
 
 class PastEvents:
-    """The events of a log that had happened at a moment; None is now."""
+    """The events of a log that had happened at a moment (None is now), with the phase and step that they named last."""
 
     def __init__(self, moment: Moment | None) -> None:
         self.moment = moment
         self.count = 0
         self.last: Recorded | None = None
+        self.phase: str | None = None
+        self.step: str | None = None
         self._later = False
 
     def has(self, recorded: Recorded) -> bool:
@@ -67,6 +68,10 @@ class PastEvents:
             return False
         self.count += 1
         self.last = recorded
+        event: dict[str, Any] = dict(recorded["event"])
+        if "phase" in event:
+            named = (event["phase"], event.get("step"))
+            self.phase, self.step = [value if isinstance(value, str) else None for value in named]
         return True
 
     @property
@@ -142,41 +147,32 @@ class Replay:
 
 def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterator[str]]:
     """Return the state at a moment, as data and as lines for people."""
-    past, projector, position = PastEvents(moment), Projector(empty()), _PhaseTracker()
-    with read_log(run) as log, progress(run, "replaying") as advance:
-        for recorded in track_progress(log.stream(), advance):
-            if past.has(recorded):
-                projector.apply(recorded)
-                position.follow(recorded)
-            elif past.is_over:
-                break
+    ((past, projector),) = _fold_until(run, moment)
     data = {
         "run_id": run.run_id,
         "at": _moment_data(moment, past),
-        "phase": position.phase,
-        "step": position.step,
+        "phase": past.phase,
+        "step": past.step,
         "blocks": projector.blocks,
         "sessions": [session_data(session) for session in summarize_sessions(projector.blocks)],
     }
-    return data, _lines_at(past, position, projector.blocks)
+    return data, _lines_at(past, projector.blocks)
 
 
-class _PhaseTracker:
-    """The phase and step of the run, as the events so far named them."""
-
-    phase: str | None = None
-    step: str | None = None
-
-    def follow(self, recorded: Recorded) -> None:
-        """Take phase and step from an event that names them."""
-        event: dict[str, Any] = recorded["event"]  # type: ignore[assignment]  # of any type
-        if "phase" in event:
-            self.phase, self.step = (
-                value if isinstance(value, str) else None for value in (event["phase"], event.get("step"))
-            )
+def _fold_until(run: Run, *moments: Moment) -> list[tuple[PastEvents, Projector]]:
+    """Fold the events up to each of the moments, in one reading of the log."""
+    sides = [(PastEvents(moment), Projector(empty())) for moment in moments]
+    with read_log(run) as log, progress(run, "replaying") as advance:
+        for recorded in track_progress(log.stream(), advance):
+            for past, projector in sides:
+                if not past.is_over and past.has(recorded):
+                    projector.apply(recorded)
+            if all([past.is_over for past, _ in sides]):
+                break
+    return sides
 
 
-def _lines_at(past: PastEvents, position: _PhaseTracker, blocks: Blocks) -> Iterator[str]:
+def _lines_at(past: PastEvents, blocks: Blocks) -> Iterator[str]:
     moment = past.moment
     time = f"{utc_text(moment.seconds)}: " if moment is not None and moment.seconds is not None else ""
     if past.last is None:
@@ -185,7 +181,7 @@ def _lines_at(past: PastEvents, position: _PhaseTracker, blocks: Blocks) -> Iter
     yield f"{time}after {plural(past.count, 'event')}, the last of them:"
     yield line_of(past.last)
     yield ""
-    yield f"phase:    {position.phase or 'unknown'}{f', step {position.step}' if position.step else ''}"
+    yield f"phase:    {past.phase or 'unknown'}{f', step {past.step}' if past.step else ''}"
     yield from _state_lines(blocks)
     yield from _session_lines(lambda: summarize_sessions(blocks))
 
@@ -221,15 +217,7 @@ def _state_lines(blocks: Blocks) -> Iterator[str]:
 
 def changes_between(run: Run, first: Moment, second: Moment) -> tuple[dict[str, Any], Iterator[str]]:
     """Return what changed from one moment to another, as data and as lines for people."""
-    sides = [(PastEvents(moment), Projector(empty())) for moment in (first, second)]
-    with read_log(run) as log, progress(run, "replaying") as advance:
-        for recorded in track_progress(log.stream(), advance):
-            for past, projector in sides:
-                if not past.is_over and past.has(recorded):
-                    projector.apply(recorded)
-            if all([past.is_over for past, _ in sides]):
-                break
-    (one, before), (other, after) = sides
+    (one, before), (other, after) = _fold_until(run, first, second)
     changed = list_changes(before.blocks, after.blocks)
     data = {
         "run_id": run.run_id,
@@ -290,6 +278,8 @@ class Strict:
                     yield from self._check(recorded)
 
     def _check(self, recorded: Recorded) -> Iterator[tuple[Recorded, list[str]]]:
+        from faber_ledger.schemas.events import problems_in  # loads pydantic
+
         problems = problems_in(recorded)
         if problems:
             self.misfits += 1

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from faber_ledger.cli.ui.table import plural, table
 from faber_ledger.cli.ui.words import project_labels
@@ -16,11 +16,13 @@ from faber_ledger.files.word_query import WordQuery, excerpt
 from faber_ledger.ledger.errors import LedgerError, StateMissing
 from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.queries import EventQuery, find_events
-from faber_ledger.postgres.server import Server
 from faber_ledger.projections.searched import FIELDS, STATE, event_texts, kind_of, state_texts, updated_at
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import read_state
+
+if TYPE_CHECKING:
+    from faber_ledger.postgres.server import Server  # which a search of this clone does not load
 
 WANTED = EventQuery(types=tuple(FIELDS))
 
