@@ -13,7 +13,6 @@ from faber_ledger.cli.ui.which_event import Moment
 from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_table
 from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.difference import list_changes
 from faber_ledger.projections.fold import (
@@ -30,6 +29,7 @@ from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.difference import Change
     from faber_ledger.projections.fold import Blocks
     from faber_ledger.projections.history import SessionSummary

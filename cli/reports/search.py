@@ -14,7 +14,6 @@ from faber_ledger.cli.ui.words import project_labels
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.word_query import WordQuery, excerpt
 from faber_ledger.ledger.errors import LedgerError, StateMissing
-from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.searched import FIELDS, STATE, event_texts, kind_of, state_texts, updated_at
 from faber_ledger.runs.log import lacks_ledger, read_log
@@ -22,6 +21,7 @@ from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import read_state
 
 if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
     from faber_ledger.postgres.server import Server  # which a search of this clone does not load
 
 WANTED = EventQuery(types=tuple(FIELDS))

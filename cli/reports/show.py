@@ -14,7 +14,6 @@ from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_lines
 from faber_ledger.context.artifact_content import CHANGED_BY_EVENTS, KEYED
 from faber_ledger.ledger.event_types import is_foldable
-from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.gate import KIND, find_form_fault, shown_id
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import EventQuery, find_events
@@ -27,6 +26,7 @@ from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run, is_state_file
 
 if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.difference import Change
 
 

@@ -7,20 +7,23 @@ import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.ui.output_file import replace_file
 from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, NotWritable
-from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.foreign import check_types
 from faber_ledger.projections.compactions import Compactions
 from faber_ledger.projections.fold import Projector, empty
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import Run
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
+
 
 EXPORT_ID = 0x46424C58  # "FBLX", the application id of an export, which another export may replace
 TABLES = """\

@@ -15,7 +15,6 @@ from faber_ledger.context.reconstitution.faber_files import event_line
 from faber_ledger.files.text import LONGEST_ID, one_line
 from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.agreement import explain_differences, find_best_fit, find_first_missing
 from faber_ledger.projections.difference import MISSING, field_text
@@ -26,6 +25,7 @@ from faber_ledger.runs.state_file import read_state
 
 if TYPE_CHECKING:
     from faber_ledger.context.completed_phases import Comparison, CompletionWarning
+    from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.fold import Blocks
 
 
