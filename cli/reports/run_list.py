@@ -1,16 +1,18 @@
-"""The runs of a clone: what `run list` says of each, in which work trees one is, and what forgetting it would lose."""
+"""The runs of a clone: what `run list` says of each, where one stands, and in which work trees it is."""
 
 from __future__ import annotations
 
 import os
 import posixpath
 import sqlite3
-from collections.abc import Sized
+from collections.abc import Iterator, Sized
 from operator import itemgetter
 from typing import Any, TypeAlias
 
 from faber_ledger.cli.ui.table import plural
+from faber_ledger.context.position import place_of
 from faber_ledger.files.json_text import JsonText
+from faber_ledger.files.text import one_line
 from faber_ledger.ledger import summary
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
@@ -26,7 +28,7 @@ from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.layouts import places_of as places_in_layouts
 from faber_ledger.runs.left_state import kept_run_ids, runs_here
 from faber_ledger.runs.log import has_log, lacks_ledger, read_log
-from faber_ledger.runs.progress import current_phase
+from faber_ledger.runs.progress import current_phase, current_step, phases_completed, resume_point
 from faber_ledger.runs.projecting import is_committed, known_members
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import is_state_ignored, read_state
@@ -184,3 +186,22 @@ def count_events(path: str) -> int | None:
             return summary.count_events(log)
     except LedgerError:
         return None
+
+
+MAX_LINE = 200
+
+
+def position_lines(state: dict[str, Any]) -> Iterator[str]:
+    """Yield what a state says of the run, a fact on each line."""
+    point = resume_point(state)
+    facts = {
+        "Work item": state.get("work_id"),
+        "Target": state.get("target"),
+        "Workflow": state.get("workflow_id"),
+        "Status": state.get("status"),
+        "Phase": current_phase(state),
+        "Step": current_step(state),
+        "Phases completed": ", ".join(phases_completed(state)),
+        "Resume point": f"{place_of(point) or 'unknown'} ({point['mode']})" if point else None,
+    }
+    yield from (one_line(f"{name}: {value}", MAX_LINE) for name, value in facts.items() if value not in (None, ""))

@@ -1,6 +1,7 @@
-"""Exchange one run's events with the server: what is new there passes the gate here, then what is new here goes there.
+"""Exchange one run with the server: its events, through the gate on their way in, then its state.json.
 
-Local first: whatever the server does, this clone's files are whole, and the next exchange completes this one.
+The state is pushed where it is the newest, and fetched where this clone has none. Local first: whatever the server
+does, this clone's files are whole, and the next exchange completes this one.
 """
 
 from __future__ import annotations
@@ -9,17 +10,17 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from faber_ledger.cli.sync.intake import Progress, Taken, take_new
-from faber_ledger.cli.sync.state import Moved, exchange_state
 from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import server_address
 from faber_ledger.cli.ui.server_copy import pick_server_run
 from faber_ledger.cli.ui.words import events_shown
-from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.clock import now, seconds_of, utc_text
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.plain_json import sha256
 from faber_ledger.ledger.row import ID, PAYLOAD, ROW, SEQ, split_hashes
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.postgres.address import Address, translate_read_only
@@ -27,15 +28,19 @@ from faber_ledger.postgres.fetch import count_events, has_event
 from faber_ledger.postgres.project import Remote, find_project, newest_event, open_project
 from faber_ledger.postgres.push import push_events
 from faber_ledger.postgres.server import open_server, tell_readers
+from faber_ledger.postgres.state import LARGEST, describe_state, fetch_state, put_state
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.insertion import write_blocks
 from faber_ledger.recording.recording import drain_waiting
+from faber_ledger.recording.server_state import content_of, write_missing_state
+from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.projecting import DEFAULTS
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.settings import project_id
+from faber_ledger.runs.state_file import read_state
 from faber_ledger.runs.synced import empty_note, note_exchanged, note_project, read_note, write_note
 
 if TYPE_CHECKING:
@@ -242,3 +247,77 @@ def _check_folder(run: Run) -> None:
         raise LedgerError(
             f"a link stands in the place of {run.shown(run.directory)}", hint="remove the link, then run it again"
         )
+
+
+Moved = Literal["fetched", "pushed"]
+
+
+def exchange_state(
+    remote: Remote, run: Run, note: Note, *, fetches: bool, pushes: bool, warn: Callable[[str], None]
+) -> Moved | None:
+    """Exchange a run's state after its events; return what was done. Changes and writes the note.
+
+    A state that is broken or too large is left out with a warning, here and on the server. Raises as the server does.
+    """
+    try:
+        if not os.path.lexists(run.state_path):
+            return "fetched" if fetches and not run.is_kept and _fetch_state(remote, run, note) else None
+        return "pushed" if pushes and _push_state(remote, run, note) else None
+    except StateLeftOut as error:
+        warn(f"the state.json of {run.run_id} is left out: {error}")
+        return None
+
+
+class StateLeftOut(Exception):
+    """Why a state is neither fetched nor pushed."""
+
+
+def _fetch_state(remote: Remote, run: Run, note: Note) -> bool:
+    content = fetch_state(remote.server, remote.project, run.run_id)
+    if content is None:
+        return False
+    try:
+        with read_log(run) as log:
+            is_new = write_missing_state(run, content, log)
+    except LedgerError as error:
+        raise StateLeftOut(error) from error
+    _note_state(remote, run, note, content)
+    return is_new
+
+
+def _push_state(remote: Remote, run: Run, note: Note) -> bool:
+    """Push the state if it has changed here, or the server has lost it; return whether the server has taken it."""
+    try:
+        state = read_state(run).value
+        content = content_of(state)
+    except (LedgerError, RecursionError) as error:
+        raise StateLeftOut(error) from error
+    seconds = seconds_of(state.get("updated_at"))
+    at = "" if seconds is None else utc_text(seconds)
+    there = describe_state(remote.server, remote.project, run.run_id)
+    is_there = there is not None and there.digest.hex() == _digest_of(content)
+    if not is_there:
+        if there is not None and _digest_of(content) == note["state"]:
+            return False
+        if there is not None and at < there.at:
+            if seconds is None:
+                raise StateLeftOut("its updated_at is not a time with a zone")
+            return False
+        if len(content.encode()) > LARGEST:
+            raise StateLeftOut(f"it is larger than {LARGEST // 1024 // 1024} MB")
+        with read_log(run) as log:
+            known = [name for (name,) in log.connection.execute("SELECT id FROM event WHERE type = 'event_redacted'")]
+        if not put_state(remote.server, remote.project, run.run_id, content, at, writer_of(run.root), known):
+            raise StateLeftOut("the server has a redaction that is not fetched, or a newer state")
+    _note_state(remote, run, note, content)
+    return not is_there
+
+
+def _note_state(remote: Remote, run: Run, note: Note, content: str) -> None:
+    if note["state"] != _digest_of(content):
+        note["state"] = _digest_of(content)
+        write_note(run.root, remote.key, run.run_id, note)
+
+
+def _digest_of(content: str) -> str:
+    return sha256(content.encode()).hexdigest()

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from faber_ledger.cli.reports.position import position_lines
-from faber_ledger.cli.reports.run_list import check_is_new
+from faber_ledger.cli.reports.run_list import check_is_new, position_lines
 from faber_ledger.cli.setup.hooks import describe_lacking
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
