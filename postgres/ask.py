@@ -6,19 +6,18 @@ A server may lie: what none of faber-ledger's could answer, whoever had written 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from faber_ledger.ledger.command_errors import ServerRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    import psycopg  # the extra
 
-    import psycopg
-
-    Connection = psycopg.Connection[Any]
-    Kinds = type | tuple[type, ...]
-    Row = tuple[Any, ...]
+Connection: TypeAlias = "psycopg.Connection[Any]"
+Kinds = type | tuple[type, ...]
+Row = tuple[Any, ...]
 
 NONE = type(None)
 # The columns of an event, in a ledger's order, and which of them may be null.

@@ -9,16 +9,14 @@ import logging
 import os
 import time
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import psycopg
 from psycopg import IsolationLevel
 from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGconn
 
 from faber_ledger.postgres.address import found_passwords, found_users
-
-if TYPE_CHECKING:
-    from psycopg.pq.abc import PGconn
 
 # Parameters for libpq where the URL does not say otherwise: a server that is gone is noticed within a minute.
 PARAMETERS = {

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.log import Log
@@ -16,11 +16,9 @@ from faber_ledger.ledger.row import ID, INSERT, PARENTS, PAYLOAD, SEQ
 from faber_ledger.ledger.union import insert_rows, missing_rows, rows_named
 from faber_ledger.postgres.ask import EVENT_COLUMNS, MOST_BYTES, MOST_EVENTS, absurd_answer, ask, ask_one
 from faber_ledger.postgres.project import newest_event
+from faber_ledger.postgres.server import Server
 
-if TYPE_CHECKING:
-    from faber_ledger.postgres.server import Server
-
-    Row = tuple[Any, ...]
+Row = tuple[Any, ...]
 
 
 PIECE_EVENTS = 250_000  # which are judged together: each piece is compared with all of the run's log

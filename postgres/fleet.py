@@ -10,13 +10,14 @@ from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.event_types import REDACTED
 from faber_ledger.ledger.row import decode_row
 from faber_ledger.postgres.ask import EVENT_COLUMNS, NONE, ask
+from faber_ledger.postgres.server import Server
 from faber_ledger.projections.compactions import Compactions
 from faber_ledger.projections.fold import fold, open_sessions, session_history
 from faber_ledger.projections.history import summarize_sessions
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.postgres.server import Server
+
 
 PAGE = 100  # runs whose sessions are read together
 LONGEST = 200  # characters of a text: a row of the table is as wide as its longest one

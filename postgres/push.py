@@ -5,18 +5,21 @@ What the server has stays: an event is known by its id, and one that is there wi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from faber_ledger.ledger.row import ID, PARENTS, PAYLOAD
-from faber_ledger.postgres.ask import MOST_BYTES, MOST_EVENTS, absurd_answer, check_rows, translate_decode_errors
+from faber_ledger.postgres.ask import (
+    MOST_BYTES,
+    MOST_EVENTS,
+    Connection,
+    absurd_answer,
+    check_rows,
+    translate_decode_errors,
+)
+from faber_ledger.postgres.server import Server
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from faber_ledger.postgres.ask import Connection
-    from faber_ledger.postgres.server import Server
-
-    Row = tuple[Any, ...]
+Row = tuple[Any, ...]
 
 
 PUSH = b"""\

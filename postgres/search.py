@@ -6,22 +6,22 @@ An event whose hash does not hold is left out: nothing else of the log is there 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from faber_ledger.files.word_query import WordQuery
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.row import HASH, PAYLOAD, compute_hash, decode_row
-from faber_ledger.postgres.ask import EVENT_COLUMNS, check_rows, render_call, translate_decode_errors
+from faber_ledger.postgres.ask import EVENT_COLUMNS, Connection, check_rows, render_call, translate_decode_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
-
-    from faber_ledger.files.word_query import WordQuery
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.postgres.ask import Connection
 
-    Found = tuple[Any, ...]
+
+Found = tuple[Any, ...]
+
 
 FIRST_EVENTS, FIRST_STATES = 200, 5  # enough for most searches; a state may have megabytes
 KEY: dict[str, Any] = dict.fromkeys(("at", "id", "project", "run_id"), str)

@@ -1,22 +1,17 @@
-"""A connection to the team's server: checked when it is opened, and every error of the driver as one of ours."""
+"""A connection to the team's server: checked when it is opened, every error of the driver as one of ours, its news."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
-from faber_ledger.ledger.command_errors import ServerRefused
+from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
-from faber_ledger.postgres.address import load_driver
-from faber_ledger.postgres.ask import NONE, absurd_answer, check_rows, translate_decode_errors
-from faber_ledger.postgres.schema import REVISIONS, SCHEMA
-from faber_ledger.postgres.server_errors import is_interrupted, translate, translate_read_only
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from faber_ledger.postgres.address import Address
-    from faber_ledger.postgres.ask import Connection, Kinds
+from faber_ledger.ledger.plain_json import sha256
+from faber_ledger.postgres.address import Address, is_interrupted, load_driver, translate, translate_read_only
+from faber_ledger.postgres.ask import NONE, Connection, Kinds, absurd_answer, check_rows, translate_decode_errors
 
 OLDEST_VERSION = 14
 PATIENCE = 150.0  # seconds; a statement may take 120
@@ -191,3 +186,61 @@ def _check_revision(server: Server) -> None:
         f" and this program knows revisions up to {REVISIONS[-1]}",
         hint="upgrade faber-ledger on this machine, then run the command again",
     )
+
+
+SCHEMA = "faber_ledger"
+REVISIONS = ("0001", "0002", "0003")  # that this program knows, oldest first; a test compares them with the migrations'
+CHANNEL = "faber_ledger"  # of LISTEN and NOTIFY
+
+
+def notification_of(project: str) -> str:
+    """Return what a notification on `CHANNEL` says of a project: a hash, since strangers may listen, too."""
+    return sha256(project.encode()).hexdigest()
+
+
+SETTLE_SECONDS = 0.5  # a sync tells of each run that it pushed
+TELL = "SELECT faber_ledger.tell_readers(%(project)s)"
+
+
+def tell_readers(server: Server, project: str) -> None:
+    """Tell who listens that a project has news; nothing if the server cannot: whoever watches also looks by the clock.
+
+    In a transaction of its own: the server's queue of notifications can be full, and what was pushed is there.
+    """
+    with suppress(ServerRefused, ServerUnavailable), server.transaction() as connection:
+        connection.execute(TELL, {"project": project})
+
+
+class Listener:
+    """A connection that listens; it is the server's second one, and lost as that one is."""
+
+    def __init__(self, server: Server, connection: Connection) -> None:
+        self._server = server
+        self._connection = connection
+
+    def wait(self, projects: Collection[str], seconds: float) -> None:
+        """Wait until there is news of one of the projects, and a moment for more of it; at most so many seconds.
+
+        Raises ServerUnavailable if the connection is lost.
+        """
+        wanted, latest = {notification_of(project) for project in projects}, time.monotonic() + seconds
+        with self._server.translated_errors():
+            while (left := latest - time.monotonic()) > 0:
+                news = list(self._connection.notifies(timeout=left, stop_after=1))
+                if any([one.payload in wanted for one in news]):
+                    list(self._connection.notifies(timeout=min(SETTLE_SECONDS, left)))
+                    return
+
+
+@contextmanager
+def listening(server: Server) -> Iterator[Listener]:
+    """Listen to a server; raises ServerUnavailable and ServerRefused."""
+    with server.translated_errors():
+        connection = server.connect()
+    try:
+        with server.translated_errors():
+            connection.autocommit = True
+            connection.execute(f"LISTEN {CHANNEL}".encode())
+        yield Listener(server, connection)
+    finally:
+        connection.close()

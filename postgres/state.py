@@ -6,13 +6,11 @@ that time counts as the oldest, and a time in the future as now.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from faber_ledger.ledger.plain_json import sha256
 from faber_ledger.postgres.ask import absurd_answer, ask, ask_one
-
-if TYPE_CHECKING:
-    from faber_ledger.postgres.server import Server
+from faber_ledger.postgres.server import Server
 
 LARGEST = 64 * 1024 * 1024  # bytes, as of a state in a work tree
 

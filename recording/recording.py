@@ -174,7 +174,7 @@ class Recording:
         if self._open.redacted:
             from faber_ledger.runs.old_copies import remove_old_copies  # redactions are rare
 
-            remove_old_copies(self.run, self._log, self.warn)
+            remove_old_copies(self.run, self._log)
         elif self.state.get("status") in progress.FINISHED:
             state_write.remove_backup(self.run)
 

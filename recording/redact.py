@@ -123,7 +123,7 @@ def redact_event(
                     pass  # there is nothing to write the blocks into
                 if os.path.lexists(one.ledger_path) and not opened.note.barred:
                     rewritten.append(one.ledger_path)
-                removed += remove_old_copies(one, opened.log, warn)
+                removed += remove_old_copies(one, opened.log)
     return RedactionResult(recorded, rewritten, removed, cleaned)
 
 

@@ -7,13 +7,12 @@ In `.git/faber-ledger/`: `runs/` has a private folder for each run, with its log
 `state.json`, the notes on work trees (`tree_note.py`), events that wait for a parent, and its kept summaries; `inbox/`
 the deliveries that are not recorded yet, `clients/` what was seen of each client, `set-aside/` what was refused or
 removed, `notices/` what the next start of a run says of that, `doctor/` the copies that `doctor --fix` makes, `writer`
-the id of this clone, `key` its key, `run-list.json` what `run list` printed, `set-up-checked` is there once a hook has
-looked whether `init` was run in this clone, `sync/` what was exchanged with a team's server last; and there are the
-locks of what a clone does once.
+the id of this clone, `key` its key, `set-up-checked` is there once a hook has looked whether `init` was run in this
+clone, `sync/` what was exchanged with a team's server last; and there are the locks of what a clone does once.
 
-Of a project in a folder below the repository's top, `runs/`, `inbox/`, `clients/` and the lists are in a folder of its
-own, `projects/<key>/` (`project_key`). Without git the same is in `$XDG_STATE_HOME/faber-ledger/<key>/`, where the key
-is the SHA-256 of the project's real path.
+Of a project in a folder below the repository's top, `runs/`, `inbox/` and `clients/` are in a folder of its own,
+`projects/<key>/` (`project_key`). Without git the same is in `$XDG_STATE_HOME/faber-ledger/<key>/`, where the key is
+the SHA-256 of the project's real path.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Old copies of a run's files, and of words in them, which a redaction removes.
 
-These are backups, those of `doctor`, what killed writers left, and what `run list` keeps to print it again.
+These are backups, those of `doctor`, and what killed writers left.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from faber_ledger.runs.run import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from faber_ledger.ledger.log import Log
 
@@ -48,7 +48,6 @@ COPIES = (
     (".state", (OURS,)),
     (".ledger", (OURS,)),
 )
-RUN_LIST = "run-list.json"
 
 
 def old_copies(run: Run) -> list[str]:
@@ -83,42 +82,17 @@ def _is_of(path: str, run: Run) -> bool:
     return folder.endswith((f"/runs/{run.run_id}", f"/{run.shown(run.directory)}"))
 
 
-def remove_old_copies(run: Run, log: Log, warn: Callable[[str], None]) -> list[str]:
-    """Remove the old copies of a run's files, the kept summaries that its log has redacted, and the list of all runs.
+def remove_old_copies(run: Run, log: Log) -> list[str]:
+    """Remove the old copies of a run's files and the kept summaries that its log has redacted; return their paths.
 
-    Return their paths. The caller holds the run's lock, and has written log and state.json: `run list` waits for none.
+    The caller holds the run's lock, and has written log and state.json.
     """
     removed = remove_redacted_summaries(run, log)
     for path in old_copies(run):
         os.unlink(path)
         removed.append(path)
     whole_file.remove(os.path.join(run.private_folder, STRIPPED))
-    listed = remove_run_list(run.root, warn)
-    return [*removed, listed] if listed else removed
-
-
-def run_list_path(root: str) -> str | None:
-    """Return the file from which `run list` prints runs that have not changed; None without git."""
-    folder = project_folder(root)
-    return os.path.join(folder, RUN_LIST) if folder else None
-
-
-def remove_run_list(root: str, warn: Callable[[str], None]) -> str | None:
-    """Remove the list of all runs, which has words of events' payloads; return its path, None if there was none.
-
-    A folder with its name is somebody else's: it is left, and `warn` is called.
-    """
-    path = run_list_path(root)
-    if path is None:
-        return None
-    if os.path.isdir(path) and not os.path.islink(path):
-        warn(f"{path} is a folder, where `run list` would keep a file: it is not removed")
-        return None
-    try:
-        os.unlink(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None  # another process may have removed it just now
-    return path
+    return removed
 
 
 def notes_without_runs(root: str) -> list[str]:

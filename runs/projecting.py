@@ -76,10 +76,10 @@ def reproject(
             result = _project(run, opened, rebuild=rebuild, warn=warn, defaults=defaults, on_purpose=on_purpose)
         except StateMissing:
             if opened.redacted:
-                remove_old_copies(run, opened.log, warn)
+                remove_old_copies(run, opened.log)
             raise
         if opened.redacted:
-            remove_old_copies(run, opened.log, warn)
+            remove_old_copies(run, opened.log)
         return result
 
 

@@ -50,8 +50,10 @@ def config_show(run_id: str | None, as_json: bool) -> None:
 
 
 def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
-    from faber_ledger.postgres.address import VARIABLE  # at its use: `--help` loads every command
-    from faber_ledger.postgres.url import shown_url
+    from faber_ledger.postgres.address import (
+        VARIABLE,  # at its use: `--help` loads every command
+        shown_url,
+    )
 
     user = read_user_config()
     active, settings = active_run(root), project_settings(root, os.environ)
@@ -90,7 +92,7 @@ def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
 
 
 def _of_user(root: str, user: UserConfig) -> dict[str, Any]:
-    from faber_ledger.postgres.url import shown_url
+    from faber_ledger.postgres.address import shown_url
 
     return {
         "path": user["path"],

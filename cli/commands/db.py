@@ -18,7 +18,7 @@ from faber_ledger.runs.settings import project_id
 
 if TYPE_CHECKING:
     from faber_ledger.migrations.server_upgrade import Outcome
-    from faber_ledger.postgres.members import Expelled
+    from faber_ledger.postgres.project import Expelled
     from faber_ledger.postgres.server import Server
 
 
@@ -42,7 +42,7 @@ def upgrade(url: str | None, as_json: bool) -> None:
     12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
     from faber_ledger.migrations.server_upgrade import upgrade_server  # at its use: `--help` loads every command
-    from faber_ledger.postgres.server_errors import HINTS, NO_RIGHT
+    from faber_ledger.postgres.address import HINTS, NO_RIGHT
 
     with _open(url, writing=True, has_schema=False, patience=None) as server:
         try:
@@ -116,15 +116,15 @@ def admit(role: str, admin: bool, url: str | None, as_json: bool) -> None:
     Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage, or no server is named;
     12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
-    from faber_ledger.postgres import members
+    from faber_ledger.postgres import project as projects
 
     with _open(url, writing=True) as server:
-        may_use = members.admit(server, project := project_id(find_root(os.getcwd())), role, as_admin=admin)
+        may_use = projects.admit(server, project := project_id(find_root(os.getcwd())), role, as_admin=admin)
     data = {"project": project, "role": role, "admin": admin, "may_use_tables": may_use}
     show(data, [f"{role} sees this project{', and admits others' if admin else ''}"], as_json=as_json)
     if not may_use and not as_json:
         say(f"note: {role} cannot use the server without the role faber_ledger_member: the database's owner runs")
-        say(f"  GRANT faber_ledger_member TO {members.quote_role(role)};")
+        say(f"  GRANT faber_ledger_member TO {projects.quote_role(role)};")
 
 
 @db.command(short_help="Let a role see it no more.")
@@ -144,10 +144,10 @@ def expel(role: str, yes: bool, url: str | None, as_json: bool) -> None:
     only admin, or the project has no id yet; 2 wrong usage, or no server is named; 12 the server's schema
     is newer; 13 the server cannot be reached; 14 it refuses.
     """
-    from faber_ledger.postgres import members
+    from faber_ledger.postgres import project as projects
 
     with _open(url, writing=True) as server:
-        done = members.expel(server, project := project_id(find_root(os.getcwd())), role, may_be_last=yes)
+        done = projects.expel(server, project := project_id(find_root(os.getcwd())), role, may_be_last=yes)
     if done.has_no_admin:
         warn("this project has no admin now: the owner of the database runs `faber-ledger db admit --admin ROLE` here")
     data = {"project": project, "role": role, "was_member": done.was_member, "through": done.through}
@@ -159,7 +159,7 @@ def expel(role: str, yes: bool, url: str | None, as_json: bool) -> None:
 
 def _still_seen(role: str, done: Expelled, data: Mapping[str, Any]) -> StillSeen:
     """Return the error for a role that was expelled, and still sees the project."""
-    from faber_ledger.postgres.members import quote_role
+    from faber_ledger.postgres.project import quote_role
 
     itself = f"{role} is no longer a member itself, and" if done.was_member else role
     if done.is_superuser:
@@ -183,14 +183,13 @@ def list_members(url: str | None, as_json: bool) -> None:
     named; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses,
     or you do not see the project.
     """
-    from faber_ledger.postgres import members
-    from faber_ledger.postgres.project import admission
+    from faber_ledger.postgres import project as projects
 
     with _open(url) as server:
-        found = members.list_members(server, project := project_id(find_root(os.getcwd())))
+        found = projects.list_members(server, project := project_id(find_root(os.getcwd())))
         if not found:
             raise ServerRefused(
-                f"the role {server.role} sees no project {project} on this server", hint=admission(server)
+                f"the role {server.role} sees no project {project} on this server", hint=projects.admission(server)
             )
     rows = [[one.role, "admin" if one.is_admin else "member"] for one in found]
     lines = table([["ROLE", "IS"], *rows])

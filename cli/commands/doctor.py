@@ -8,8 +8,17 @@ from typing import Any
 
 import click
 
-from faber_ledger.cli.doctor.finding import LEVELS, Check, Finding, Fix, limit_findings, worst
-from faber_ledger.cli.doctor.fixing import FixResult, list_fixes, make_fixes
+from faber_ledger.cli.doctor.finding import (
+    LEVELS,
+    Check,
+    Finding,
+    Fix,
+    FixResult,
+    limit_findings,
+    list_fixes,
+    make_fixes,
+    worst,
+)
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.cli.doctor.table import CHECKS
 from faber_ledger.cli.ui.output import json_option, say, show

@@ -43,7 +43,7 @@ LOOKED_AT = 4096  # bytes of a file that would be overwritten
     "--sqlite",
     metavar="FILE",
     shell_complete=completion.files,
-    help="Write tables for sqlite3 and Datasette, and FILE's metadata beside it.",
+    help="Write tables for sqlite3 and Datasette.",
 )
 @click.option("--all", "every", is_flag=True, help="With --sqlite: every run of the project that has a ledger.")
 @server_copy_options
@@ -70,12 +70,12 @@ def export(
             raise click.UsageError("give --sqlite FILE, or -o and --format")
         if sqlite == "-":
             raise click.UsageError("a database cannot go to standard output: name a file")
-        from faber_ledger.cli.reports.sqlite import metadata_path, write_database  # here: `--help` loads every command
+        from faber_ledger.cli.reports.sqlite import write_database  # here: `--help` loads every command
 
         root, (run,), _ = find_runs(url, project, [run], every=every)
         events, runs = write_database(runs_to_report(run, every=every, root=root), sqlite, warn, mode)
         counts = f"{events_shown(events)} of {plural(runs, 'run')}"
-        say(f"{sqlite}: {counts}; {metadata_path(sqlite)} describes its tables")
+        say(f"{sqlite}: {counts}")
         return
     if every:
         raise click.UsageError("--all needs --sqlite: a file of events is of one run")

@@ -136,8 +136,7 @@ def _data(answer: Answer) -> dict[str, Any]:
 
 def _watch(address: Address, asked: Asked, every: float) -> None:
     """Show what changes until an interrupt; a server that was there and is lost is waited for."""
-    from faber_ledger.postgres.notices import listening
-    from faber_ledger.postgres.server import open_server
+    from faber_ledger.postgres.server import listening, open_server
 
     shown: Answer | None = None
     is_lost = False

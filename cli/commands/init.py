@@ -55,7 +55,6 @@ from faber_ledger.cli.setup.tracking import (
     is_ignored,
     join_names,
     list_altered,
-    list_filters,
     list_unseen,
     names_to_commit,
 )
@@ -157,7 +156,7 @@ def init(
     changes, notes = [*hooks.own, *shared], [*hooks.notes, *notes, *said]
     config: list[Setting] = []
     if is_project and top_of(root) is not None:
-        config, said = _plan_config(root, autostash, changes, can_ask=can_ask)
+        config, said = _plan_config(root, autostash, can_ask=can_ask)
         notes += said
     if not dry_run:
         _apply(root, changes, config)
@@ -230,9 +229,7 @@ def _plan_files(root: str, summaries: bool | None, *, can_ask: bool) -> tuple[li
     return [*changes, *([of_project] if of_project is not None else [])], setting
 
 
-def _plan_config(
-    root: str, autostash: bool | None, changes: list[FileChange], *, can_ask: bool
-) -> tuple[list[Setting], list[str]]:
+def _plan_config(root: str, autostash: bool | None, *, can_ask: bool) -> tuple[list[Setting], list[str]]:
     """Return the settings of the clone to make, and what to say of how git treats a run's files."""
     if autostash is None and can_ask:
         autostash = _ask_for_autostash(root)
@@ -240,7 +237,6 @@ def _plan_config(
     tracked = [name for name in ACTIVE_FILES if is_tracked(os.path.join(root, *name.split("/"))) is True]
     return settings_to_make(root, autostash=autostash), [
         *[f"{key} is switched off: {REFUSES}" for key in off],
-        *_filter_notes(root, changes),
         *[
             f"git tracks {name}, which is each work tree's own: run `git rm --cached {name}`, and commit;"
             " a colleague's pull then removes his file"
@@ -314,17 +310,6 @@ def _ask_for_autostash(root: str) -> bool | None:
         f" {' and '.join(due)} it puts them aside first and restores them afterwards, in this clone also your own."
     )
     return click.confirm(f"Switch {' and '.join(due)} on?", default=True, err=True)
-
-
-def _filter_notes(root: str, changes: list[FileChange]) -> list[str]:
-    """Say which filters end with our lines: a filter may have kept the runs from being readable in git."""
-    if all([change.action == "unchanged" for change in changes if display_path(change.path, root) == ATTRIBUTES_FILE]):
-        return []
-    filters = list_filters(root, [*runs_in_tree(root)])
-    return [
-        f"the filter {name} no longer applies to {path} and the like: git stores them as they are, so that it can merge"
-        for name, path in filters.items()
-    ]
 
 
 def _lines(

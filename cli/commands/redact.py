@@ -129,7 +129,7 @@ def _push(chosen: Run) -> bool:
     has_project = project_settings(chosen.root, os.environ).project is not None
     if not (is_named and has_project) and not was_exchanged(chosen.root, chosen.run_id):
         return False
-    from faber_ledger.cli.sync.redaction import push_redaction  # most users have no server
+    from faber_ledger.cli.sync.exchange import push_redaction  # most users have no server
 
     try:
         return push_redaction(chosen, project_id(chosen.root), server_address(None), warn)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.reports.completed_phases import comparison_data, comparison_lines
+from faber_ledger.cli.reports.state_check import comparison_data, comparison_lines
 from faber_ledger.cli.ui import completion, which_event
-from faber_ledger.cli.ui.output import json_option, show, show_streamed, warn
+from faber_ledger.cli.ui.output import json_option, show, show_streamed
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
 from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_event import find_session
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 @click.option(
     "--check",
     is_flag=True,
-    help="Show where state.json, in the work tree and in HEAD, stops agreeing with the log, and what it calls completed"
-    " that no event of FABER's tools confirms.",
+    help="Show where state.json stops agreeing with the log, and what it calls completed that no event of FABER's tools"
+    " confirms.",
 )
 @server_copy_options
 @no_pager_option
@@ -108,8 +108,6 @@ def replay(
         session=find_session(chosen, session),
         step=step,
     )
-    if wanted.is_reversed:
-        raise click.UsageError(f"--from {start} is after --to {end}: no event is between them")
     return _strict(chosen, wanted, as_json) if strict else _events(chosen, wanted, as_json)
 
 
@@ -118,9 +116,9 @@ def _moments(chosen: Run, at: str | None, diff: tuple[str, str] | None, as_json:
 
     if diff is not None:
         first, second = (which_event.parse_moment(chosen, text) for text in diff)
-        data, lines = changes_between(chosen, first, second, warn)
+        data, lines = changes_between(chosen, first, second)
     else:
-        data, lines = state_at(chosen, which_event.parse_moment(chosen, at or ""), warn)
+        data, lines = state_at(chosen, which_event.parse_moment(chosen, at or ""))
     show(data, lines, as_json=as_json)
     return 0
 
@@ -141,14 +139,14 @@ def _events(run: Run, wanted: EventFilter, as_json: bool) -> int:
     from faber_ledger.cli.reports.replay import Replay
 
     if as_json:
-        show_streamed(Replay(run, wanted, warn).data())
+        show_streamed(Replay(run, wanted).data())
     else:
-        show_long(lambda: Replay(run, wanted, warn).lines())
+        show_long(lambda: Replay(run, wanted).lines())
     return 0
 
 
 def _strict(run: Run, wanted: EventFilter, as_json: bool) -> int:
-    from faber_ledger.cli.reports.strict import Strict
+    from faber_ledger.cli.reports.replay import Strict
 
     strict = Strict(run, wanted)
     if as_json:
@@ -159,11 +157,9 @@ def _strict(run: Run, wanted: EventFilter, as_json: bool) -> int:
 
 
 def _check(run: Run, as_json: bool) -> int:
-    from faber_ledger.cli.reports.state_check import compare_phases, comparisons, lines_of
+    from faber_ledger.cli.reports.state_check import compare_phases, compare_state, lines_of
 
-    results = comparisons(run)
-    completion = compare_phases(run)
-    data = {"run_id": run.run_id, "states": results, "completion": completion and comparison_data(completion)}
-    show(data, [*lines_of(results), *(comparison_lines(completion) if completion else ())], as_json=as_json)
-    differs = any(result["outcome"] not in ("agrees", "missing") for result in results)
-    return ProjectionDiffers.exit_code if differs else 0
+    result, completion = compare_state(run), compare_phases(run)
+    data = {"run_id": run.run_id, "state": result, "completion": completion and comparison_data(completion)}
+    show(data, [*lines_of(result), *(comparison_lines(completion) if completion else ())], as_json=as_json)
+    return 0 if result["outcome"] == "agrees" else ProjectionDiffers.exit_code

@@ -61,7 +61,7 @@ def show_one(what: str, run: str | None, content: bool, url: str | None, project
 
 def _content(root: str, data: dict[str, Any]) -> str:
     """Return what a load gave the agent; raises NotFound if it does not exist any more."""
-    from faber_ledger.cli.reports.loaded_content import find_contents, is_comparable, unrecoverable_kind
+    from faber_ledger.cli.reports.file_versions import find_contents, is_comparable, unrecoverable_kind
 
     load = data["loads"][-1] if data["kind"] == "artifact" and data["loads"] else data.get("event", {}).get("event")
     if not load or not isinstance(load.get("sha256"), str) or not isinstance(load.get("source"), str):

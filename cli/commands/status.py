@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from faber_ledger.cli.reports.completed_phases import comparison_data, comparison_lines
-from faber_ledger.cli.reports.position import position_lines
+from faber_ledger.cli.reports.run_list import position_lines
+from faber_ledger.cli.reports.state_check import comparison_data, comparison_lines
 from faber_ledger.cli.ui.completion import runs
 from faber_ledger.cli.ui.git_words import in_git_data, not_in_git
 from faber_ledger.cli.ui.output import json_option, show, warn

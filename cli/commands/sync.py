@@ -135,9 +135,9 @@ def _sync(
 
     In `rounds`, that is only what has changed, and what the round before did not print.
     """
+    from faber_ledger.postgres.address import translate_read_only
     from faber_ledger.postgres.project import Remote, open_project  # at their use: `--help` loads every command
     from faber_ledger.postgres.server import open_server
-    from faber_ledger.postgres.server_errors import translate_read_only
 
     project = project_id(wanted.root)
     code = 0

@@ -23,7 +23,7 @@ from faber_ledger.cli.setup.project import remove_commands, summaries_removal
 from faber_ledger.cli.setup.tracking import join_names, names_to_commit
 from faber_ledger.cli.ui.changes import describe, diff_lines, display_path, in_project, remove_empty_folders, report
 from faber_ledger.cli.ui.options import dry_run_option, scope_option
-from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.which_run import runs_in_tree
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.files.change import FileChange, make_changes
@@ -37,7 +37,7 @@ from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
 from faber_ledger.runs.git_command import run_git, top_of
-from faber_ledger.runs.old_copies import notes_without_runs, remove_notes, remove_run_list
+from faber_ledger.runs.old_copies import notes_without_runs, remove_notes
 from faber_ledger.runs.run import HOOK_LOG, find_root
 from faber_ledger.runs.settings import PATH
 from faber_ledger.runs.synced import known_project
@@ -69,8 +69,6 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
     if plan.known is not None:  # the removal, once committed, would take the project's id from every clone
         commit = [name for name in commit if name != PATH]
     if not dry_run:
-        if not kept_for:
-            remove_run_list(root, warn)
         _remove(root, plan)
     data = report(plan.changes, root, dry_run=dry_run) | {
         "scope": scope,

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from faber_ledger.cli.reports.anchors import Anchors
-from faber_ledger.cli.reports.verify import run_findings
+from faber_ledger.cli.reports.verify import Anchors, run_findings
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.progress import progress_over

@@ -26,6 +26,7 @@ from faber_ledger.runs.settings import Settings, project_settings
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
 
+
 MOUNTS = "/proc/self/mountinfo"
 MOST_RUNS = 1_000
 MOST_VERIFIED = 200  # logs; `verify --all` checks all

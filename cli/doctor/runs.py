@@ -24,7 +24,6 @@ from faber_ledger.runs.layouts import find_run, places_of, run_at
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import ACTIVE_FILES, RUNS, Run
-from faber_ledger.runs.set_aside import list_set_aside
 
 ROLLED_BACK = "rolled_back"
 RESOLVE = "faber-ledger resolve"
@@ -160,12 +159,3 @@ def _project_fix(patient: Patient, run: Run, hint: str) -> Fix | None:
         lambda warn: project_run(run, rebuild=not restore, restore=restore, warn=warn),
         lambda: [f"faber-ledger project {run.run_id}{' --restore' if restore else ''}"],
     )
-
-
-def check_set_aside(patient: Patient) -> Iterator[Finding]:
-    """Name what was refused, replaced or removed in the last 30 days."""
-    found = list_set_aside(patient.root)
-    if found:
-        what = f"{plural(len(found), 'file')} set aside in the last 30 days: {os.path.dirname(found[0])}"
-        names = ", ".join([os.path.basename(path) for path in found[-3:]])
-        yield Finding("note", f"{what}; the newest: {names}", "look at them, or leave them: they are removed in time")

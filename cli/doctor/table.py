@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faber_ledger.cli.doctor import clone, deliveries, files, git, hooks, runs, workflows
+from faber_ledger.cli.doctor import files, git, hooks, runs, workflows
 from faber_ledger.cli.doctor.finding import Check
 
 CHECKS = (
@@ -18,16 +18,15 @@ CHECKS = (
     Check("hooks.once", hooks.check_once),
     Check("hooks.agents", hooks.check_agents),
     Check("hooks.program", hooks.check_program),
-    Check("hooks.log", deliveries.check_hook_log),
-    Check("hooks.waiting", deliveries.check_waiting),
+    Check("hooks.log", hooks.check_hook_log),
+    Check("hooks.waiting", hooks.check_waiting),
     Check("runs.folder", runs.check_folders),
     Check("runs.active", runs.check_active),
     Check("runs.sessions", runs.check_sessions),
     Check("runs.backups", files.check_backups),
     Check("ledger.sound", runs.check_ledgers),
-    Check("ledger.set_aside", runs.check_set_aside),
-    Check("clone.in_git", clone.check_in_git),
-    Check("clone.worktrees", clone.check_worktrees),
+    Check("clone.in_git", git.check_in_git),
+    Check("clone.worktrees", git.check_worktrees),
     Check("workflow.usable", workflows.check_workflows),
     Check("workflow.artifacts", workflows.check_artifacts),
     Check("workflow.configuration", workflows.check_configuration),

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.progress import progress, track_progress
 from faber_ledger.cli.ui.table import plural
+from faber_ledger.cli.ui.which_event import Moment
 from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_table
+from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.difference import list_changes
@@ -27,7 +29,6 @@ from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
-    from faber_ledger.cli.ui.which_event import Moment
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.difference import Change
     from faber_ledger.projections.fold import Blocks
@@ -48,49 +49,35 @@ class EventFilter(NamedTuple):
             return False
         return self.session is None or self.session in (recorded["event"].get("session_id"), recorded["client"])
 
-    @property
-    def is_reversed(self) -> bool:
-        """Return whether the start is after the end; False if one is a position and the other a time."""
-        start, end = self.start, self.end
-        if start is None or end is None or (start.seconds is None) != (end.seconds is None):
-            return False
-        if start.seconds is not None and end.seconds is not None:
-            return start.seconds > end.seconds
-        return start.keys[:1] > end.keys[-1:]
-
 
 class PastEvents:
-    """The events of a log that had happened at a moment; None is now."""
+    """The events of a log that had happened at a moment (None is now), with the phase and step that they named last."""
 
     def __init__(self, moment: Moment | None) -> None:
         self.moment = moment
         self.count = 0
         self.last: Recorded | None = None
-        self._later = self._overtaken = 0
+        self.phase: str | None = None
+        self.step: str | None = None
+        self._later = False
 
     def has(self, recorded: Recorded) -> bool:
         """Return whether an event had happened, and count it; call it once for each event, in order."""
         if self.moment is not None and not self.moment.has(recorded):
-            self._later += 1
+            self._later = True
             return False
-        self._overtaken += self._later
-        self._later = 0
         self.count += 1
         self.last = recorded
+        event: dict[str, Any] = dict(recorded["event"])
+        if "phase" in event:
+            named = (event["phase"], event.get("step"))
+            self.phase, self.step = [value if isinstance(value, str) else None for value in named]
         return True
 
     @property
     def is_over(self) -> bool:
         """Return whether no later event can be in it: after a position none can be, after a time one still may."""
-        return self.moment is not None and self.moment.seconds is None and self._later > 0
-
-    def warn_of_clocks(self, warn: Callable[[str], None]) -> None:
-        """Warn if an event was left out for its time although a later one in the log's order was not."""
-        if self._overtaken and self.moment is not None:
-            warn(
-                f"the clocks and the log's order disagree around {self.moment.text}: {plural(self._overtaken, 'event')}"
-                " that come before others in the log have a later time, and are left out"
-            )
+        return self.moment is not None and self.moment.seconds is None and self._later
 
 
 # Event by event
@@ -99,10 +86,9 @@ class PastEvents:
 class Replay:
     """One reading of a log: yields the chosen events, and keeps the blocks after the last one."""
 
-    def __init__(self, run: Run, chosen: EventFilter, warn: Callable[[str], None]) -> None:
+    def __init__(self, run: Run, chosen: EventFilter) -> None:
         self.run = run
         self.chosen = chosen
-        self.warn = warn
         self.steps = Steps()
         self.past = PastEvents(chosen.end)
 
@@ -117,7 +103,6 @@ class Replay:
                         self.steps.pass_over(recorded)
                 elif self.past.is_over:
                     break
-        self.past.warn_of_clocks(self.warn)
 
     def sessions(self) -> Iterator[SessionSummary]:
         """Yield the sessions known after the last event, or only the chosen one; ask once `events` is exhausted."""
@@ -160,44 +145,34 @@ class Replay:
 # At a moment
 
 
-def state_at(run: Run, moment: Moment, warn: Callable[[str], None]) -> tuple[dict[str, Any], Iterator[str]]:
+def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterator[str]]:
     """Return the state at a moment, as data and as lines for people."""
-    past, projector, position = PastEvents(moment), Projector(empty()), _PhaseTracker()
-    with read_log(run) as log, progress(run, "replaying") as advance:
-        for recorded in track_progress(log.stream(), advance):
-            if past.has(recorded):
-                projector.apply(recorded)
-                position.follow(recorded)
-            elif past.is_over:
-                break
-    past.warn_of_clocks(warn)
+    ((past, projector),) = _fold_until(run, moment)
     data = {
         "run_id": run.run_id,
         "at": _moment_data(moment, past),
-        "phase": position.phase,
-        "step": position.step,
+        "phase": past.phase,
+        "step": past.step,
         "blocks": projector.blocks,
         "sessions": [session_data(session) for session in summarize_sessions(projector.blocks)],
     }
-    return data, _lines_at(past, position, projector.blocks)
+    return data, _lines_at(past, projector.blocks)
 
 
-class _PhaseTracker:
-    """The phase and step of the run, as the events so far named them."""
-
-    phase: str | None = None
-    step: str | None = None
-
-    def follow(self, recorded: Recorded) -> None:
-        """Take phase and step from an event that names them."""
-        event: dict[str, Any] = recorded["event"]  # type: ignore[assignment]  # of any type
-        if "phase" in event:
-            self.phase, self.step = (
-                value if isinstance(value, str) else None for value in (event["phase"], event.get("step"))
-            )
+def _fold_until(run: Run, *moments: Moment) -> list[tuple[PastEvents, Projector]]:
+    """Fold the events up to each of the moments, in one reading of the log."""
+    sides = [(PastEvents(moment), Projector(empty())) for moment in moments]
+    with read_log(run) as log, progress(run, "replaying") as advance:
+        for recorded in track_progress(log.stream(), advance):
+            for past, projector in sides:
+                if not past.is_over and past.has(recorded):
+                    projector.apply(recorded)
+            if all([past.is_over for past, _ in sides]):
+                break
+    return sides
 
 
-def _lines_at(past: PastEvents, position: _PhaseTracker, blocks: Blocks) -> Iterator[str]:
+def _lines_at(past: PastEvents, blocks: Blocks) -> Iterator[str]:
     moment = past.moment
     time = f"{utc_text(moment.seconds)}: " if moment is not None and moment.seconds is not None else ""
     if past.last is None:
@@ -206,7 +181,7 @@ def _lines_at(past: PastEvents, position: _PhaseTracker, blocks: Blocks) -> Iter
     yield f"{time}after {plural(past.count, 'event')}, the last of them:"
     yield line_of(past.last)
     yield ""
-    yield f"phase:    {position.phase or 'unknown'}{f', step {position.step}' if position.step else ''}"
+    yield f"phase:    {past.phase or 'unknown'}{f', step {past.step}' if past.step else ''}"
     yield from _state_lines(blocks)
     yield from _session_lines(lambda: summarize_sessions(blocks))
 
@@ -240,21 +215,9 @@ def _state_lines(blocks: Blocks) -> Iterator[str]:
 # Between two moments
 
 
-def changes_between(
-    run: Run, first: Moment, second: Moment, warn: Callable[[str], None]
-) -> tuple[dict[str, Any], Iterator[str]]:
+def changes_between(run: Run, first: Moment, second: Moment) -> tuple[dict[str, Any], Iterator[str]]:
     """Return what changed from one moment to another, as data and as lines for people."""
-    sides = [(PastEvents(moment), Projector(empty())) for moment in (first, second)]
-    with read_log(run) as log, progress(run, "replaying") as advance:
-        for recorded in track_progress(log.stream(), advance):
-            for past, projector in sides:
-                if not past.is_over and past.has(recorded):
-                    projector.apply(recorded)
-            if all([past.is_over for past, _ in sides]):
-                break
-    (one, before), (other, after) = sides
-    one.warn_of_clocks(warn)
-    other.warn_of_clocks(warn)
+    (one, before), (other, after) = _fold_until(run, first, second)
     changed = list_changes(before.blocks, after.blocks)
     data = {
         "run_id": run.run_id,
@@ -278,3 +241,52 @@ def _moment_data(moment: Moment, past: PastEvents) -> dict[str, Any]:
     last = past.last and {name: past.last[name] for name in ("seq", "id", "at")}
     time = utc_text(moment.seconds) if moment.seconds is not None else None
     return {"moment": moment.text, "time": time, "events": past.count, "last_event": last}
+
+
+class Strict:
+    """One reading of a log: counts events that fit their model, do not fit, have an unknown shape, or are redacted."""
+
+    def __init__(self, run: Run, chosen: EventFilter) -> None:
+        self.run = run
+        self.chosen = chosen
+        self.fitting = self.misfits = self.unknown = self.redacted = 0
+
+    def lines(self) -> Iterator[str]:
+        """Yield each event that does not fit its model, and then the counts."""
+        for recorded, problems in self._check_events():
+            yield line_of(recorded)
+            for problem in problems:
+                yield f"         {problem}"
+        counts = f"{self.fitting} fit their model, {self.misfits} do not, {self.unknown} have a shape unknown here"
+        yield counts + (f", {self.redacted} are redacted and cannot be checked" if self.redacted else "")
+        if self.misfits:
+            yield f"hint: run `faber-ledger verify {self.run.run_id}`: it says whether they were changed afterwards"
+
+    def data(self) -> dict[str, Any]:
+        """Return the same as data."""
+        named = [{**recorded, "problems": problems} for recorded, problems in self._check_events()]
+        return {"fitting": self.fitting, "unknown": self.unknown, "redacted": self.redacted, "misfits": named}
+
+    def _check_events(self) -> Iterator[tuple[Recorded, list[str]]]:
+        past = PastEvents(self.chosen.end)
+        with read_log(self.run) as log, progress(self.run, "checking") as advance:
+            for recorded in track_progress(read_verified(log), advance):
+                if not past.has(recorded):
+                    if past.is_over:
+                        return
+                elif self.chosen.has(recorded):
+                    yield from self._check(recorded)
+
+    def _check(self, recorded: Recorded) -> Iterator[tuple[Recorded, list[str]]]:
+        from faber_ledger.schemas.events import problems_in  # loads pydantic
+
+        problems = problems_in(recorded)
+        if problems:
+            self.misfits += 1
+            yield recorded, problems
+        elif problems is not None:
+            self.fitting += 1
+        elif "redacted" in recorded:
+            self.redacted += 1
+        else:
+            self.unknown += 1

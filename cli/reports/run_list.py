@@ -1,47 +1,40 @@
-"""What `run list` says of each run, and the cache of it, which nothing but `run list` reads, and only to print it.
-
-The cache is one file of the clone, below the git directory. An entry holds as long as the run's two files have the
-path, inode, size and time that they had when it was made. Anything in the file that does not look like an entry is
-ignored, and made again.
-"""
+"""The runs of a clone: what `run list` says of each, where one stands, and in which work trees it is."""
 
 from __future__ import annotations
 
-import json
 import os
+import posixpath
 import sqlite3
-import stat
+from collections.abc import Iterator, Sized
+from operator import itemgetter
 from typing import Any, TypeAlias
 
+from faber_ledger.cli.ui.table import plural
+from faber_ledger.context.position import place_of
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.ledger import whole_file
-from faber_ledger.ledger.clock import now, utc_text
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.files.text import one_line
+from faber_ledger.ledger import summary
+from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.summary import summarize
-from faber_ledger.projections.fold import blocks_of, current_session, fold, session_history
+from faber_ledger.projections.fold import blocks_of, current_session, fold, open_sessions, session_history
+from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.left_state import runs_here
-from faber_ledger.runs.log import lacks_ledger, read_log
-from faber_ledger.runs.old_copies import run_list_path
-from faber_ledger.runs.progress import current_phase
-from faber_ledger.runs.projecting import known_members
+from faber_ledger.runs.copies import runs_in_other_work_trees
+from faber_ledger.runs.git import other_roots
+from faber_ledger.runs.git_command import run_git, top_of
+from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.layouts import places_of as places_in_layouts
+from faber_ledger.runs.left_state import kept_run_ids, runs_here
+from faber_ledger.runs.log import has_log, lacks_ledger, read_log
+from faber_ledger.runs.progress import current_phase, current_step, phases_completed, resume_point
+from faber_ledger.runs.projecting import is_committed, known_members
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import is_state_ignored, read_state
 from faber_ledger.runs.state_write import KnownState
 
-VERSION = 1
-LARGEST = 64 * 1024 * 1024
-LONGEST_VALUE = 300
-# A file may be written twice within what its file system counts as one moment: some count in steps of two seconds.
-SETTLED_SECONDS = 3.0
-WORDS = {"phase", "open_session", "last_event_at"}
-WORDS_OR_NUMBERS = {"work_id", "status"}  # as another tool wrote them into state.json
-COUNTS = {"sessions", "events"}
-PROBLEMS = {"problem", "ledger_problem"}
-
 Row: TypeAlias = dict[str, Any]
-FileKey: TypeAlias = list[Any] | None  # path, inode, size, time; None if there is no such file
-Entries: TypeAlias = dict[str, tuple[list[FileKey], Row]]  # by the path of the run's state
 
 
 def list_runs(root: str) -> list[Row]:
@@ -49,25 +42,19 @@ def list_runs(root: str) -> list[Row]:
 
     `in_work_tree` is false for a run that the work tree lacks.
     """
-    runs = runs_here(root)
-    active = active_run(root).run_id
-    known = _load(root)
-    entries: Entries = {}
-    times: dict[str, str] = {}
-    rows = []
-    for run in runs:
-        files = [_file_key(path) for path in (run.state_path, run.ledger_path, run.log_path)]
-        entry = known.get(run.state_path)
-        row = entry[1] if entry is not None and entry[0] == files else _read_row(run)
-        files = [_file_key(path) for path in (run.state_path, run.ledger_path, run.log_path)]  # it may have absorbed
-        if _is_settled(files) and _is_row(row):
-            entries[run.state_path] = (files, row)
-        times[run.run_id] = row["last_event_at"] or (utc_text(files[0][3] / 1e9) if files[0] else "")
+    active, rows = active_run(root).run_id, []
+    for run in runs_here(root):
+        row = _read_row(run)
         about = {"run_id": run.run_id, "active": run.run_id == active, "in_work_tree": not run.is_kept}
-        rows.append({**about, **row})
-    if any([known.get(folder) != entry for folder, entry in entries.items()]):
-        _save(root, {path: entry for path, entry in known.items() if os.path.isfile(path)} | entries)
-    return sorted(rows, key=lambda row: (times[row["run_id"]], row["run_id"]), reverse=True)
+        rows.append((row["last_event_at"] or _time_of(run.state_path), run.run_id, {**about, **row}))
+    return [row for _, _, row in sorted(rows, key=itemgetter(0, 1), reverse=True)]
+
+
+def _time_of(path: str) -> str:
+    try:
+        return utc_text(os.stat(path).st_mtime)
+    except OSError:
+        return ""
 
 
 def _read_row(run: Run) -> Row:
@@ -101,60 +88,120 @@ def _read_row(run: Run) -> Row:
     }
 
 
-def _file_key(path: str) -> FileKey:
+def check_is_new(run: Run, *, everywhere: bool) -> None:
+    """Raise LedgerError if a run's id is used here or, with `everywhere`, anywhere in the clone.
+
+    Worktrees share a run's log, so a second run with that id would get the events of the first.
+    """
+    message = f"the run {run.run_id} exists already"
+    if os.path.lexists(run.directory):
+        resumable = os.path.lexists(run.state_path)
+        hint = (
+            f"run `faber-ledger run resume {run.run_id}`"
+            if resumable
+            else f"remove {run.shown(run.directory)} or take another id"
+        )
+        raise LedgerError(message, hint=hint)
+    places = places_of(run) if everywhere else []
+    if places:
+        raise LedgerError(f"{message}: {', '.join(places)}", hint="give another --run-id, or none to have one made")
+    if everywhere and has_log(run):
+        hint = f"give another --run-id, or run `faber-ledger run forget {run.run_id}` if you do not need it any more"
+        raise LedgerError(f"{message}: its folder is gone, but this clone's log still has its events", hint=hint)
+
+
+def places_of(run: Run) -> list[str]:
+    """Return the folders of a run in all worktrees, which share its log; if none, the refs that have it."""
+    runs = (run, *runs_in_other_work_trees(run))
+    there = [one.directory for one in runs if any([os.path.lexists(path) for path in one.required_paths])]
+    return [os.path.realpath(folder) for folder in there] or _refs(run)
+
+
+def _refs(run: Run) -> list[str]:
+    """Return the refs that have a run and are not at HEAD's commit: it is not gone, but elsewhere.
+
+    From HEAD's own commit it was deleted here.
+    """
+    top = top_of(run.root)
+    if top is None:
+        return []
+    inside = os.path.relpath(os.path.realpath(run.root), os.path.realpath(top)).replace(os.sep, "/")
+    head = run_git("rev-parse", "--verify", "--quiet", "HEAD", at=run.root).stdout.decode().strip() or "-"
+    form = "--format=%(objectname) %(*objectname) %(refname)"
+    listed = run_git("for-each-ref", form, at=run.root).stdout.decode("utf-8", "surrogateescape").splitlines()
+    names = [line.split(" ", 2)[2] for line in listed if head not in line.split(" ", 2)[:2]]
+    places = [run, *places_in_layouts(run.root, run.run_id)]
+    files = dict.fromkeys([run.shown(path) for one in places for path in one.required_paths])
+    paths = [posixpath.normpath(f"{inside}/{name}") for name in files]
+    wanted = [(name, f"{name}:{path}") for name in names for path in paths]
+    answers = run_git(
+        "cat-file",
+        "--batch-check=%(objecttype)",
+        at=run.root,
+        content="".join([f"{question}\n" for _, question in wanted]).encode("utf-8", "surrogateescape"),
+    ).stdout.splitlines()
+    return list(dict.fromkeys([name for (name, _), answer in zip(wanted, answers, strict=False) if answer == b"blob"]))
+
+
+def gone_runs(root: str) -> list[tuple[Run, str]]:
+    """Return the runs that are in no worktree any more, each with the path of its log in this clone."""
+    found = []
+    for run_id in kept_run_ids(root):
+        try:
+            run = find_run(root, run_id)
+        except InvalidRunId:
+            continue  # behind a link that leads out of the project
+        if not places_of(run):
+            found.append((run, run.log_path))
+    return found
+
+
+def what_forget_would_lose(run: Run) -> str | None:
+    """Return why a log should not be removed without a question; None if git has the run and nobody works on it."""
+    waits = list_waiting(run)
+    if waits:
+        return never_recorded(waits)
+    for root in (run.root, *other_roots(run.root)):
+        if active_run(root, by_author=False).run_id == run.run_id:
+            return f"{root} is working on the run"
+    if not is_committed(run):
+        return "it is the only record of the run: no commit has it"
     try:
-        found = os.stat(path)
-    except OSError:
+        with Log.read(run.log_path) as log:
+            sessions = open_sessions(fold(log.stream()))
+    except (LedgerError, OSError, sqlite3.Error):
+        return None  # nothing in it can be read
+    return f"a session of the run is open: {sessions[0]}" if sessions else None
+
+
+def never_recorded(waits: Sized) -> str:
+    """Return in words how many deliveries would be lost."""
+    return f"{plural(len(waits), 'delivery', 'deliveries')} never recorded"
+
+
+def count_events(path: str) -> int | None:
+    """Return how many events a log has; None if it cannot be read."""
+    try:
+        with Log.read(path) as log:
+            return summary.count_events(log)
+    except LedgerError:
         return None
-    return [path, found.st_ino, found.st_size, found.st_mtime_ns]
 
 
-def _is_settled(files: list[FileKey]) -> bool:
-    latest = now() - SETTLED_SECONDS
-    return all([file is None or file[3] / 1e9 < latest for file in files])
+MAX_LINE = 200
 
 
-def _is_row(row: object) -> bool:
-    """Return whether a row, which may come from the file, has only what is kept: no problem, nothing unprintable."""
-    return (
-        isinstance(row, dict)
-        and row.keys() == WORDS | WORDS_OR_NUMBERS | COUNTS | PROBLEMS
-        and all([row[name] is None or _is_word(row[name]) for name in WORDS])
-        and all([row[name] is None or _is_word(row[name]) or type(row[name]) is int for name in WORDS_OR_NUMBERS])
-        and all([type(row[name]) is int and row[name] >= 0 for name in COUNTS])
-        and all([row[name] is None for name in PROBLEMS])
-    )
-
-
-def _is_word(value: object) -> bool:
-    return isinstance(value, str) and len(value) <= LONGEST_VALUE and value.isprintable()
-
-
-def _load(root: str) -> Entries:
-    path = run_list_path(root)
-    try:
-        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        descriptor = os.open(path or os.devnull, flags)
-        with open(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            content = file.read() if stat.S_ISREG(found.st_mode) and found.st_size <= LARGEST else b""
-        document = json.loads(content)
-    except (OSError, ValueError, RecursionError):
-        return {}
-    runs = document.get("runs") if isinstance(document, dict) and document.get("version") == VERSION else None
-    if not isinstance(runs, dict):
-        return {}
-    pairs = {name: entry for name, entry in runs.items() if isinstance(entry, list) and len(entry) == 2}
-    return {name: (files, row) for name, (files, row) in pairs.items() if isinstance(files, list) and _is_row(row)}
-
-
-def _save(root: str, entries: Entries) -> None:
-    path = run_list_path(root)
-    if path is None or os.path.islink(os.path.dirname(path)):
-        return
-    content = json.dumps({"version": VERSION, "runs": entries}, separators=(",", ":")).encode()
-    try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        whole_file.put(path, content, mode=0o600, durable=False, locked=False)
-    except OSError:
-        pass  # the list was printed nevertheless, and is read again next time
+def position_lines(state: dict[str, Any]) -> Iterator[str]:
+    """Yield what a state says of the run, a fact on each line."""
+    point = resume_point(state)
+    facts = {
+        "Work item": state.get("work_id"),
+        "Target": state.get("target"),
+        "Workflow": state.get("workflow_id"),
+        "Status": state.get("status"),
+        "Phase": current_phase(state),
+        "Step": current_step(state),
+        "Phases completed": ", ".join(phases_completed(state)),
+        "Resume point": f"{place_of(point) or 'unknown'} ({point['mode']})" if point else None,
+    }
+    yield from (one_line(f"{name}: {value}", MAX_LINE) for name, value in facts.items() if value not in (None, ""))

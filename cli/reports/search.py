@@ -22,7 +22,7 @@ from faber_ledger.runs.state_file import read_state
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.postgres.server import Server
+    from faber_ledger.postgres.server import Server  # which a search of this clone does not load
 
 WANTED = EventQuery(types=tuple(FIELDS))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.cli.reports.loaded_content import find_contents, is_comparable, unrecoverable_kind
+from faber_ledger.cli.reports.file_versions import find_contents, is_comparable, unrecoverable_kind
 from faber_ledger.cli.ui.event_words import line_of, refused_shown
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_lines
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.difference import Change
 
-    Describe = Callable[[Run, str], tuple[dict[str, Any], list[str]]]
+
+Describe = Callable[[Run, str], tuple[dict[str, Any], list[str]]]
 
 
 MAX_LISTED = 5000  # events of an artifact

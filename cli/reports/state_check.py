@@ -1,67 +1,51 @@
-"""`replay --check`: from which event on the state.json of the work tree, or of HEAD, differs from its log."""
+"""`replay --check`: from which event on state.json differs from its log, and which completed phases no event has."""
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.progress import progress, track_progress
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import value_words
-from faber_ledger.context.completed_phases import compare_completion
-from faber_ledger.files.json_text import JsonText
+from faber_ledger.context.completed_phases import compare_completion, failed_status
+from faber_ledger.context.reconstitution.faber_files import event_line
+from faber_ledger.files.text import LONGEST_ID, one_line
 from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import split_hashes
 from faber_ledger.projections.agreement import explain_differences, find_best_fit, find_first_missing
 from faber_ledger.projections.difference import MISSING, field_text
 from faber_ledger.projections.fold import blocks_of, fold, text_of
-from faber_ledger.runs.copies import head_copy
-from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import read_state
 
 if TYPE_CHECKING:
-    from faber_ledger.context.completed_phases import Comparison
+    from faber_ledger.context.completed_phases import Comparison, CompletionWarning
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.fold import Blocks
 
 
 MAX_FIELDS = 20  # that differ and are listed
-MAX_SIDES = 8  # the newest are tried
-LINKS = "SELECT hash, parents FROM event ORDER BY seq DESC, id DESC"
 
 
-class Side(NamedTuple):
-    """One side of a merge: a flag for each event of the log, in order, that says whether the side had it."""
-
-    flags: bytearray
-
-    def of(self, events: Iterable[Recorded]) -> Iterator[Recorded]:
-        """Return those of the events that the side had."""
-        return (recorded for recorded, is_there in zip(events, self.flags, strict=False) if is_there)
-
-
-def comparisons(run: Run) -> list[dict[str, Any]]:
-    """Compare both states with their logs: `outcome` is agrees, behind, side, differs, missing or unreadable."""
-    results = []
+def compare_state(run: Run) -> dict[str, Any]:
+    """Compare the work tree's state with its log: `outcome` is agrees, behind, differs or unreadable."""
+    try:
+        found = blocks_of(read_state(run).value)
+    except LedgerError as error:
+        return {"outcome": "unreadable", "reason": error.message, "hint": error.hint}
     with Log.read(run.ledger_path) as log, progress(run, "checking") as advance:
-        results.append({"where": "the work tree", **_compare_work_tree(run, log, advance)})
-    committed = _read_state_of_head(run)
-    if committed is None:
-        return [*results, {"where": "HEAD", "outcome": "missing", "reason": "git has no state.json of this run there"}]
-    with _open_log_of_head(run) as (log, is_of_head):
-        result = _compare_head(committed, log)
-    if result["outcome"] == "behind" and not is_of_head and _is_adoption(result["agrees_up_to"]):
-        result = {"outcome": "missing", "reason": "it was committed before the run had a ledger, which began with it"}
-    return [*results, {"where": "HEAD", **result}]
+        result = _compare(found, log, advance)
+    hint = {
+        "behind": f"run `faber-ledger project {run.run_id}` to write what it lacks",
+        "differs": f"run `faber-ledger verify {run.run_id}`; if the log holds,"
+        f" `faber-ledger project {run.run_id} --rebuild` writes the blocks from the log",
+    }
+    return result | ({"hint": hint[result["outcome"]]} if result["outcome"] in hint else {})
 
 
 def compare_phases(run: Run) -> Comparison | None:
@@ -74,70 +58,23 @@ def compare_phases(run: Run) -> Comparison | None:
         return compare_completion(run, state, log)
 
 
-def _is_adoption(recorded: Recorded | None) -> bool:
-    return recorded is not None and recorded["event"]["type"] == "run_adopted"
-
-
-def _compare_work_tree(run: Run, log: Log, advance: Any) -> dict[str, Any]:
-    try:
-        found = blocks_of(read_state(run).value)
-    except LedgerError as error:
-        return {"outcome": "unreadable", "reason": error.message, "hint": error.hint}
-    result = _compare(found, log, advance)
-    hint = {
-        "behind": f"run `faber-ledger project {run.run_id}` to write what it lacks",
-        "side": f"run `faber-ledger project {run.run_id}`: the log has both sides",
-        "differs": f"run `faber-ledger verify {run.run_id}`; if the log holds,"
-        f" `faber-ledger project {run.run_id} --rebuild` writes the blocks from the log",
-    }
-    return result | ({"hint": hint[result["outcome"]]} if result["outcome"] in hint else {})
-
-
-def _compare_head(content: bytes, log: Log) -> dict[str, Any]:
-    try:
-        found = blocks_of(JsonText(content.decode()).value)
-    except (ValueError, RecursionError) as error:
-        return {"outcome": "unreadable", "reason": str(error), "hint": "commit the state.json of the work tree"}
-    result = _compare(found, log, lambda done: None)
-    return result | ({} if result["outcome"] == "agrees" else {"hint": "commit state.json together with ledger.db"})
-
-
 def _compare(found: Blocks, log: Log, advance: Any) -> dict[str, Any]:
     """Compare the blocks of a state with a log."""
     if text_of(fold(track_progress(read_verified(log), advance))) == text_of(found):
         return {"outcome": "agrees"}
-    fit, side = find_best_fit(log.stream(), found), None
+    fit = find_best_fit(log.stream(), found)
+    position, since = fit["position"], fit["events"] - fit["position"]
+    result: dict[str, Any] = {"agrees_up_to": fit["last"], "events_since": since}
     if fit["distance"]:
-        for one in _sides(log):
-            other = find_best_fit(one.of(log.stream()), found)
-            if other["distance"] < fit["distance"]:
-                fit, side = other, one
-    result: dict[str, Any] = {
-        "outcome": "differs" if fit["distance"] else "side" if side else "behind",
-        "agrees_up_to": fit["last"],
-        "events_since": fit["events"] - fit["position"],
-    }
-    if fit["distance"]:
-        count, fields = explain_differences(
-            lambda: islice(side.of(log.stream()) if side else log.stream(), fit["position"]), found, MAX_FIELDS
-        )
-        result["differing"] = count
-        result["fields"] = [_field(one["path"], one["expected"], one["found"], one["event"]) for one in fields]
+        count, differing = explain_differences(lambda: islice(log.stream(), position), found, MAX_FIELDS)
+        fields = [_field(one["path"], one["expected"], one["found"], one["event"]) for one in differing]
         first = min(fields, key=lambda one: _place(one["event"]), default=None)
-        return result | {"first": first and _field(first["path"], first["expected"], first["found"], first["event"])}
-    if fit["position"] == fit["events"] and side is None:
+        return {"outcome": "differs", **result, "differing": count, "fields": fields, "first": first}
+    if not since:
         return {"outcome": "agrees"}  # only the order of keys differs
-    lacking = find_first_missing(_mark_events(log.stream(), side, fit["position"]), found)
-    return result | {"first": lacking and _field(lacking[1], lacking[2], lacking[3], lacking[0])}
-
-
-def _mark_events(events: Iterable[Recorded], side: Side | None, position: int) -> Iterator[tuple[Recorded, bool]]:
-    """Yield each event, and whether it is among the first `position` events of the side, or of all."""
-    known = 0
-    for number, recorded in enumerate(events):
-        is_there = side is None or (number < len(side.flags) and bool(side.flags[number]))
-        known += is_there
-        yield recorded, is_there and known <= position
+    events = ((recorded, number <= position) for number, recorded in enumerate(log.stream(), 1))
+    lacking = find_first_missing(events, found)
+    return {"outcome": "behind", **result, "first": lacking and _field(*lacking[1:], lacking[0])}
 
 
 def _place(event: Recorded | None) -> tuple[bool, int, str]:
@@ -149,67 +86,24 @@ def _field(path: Any, expected: Any, found: Any, event: Recorded | None) -> dict
     return {"field": field_text(path), **values, "event": event}
 
 
-def _sides(log: Log) -> Iterator[Side]:
-    """Yield the sides that were merged into a log, newest first, each with the events that it had at its end."""
-    tips: dict[bytes, None] = {}
-    heads = [digest for _, digest in log.heads()]
-    tips.update(dict.fromkeys(heads if len(heads) > 1 else []))
-    merges = log.connection.execute("SELECT parents FROM event WHERE length(parents) > 32 ORDER BY seq DESC, id DESC")
-    for (parents,) in merges:
-        if len(tips) >= MAX_SIDES:
-            break
-        tips.update(dict.fromkeys(split_hashes(parents)))
-    for tip in tips:
-        wanted, flags = {tip}, bytearray()
-        for digest, parents in log.connection.execute(LINKS):
-            is_there = digest in wanted
-            flags.append(is_there)
-            if is_there:
-                wanted.remove(digest)
-                wanted.update(split_hashes(parents))
-        flags.reverse()
-        yield Side(flags)
-
-
-def _read_state_of_head(run: Run) -> bytes | None:
-    """Return the run's state.json from HEAD; None if HEAD does not have it, or without git."""
-    if top_of(run.root) is None:
-        return None
-    shown = run_git("cat-file", "blob", f"HEAD:./{run.shown(run.state_path)}", at=run.root)
-    return shown.stdout if shown.returncode == 0 else None
-
-
-@contextmanager
-def _open_log_of_head(run: Run) -> Iterator[tuple[Log, bool]]:
-    """Open the log of HEAD, else the work tree's; also yield whether it is HEAD's."""
-    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
-        path = head_copy(run, folder)
-        with Log.read(run.ledger_path) if path is None else open_untrusted(path) as log:
-            yield log, path is not None
-
-
-def lines_of(results: list[dict[str, Any]]) -> Iterator[str]:
+def lines_of(result: dict[str, Any]) -> Iterator[str]:
     """Return the lines that report a check."""
-    for result in results:
-        name, last = f"state.json in {result['where']}", result.get("agrees_up_to")
-        upto = f"event {last['seq']} {last['id']} ({last['event']['type']})" if last else "before the first event"
-        since = result.get("events_since", 0)
-        outcome = result["outcome"]
-        if outcome == "agrees":
-            yield f"{name}: shows what the log says"
-        elif outcome in ("missing", "unreadable"):
-            yield f"{name}: cannot be compared: {result['reason']}"
-        elif outcome == "behind":
-            yield f"{name}: shows the log up to {upto}; {plural(since, 'event')} since"
-        elif outcome == "side":
-            yield f"{name}: shows what one side of a merge had, up to {upto}, and not what was merged with it"
-        else:
-            older = f", and {plural(since, 'event')} since are not in it" if since else ""
-            fields = plural(result["differing"], "field")
-            yield f"{name}: agrees best up to {upto}{older}; {fields} not set by any event"
-        yield from _first_lines(result)
-        if result.get("hint"):
-            yield f"  hint: {result['hint']}"
+    last, outcome = result.get("agrees_up_to"), result["outcome"]
+    upto = f"event {last['seq']} {last['id']} ({last['event']['type']})" if last else "before the first event"
+    since = plural(result.get("events_since", 0), "event")
+    if outcome == "agrees":
+        yield "state.json: shows what the log says"
+    elif outcome == "unreadable":
+        yield f"state.json: cannot be compared: {result['reason']}"
+    elif outcome == "behind":
+        yield f"state.json: shows the log up to {upto}; {since} since"
+    else:
+        older = f", and {since} since are not in it" if result["events_since"] else ""
+        fields = plural(result["differing"], "field")
+        yield f"state.json: agrees best up to {upto}{older}; {fields} not set by any event"
+    yield from _first_lines(result)
+    if result.get("hint"):
+        yield f"  hint: {result['hint']}"
 
 
 def _first_lines(result: dict[str, Any]) -> Iterator[str]:
@@ -229,3 +123,93 @@ def _first_lines(result: dict[str, Any]) -> Iterator[str]:
     more = result.get("differing", 0) - len(others) - 1
     if more > 0:
         yield f"  and {plural(more, 'field')}"
+
+
+NOTHING_TO_COMPARE = "Completion: nothing to compare with: FABER's tools have recorded no event of this run"
+MAX_NAMED = 20
+KEPT = ("event_id", "type", "timestamp", "phase", "step", "status", "message")  # of an event of FABER's, in JSON
+
+
+def comparison_lines(found: Comparison) -> Iterator[str]:
+    """Yield the lines of a comparison: one where there is nothing to compare or nothing to say."""
+    if not found["events"]:
+        yield NOTHING_TO_COMPARE + (f" that can be read ({_unreadable(found)})" if found["unreadable"] else "")
+        return
+    events = f"{plural(found['events'], 'event')} of FABER's tools"
+    yield f"Completion: {plural(len(found['warnings']), 'warning') if found['warnings'] else 'no warning'}, by {events}"
+    groups: dict[tuple[int, ...], list[CompletionWarning]] = {}
+    for warning in found["warnings"]:
+        groups.setdefault(tuple(map(id, warning["around"].values())), []).append(warning)
+    for same in groups.values():
+        for warning in same:
+            yield f"  warning: {_words_of(warning)}"
+        yield from _around_lines(same[0])
+    if found["not_compared"]:
+        yield f"  not compared, since completed before the first of these events: {_names(found['not_compared'])}"
+    if found["is_partial"]:
+        yield "  note: git ignores this run's events: those that other clones recorded are not here"
+    if found["unreadable"]:
+        yield f"  not read: {_unreadable(found)}"
+
+
+def comparison_data(found: Comparison) -> dict[str, Any]:
+    """Return a comparison for programs."""
+    return {**found, "warnings": [_warning_data(warning) for warning in found["warnings"]]}
+
+
+def _unreadable(found: Comparison) -> str:
+    return f"{plural(found['unreadable'], 'event')} in files that cannot be read"
+
+
+def _words_of(warning: CompletionWarning) -> str:
+    names = _names(warning["phases"]) if warning["phases"] else ""
+    are = "is" if len(warning["phases"]) == 1 else "are"
+    if warning["code"] == "no_event":
+        return f"{names} {are} completed in state.json, and no event of FABER's tools says so"
+    if warning["code"] == "one_write":
+        return f"{names} became completed together"
+    open_ones = [f"{names} {are} open"] if warning["phases"] else []
+    if warning["steps"]:
+        open_ones.append(f"these steps are open: {_names(warning['steps'])}")
+    return f"the run is completed in state.json, but {', and '.join(open_ones)}"
+
+
+def _around_lines(warning: CompletionWarning) -> Iterator[str]:
+    around = warning["around"]
+    if warning["code"] == "pending_steps":
+        yield f"    last event:      {_faber_line(around['before'])}"
+        return
+    yield f"    event before:    {_faber_line(around['before'])}"
+    yield f"    event after:     {_faber_line(around['after'])}"
+    without, first = around["last_without"], around["first_with"]
+    if without is not None:
+        yield f"    not yet in:      {line_of(without).strip()}"
+    if first is not None:
+        yield f"    first in:        {line_of(first).strip()}"
+
+
+def _faber_line(event: dict[str, Any] | None) -> str:
+    if event is None:
+        return "none"
+    failed = failed_status(event)
+    return event_line(event) + (f" ({failed})" if failed else "")
+
+
+def _names(names: list[str]) -> str:
+    shown = [one_line(name, LONGEST_ID) for name in names[:MAX_NAMED]]
+    more = len(names) - len(shown)
+    if more:
+        return f"{', '.join(shown)} and {more} more"
+    return " and ".join([part for part in (", ".join(shown[:-1]), shown[-1]) if part])
+
+
+def _warning_data(warning: CompletionWarning) -> dict[str, Any]:
+    around: dict[str, Any] = {**warning["around"]}
+    for name in ("before", "after"):
+        event = around[name]
+        around[name] = event and {key: _plain(event[key]) for key in KEPT if key in event}
+    return {**warning, "around": around}
+
+
+def _plain(value: object) -> object:
+    return value if isinstance(value, int | None) else one_line(value)

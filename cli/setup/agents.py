@@ -109,8 +109,9 @@ def list_damaged(root: str) -> list[tuple[str, str]]:
 
 
 def folders_of_user() -> set[str]:
-    """Return the folders of the user's that `init --agent --scope user` makes where they are missing."""
-    return {folder for agent in EVENTS for folder in (_home(agent), os.path.dirname(agent_path("", "user", agent)))}
+    """Return the folders of the user's that `init --scope user` makes where they are missing."""
+    files = [settings_path("user", ""), *[agent_path("", "user", agent) for agent in EVENTS]]
+    return {*map(os.path.dirname, files), *map(_home, EVENTS)}
 
 
 def describe_agent_file(path: str) -> str | None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from subprocess import CompletedProcess
 from typing import NamedTuple
 
-from faber_ledger.cli.setup.git import IGNORE_FILE, git_file_change
+from faber_ledger.cli.setup.git import IGNORE_FILE
 from faber_ledger.cli.ui.changes import display_path
-from faber_ledger.files.change import FileChange, read_file
+from faber_ledger.files.change import FileChange
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.command_errors import GitFailed, GitIgnores
 from faber_ledger.runs.git import is_tracked
@@ -116,8 +116,11 @@ def _ask_git(root: str, paths: tuple[str, ...]) -> tuple[int, str, str]:
 
 FLAGS = {"S": "skip-worktree", "h": "assume-unchanged"}
 OUTSIDE = b"outside of your sparse-checkout definition"
-POINTER = b"version https://git-lfs.github.com/spec/"  # what git has in place of a file that Git LFS keeps
-LONGEST_POINTER = 1024
+UNTOUCHED = {"merge": "faber-ledger", "filter": "unset"}  # as our lines set the attributes of a run's files
+WITHOUT_RULE = (
+    "run `faber-ledger init --git-only`; a rule that comes after our lines, in the folders of runs or in"
+    " .git/info/attributes, has to be removed"
+)
 
 
 class Obstacle(NamedTuple):
@@ -160,26 +163,17 @@ def is_not_checked_out(root: str, name: str) -> bool:
 
 
 def list_altered(root: str, runs: list[Run]) -> Iterator[Obstacle]:
-    """Return which files of runs git does not store as they are: filtered, or kept by Git LFS."""
-    for name, path in list_filters(root, runs).items():
-        what = f"git puts {path} through the filter {name}: what it stores cannot be merged"
-        yield Obstacle(what, _way_past_filter(root, path, name))
-    for path in _read_pointers(root, runs):
-        yield _pointer_obstacle(root, path)
-
-
-def list_filters(root: str, runs: list[Run]) -> dict[str, str]:
-    """Return the filters that git puts the states and ledgers of runs through, each with one of the paths."""
-    paths = [run.shown(path) for run in runs for path in run.required_paths]
-    answer = run_git(
-        "check-attr", "-z", "--stdin", "filter", at=root, content="\0".join(paths).encode("utf-8", "surrogateescape")
-    )
+    """Return the rules that keep git from merging the files of runs, or from storing them as they are."""
+    paths = "\0".join([run.shown(path) for run in runs for path in run.required_paths])
+    content = paths.encode("utf-8", "surrogateescape")
+    answer = run_git("check-attr", "-z", "--stdin", *UNTOUCHED, at=root, content=content)
     fields = os.fsdecode(answer.stdout).split("\0")
     found: dict[str, str] = {}
-    for path, value in zip(fields[0::3], fields[2::3], strict=False):
-        if value not in ("unspecified", "unset", "set"):
-            found.setdefault(value, path)
-    return found
+    for path, name, value in zip(fields[0::3], fields[1::3], fields[2::3], strict=False):
+        if value not in (UNTOUCHED[name], "unspecified"):
+            found.setdefault(f"{name}={value}", path)
+    for rule, path in found.items():
+        yield Obstacle(f"a rule sets {rule} for {path}: git cannot merge what it stores", WITHOUT_RULE)
 
 
 def _read_flags(root: str) -> dict[str, str]:
@@ -207,50 +201,6 @@ def _add(root: str, *arguments: str) -> CompletedProcess[bytes]:
 
 def _is_refused_as_sparse(answer: CompletedProcess[bytes]) -> bool:
     return answer.returncode != 0 and OUTSIDE in b" ".join(answer.stderr.split())
-
-
-def _way_past_filter(root: str, path: str, name: str) -> str:
-    if git_file_change(root, ATTRIBUTES_FILE).action != "unchanged":
-        return "run `faber-ledger init --git-only`, after which git stores it as it is"
-    return f"remove the rule with `filter={name}` from {_file_with_rule(root, path, name)}, which comes before ours"
-
-
-def _file_with_rule(root: str, path: str, name: str) -> str:
-    """Return the file whose rule comes before ours: the clone's own, or the one nearest to the file."""
-    own = os.fsdecode(run_git("rev-parse", "--git-path", "info/attributes", at=root).stdout).removesuffix("\n")
-    folders = path.split("/")[:-1]
-    near = ["/".join([*folders[:count], ".gitattributes"]) for count in range(len(folders), 0, -1)]
-    for one in (own, *near):
-        if f"filter={name}".encode() in (read_file(os.path.join(root, one)) or b""):
-            return one
-    return "git's attributes"
-
-
-def _read_pointers(root: str, runs: list[Run]) -> list[str]:
-    """Return the ledgers of which git's index has a pointer of Git LFS, and not the ledger."""
-    tracked = {run.shown(run.ledger_path) for run in runs}
-    listed = os.fsdecode(run_git("ls-files", "--stage", "-z", "--", ".fractary", at=root).stdout).split("\0")
-    entries = [entry.partition("\t") for entry in listed]
-    blobs = {name: entry.split(" ")[1] for entry, _, name in entries if name in tracked}
-    sizes = run_git("cat-file", "--batch-check", at=root, content="\n".join(blobs.values()).encode()).stdout.split(
-        b"\n"
-    )
-    small = [
-        (name, blob)
-        for (name, blob), size in zip(blobs.items(), sizes, strict=False)
-        if size.split(b" ")[-1].isdigit() and int(size.split(b" ")[-1]) <= LONGEST_POINTER
-    ]
-    return [name for name, blob in small if run_git("cat-file", "blob", blob, at=root).stdout.startswith(POINTER)]
-
-
-def _pointer_obstacle(root: str, name: str) -> Obstacle:
-    store = "`git add --renormalize .fractary`, and commit"
-    if (read_file(os.path.join(root, *name.split("/"))) or b"").startswith(POINTER):
-        fetch = f"`git lfs smudge < {quote_word(name)} > {quote_word(name + '.tmp')}`"
-        store = f"{fetch}, move that file to {name}, run {store}"
-    if git_file_change(root, ATTRIBUTES_FILE).action != "unchanged":
-        store = f"`faber-ledger init --git-only`, then {store}"
-    return Obstacle(f"git has a pointer of Git LFS in place of {name}, which no merge can read", f"run {store}")
 
 
 def _shown(root: str, path: str) -> str:

@@ -1,41 +1,53 @@
-"""Exchange one run's events with the server: what is new there passes the gate here, then what is new here goes there.
+"""Exchange one run with the server: its events, through the gate on their way in, then its state.json.
 
-Local first: whatever the server does, this clone's files are whole, and the next exchange completes this one.
+The state is pushed where it is the newest, and fetched where this clone has none. Local first: whatever the server
+does, this clone's files are whole, and the next exchange completes this one.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from faber_ledger.cli.sync.intake import Taken, take_new
-from faber_ledger.cli.sync.state import exchange_state
-from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.cli.sync.intake import Progress, Taken, take_new
+from faber_ledger.cli.ui.progress import progress_bars
+from faber_ledger.cli.ui.server import server_address
+from faber_ledger.cli.ui.server_copy import pick_server_run
+from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.ledger.clock import now, seconds_of, utc_text
+from faber_ledger.ledger.errors import LedgerError, RunNotFound
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.plain_json import sha256
 from faber_ledger.ledger.row import ID, PAYLOAD, ROW, SEQ, split_hashes
 from faber_ledger.ledger.union import rows_of
+from faber_ledger.postgres.address import Address, translate_read_only
 from faber_ledger.postgres.fetch import count_events, has_event
-from faber_ledger.postgres.notices import tell_readers
-from faber_ledger.postgres.project import newest_event
+from faber_ledger.postgres.project import Remote, find_project, newest_event, open_project
 from faber_ledger.postgres.push import push_events
+from faber_ledger.postgres.server import open_server, tell_readers
+from faber_ledger.postgres.state import LARGEST, describe_state, fetch_state, put_state
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.insertion import write_blocks
 from faber_ledger.recording.recording import drain_waiting
+from faber_ledger.recording.server_state import content_of, write_missing_state
+from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.kept import run_here
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger, read_log
-from faber_ledger.runs.synced import empty_note, note_exchanged, read_note, write_note
+from faber_ledger.runs.projecting import DEFAULTS
+from faber_ledger.runs.run import Run
+from faber_ledger.runs.settings import project_id
+from faber_ledger.runs.state_file import read_state
+from faber_ledger.runs.synced import empty_note, note_exchanged, note_project, read_note, write_note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from faber_ledger.cli.sync.intake import Progress
-    from faber_ledger.cli.sync.state import Moved
-    from faber_ledger.ledger.log import Log
-    from faber_ledger.postgres.project import Remote
-    from faber_ledger.runs.run import Run
     from faber_ledger.runs.synced import Note
 
-    Row = tuple[Any, ...]
+
+Row = tuple[Any, ...]
 
 
 PIECE_EVENTS, PIECE_SIZE = 1_000, 1024 * 1024  # of a log that are read at once, and characters of their payloads
@@ -174,3 +186,138 @@ def _rows_in_pieces(log: Log) -> Iterator[Row]:
 def _rows_at(log: Log, positions: list[tuple[int, str]]) -> Iterator[Row]:
     for position in positions:
         yield tuple(log.connection.execute(f"{ROW} WHERE (seq, id) = (?, ?)", position).fetchone())
+
+
+def push_redaction(run: Run, project: str, address: Address, warn: Callable[[str], None]) -> bool:
+    """Push a run's events if the server has others of it; return whether it has. Raises as `exchange_run`.
+
+    Its state is not sent: what was removed may still be in it.
+    """
+    with open_server(address) as server:
+        made = find_project(server, project)
+        if made is None or newest_event(server, project, run.run_id) is None:
+            return False
+        if server.is_read_only:
+            raise translate_read_only(server.address)
+        remote = Remote(server, project, f"{project} {made}")
+        exchange_run(remote, run, fetches=False, pushes=True, warn=warn, progress=_show_nothing, with_state=False)
+    return True
+
+
+def _show_nothing(count: int, label: str) -> Callable[[int], object]:
+    return lambda done: None
+
+
+def bring_run(root: str, text: str, url: str | None, warn: Callable[[str], None]) -> str:
+    """Fetch a run of the server, named by its id or the beginning, and return its id.
+
+    What a fetch that is cut lacks comes with the next one. Raises RunNotFound and LedgerError.
+    """
+    project = project_id(root)
+    with open_server(server_address(url)) as server:
+        remote = Remote(server, project, f"{project} {open_project(server, project, '', writing=False)}")
+        run_id = pick_server_run(server, project, text)
+        run = run_here(root, run_id)
+        if run.is_kept and not os.path.lexists(run.state_path):
+            run = find_run(root, run_id)  # its log came without a state
+        _check_folder(run)
+        with progress_bars() as progress:
+            found = exchange_run(remote, run, fetches=True, pushes=False, warn=warn, progress=progress)
+    note_project(root, project)
+    if lacks_ledger(run):
+        raise RunNotFound(
+            f"the server has no event of {run_id} that a ledger takes",
+            hint=f"run `faber-ledger sync {run_id}` to see why",
+        )
+    if found.left_out:
+        count = events_shown(len(found.left_out))
+        warn(f"{run_id}: {count} of the server left out: `faber-ledger sync {run_id}` says why")
+    if write_blocks(run, warn=warn, defaults=DEFAULTS):
+        raise LedgerError(
+            f"the run {run_id} was brought, and its state.json was not written",
+            hint=f"run `faber-ledger project {run_id}`",
+        )
+    return run_id
+
+
+def _check_folder(run: Run) -> None:
+    """Raise LedgerError if a link stands in the place of the run's folder, or of one above it in the project."""
+    place = os.path.join(os.path.realpath(run.root), os.path.relpath(run.directory, run.root))
+    if not run.is_kept and os.path.realpath(run.directory) != place:
+        raise LedgerError(
+            f"a link stands in the place of {run.shown(run.directory)}", hint="remove the link, then run it again"
+        )
+
+
+Moved = Literal["fetched", "pushed"]
+
+
+def exchange_state(
+    remote: Remote, run: Run, note: Note, *, fetches: bool, pushes: bool, warn: Callable[[str], None]
+) -> Moved | None:
+    """Exchange a run's state after its events; return what was done. Changes and writes the note.
+
+    A state that is broken or too large is left out with a warning, here and on the server. Raises as the server does.
+    """
+    try:
+        if not os.path.lexists(run.state_path):
+            return "fetched" if fetches and not run.is_kept and _fetch_state(remote, run, note) else None
+        return "pushed" if pushes and _push_state(remote, run, note) else None
+    except StateLeftOut as error:
+        warn(f"the state.json of {run.run_id} is left out: {error}")
+        return None
+
+
+class StateLeftOut(Exception):
+    """Why a state is neither fetched nor pushed."""
+
+
+def _fetch_state(remote: Remote, run: Run, note: Note) -> bool:
+    content = fetch_state(remote.server, remote.project, run.run_id)
+    if content is None:
+        return False
+    try:
+        with read_log(run) as log:
+            is_new = write_missing_state(run, content, log)
+    except LedgerError as error:
+        raise StateLeftOut(error) from error
+    _note_state(remote, run, note, content)
+    return is_new
+
+
+def _push_state(remote: Remote, run: Run, note: Note) -> bool:
+    """Push the state if it has changed here, or the server has lost it; return whether the server has taken it."""
+    try:
+        state = read_state(run).value
+        content = content_of(state)
+    except (LedgerError, RecursionError) as error:
+        raise StateLeftOut(error) from error
+    seconds = seconds_of(state.get("updated_at"))
+    at = "" if seconds is None else utc_text(seconds)
+    there = describe_state(remote.server, remote.project, run.run_id)
+    is_there = there is not None and there.digest.hex() == _digest_of(content)
+    if not is_there:
+        if there is not None and _digest_of(content) == note["state"]:
+            return False
+        if there is not None and at < there.at:
+            if seconds is None:
+                raise StateLeftOut("its updated_at is not a time with a zone")
+            return False
+        if len(content.encode()) > LARGEST:
+            raise StateLeftOut(f"it is larger than {LARGEST // 1024 // 1024} MB")
+        with read_log(run) as log:
+            known = [name for (name,) in log.connection.execute("SELECT id FROM event WHERE type = 'event_redacted'")]
+        if not put_state(remote.server, remote.project, run.run_id, content, at, writer_of(run.root), known):
+            raise StateLeftOut("the server has a redaction that is not fetched, or a newer state")
+    _note_state(remote, run, note, content)
+    return not is_there
+
+
+def _note_state(remote: Remote, run: Run, note: Note, content: str) -> None:
+    if note["state"] != _digest_of(content):
+        note["state"] = _digest_of(content)
+        write_note(run.root, remote.key, run.run_id, note)
+
+
+def _digest_of(content: str) -> str:
+    return sha256(content.encode()).hexdigest()

@@ -20,7 +20,8 @@ from faber_ledger.runs.synced import write_note
 if TYPE_CHECKING:
     from faber_ledger.runs.synced import Note
 
-    Progress = Callable[[int, str], Callable[[int], object]]
+
+Progress = Callable[[int, str], Callable[[int], object]]
 
 
 DOUBLED = "the server has answered with two events of its id"

@@ -1,4 +1,4 @@
-"""The timeline's chart as SVG, with labels that fit."""
+"""The timeline's chart as SVG: time to scale, long pauses folded, and labels that fit."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import html
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from math import inf
 from typing import TYPE_CHECKING
 
-from faber_ledger.cli.timeline.scale import Scale, assign_levels, merge_narrow
 from faber_ledger.cli.ui.texts import duration
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import utc_text
@@ -44,7 +44,6 @@ class Chart:
         self.scale = Scale(timeline, GUTTER, WIDTH - GUTTER - MARGIN)
         self.rows = [row["number"] for row in timeline["rows"]]
         self.height = 0.0
-        self.gradients: dict[tuple[int, int], str] = {}
         self.colours: dict[str, int] = {}
 
     def svg(self) -> str:
@@ -58,7 +57,7 @@ class Chart:
         return "\n".join(
             [
                 f'<svg viewBox="0 0 {WIDTH} {self.height + 8:g}" role="group" aria-label="{label}">',
-                f"<defs>{HATCH}{''.join(self._gradients())}</defs>".replace("{prefix}", self.prefix),
+                f"<defs>{HATCH}</defs>".replace("{prefix}", self.prefix),
                 *behind,
                 *(compactions if is_dense else ()),
                 *body,
@@ -108,7 +107,7 @@ class Chart:
         places = [(self.scale.x(stretch["start"]), self.scale.x(stretch["end"])) for stretch in stretches]
         for left, right, first, last in merge_narrow(places, MIN_BAR):
             names = list(dict.fromkeys(name for one in stretches[first : last + 1] for name in one["phases"]))
-            fill = self._fill(self.colours[names[0]], self.colours[names[-1]])
+            fill = f'style="fill:var(--p{self.colours[names[0]]})"'
             title = f"{', then '.join(names)}: {self._times(stretches[first]['start'], stretches[last]['end'])}"
             text = _fitting(right - left, " → ".join(names), f"{names[0]} → …" if names[1:] else names[0])
             yield self._link(
@@ -231,19 +230,6 @@ class Chart:
             return f"<g>{shown}</g>"
         return f'<a href="#{self.prefix}{self.rows[max(0, place - 1)]}">{shown}</a>'
 
-    def _fill(self, first: int, last: int) -> str:
-        if first == last:
-            return f'style="fill:var(--p{first})"'
-        name = self.gradients.setdefault((first, last), f"{self.prefix}g{first}{last}")
-        return f'fill="url(#{name})"'
-
-    def _gradients(self) -> Iterator[str]:
-        for (first, last), name in self.gradients.items():
-            yield (
-                f'<linearGradient id="{name}"><stop offset=".25" style="stop-color:var(--p{first})"/>'
-                f'<stop offset=".75" style="stop-color:var(--p{last})"/></linearGradient>'
-            )
-
     def _times(self, start: Moment, end: Moment) -> str:
         return f"{_time(start)} to {_time(end)}"
 
@@ -286,17 +272,17 @@ def _label(left: float, bottom: float, text: str) -> str:
 
 
 def shorten_names(names: Iterable[str], room: float) -> dict[str, str]:
-    """Return names shortened to `room`, in multiples of the font's size, keeping the parts that tell them apart."""
-    full = {name: escape(name) for name in names}
-    shown = {name: _cut(text, room) for name, text in full.items()}
-    for group in _alike(shown):
-        texts = [full[name] for name in group]
-        start = _count_shared(texts)
-        end = _count_shared([text[start:][::-1] for text in texts])
-        shown |= {name: _around(text, start, len(text) - end, room) for name, text in zip(group, texts, strict=True)}
-    for group in _alike(shown):
-        for number, name in enumerate(group, 1):
-            shown[name] = f"{_cut(full[name], room - width(f' #{number}'))} #{number}"
+    """Return names without as much of their middles as does not fit into `room`, in multiples of the font's size.
+
+    A name that would look like one before it gets a number.
+    """
+    shown: dict[str, str] = {}
+    for number, name in enumerate(names, 1):
+        text = _cut(escape(name), room)
+        if text in shown.values():
+            mark = f" #{number}"
+            text = _cut(escape(name), room - width(mark)) + mark
+        shown[name] = text
     return shown
 
 
@@ -313,20 +299,6 @@ def _letter(letter: str) -> float:
     return 0.78 if letter.isupper() else 0.42 if letter in "ilj.,:;'|!/ " else 0.69
 
 
-def _alike(shown: dict[str, str]) -> list[list[str]]:
-    """Return groups of names that would look the same."""
-    found: dict[str, list[str]] = {}
-    for name, text in shown.items():
-        found.setdefault(text, []).append(name)
-    return [group for group in found.values() if len(group) > 1]
-
-
-def _count_shared(texts: list[str]) -> int:
-    """Return how many letters the texts have in common at their beginning."""
-    shortest = min(map(len, texts))
-    return next((place for place in range(shortest) if len({text[place] for text in texts}) > 1), shortest)
-
-
 def _cut(text: str, room: float) -> str:
     """Return a text with as much of its middle left out as does not fit."""
     if width(text[: MAX_LETTERS * 2]) <= room:
@@ -338,14 +310,90 @@ def _cut(text: str, room: float) -> str:
     return "…"
 
 
-def _around(text: str, start: int, end: int, room: float) -> str:
-    """Return a text's part from `start` to `end`, with as much of its beginning and end as fits."""
-    middle = _cut(text[start:end], room - 2 * width("…"))
-    best = f"…{middle}…"
-    for size in range(1, MAX_LETTERS):
-        head = text[:size] + "…" if size < start else text[:start]
-        tail = "…" + text[-size:] if size < len(text) - end else text[end:]
-        if width(head + middle + tail) > room:
-            break
-        best = head + middle + tail
-    return best
+STEP, STEPS = 64.0, 0.45  # the width of each start or end, and the share of the whole that all of them may take
+FOLD, FOLDS = 40.0, 0.25  # a folded pause's width, and the share of all pauses
+SECOND = 6.0  # the largest width of a second: times are whole seconds
+TICK = 74.0  # the smallest distance between two labels
+
+
+class Scale:
+    """Places moments between `left` and `left + width`."""
+
+    def __init__(self, timeline: Timeline, left: float, width: float) -> None:
+        self.left, self.width = left, width
+        self.pauses = timeline["pauses"]
+        self.steps = sorted({moment for bar in timeline["bars"] for moment in (bar["start"], bar["end"])})
+        moments = [*([timeline["first"]] if timeline["first"] else []), *self.steps]
+        self.begin = min(moments, default=(0.0, 0))
+        self.end = max(moments, default=(0.0, 0))
+        gaps = max(1, len(self.steps) - 1)
+        self.fold = min(FOLD, FOLDS * width / max(1, len(self.pauses)))
+        folds = self.fold * len(self.pauses)
+        self.before = [0.0]  # how much time the pauses before each one took
+        for start, end in self.pauses:
+            self.before.append(self.before[-1] + end - start)
+        span = self.end[0] - self.begin[0] - self.before[-1]
+        step = min(STEP, STEPS * width / gaps)
+        self.second = min(SECOND, (width - folds - step * gaps) / span) if span > 0 else 0.0
+        self.step = (width - folds - self.second * span) / gaps
+
+    def x(self, moment: Moment) -> float:
+        """Return the horizontal position of a moment."""
+        seconds = min(max(moment[0], self.begin[0]), self.end[0])
+        steps = max(0, bisect_right(self.steps, moment) - 1)
+        over = bisect_right(self.pauses, seconds, key=lambda pause: pause[1])
+        flat = self.before[over]
+        if over < len(self.pauses) and self.pauses[over][0] < seconds:
+            flat += seconds - self.pauses[over][0]
+        place = steps * self.step + over * self.fold + (seconds - self.begin[0] - flat) * self.second
+        return self.left + min(place, self.width)
+
+    def folds(self) -> Iterator[tuple[float, float, float]]:
+        """Yield each folded pause: where it begins and ends, and how many seconds it lasted."""
+        for start, end in self.pauses:
+            edge = self.x((start, inf))  # type: ignore[arg-type]  # after everything of that second
+            yield edge, edge + self.fold, end - start
+
+    def ticks(self) -> Iterator[tuple[float, bool, str, str]]:
+        """Yield the axis labels: position, whether the label ends there, the date if it is a new one, and the time."""
+        shows_seconds = self.end[0] - self.begin[0] - self.before[-1] < 1800
+        reached, day, shown = -inf, "", ""
+        for moment in self.steps:
+            place = self.x(moment)
+            text = utc_text(moment[0])
+            time = text[11:19] if shows_seconds else text[11:16]
+            is_last = place > self.left + self.width - TICK + 16
+            if place - reached < TICK * (1 + is_last) or (day == text[:10] and time == shown):
+                continue
+            yield place, is_last, text[:10] if text[:10] != day else "", time
+            reached, day, shown = place, text[:10], time
+
+
+def merge_narrow(places: Iterable[tuple[float, float]], least: float) -> Iterator[tuple[float, float, int, int]]:
+    """Join neighbours too narrow to be seen separately; yields left, right, and the first and last one's index.
+
+    The places must be ordered by their left edges.
+    """
+    group: tuple[float, float, int, int] | None = None
+    for index, (left, edge) in enumerate(places):
+        right = max(edge, left + least)
+        if group is not None and left - group[0] < least:
+            group = (group[0], max(group[1], right), group[2], index)
+            continue
+        if group is not None:
+            yield group
+        group = (left, right, index, index)
+    if group is not None:
+        yield group
+
+
+def assign_levels(spans: Iterable[tuple[Moment, Moment]], max_levels: int) -> list[int]:
+    """Return a level for each span where it overlaps no earlier one, if `max_levels` suffice; starts are in order."""
+    reached: list[Moment] = []
+    levels = []
+    for start, end in spans:
+        level = next((level for level, before in enumerate(reached) if before <= start), len(reached))
+        level = min(level, max_levels - 1)
+        reached[level : level + 1] = [max(end, *reached[level : level + 1], start)]
+        levels.append(level)
+    return levels

@@ -49,7 +49,7 @@ def names_server() -> bool:
 
 def list_exposed(config: UserConfig) -> list[str]:
     """Return a message if others can read the password in the user's configuration, else nothing."""
-    from faber_ledger.postgres.url import has_password  # at its use: `--help` loads every command
+    from faber_ledger.postgres.address import has_password  # at its use: `--help` loads every command
 
     if config["url"] is None or not has_password(config["url"]):
         return []

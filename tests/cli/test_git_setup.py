@@ -15,7 +15,6 @@ ATTRIBUTES = ".fractary/.gitattributes"
 FIRST = "# >>> faber-ledger: how git merges and shows a run's files (`faber-ledger uninstall` removes this block)\n"
 LAST = "# <<< faber-ledger\n"
 OLDER = "/runs/**/ledger.db binary merge=faber-ledger diff=faber-ledger\n/runs/**/state.json merge=faber-ledger\n"
-POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 STASHES = ("merge.autoStash", "rebase.autoStash")
 
 
@@ -34,8 +33,8 @@ def attributes(clone: Clone, path: str) -> dict[str, str]:
 
 
 def use_lfs(clone: Clone) -> None:
-    """Do what `git lfs install` and `git lfs track "*.db"` do; what it stores is a pointer without the file."""
-    clone.git("config", "--local", "filter.lfs.clean", f"printf '{POINTER}'")
+    """Do what `git lfs install` and `git lfs track "*.db"` do; what it stores is not the file."""
+    clone.git("config", "--local", "filter.lfs.clean", "printf pointer")
     (clone.root / ".gitattributes").write_text("*.db filter=lfs diff=lfs merge=lfs -text\n")
 
 
@@ -88,40 +87,17 @@ def test_lines_without_their_end_line_are_renewed_at_once(one: Clone, name: str,
     assert path.read_bytes() == mine + mine
 
 
-# --- filters and pointers
+# --- rules of others
 
 
-def test_a_ledger_that_git_has_as_a_pointer_is_named_and_the_hint_stores_it(one: Clone) -> None:
-    use_lfs(one)
-    (one.root / ATTRIBUTES).write_text(f"{FIRST}{OLDER}{LAST}")
-    one.advance("second")
-    assert one.git("show", "--no-textconv", f"HEAD:{LEDGER}") == POINTER
-    said = doctor(one)
-    assert f"git puts {LEDGER} through the filter lfs" in said
-    assert f"git has a pointer of Git LFS in place of {LEDGER}" in said
-    done = one.faber("init", "--git-only")
-    assert f"the filter lfs no longer applies to {LEDGER}" in done.stderr
-    assert "run `git add --renormalize .fractary`, and commit" in done.stderr
-    one.git("add", "--renormalize", ".fractary")
-    one.git("commit", "-qm", "no pointer")
-    assert "git.travels:" not in doctor(one)
-    assert one.git("cat-file", "-s", f"HEAD:{LEDGER}") == f"{one.ledger.stat().st_size}\n"
-
-
-def test_a_pointer_in_the_work_tree_gets_its_own_hint(one: Clone) -> None:
-    one.ledger.write_text(POINTER)
-    one.git("commit", "--no-verify", "-qam", "a pointer")  # our hook would write the ledger again
-    assert f"run `git lfs smudge < {LEDGER} > {LEDGER}.tmp`, move that file to {LEDGER}, run " in doctor(one)
-
-
+@pytest.mark.parametrize("rule", ["*.db filter=lfs", "*.db -merge"])
 @pytest.mark.parametrize("place", [".git/info/attributes", ".fractary/runs/.gitattributes", ATTRIBUTES])
-def test_a_filter_that_comes_before_ours_is_named_with_its_file(one: Clone, place: str) -> None:
+def test_a_rule_that_comes_after_ours_is_named(one: Clone, place: str, rule: str) -> None:
     with (one.root / place).open("a") as file:
-        file.write("*.db filter=lfs\n")
-    said = doctor(one)
-    assert f"git puts {LEDGER} through the filter lfs" in said
-    assert f"remove the rule with `filter=lfs` from {place}" in said
-    assert "remove the rule with `filter=lfs`" in one.faber("init", "--git-only").stderr
+        file.write(f"{rule}\n")
+    said = f"a rule sets {'filter=lfs' if 'lfs' in rule else 'merge=unset'} for {LEDGER}"
+    assert f"git.travels: {said}" in doctor(one)
+    assert said in one.faber("init", "--git-only").stderr
 
 
 @pytest.mark.parametrize("command", [["init", "--git-only"], ["uninstall"]], ids=["init", "uninstall"])

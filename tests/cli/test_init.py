@@ -336,7 +336,7 @@ def test_the_user_scope_leaves_a_folder_without_a_project_alone(project: Project
     project.run("init", "--scope", "user", cwd=folder)
     assert list(folder.iterdir()) == []
     project.run("uninstall", "--scope", "user", cwd=folder)
-    assert not (project.home / ".claude/settings.json").exists()
+    assert not (project.home / ".claude").exists()
 
 
 def test_the_project_is_found_from_a_folder_inside(project: Project) -> None:

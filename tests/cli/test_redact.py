@@ -326,7 +326,6 @@ def test_another_clone_that_pulls_the_redaction_loses_the_payload_everywhere(
     committed(other, "Its own work")
     pulled(other)
     (other.run / "ledger.db.backup").write_text(SECRET)
-    (other.root / ".git/faber-ledger/run-list.json").write_text(SECRET)
     assert other.faber("seal").returncode == 0
     (aside,) = holders(other.root)
     assert aside.endswith(".redacted.rows.jsonl")
@@ -382,7 +381,6 @@ def test_an_import_never_restores_it_and_applies_a_redaction(
         assert [path for path in holders(project.root) if "set-aside" not in path] == []  # another writer's
     else:
         (other.run / "ledger.db.backup").write_text(SECRET)
-        (other.root / ".git/faber-ledger/run-list.json").write_text(SECRET)
         done = other.faber("import", str(taken))
         assert done.returncode == 0, done.stderr
         (aside,) = holders(other.root)

@@ -78,11 +78,9 @@ def test_the_state_at_any_position_is_the_fold_of_the_events_up_to_it(
             for place in (position, other)
         )
         before, after = fold(whole[:position]), fold(whole[:other])
-        warnings: list[str] = []
-        assert state_at(run, first, warnings.append)[0]["blocks"] == before
-        changed = changes_between(run, first, second, warnings.append)[0]["changes"]
+        assert state_at(run, first)[0]["blocks"] == before
+        changed = changes_between(run, first, second)[0]["changes"]
         assert (changed == []) == (json.dumps(before, sort_keys=True) == json.dumps(after, sort_keys=True))
-        assert warnings == []
 
 
 @given(histories(12), st.integers(0, 2_000_000))
@@ -94,7 +92,7 @@ def test_the_state_at_any_time_is_the_fold_of_what_had_happened_by_the_clocks(
         run = Run(folder, RUN, folder)
         moment = 1_767_623_422 + seconds
         past = [one for one in kept(run.ledger_path, drawn) if one["at"] <= utc_text(moment)]
-        assert state_at(run, Moment("t", seconds=float(moment)), lambda text: None)[0]["blocks"] == fold(past)
+        assert state_at(run, Moment("t", seconds=float(moment)))[0]["blocks"] == fold(past)
 
 
 # The command
@@ -167,8 +165,6 @@ def test_contradicting_options_are_one_usage_error(sample: Project) -> None:
         (["--check", "--session", "x"], "--check cannot be combined with --session"),
         (["--strict", "--step"], "--strict cannot be combined with --step"),
         (["--diff", "1", "2", "--to", "3", "--step"], "--diff cannot be combined with --to and --step"),
-        (["--from", "9", "--to", "3"], "--from 9 is after --to 3"),
-        (["--from", "2026-01-06T00:00:00Z", "--to", "2026-01-05T00:00:00Z"], "is after --to"),
         (["--at", "2026-01-05T14:30:22"], "write 2026-01-05T14:30:22Z if it is UTC"),
         (["--at", "2026-01-05"], "write 2026-01-05T00:00:00Z if it is UTC"),
         (["--at", "14:30"], "is not a time with a zone, such as 2026-01-05T14:30:22Z"),

@@ -1,11 +1,9 @@
-"""`faber-ledger run list` with many runs: the newest first, and a cache that is only ever printed."""
+"""`faber-ledger run list` with many runs: the newest first."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -34,20 +32,7 @@ def project(tmp_path: Path) -> Project:
             log.commit()
     assert project.faber("run", "resume", "third").returncode == 0
     assert project.faber("run", "list").returncode == 0  # which absorbs the ledgers
-    for run_id in RUNS:
-        age(project, run_id)
     return project
-
-
-def age(project: Project, run_id: str, *, by: float = 3600.0) -> None:
-    """Make a run's files look as if they were written a while ago: what was written just now is not kept."""
-    for path in project.root.glob(f"**/runs/{run_id}/*"):
-        found = path.stat()
-        os.utime(path, (found.st_atime - by, found.st_mtime - by))
-
-
-def cache(project: Project) -> Path:
-    return project.root / ".git/faber-ledger/run-list.json"
 
 
 def listed(project: Project, *arguments: str) -> list[dict[str, Any]]:
@@ -71,14 +56,6 @@ def test_the_newest_is_first_and_a_limit_leaves_out_the_older(project: Project) 
     assert project.faber("run", "list", "--limit", "0").returncode == 2
 
 
-def test_what_is_printed_from_the_cache_is_what_is_read(project: Project) -> None:
-    read = project.faber("run", "list", "--json").stdout
-    assert stat.S_IMODE(cache(project).stat().st_mode) == 0o600
-    inode = cache(project).stat().st_ino
-    assert project.faber("run", "list", "--json").stdout == read
-    assert cache(project).stat().st_ino == inode  # nothing changed, so it is not written again
-
-
 def test_a_run_whose_file_changed_is_read_again(project: Project) -> None:
     assert {row["status"] for row in listed(project)} == {"in_progress"}
     path = project.root / ".fractary/runs/second/state.json"
@@ -89,91 +66,13 @@ def test_a_run_whose_file_changed_is_read_again(project: Project) -> None:
     assert {row["run_id"]: row["events"] for row in listed(project)} == {**before, "third": before["third"] + 1}
 
 
-@pytest.mark.parametrize("is_replaced", [False, True])
-def test_a_file_of_the_same_size_is_read_again(project: Project, *, is_replaced: bool) -> None:
-    listed(project)
-    path = project.root / ".fractary/runs/second/state.json"
-    before = path.stat()
-    text = path.read_text().replace('"in_progress"', '"completed"  ')
-    if is_replaced:  # by one with the same time, as a copy that keeps times does
-        other = path.with_name("other.json")
-        other.write_text(text)
-        os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
-        other.replace(path)
-    else:
-        path.write_text(text)
-        age(project, "second", by=7200.0)
-    after = path.stat()
-    assert after.st_size == before.st_size
-    assert (after.st_ino == before.st_ino, after.st_mtime_ns == before.st_mtime_ns) == (not is_replaced, is_replaced)
-    assert {row["run_id"]: row["status"] for row in listed(project)}["second"] == "completed"
-
-
-def test_a_hostile_cache_is_ignored_and_made_again(project: Project) -> None:
-    for value in ["\x1b]0;gotcha\x07", "one\ntwo", {"an": "object"}, 1.5]:
-        good = project.faber("run", "list").stdout
-        kept = json.loads(cache(project).read_text())
-        for entry in kept["runs"].values():
-            entry[1]["status"] = value
-        cache(project).write_text(json.dumps(kept))
-        assert project.faber("run", "list").stdout == good
-        assert {entry[1]["status"] for entry in json.loads(cache(project).read_text())["runs"].values()} == {
-            "in_progress"
-        }
-
-
-def test_a_broken_cache_is_made_again(project: Project) -> None:
-    for content in [
-        b"",
-        b"\x00" * 100,
-        b"[" * 100_000,
-        b"null",
-        b'{"version": 2, "runs": {}}',
-        b'{"version": 1, "runs": [1]}',
-        b'{"version": 1, "runs": {"a": 1, "b": [], "c": [[], {}], "e": [[null, null], {"status": 1}]}}',
-    ]:
-        good = project.faber("run", "list").stdout
-        whole = cache(project).read_bytes()
-        cache(project).write_bytes(content)
-        assert project.faber("run", "list").stdout == good
-        assert cache(project).read_bytes() == whole
-
-
-def test_a_cache_that_is_a_link_or_a_folder_is_not_followed(project: Project, tmp_path: Path) -> None:
-    good = project.faber("run", "list").stdout
-    mine = tmp_path / "mine.json"
-    mine.write_text("mine")
-    cache(project).unlink()
-    cache(project).symlink_to(mine)
-    assert project.faber("run", "list").stdout == good
-    assert mine.read_text() == "mine"
-    cache(project).unlink()
-    cache(project).mkdir()
-    assert project.faber("run", "list").stdout == good
-    shutil.rmtree(cache(project))
-    os.mkfifo(cache(project))
-    assert project.faber("run", "list").stdout == good
-
-
-def test_redaction_and_uninstall_remove_the_cache(project: Project) -> None:
-    listed(project)
-    output = project.faber("redact", "1", "--run", "first", "--yes").stdout
-    assert "  removed: .git/faber-ledger/run-list.json\n" in output
-    assert not cache(project).exists()
-    listed(project)
-    assert cache(project).exists()
-    assert project.faber("uninstall").returncode == 0
-    assert not cache(project).exists()
-
-
 def test_a_run_without_events_has_the_time_of_its_state(project: Project) -> None:
     for run_id, when in (("new", 1767600000 + 3600 * 12), ("old", 1767600000)):
         folder = project.root / ".fractary/runs" / run_id
         folder.mkdir()
         (folder / "state.json").write_text(json.dumps({"run_id": run_id, "status": "pending"}))
         os.utime(folder / "state.json", (when, when))
-    for _ in range(2):
-        assert names(project) == ["new", "second", "third", "first", "old"]
+    assert names(project) == ["new", "second", "third", "first", "old"]
 
 
 def test_a_text_with_newlines_stays_in_its_row(project: Project) -> None:

@@ -1,4 +1,4 @@
-"""`faber-ledger export --sqlite`: tables for SQL, and their descriptions for Datasette."""
+"""`faber-ledger export --sqlite`: tables for SQL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 from support.command import COMMAND, run_command
 from support.sample_log import FIRST, RUN, SECOND, START, write_run
 
-from faber_ledger.cli.reports.sqlite import TABLES
 from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.ledger.log import Log
 
@@ -37,9 +36,7 @@ def ask(project: Path, question: str) -> list[Any]:
 
 
 def test_each_table_has_what_the_log_says(project: Path) -> None:
-    assert export(project, "--sqlite", "audit.db") == (
-        "audit.db: 11 events of 1 run; audit.metadata.json describes its tables\n"
-    )
+    assert export(project, "--sqlite", "audit.db") == "audit.db: 11 events of 1 run\n"
     assert ask(project, "SELECT * FROM runs") == [
         (RUN, "fractary-faber:default", "258", "2026-01-05T14:30:22Z", "2026-01-05T14:32:02Z", 11, 2, 1, 1)
     ]
@@ -68,25 +65,13 @@ def test_all_runs_go_into_one_database_and_an_export_is_replaced(project: Path) 
     assert ask(project, "SELECT run_id, events FROM runs ORDER BY run_id") == [(RUN, 11), ("second-run", 11)]
     export(project, "second-run", "--sqlite", "audit.db")
     assert ask(project, "SELECT run_id FROM runs") == [("second-run",)]
-    assert sorted(path.name for path in project.iterdir()) == [".fractary", "audit.db", "audit.metadata.json"]
-
-
-def test_the_metadata_describe_each_table_and_column(project: Path) -> None:
-    export(project, "--sqlite", "audit.db")
-    metadata = json.loads((project / "audit.metadata.json").read_text())["databases"]["audit"]["tables"]
-    found = {}
-    for (name,) in ask(project, "SELECT name FROM sqlite_master WHERE type = 'table'"):
-        found[name] = [row[1] for row in ask(project, f"PRAGMA table_info({name})")]
-    assert {name: list(table["columns"]) for name, table in metadata.items()} == found
-    assert all([words for table in metadata.values() for words in [table["description"], *table["columns"].values()]])
-    assert list(found) == list(TABLES)
+    assert sorted(path.name for path in project.iterdir()) == [".fractary", "audit.db"]
 
 
 def test_a_file_that_is_not_an_export_is_not_replaced(project: Path) -> None:
     (project / "audit.db").write_text("mine\n")
     assert "audit.db is not an export, and is not replaced" in export(project, "--sqlite", "audit.db", code=1)
     assert (project / "audit.db").read_text() == "mine\n"
-    assert not (project / "audit.metadata.json").exists()
 
 
 @pytest.mark.parametrize("suffix", ["-journal", "-wal", "-shm"])

@@ -1,9 +1,8 @@
-"""`replay --check`: names a state that was edited, left behind by a crash, or taken from one side of a merge."""
+"""`replay --check`: names a state that was edited or left behind by a crash."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,46 +11,34 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from support.histories import histories
 from support.project import Project
-from support.sample_log import FIRST, RUN, START, history, write_run, write_state
+from support.sample_log import FIRST, RUN, write_run, write_state
 
-from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.union import write_union
 from faber_ledger.projections.agreement import explain_differences, find_best_fit
 from faber_ledger.projections.fold import fold
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """A run whose ledger and state are committed and agree."""
-    root = tmp_path / "project"
-    write_run(root)
-    made = Project(root, RUN)
-    made.git("init", "--quiet", "--initial-branch=main")
-    made.write(".fractary/.gitignore", "faber/.active-run-id\n")
-    made.git("add", "--all")
-    made.git("commit", "--quiet", "-m", "Begin")
-    return made
+    write_run(tmp_path)
+    return Project(tmp_path, RUN)
 
 
-def checked(project: Project, code: int = 21) -> tuple[dict[str, Any], dict[str, Any]]:
+def checked(project: Project, code: int = 21) -> dict[str, Any]:
     done = project.faber("replay", "--check", "--json")
     assert (done.returncode, done.stderr) == (code, "")
-    tree, head = json.loads(done.stdout)["data"]["states"]
-    assert (tree["where"], head["where"]) == ("the work tree", "HEAD")
-    return tree, head
+    state: dict[str, Any] = json.loads(done.stdout)["data"]["state"]
+    return state
 
 
-def test_two_states_that_show_their_logs_agree(project: Project) -> None:
-    tree, head = checked(project, code=0)
-    assert (tree["outcome"], head["outcome"]) == ("agrees", "agrees")
+def test_a_state_that_shows_its_log_agrees(project: Project) -> None:
+    assert checked(project, code=0)["outcome"] == "agrees"
 
 
 def test_an_edited_field_is_named_with_both_values_and_its_event(project: Project) -> None:
     state = project.state
     state["sessions"]["session_history"][1]["end_reason"] = "manual"
     project.put_state(state)
-    tree, head = checked(project)
-    assert head["outcome"] == "agrees"
+    tree = checked(project)
     assert (tree["outcome"], tree["differing"], tree["events_since"]) == ("differs", 1, 0)
     first = tree["first"]
     assert first["field"] == f"sessions.session_history[{FIRST}].end_reason"
@@ -66,7 +53,7 @@ def test_an_edited_field_is_named_with_both_values_and_its_event(project: Projec
 def test_a_state_that_a_crash_left_behind_is_reported_with_the_first_event_it_lacks(project: Project) -> None:
     for count in (0, 3, 7, 9):
         write_state(project.run, fold(project.events[:count]))
-        tree, _ = checked(project)
+        tree = checked(project)
         assert tree["outcome"] == "behind"
         lacked = tree["first"]["event"]["seq"]
         assert fold(project.events[:count]) == fold(project.events[: lacked - 1]) != fold(project.events[:lacked])
@@ -76,56 +63,9 @@ def test_a_state_that_a_crash_left_behind_is_reported_with_the_first_event_it_la
     assert f"hint: run `faber-ledger project {RUN}` to write what it lacks" in lines
 
 
-def test_the_state_of_one_side_of_a_merge_is_recognized(project: Project, tmp_path: Path) -> None:
-    other = tmp_path / "other.db"
-    shutil.copy(project.ledger_path, other)
-    for path, name in ((project.ledger_path, "laptop"), (other, "desktop")):
-        with Log.open(str(path)) as log:
-            started: Any = {**history()[2], "session_id": f"claude-session-20260107-090000-{name}"}
-            log.append([{"event": started}], at=START + 1000, writer=name)
-            reloaded: Any = {**history()[6], "session_id": started["session_id"]}
-            log.append([{"event": reloaded}], at=START + 1010, writer=name)
-            log.commit()
-    with Log.read(str(other)) as log:
-        theirs = fold(log.stream())
-    write_union([str(project.ledger_path), str(other)], str(project.ledger_path))
-    write_state(project.run, theirs)
-    tree, head = checked(project)
-    assert (tree["outcome"], head["outcome"]) == ("side", "agrees")
-    assert tree["first"]["event"]["writer"] == "laptop"
-    assert "what one side of a merge had" in project.faber("replay", "--check").stdout
-    with Log.open(str(project.ledger_path)) as log:  # the next append names both sides as its parents
-        log.append([{"event": history()[8]}], at=START + 2000, writer="laptop")
-        log.commit()
-    assert checked(project)[0]["outcome"] == "side"
-
-
-def test_what_was_committed_is_held_against_the_ledger_committed_with_it(project: Project) -> None:
-    state = project.state
-    state["sessions"]["total_sessions"] = 9
-    project.put_state(state)
-    project.git("commit", "--quiet", "-am", "Edited")
-    assert project.faber("project").returncode == 0
-    tree, head = checked(project)
-    assert (tree["outcome"], head["outcome"]) == ("agrees", "differs")
-    assert (head["first"]["field"], head["first"]["found"]) == ("sessions.total_sessions", 9)
-    project.git("commit", "--quiet", "-am", "Mended")
-    with Log.open(str(project.ledger_path)) as log:
-        log.append([{"event": history()[9]}], at=START + 900, writer="w")
-        log.commit()
-    project.faber("project")
-    checked(project, code=0)
-
-
-def test_a_state_that_cannot_be_read_and_one_that_git_does_not_have_are_reported(project: Project) -> None:
+def test_a_state_that_cannot_be_read_is_reported(project: Project) -> None:
     project.state_path.write_text("{")
-    tree, head = checked(project)
-    assert (tree["outcome"], head["outcome"]) == ("unreadable", "agrees")
-    shutil.rmtree(project.root / ".git")
-    write_state(project.run, fold(project.events))
-    project.write(".fractary/faber/.active-run-id", f"{project.run_id}\n")
-    tree, head = checked(project, code=0)
-    assert (tree["outcome"], head["outcome"]) == ("agrees", "missing")
+    assert checked(project)["outcome"] == "unreadable"
 
 
 @given(histories(15), st.data())

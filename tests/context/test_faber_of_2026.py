@@ -117,21 +117,6 @@ def test_what_the_ledger_knows_follows_the_documents_first_session(project: Proj
     assert f"  Sessions:      0 previous\n{known}" in said
 
 
-def test_the_state_that_an_adopted_run_was_committed_with_is_no_difference(project: Project) -> None:
-    """(faber-as-it-runs-today H13.11)"""
-    project.change_state(sessions=OLDER)
-    project.git("add", "-A")
-    project.git("commit", "-qm", "as another tool left it")
-    project.deliver(STARTUP)
-    done = project.faber("replay", "--check")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "state.json in HEAD: cannot be compared: it was committed before the run had a ledger" in done.stdout
-    project.git("add", "--", str(project.state_path))
-    project.git("commit", "-qm", "without its ledger")
-    project.deliver("PreCompact.auto.print")
-    assert project.faber("replay", "--check").returncode == 21
-
-
 def test_a_run_without_sessions_is_adopted_without_any(project: Project, tmp_path: Path) -> None:
     """(faber-as-it-runs-today H13.12)"""
     project.deliver(STARTUP)

@@ -11,7 +11,7 @@ from support.postgres import Cluster, Database, started_server
 from support.sample_log import RUN
 from support.server_rows import FIRST, NOWHERE, SECOND, note, put, put_state, put_together, redaction_of, row_of, stored
 
-from faber_ledger.postgres.schema import notification_of
+from faber_ledger.postgres.server import notification_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -10,7 +10,7 @@ from support.postgres import SETTINGS, Cluster, fresh_database, started_server
 from support.team_server import fill, made_team
 
 from faber_ledger.postgres.ask import MOST_EVENTS
-from faber_ledger.postgres.schema import notification_of
+from faber_ledger.postgres.server import notification_of
 
 if TYPE_CHECKING:
     from pathlib import Path

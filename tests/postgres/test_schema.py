@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faber_ledger.migrations.server_upgrade import list_revisions
-from faber_ledger.postgres.schema import REVISIONS
+from faber_ledger.postgres.server import REVISIONS
 
 
 def test_the_program_knows_every_revision() -> None:

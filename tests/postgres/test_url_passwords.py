@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.project import Project
 
-from faber_ledger.postgres.url import shown_url
+from faber_ledger.postgres.address import shown_url
 
 PROJECT = "01K0000000000000000000PRJ1"
 AMBIGUOUS = [

@@ -15,7 +15,6 @@ from support.command import COMMAND, run_command
 from support.forging import forge
 from support.inbox import leave
 from support.project import RUN, Project, payload_of, usual_state
-from support.redacting import redact
 
 SETTINGS = ".claude/settings.json"
 WORKFLOW = "plugins/faber/config/workflows/default.json"
@@ -358,11 +357,6 @@ def _rolled_back(patient: Patient) -> None:
     patient.state_path.write_bytes(state)
 
 
-def _redacted_elsewhere(patient: Patient) -> None:
-    note = next(one["id"] for one in patient.events if one["event"]["type"] == "artifact_loaded")
-    redact(str(patient.ledger_path), note)
-
-
 def _not_committed(patient: Patient) -> None:
     client = payload_of("SessionStart.startup.print")["stdin"]["session_id"]
     patient.deliver("SessionEnd.prompt_input_exit.interactive", client=client)
@@ -451,7 +445,6 @@ FAULTS = {
     "forged log": ("ledger.sound", "error", _forged_log),
     "changed payload": ("ledger.sound", "warning", _changed_payload),
     "rolled back": ("ledger.sound", "warning", _rolled_back),
-    "redacted elsewhere": ("ledger.set_aside", "note", _redacted_elsewhere),
     "ledger gone": ("ledger.sound", "warning", _ledger_gone),
     "state changed": ("ledger.sound", "error", _state_changed),
     "state broken": ("ledger.sound", "error", _state_broken),

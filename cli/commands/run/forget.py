@@ -7,14 +7,14 @@ import shutil
 
 import click
 
-from faber_ledger.cli.reports.run_places import (
+from faber_ledger.cli.reports.run_list import (
     count_events,
     gone_runs,
     never_recorded,
     places_of,
     what_forget_would_lose,
 )
-from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
@@ -23,7 +23,6 @@ from faber_ledger.runs.clone import inbox_path
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import has_log
-from faber_ledger.runs.old_copies import remove_run_list
 from faber_ledger.runs.run import find_root
 
 
@@ -67,7 +66,6 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
             hint=f"`faber-ledger run resume {run_id}` restores the run; `faber-ledger run forget {run_id} --yes`"
             " removes what is left of it",
         )
-    remove_run_list(root, warn)
     shutil.rmtree(run.private_folder)
     shutil.rmtree(inbox_path(run), ignore_errors=True)
     more = f", {plural(len(kept), 'kept summary', 'kept summaries')}" if kept else ""

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from faber_ledger.cli.reports.position import position_lines
-from faber_ledger.cli.reports.run_places import check_is_new
+from faber_ledger.cli.reports.run_list import check_is_new, position_lines
 from faber_ledger.cli.setup.hooks import describe_lacking
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
@@ -340,7 +339,7 @@ def _bring_run(root: str, text: str, url: str | None) -> str:
     if url is None and not (names_server() and _is_lacking(root, text)):
         return text
 
-    from faber_ledger.cli.sync.bring import bring_run  # most runs are here
+    from faber_ledger.cli.sync.exchange import bring_run  # most runs are here
 
     try:
         return bring_run(root, text, url, say)
