@@ -11,7 +11,7 @@ import click
 
 from faber_ledger.cli.ui.output import json_option, say, show, warn
 from faber_ledger.cli.ui.server import server_address, url_option
-from faber_ledger.cli.ui.table import table
+from faber_ledger.cli.ui.words import table
 from faber_ledger.ledger.command_errors import ServerRefused, StillSeen
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import project_id

@@ -14,7 +14,7 @@ import click
 from faber_ledger.cli.demo.story import tell_story
 from faber_ledger.cli.ui import output
 from faber_ledger.cli.ui.output import json_option, say_lines, show
-from faber_ledger.cli.ui.table import table
+from faber_ledger.cli.ui.words import table
 from faber_ledger.ledger.command_errors import StepFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.fold import blocks_of
@@ -22,7 +22,6 @@ from faber_ledger.projections.history import summarize_sessions
 
 if TYPE_CHECKING:
     from faber_ledger.projections.fold import Blocks
-
 
 WIDTH = 100
 REASONS = ["compaction", "abandoned", "normal"]

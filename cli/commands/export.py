@@ -11,10 +11,9 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import escape_json, say, warn
 from faber_ledger.cli.ui.output_file import check_no_database, mode_option, output_file
 from faber_ledger.cli.ui.progress import progress
-from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
-from faber_ledger.cli.ui.table import plural
+from faber_ledger.cli.ui.server import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_report
-from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.checked import verified_batches
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.foreign import check_types

@@ -14,6 +14,7 @@ from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.importing import Staged
 from faber_ledger.ledger.log import Log
 from faber_ledger.recording.insertion import open_to_insert, write_blocks
 from faber_ledger.runs.active_file import note_use
@@ -22,7 +23,6 @@ from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import Run, find_root
 
 if TYPE_CHECKING:
-    from faber_ledger.ledger.importing import Staged
     from faber_ledger.ledger.log import Head
     from faber_ledger.ledger.row import Row
 

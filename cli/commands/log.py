@@ -10,9 +10,8 @@ import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.event_words import line_of
-from faber_ledger.cli.ui.output import json_text, say
-from faber_ledger.cli.ui.pager import no_pager_option, show_long
-from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
+from faber_ledger.cli.ui.output import json_text, no_pager_option, say, show_long
+from faber_ledger.cli.ui.server import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_event import Time, check_machine, check_phase, find_session
 from faber_ledger.cli.ui.which_run import run_with_ledger, work_id_option
 from faber_ledger.ledger.event_types import EVENT_TYPES

@@ -11,7 +11,7 @@ import click
 from faber_ledger.cli.reports.project import project_run
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, json_text, say, show
-from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
+from faber_ledger.cli.ui.server import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_run import fold_log, recheck_under_lock, run_to_project, runs_with_ledgers
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import LedgerError

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import ContextReconstituted, Finding
     from faber_ledger.runs.progress import ResumePoint
 
-
 REPORT = "report"  # the part that is the documents' report
 SKIPPED = {"spec_not_readable": "spec", "issue_fetch_auth": "issue", "feedback_mismatch": "feedback"}
 RETRIES = {  # the options between the first and the last

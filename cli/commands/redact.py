@@ -6,20 +6,21 @@ import os
 import sqlite3
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import confirm, json_option, show, warn
 from faber_ledger.cli.ui.server import names_server, server_address
-from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_with_ledger
+from faber_ledger.cli.ui.words import plural
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import ChoiceNeeded, GitFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
+from faber_ledger.recording.redact import RedactionPlan, RedactionResult
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.clone import state_copy_path, writer_of
 from faber_ledger.runs.git_command import run_git
@@ -28,9 +29,6 @@ from faber_ledger.runs.run import Run
 from faber_ledger.runs.settings import project_id, project_settings
 from faber_ledger.runs.synced import was_exchanged
 from faber_ledger.runs.text_cache import TEXT_CACHE, remove_text_cache
-
-if TYPE_CHECKING:
-    from faber_ledger.recording.redact import RedactionPlan, RedactionResult
 
 
 @click.command(short_help="Remove an event's payload from the log, or put it back.")

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from faber_ledger.cli.reports.completed_phases import comparison_data, comparison_lines
+from faber_ledger.cli.reports.replay import EventFilter
 from faber_ledger.cli.ui import completion, which_event
-from faber_ledger.cli.ui.output import json_option, show, show_streamed, warn
-from faber_ledger.cli.ui.pager import no_pager_option, show_long
-from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
+from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long, show_streamed, warn
+from faber_ledger.cli.ui.server import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_event import find_session
 from faber_ledger.cli.ui.which_run import run_with_ledger, work_id_option
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.runs.run import Run
-
-if TYPE_CHECKING:
-    from faber_ledger.cli.reports.replay import EventFilter
 
 
 @click.command(short_help="Show a run event by event, or as it was at a moment.")

@@ -12,9 +12,8 @@ from faber_ledger.cli.setup.tracking import files_that_travel, is_left_out, stag
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.git_words import hint_if_left_out
 from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, runs_in_tree, runs_with_ledgers
-from faber_ledger.cli.ui.words import events_of_log_are, events_shown
+from faber_ledger.cli.ui.words import events_of_log_are, events_shown, plural
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun
 from faber_ledger.ledger.errors import IntegrityError, LedgerError

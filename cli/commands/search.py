@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.pager import no_pager_option, show_long
+from faber_ledger.cli.reports.search import Group
+from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long, warn
 from faber_ledger.cli.ui.progress import progress_over
 from faber_ledger.cli.ui.server import names_server, server_address, url_option
 from faber_ledger.files.word_query import WordQuery, parse_query
 from faber_ledger.ledger.command_errors import ServerUnavailable
 from faber_ledger.runs.left_state import runs_here
 from faber_ledger.runs.run import find_root
-
-if TYPE_CHECKING:
-    from faber_ledger.cli.reports.search import Group
 
 
 @click.command(short_help="Find words in what the runs recorded.")

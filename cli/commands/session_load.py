@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from faber_ledger.recording.sessions import Caller
     from faber_ledger.runs.settings import UserConfig
 
-
 WARNINGS = 0.45  # of the room beside the contents, for each kind of them
 
 

@@ -11,6 +11,7 @@ import click
 from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run, named_run, warn_if_kept, work_id_option
+from faber_ledger.cli.ui.words import duration
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.command_errors import AmbiguousRun
 from faber_ledger.ledger.errors import LedgerError, NotWritable, RunNotFound, StateInvalid, StateMissing
@@ -155,6 +156,6 @@ def _report(entry: dict[str, Any], state: dict[str, Any]) -> Iterator[str]:
     yield "✓ Session ended and saved"
     yield f"  Session ID: {entry.get('session_id')}"
     yield f"  Reason: {entry.get('end_reason')}"
-    yield f"  Duration: {texts.duration(None if started is None or ended is None else ended - started)}"
+    yield f"  Duration: {duration(None if started is None or ended is None else ended - started)}"
     yield f"  Phases completed: {', '.join([*entry.get('phases_completed', []), *running]) or 'none'}"
     yield f"  Artifacts loaded: {len(loaded)}{' (' + ', '.join(loaded) + ')' if loaded else ''}"

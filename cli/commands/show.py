@@ -10,9 +10,8 @@ from typing import Any
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import json_option, show
-from faber_ledger.cli.ui.pager import no_pager_option, show_long
-from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
+from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long
+from faber_ledger.cli.ui.server import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.files.text import escape_lines, quote_word

@@ -14,9 +14,8 @@ from faber_ledger.cli.reports.position import position_lines
 from faber_ledger.cli.ui.completion import runs
 from faber_ledger.cli.ui.git_words import in_git_data, not_in_git
 from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import choose_run, named_run, work_id_option
-from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.context.completed_phases import compare_completion
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import StateMissing

@@ -14,9 +14,8 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import Rounds, begin_rounds, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import server_address, url_option
-from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import choose_run
-from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, UnionConflict
 from faber_ledger.runs.kept import run_here
@@ -202,7 +201,7 @@ def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:
 
 def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
     """Return the runs to exchange: the one named or active, or all of this clone and those with news on the server."""
-    from faber_ledger.cli.ui.server_copy import pick_server_run
+    from faber_ledger.cli.ui.server import pick_server_run
     from faber_ledger.postgres.fetch import has_event
     from faber_ledger.postgres.project import list_runs
 

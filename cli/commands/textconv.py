@@ -8,7 +8,7 @@ from __future__ import annotations
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.ledger_text import print_ledger
+from faber_ledger.cli.ui.event_words import print_ledger
 
 
 @click.command(short_help="Show a ledger file as text; git calls it.")

@@ -13,9 +13,9 @@ from faber_ledger.cli.timeline.page import page
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.output_file import mode_option, output_file
-from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
-from faber_ledger.cli.ui.table import plural
+from faber_ledger.cli.ui.server import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_report
+from faber_ledger.cli.ui.words import plural
 from faber_ledger.context.messages import size_words
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger.clock import seconds_of

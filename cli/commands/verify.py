@@ -12,7 +12,7 @@ from faber_ledger.cli.reports.verify import run_findings
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.progress import progress_over
-from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
+from faber_ledger.cli.ui.server import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_run import runs_with_ledgers
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import IntegrityError

@@ -11,7 +11,7 @@ from faber_ledger.cli.doctor.finding import Finding
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.cli.setup.hooks import describe_agents_alone, hint_to_install
 from faber_ledger.cli.ui.git_words import not_in_git
-from faber_ledger.cli.ui.table import plural
+from faber_ledger.cli.ui.words import plural
 from faber_ledger.cli.worktrees.git import list_trees, run_git, why_gone
 from faber_ledger.files.text import quote_word
 from faber_ledger.hooks.client_plugins import list_unanswered

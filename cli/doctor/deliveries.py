@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from faber_ledger.cli.doctor.finding import Finding, Fix, Level
 from faber_ledger.cli.doctor.patient import Patient
-from faber_ledger.cli.ui.table import plural
+from faber_ledger.cli.ui.words import plural
 from faber_ledger.files.untrusted import FileRefused, read_text
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.recording.inbox import list_waiting

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.ui.event_words import line_of
-from faber_ledger.cli.ui.table import plural
+from faber_ledger.cli.ui.words import plural
 from faber_ledger.context.completed_phases import failed_status
 from faber_ledger.context.reconstitution.faber_files import event_line
 from faber_ledger.files.text import LONGEST_ID, one_line

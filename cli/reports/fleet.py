@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from faber_ledger.cli.ui.table import table
-from faber_ledger.cli.ui.words import project_labels
+from faber_ledger.cli.ui.words import project_labels, table
 
 if TYPE_CHECKING:
     from faber_ledger.postgres.fleet import FleetRun

@@ -6,7 +6,7 @@ import os
 import posixpath
 from collections.abc import Sized
 
-from faber_ledger.cli.ui.table import plural
+from faber_ledger.cli.ui.words import plural
 from faber_ledger.ledger import summary
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.file import sqlite3

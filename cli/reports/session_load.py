@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from faber_ledger.cli.ui.texts import ago
+from faber_ledger.cli.ui.words import ago
 from faber_ledger.context import messages, selection
 from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError
 from faber_ledger.context.artifact_command import fill_program

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.progress import progress, track_progress
-from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.words import value_words
+from faber_ledger.cli.ui.words import plural, value_words
 from faber_ledger.context.completed_phases import compare_completion
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.checked import read_verified

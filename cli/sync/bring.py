@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.cli.sync.exchange import exchange_run
 from faber_ledger.cli.ui.progress import progress_bars
-from faber_ledger.cli.ui.server import server_address
-from faber_ledger.cli.ui.server_copy import pick_server_run
+from faber_ledger.cli.ui.server import pick_server_run, server_address
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.postgres.project import Remote, open_project

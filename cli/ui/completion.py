@@ -24,7 +24,7 @@ from faber_ledger.runs.run import find_root
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    Source = Callable[[Log, str], Iterator[tuple[str, str]]]
+Source = Callable[[Log, str], Iterator[tuple[str, str]]]
 
 
 # The shell inserts the word into the command line unquoted, and ids come from repositories: an id with a character that

@@ -11,15 +11,14 @@ import click
 from faber_ledger.cli.ui.output import warn
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import NotFound
+from faber_ledger.ledger.lookup import Match
+from faber_ledger.ledger.queries import Key
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.ledger.lookup import Match
-    from faber_ledger.ledger.queries import Key
-
 
 ANYTHING = ("event", "session", "artifact")
 

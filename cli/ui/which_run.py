@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -28,10 +28,8 @@ from faber_ledger.runs.left_state import run_ids_here, runs_here
 from faber_ledger.runs.log import has_log, lacks_ledger, read_log
 from faber_ledger.runs.run import Run, find_root, path_form
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.projections.fold import Blocks
-
 
 R = TypeVar("R")
 

@@ -43,7 +43,6 @@ from faber_ledger.runs.settings import project_settings, read_user_config
 if TYPE_CHECKING:
     from faber_ledger.recording.start import RunPlan
 
-
 DEFAULT_WORKFLOW = "fractary-faber:default"
 CANCELLED = "Workflow start cancelled. Use separate worktrees for concurrent workflows."
 NOT_LOADED = "The session on it has begun, without its context: run `faber-ledger session-load` to load it."
