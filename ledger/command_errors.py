@@ -154,12 +154,6 @@ class NotWell(LedgerError):
     code, exit_code = "not_well", 23
 
 
-class NoPage(LedgerError):
-    """The page's file holds something else."""
-
-    code = "not_a_page"
-
-
 class StepFailed(LedgerError):
     """A step of the demo did not do what the story says."""
 

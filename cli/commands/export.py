@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import re
-
 import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import escape_json, say, warn
-from faber_ledger.cli.ui.output_file import check_no_database, mode_option, output_file
+from faber_ledger.cli.ui.output_file import output_file
 from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.server import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_report
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.checked import verified_batches
-from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.foreign import check_types
 from faber_ledger.runs.log import read_log
-
-OURS = re.compile(rb'\s*(\{\s*"(seq"\s*:\s*[0-9]+,\s*"id"|specversion"\s*:\s*"1.0",.*?"/faber-ledger/runs/)|\Z)')
-LOOKED_AT = 4096  # bytes of a file that would be overwritten
 
 
 @click.command(short_help="Write a run's events as JSON lines, CloudEvents or a database.")
@@ -46,7 +39,6 @@ LOOKED_AT = 4096  # bytes of a file that would be overwritten
 )
 @click.option("--all", "every", is_flag=True, help="With --sqlite: every run of the project that has a ledger.")
 @server_copy_options
-@mode_option
 def export(
     run: str | None,
     output: str | None,
@@ -55,7 +47,6 @@ def export(
     every: bool,
     url: str | None,
     project: str | None,
-    mode: int | None,
 ) -> None:
     """Write the events of RUN (default: the active run) for other tools, or for `faber-ledger import`.
 
@@ -72,7 +63,7 @@ def export(
         from faber_ledger.cli.reports.sqlite import metadata_path, write_database  # here: `--help` loads every command
 
         root, (run,), _ = find_runs(url, project, [run], every=every)
-        events, runs = write_database(runs_to_report(run, every=every, root=root), sqlite, warn, mode)
+        events, runs = write_database(runs_to_report(run, every=every, root=root), sqlite, warn)
         counts = f"{events_shown(events)} of {plural(runs, 'run')}"
         say(f"{sqlite}: {counts}; {metadata_path(sqlite)} describes its tables")
         return
@@ -80,10 +71,9 @@ def export(
         raise click.UsageError("--all needs --sqlite: a file of events is of one run")
     from faber_ledger.ledger.exchange import cloud_event_line, line_of
 
-    _check_ours(output)
     root, (run,), _ = find_runs(url, project, [run])
     chosen, count = run_with_ledger(run, root=root), 0
-    with output_file(output, mode) as file, read_log(chosen) as log, progress(chosen, "exporting") as advance:
+    with output_file(output) as file, read_log(chosen) as log, progress(chosen, "exporting") as advance:
         check_types(log)
         for rows in verified_batches(log):
             for row in rows:
@@ -95,21 +85,3 @@ def export(
         say(f"no events of {chosen.run_id}")
     elif output is not None and output != "-":
         say(f"{output}: {events_shown(count)} of {chosen.run_id}")
-
-
-def _check_ours(output: str | None) -> None:
-    """Raise LedgerError if `output` is a file that is not an earlier export: a typing error must not cost a file."""
-    if output is None or output == "-" or not os.path.isfile(output):
-        return
-    check_no_database(output)
-    try:
-        with open(output, "rb") as file:
-            beginning = file.read(LOOKED_AT)
-    except OSError as error:
-        raise NotWritable(
-            f"cannot write {output}: {error.strerror or error}", hint="name a file that you may write"
-        ) from error
-    if not OURS.match(beginning):
-        raise LedgerError(
-            f"{output} is not an export, and is not overwritten", hint="name another file, or remove this one first"
-        )

@@ -31,7 +31,7 @@ OUTCOMES = {"artifact_loaded": "loaded", "artifact_failed": "failed", "artifact_
 BATCH = 1000
 
 
-def write_database(runs: list[Run], path: str, warn: Callable[[str], None], mode: int | None) -> tuple[int, int]:
+def write_database(runs: list[Run], path: str, warn: Callable[[str], None]) -> tuple[int, int]:
     """Write the runs' tables into a new database at `path`, and its metadata beside it; returns counts: events, runs.
 
     Raises NotWritable, LedgerError if `path` is not an earlier export, and as `Log.read`; both files then stay as they
@@ -43,7 +43,7 @@ def write_database(runs: list[Run], path: str, warn: Callable[[str], None], mode
     for run in runs:
         if run not in exported:  # only with --all: a run that was named has a ledger
             warn(f"{run.run_id} is left out: its ledger is empty; see `faber-ledger verify --all`")
-    with replace_file(path, mode) as temporary, output_file(metadata_path(path), mode) as metadata:
+    with replace_file(path) as temporary, output_file(metadata_path(path)) as metadata:
         metadata.write(json.dumps(_metadata(path), indent=2, ensure_ascii=False).encode() + b"\n")
         try:
             with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:

@@ -22,7 +22,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 RESULT_VERSION = 1
-ROUNDS = f"{__name__}.rounds"
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 
@@ -103,33 +102,7 @@ def _warn(text: str, print_text: Callable[[str], None]) -> None:
     if context is not None and context.params.get("as_json"):
         pending_warnings().append(text)
         return
-    rounds: Rounds | None = context.meta.get(ROUNDS) if context is not None else None
-    if rounds is None or rounds.is_new(text):
-        print_text(text)
-
-
-class Rounds:
-    """What a command that does its work again and again has printed, so that a round does not repeat the one before."""
-
-    def __init__(self) -> None:
-        self._before: set[str] = set()
-        self._now: set[str] = set()
-
-    def is_new(self, text: str) -> bool:
-        """Return whether the round before did not have a text, which this one has."""
-        self._now.add(text)
-        return text not in self._before
-
-    def end_round(self, *, is_whole: bool) -> None:
-        """Begin the next round; what one that was broken off did not come to is not forgotten."""
-        self._before = self._now if is_whole else self._before | self._now
-        self._now = set()
-
-
-def begin_rounds() -> Rounds:
-    """Let this command's warnings be printed only where the round before did not have them; return the rounds."""
-    rounds = click.get_current_context().meta[ROUNDS] = Rounds()
-    return rounds
+    print_text(text)
 
 
 def pending_warnings() -> list[str]:

@@ -14,7 +14,6 @@ from faber_ledger.ledger.command_errors import NotFound
 from faber_ledger.ledger.lookup import Match
 from faber_ledger.ledger.queries import Key
 from faber_ledger.runs.log import read_log
-from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
@@ -53,36 +52,6 @@ def find_session(run: Run, text: str | None) -> str | None:
     if text is None or is_client(partial(read_log, run), text):
         return text
     return find_thing(run, text, ("session",)).id
-
-
-def check_machine(run: Run, text: str | None) -> str | None:
-    """Return a machine that occurs in the log; raises NotFound with those that do."""
-    from faber_ledger.ledger.lookup import is_writer, list_machines
-
-    if text is None or is_writer(partial(read_log, run), text):
-        return text
-    return _check_known(run, "machine", text, list_machines(partial(read_log, run)))
-
-
-def check_phase(run: Run, text: str | None) -> str | None:
-    """Return a phase of FABER, or one that occurs in the log; raises NotFound with those that do."""
-    from faber_ledger.ledger.lookup import list_phases
-
-    return (
-        text
-        if text is None or text in PHASES
-        else _check_known(run, "phase", text, list_phases(partial(read_log, run)))
-    )
-
-
-def _check_known(run: Run, kind: str, text: str, names: list[str]) -> str:
-    if text in names:
-        return text
-    known = f"; the log has {', '.join(names)}" if names else ""
-    raise NotFound(
-        f"no event of {run.run_id} has the {kind} {text}{known}",
-        hint=f"run `faber-ledger log {run.run_id}` to see its events",
-    )
 
 
 def _list_matches(found: list[Match]) -> list[str]:

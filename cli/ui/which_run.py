@@ -17,7 +17,6 @@ from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, SeveralActiveRuns
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWritable, RunNotFound
-from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run, name_if_none_is
 from faber_ledger.runs.active_file import note_use, write_active_file
@@ -25,11 +24,11 @@ from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.kept import not_in_tree, run_here
 from faber_ledger.runs.layouts import find_run, run_ids
 from faber_ledger.runs.left_state import run_ids_here, runs_here
-from faber_ledger.runs.log import has_log, lacks_ledger, read_log
+from faber_ledger.runs.log import has_log, lacks_ledger
 from faber_ledger.runs.run import Run, find_root, path_form
 
 if TYPE_CHECKING:
-    from faber_ledger.projections.fold import Blocks
+    pass
 
 R = TypeVar("R")
 
@@ -97,12 +96,6 @@ def recheck_under_lock(run: Run, compare: Callable[[], list[R]]) -> list[R]:
         with suppress(Locked, NotWritable), lock_run(run):
             return compare()
     return found
-
-
-def fold_log(run: Run) -> Blocks:
-    """Return the two blocks folded from a run's log; raises like `read_log`."""
-    with read_log(run) as log:
-        return fold(log.stream())
 
 
 def runs_with_ledgers(text: str | None, *, every: bool, root: str | None = None) -> list[Run]:

@@ -23,7 +23,6 @@ COMMANDS = [
     ("show", "3", "--run", RUN),
     ("export", RUN, "--format", "cloudevents"),
     ("timeline", "--all", "-o", "-"),
-    ("project", "--all", "--stdout"),
 ]
 
 
@@ -168,14 +167,6 @@ def test_a_second_start_takes_nobodys_view_of_a_run_away(team: Team, tmp_path: P
     assert (done.returncode, done.stdout) == (0, first.faber("export", run_id).stdout)
     assert f"{run_id}: 1 event of the server left out" in done.stderr
     assert ask(team, place, "verify", run_id).returncode == 20
-
-
-def test_project_with_a_url_prints_the_blocks_and_writes_nothing(team: Team) -> None:
-    first, second, _ = team.clones
-    before = second.state_path.read_bytes()
-    done = ask(team, second, "project")
-    assert done.stdout == first.faber("project", "--stdout").stdout
-    assert second.state_path.read_bytes() == before
 
 
 @pytest.mark.parametrize(
