@@ -174,7 +174,6 @@ def test_a_second_start_takes_nobodys_view_of_a_run_away(team: Team, tmp_path: P
     [
         (("log", "no-such-run"), 10, "there is no run no-such-run"),
         (("log", "../x"), 1, "is not a run id"),
-        (("project", "--rebuild"), 2, "nothing is written"),
         (("verify", "--git"), 2, "leave out --url"),
         (("replay", "--check"), 2, "leave out --url"),
         (("log", "--work-id", "258"), 2, "name the run"),
