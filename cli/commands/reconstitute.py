@@ -21,8 +21,8 @@ from faber_ledger.cli.ui.output import (
     show,
     tell,
     tell_lines,
-    warn,
     warn_lines,
+    warn_of,
 )
 from faber_ledger.cli.ui.which_run import named_run, run_to_load, warn_if_kept, work_id_option
 from faber_ledger.context.elsewhere import Elsewhere
@@ -36,7 +36,7 @@ from faber_ledger.context.reconstitution.steps import load_state, reconstitute_c
 from faber_ledger.context.reload import workflow_of
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.command_errors import AmbiguousRun, ChoiceNeeded
+from faber_ledger.ledger.command_errors import ChoiceNeeded
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, WorkflowNotFound
 from faber_ledger.recording.environment import sessions_elsewhere
 from faber_ledger.recording.left_facts import record_or_leave
@@ -66,7 +66,6 @@ RETRIES = {  # the options between the first and the last
 
 @click.command(short_help="Reconstitute the context of a run.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
-@click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The same as RUN.")
 @work_id_option
 @click.option("--for", "reader", type=click.Choice(["build"]), help="Print only the build skill's input.")
 @click.option(
@@ -93,7 +92,6 @@ RETRIES = {  # the options between the first and the last
 @documents_codes
 def reconstitute(
     run: str | None,
-    run_id: str | None,
     work_id: str | None,
     reader: str | None,
     skip: tuple[str, ...],
@@ -112,7 +110,7 @@ def reconstitute(
     """
     if only and (as_json or reader):
         raise click.UsageError("--only chooses what the text has: give it without --json and --for.")
-    meant = _find_run(run, run_id, work_id, (lambda line: None) if as_json or reader else tell)
+    meant = _find_run(run, work_id, (lambda line: None) if as_json or reader else tell)
     report: list[str] = []
     journal = Journal(report.append, warn_lines, _Chooser(skip))
     has_content, has_report = not (as_json or reader or only == (REPORT,)), not only or REPORT in only
@@ -120,7 +118,7 @@ def reconstitute(
     try:
         state = load_state(meant)
         elsewhere = _look_elsewhere(meant, state) if has_content else None
-        known = read_known(meant, elsewhere, client_of(os.environ), _warn)
+        known = read_known(meant, elsewhere, client_of(os.environ), warn_of)
         counts = known_lines(known)
         context = reconstitute_context(meant, state, config, journal, counts)
     except (click.Abort, KeyboardInterrupt, LedgerError) as error:
@@ -141,11 +139,9 @@ def reconstitute(
     show({**context, **more}, ["", *lines] if has_content and has_report else lines, as_json=as_json)
 
 
-def _find_run(run: str | None, run_id: str | None, work_id: str | None, log: Callable[[str], None]) -> Run:
-    if run_id is not None and run is not None:
-        raise click.UsageError("Give RUN or --run-id, not both.")
+def _find_run(run: str | None, work_id: str | None, log: Callable[[str], None]) -> Run:
     root = find_root(os.getcwd())
-    found = _run(root, named_run(root, run_id if run is None else run, work_id), active_run(root), log)
+    found = _run(root, named_run(root, run, work_id), active_run(root), log)
     warn_if_kept(found)
     return found
 
@@ -190,8 +186,6 @@ def _run(root: str, named: str | None, active: ActiveRun, log: Callable[[str], N
     """Return the run to reconstitute; raises LedgerError, with the documents' words."""
     try:
         return run_to_load(root, named, active, log, records=True, takes_up=False)
-    except AmbiguousRun:
-        raise
     except RunNotFound as error:
         raise run_not_found(find_run(root, named or "")) from error
 
@@ -232,14 +226,10 @@ def _record_stop(run: Run, journal: Journal) -> None:
         _record(run, {**_fact(state, None, journal.findings), "mode": "stopped"})
 
 
-def _warn(text: str) -> None:
-    warn(f"⚠️  {text}")
-
-
 def _record(run: Run, event: ContextReconstituted) -> None:
     """Record the reconstitution; a ledger that cannot be used is only a warning."""
     try:
-        with record_or_leave(run, at=now(), writer=writer_of(run.root), warn=_warn) as recording:
+        with record_or_leave(run, at=now(), writer=writer_of(run.root), warn=warn_of) as recording:
             recording.append([{"event": event, "client": client_of(os.environ)}])
     except (LedgerError, sqlite3.DatabaseError, OSError) as error:
         warn_lines(

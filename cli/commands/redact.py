@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import confirm, json_option, show, warn
+from faber_ledger.cli.ui.output import confirm, json_option, show, warn, warn_of
 from faber_ledger.cli.ui.server import names_server, server_address
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_with_ledger
@@ -81,7 +81,7 @@ def redact(
         at=now(),
         writer=writer,
         client=client,
-        warn=_warn,
+        warn=warn_of,
     )
     beside, versions = _look_again(chosen, plan, outcome.cleaned), _versions(chosen)
     data |= {"redaction": outcome.id, "rewritten": outcome.rewritten, "removed": outcome.removed, **beside}
@@ -92,14 +92,10 @@ def redact(
     show(data | {"versions_in_git": versions}, lines, as_json=as_json)
 
 
-def _warn(text: str) -> None:
-    warn(f"⚠️  {text}")
-
-
 def _undo(chosen: Run, name: str, reason: str | None, writer: str, client: str | None, *, as_json: bool) -> None:
     from faber_ledger.recording.redact import undo_redaction
 
-    undone = undo_redaction(chosen, name, reason, at=now(), writer=writer, client=client, warn=_warn)
+    undone = undo_redaction(chosen, name, reason, at=now(), writer=writer, client=client, warn=warn_of)
     result = {"run_id": chosen.run_id, "event": name, "redaction_undone": undone}
     show(result, [f"✓ Put the payload of event {name} back, recorded as event {undone}"], as_json=as_json)
 
@@ -112,7 +108,7 @@ def _look_again(chosen: Run, plan: RedactionPlan, beside: dict[str, Any]) -> dic
     try:
         beside["text_cache_removed"] |= remove_text_cache(chosen.root)  # `git log -p` may have made one meanwhile
     except GitFailed as error:
-        warn(f"⚠️  {TEXT_CACHE} is there again, and may hold what is redacted: {error.message}; run the command again")
+        warn_of(f"{TEXT_CACHE} is there again, and may hold what is redacted: {error.message}; run the command again")
     texts = plan.texts.difference(beside.pop("common"))
     remains = find_remains(runs_in_work_trees(chosen), texts)
     return beside | {"also_in_files": [path for path in remains if not path.endswith(".db")]}
@@ -132,7 +128,7 @@ def _push(chosen: Run) -> bool:
     try:
         return push_redaction(chosen, project_id(chosen.root), server_address(None), warn)
     except (LedgerError, sqlite3.DatabaseError, OSError) as error:
-        warn(f"⚠️  the server may still have what was redacted: {error}")
+        warn_of(f"the server may still have what was redacted: {error}")
         command = f"`faber-ledger sync {chosen.run_id} --push{'' if is_named else ' --url URL'}`"
         when = "as soon as it can be reached" if is_named else "with the URL of the team's server"
         warn(f"hint: run {command} {when}")

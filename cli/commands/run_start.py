@@ -280,7 +280,7 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     try:
         wanted = find_restorable(root, text) or match_run(root, text)
     except RunNotFound as error:
-        error.hint += "" if names_server() or isinstance(error, AmbiguousRun) else f"; {NO_SERVER}"
+        error.hint += "" if names_server() else f"; {NO_SERVER}"
         raise
     again = f"--resume {wanted.run_id} [faber-ledger run resume {wanted.run_id}]"
     command = f"/fractary-faber:workflow-run {again}"
@@ -343,7 +343,7 @@ def _bring_run(root: str, text: str, url: str | None) -> str:
 
     try:
         return bring_run(root, text, url, say)
-    except RunNotFound:
+    except (AmbiguousRun, RunNotFound):
         raise
     except LedgerError as error:
         is_here = _find_here(root, text) is not None
@@ -369,8 +369,6 @@ def _find_here(root: str, text: str) -> Run | None:
     """Return the run of this clone that a text names; None if there is none. Raises AmbiguousRun."""
     try:
         return find_restorable(root, text) or match_run(root, text)
-    except AmbiguousRun:
-        raise
     except RunNotFound:
         return None
 

@@ -13,7 +13,7 @@ from faber_ledger.cli.reports import session_load as report
 from faber_ledger.cli.reports.bounded import BESIDE_CONTENTS, Bounded
 from faber_ledger.cli.reports.loading import Loading
 from faber_ledger.cli.ui import completion, texts
-from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell, tell_lines, warn, warn_lines
+from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell, tell_lines, warn, warn_lines, warn_of
 from faber_ledger.cli.ui.which_run import named_run, run_to_load, warn_if_kept, work_id_option
 from faber_ledger.context import messages
 from faber_ledger.context.packet import COMMAND_BUDGET
@@ -122,7 +122,7 @@ def session_load(
     is_forced = force or content or minimal or requested is not None
     try:
         loading = Loading(
-            run, config, trigger, requested, at, _warn, is_forced=is_forced, is_minimal=minimal, hint=hint
+            run, config, trigger, requested, at, warn_of, is_forced=is_forced, is_minimal=minimal, hint=hint
         )
         _warn_of_workflow(loading, beside)
         if dry_run:
@@ -218,7 +218,3 @@ def _required_failure(result: Reload, beside: Bounded) -> LedgerError | None:
         hint="the error's recovery steps are above",
         block="\n\n".join(beside.first(errors, 1, "errors")),
     )
-
-
-def _warn(text: str) -> None:
-    warn(f"⚠️  {text}")

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.ui import completion, texts
-from faber_ledger.cli.ui.output import documents_codes, json_option, show, warn
+from faber_ledger.cli.ui.output import documents_codes, json_option, show, warn_of
 from faber_ledger.cli.ui.which_run import choose_run, named_run, warn_if_kept, work_id_option
 from faber_ledger.cli.ui.words import duration
 from faber_ledger.ledger.clock import now, seconds_of
-from faber_ledger.ledger.command_errors import AmbiguousRun
 from faber_ledger.ledger.errors import LedgerError, NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.projections.fold import blocks_of, entry_of, has_ended_for_compaction, newest_open, session_history
 from faber_ledger.recording import sessions
@@ -60,14 +59,14 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
     active = active_run(root)
     if run_id is None and active.run_id is None:
         if active.problem:
-            warn(f"⚠️  {active.problem}")
+            warn_of(active.problem)
         show({"saved": False, "run_id": None}, texts.NO_WORKFLOW_TO_SAVE.split("\n"), as_json=as_json)
         return
     run = _run(root, run_id, active)
     warn_if_kept(run)
     writer, checkout, is_written = writer_of(root), checkout_at_end(run) if _has_session_to_end(run) else None, False
     try:
-        with record_or_leave(run, at=at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
+        with record_or_leave(run, at=at, writer=writer, warn=warn_of) as recording:
             state_file.check_required(run, recording.state)
             caller = sessions.caller_of(os.environ, recording.state, at, writer, None)
             session_id = _session_to_end(recording, caller, reason)
@@ -97,8 +96,6 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
 def _run(root: str, named: str | None, active: ActiveRun) -> Run:
     try:
         return choose_run(root, named, active, records=True)
-    except AmbiguousRun:
-        raise
     except RunNotFound:
         return find_run(root, named or "")
 

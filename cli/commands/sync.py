@@ -16,7 +16,7 @@ from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.cli.ui.words import events_shown, plural
-from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, ServerRefused, ServerUnavailable
+from faber_ledger.ledger.command_errors import NoActiveRun, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, UnionConflict
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.left_state import runs_here
@@ -203,14 +203,10 @@ def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
         except NoActiveRun as error:
             error.hint = HINT_NO_RUN
             raise
-        except AmbiguousRun:
-            raise
         except RunNotFound as error:
             error.hint = HINT_RUNS
             try:
                 picked = pick_server_run(remote.server, remote.project, wanted.text or "")
-            except AmbiguousRun:
-                raise
             except (InvalidRunId, RunNotFound):
                 raise error from None
             return [run_here(root, picked)]

@@ -92,6 +92,11 @@ def warn(line: str) -> None:
     _warn(line, say)
 
 
+def warn_of(text: str) -> None:
+    """Warn as `warn` does, with a mark, of something that went wrong beside what the command does."""
+    warn(f"⚠️  {text}")
+
+
 def warn_lines(text: str) -> None:
     """Warn as `warn` does, with a text of several lines; each value in it that is not ours must be one line."""
     _warn(text, say_lines)

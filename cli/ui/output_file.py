@@ -51,22 +51,12 @@ def output_file(path: str | None) -> Iterator[BinaryIO]:
 def replace_file(path: str) -> Iterator[str]:
     """Yield the path of an empty file beside `path`, to write to; when the block ends, that file replaces `path`.
 
-    Its permissions are as for `output_file`; until then only its owner may open it. A special file such as /dev/null is
-    not replaced but written to. Raises NotWritable.
+    Its permissions are as for `output_file`; until then only its owner may open it. Raises NotWritable.
     """
-    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-        with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
-            temporary = os.path.join(folder, "output")
-            yield temporary
-            try:
-                with open(temporary, "rb") as written, open(path, "wb") as special:
-                    shutil.copyfileobj(written, special)
-            except OSError as error:
-                raise _not_writable(path, error) from error
-        return
     target = os.path.realpath(path)
-    if os.path.isdir(target) or not os.path.isdir(os.path.dirname(target)):
-        why = "it is a folder" if os.path.isdir(target) else "its folder does not exist"
+    is_other = os.path.exists(target) and not os.path.isfile(target)
+    if is_other or not os.path.isdir(os.path.dirname(target)):
+        why = "it is not a file" if is_other else "its folder does not exist"
         raise NotWritable(f"cannot write {path}: {why}", hint="name a file in a folder that exists")
     temporary = f"{target}.{os.getpid()}.tmp"
     try:

@@ -12,7 +12,7 @@ import click
 
 from faber_ledger.cli.ui import texts
 from faber_ledger.cli.ui.git_words import hint_if_left_out, hint_without_runs
-from faber_ledger.cli.ui.output import ask_number, tell, warn
+from faber_ledger.cli.ui.output import ask_number, tell, warn, warn_of
 from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, SeveralActiveRuns
@@ -72,7 +72,7 @@ def run_to_project(text: str | None, *, needs_ledger: bool) -> Run:
 def warn_if_kept(run: Run) -> None:
     """Warn if the work tree lacks the run, so that what is recorded stays below the git directory."""
     if run.is_kept:
-        warn(f"⚠️  {not_in_tree(run)}")
+        warn_of(not_in_tree(run))
 
 
 def check_in_tree(run: Run) -> Run:
@@ -141,8 +141,6 @@ def run_to_load(
         no_workflow = texts.no_workflow_to_load(*_newest_run(root))
         more = [text for text in (active.problem, error.hint) if text]
         error.block = "\n".join([no_workflow, *[escape(f"{text[0].upper()}{text[1:]}") for text in more]])
-        raise
-    except AmbiguousRun:
         raise
     except RunNotFound as error:
         error.block = texts.run_not_found(find_run(root, run_id or ""))
@@ -247,8 +245,6 @@ def match_run(root: str, text: str) -> Run:
         return run
     try:
         return run_here(root, pick_run_id(text, known, hint_if_left_out(root) or _hint_to_list(root)))
-    except AmbiguousRun:
-        raise
     except RunNotFound as error:
         if any([is_of_work(state, text) for _, state in _with_states(runs_here(root))]):
             error.hint = f"{text} is a work item: give it as --work-id {text}"
