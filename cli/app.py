@@ -65,13 +65,13 @@ SECTIONS = {
         "seal": ("seal:seal", "Make a run ready for a commit, and stage it."),
         "resolve": ("resolve:resolve", "Resolve the conflicts that a merge left in runs' files."),
         "union": ("union:union", "Unite ledgers into one file with all their events."),
-        "merge-driver": ("merge_driver:merge_driver", "Merge a run's file; git calls it."),
-        "textconv": ("textconv:textconv", "Show a ledger file as text; git calls it."),
+        "merge-driver": ("git_calls:merge_driver", "Merge a run's file; git calls it."),
+        "textconv": ("git_calls:textconv", "Show a ledger file as text; git calls it."),
     },
     "Exchange": {
         "sync": ("sync:sync", "Exchange runs with the team's server."),
-        "export": ("export:export", "Write a run's events as JSON lines, CloudEvents or a database."),
-        "import": ("import_events:import_events", "Import events that `export` wrote."),
+        "export": ("exchange:export", "Write a run's events as JSON lines, CloudEvents or a database."),
+        "import": ("exchange:import_events", "Import events that `export` wrote."),
     },
 }
 COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}

@@ -15,6 +15,7 @@ from faber_ledger.cli.ui.server import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_event import Time, find_session
 from faber_ledger.cli.ui.which_run import run_with_ledger, work_id_option
 from faber_ledger.ledger.event_types import EVENT_TYPES
+from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.runs.log import read_log
 
 if TYPE_CHECKING:
@@ -69,8 +70,6 @@ def log(
     Exit codes: 0 done; 2 wrong usage; 10 no such run, ledger or session, or
     several sessions of that name; 12 newer format; 20 the ledger is damaged.
     """
-    from faber_ledger.ledger.queries import EventQuery, find_events  # at its use: `--help` loads every command
-
     if since is not None and until is not None and since > until:
         raise click.UsageError("--since is later than --until: no event is between them")
     root, (run,), _ = find_runs(url, project, [run], work_id)

@@ -20,7 +20,15 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import ChoiceNeeded, GitFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.recording.redact import RedactionPlan, RedactionResult
+from faber_ledger.recording.leftovers import find_other_events, find_remains, scrub
+from faber_ledger.recording.redact import (
+    RedactionPlan,
+    RedactionResult,
+    plan_redaction,
+    redact_event,
+    runs_in_work_trees,
+    undo_redaction,
+)
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.clone import state_copy_path, writer_of
 from faber_ledger.runs.git_command import run_git
@@ -55,8 +63,6 @@ def redact(
     what cannot be removed; 3 not confirmed, without a terminal; 10 no such run or event, or no copy of a payload
     to put back; 11 locked; 12 newer format; 20 a ledger is damaged.
     """
-    from faber_ledger.recording.redact import plan_redaction, redact_event, runs_in_work_trees
-
     chosen = run_with_ledger(run)
     name = find_thing(chosen, event, ("event",)).id
     writer, client = writer_of(chosen.root), client_of(os.environ)
@@ -93,8 +99,6 @@ def redact(
 
 
 def _undo(chosen: Run, name: str, reason: str | None, writer: str, client: str | None, *, as_json: bool) -> None:
-    from faber_ledger.recording.redact import undo_redaction
-
     undone = undo_redaction(chosen, name, reason, at=now(), writer=writer, client=client, warn=warn_of)
     result = {"run_id": chosen.run_id, "event": name, "redaction_undone": undone}
     show(result, [f"✓ Put the payload of event {name} back, recorded as event {undone}"], as_json=as_json)
@@ -102,9 +106,6 @@ def _undo(chosen: Run, name: str, reason: str | None, writer: str, client: str |
 
 def _look_again(chosen: Run, plan: RedactionPlan, beside: dict[str, Any]) -> dict[str, Any]:
     """Return what was cleaned beside the log, with the files that still have one of the texts."""
-    from faber_ledger.recording.leftovers import find_remains
-    from faber_ledger.recording.redact import runs_in_work_trees
-
     try:
         beside["text_cache_removed"] |= remove_text_cache(chosen.root)  # `git log -p` may have made one meanwhile
     except GitFailed as error:
@@ -140,8 +141,6 @@ def _clean_files(log: Log, plan: RedactionPlan, places: list[Run]) -> dict[str, 
 
     A text that other events contain too is not specific to the payload, and stays.
     """
-    from faber_ledger.recording.leftovers import find_other_events, scrub
-
     others = find_other_events(log, plan.texts, [plan.target])
     return {
         "text_cache_removed": remove_text_cache(places[0].root),  # first: if git refuses, nothing was changed

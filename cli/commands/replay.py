@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from faber_ledger.cli.reports.completed_phases import comparison_data, comparison_lines
-from faber_ledger.cli.reports.replay import EventFilter
+from faber_ledger.cli.reports.replay import EventFilter, Replay, changes_between, state_at
+from faber_ledger.cli.reports.state_check import compare_phases, comparisons, lines_of
 from faber_ledger.cli.ui import completion, which_event
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long, show_streamed, warn
 from faber_ledger.cli.ui.server import find_runs, server_copy_options
@@ -95,8 +96,6 @@ def replay(
         return _check(chosen, as_json)
     if at is not None or diff is not None:
         return _moments(chosen, at, diff, as_json)
-    from faber_ledger.cli.reports.replay import EventFilter  # here: `--help` loads every command
-
     wanted = EventFilter(
         start=which_event.parse_moment(chosen, start) if start is not None else None,
         end=which_event.parse_moment(chosen, end) if end is not None else None,
@@ -109,8 +108,6 @@ def replay(
 
 
 def _moments(chosen: Run, at: str | None, diff: tuple[str, str] | None, as_json: bool) -> int:
-    from faber_ledger.cli.reports.replay import changes_between, state_at
-
     if diff is not None:
         first, second = (which_event.parse_moment(chosen, text) for text in diff)
         data, lines = changes_between(chosen, first, second, warn)
@@ -133,8 +130,6 @@ def _check_usage(modes: dict[str, object], limits: dict[str, object]) -> None:
 
 
 def _events(run: Run, wanted: EventFilter, as_json: bool) -> int:
-    from faber_ledger.cli.reports.replay import Replay
-
     if as_json:
         show_streamed(Replay(run, wanted, warn).data())
     else:
@@ -154,8 +149,6 @@ def _strict(run: Run, wanted: EventFilter, as_json: bool) -> int:
 
 
 def _check(run: Run, as_json: bool) -> int:
-    from faber_ledger.cli.reports.state_check import compare_phases, comparisons, lines_of
-
     results = comparisons(run)
     completion = compare_phases(run)
     data = {"run_id": run.run_id, "states": results, "completion": completion and comparison_data(completion)}

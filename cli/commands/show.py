@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from faber_ledger.cli.reports.loaded_content import find_contents, is_comparable, unrecoverable_kind
+from faber_ledger.cli.reports.show import DESCRIBE
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long
 from faber_ledger.cli.ui.server import find_runs, server_copy_options
@@ -37,8 +39,6 @@ def show_one(what: str, run: str | None, content: bool, url: str | None, project
     Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger, nothing or several things with that
     name, or a content that does not exist any more; 12 newer format; 20 the ledger is damaged.
     """
-    from faber_ledger.cli.reports.show import DESCRIBE  # at its use: `--help` loads every command
-
     root, (run,), _ = find_runs(url, project, [run])
     chosen = run_with_ledger(run, root=root)
     match = find_thing(chosen, what)
@@ -60,8 +60,6 @@ def show_one(what: str, run: str | None, content: bool, url: str | None, project
 
 def _content(root: str, data: dict[str, Any]) -> str:
     """Return what a load gave the agent; raises NotFound if it does not exist any more."""
-    from faber_ledger.cli.reports.loaded_content import find_contents, is_comparable, unrecoverable_kind
-
     load = data["loads"][-1] if data["kind"] == "artifact" and data["loads"] else data.get("event", {}).get("event")
     if not load or not isinstance(load.get("sha256"), str) or not isinstance(load.get("source"), str):
         raise click.UsageError("--content needs an artifact that was loaded, or the event of a load")

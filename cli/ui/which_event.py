@@ -11,8 +11,8 @@ import click
 from faber_ledger.cli.ui.output import warn
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import NotFound
-from faber_ledger.ledger.lookup import Match
-from faber_ledger.ledger.queries import Key
+from faber_ledger.ledger.lookup import MAX_MATCHES, Match, find_matches, find_similar, is_client
+from faber_ledger.ledger.queries import Key, key_of, keys_at, last_key
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 
@@ -24,8 +24,6 @@ ANYTHING = ("event", "session", "artifact")
 
 def find_thing(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match:
     """Return the one thing that a text names in a run's log; raises NotFound, with similar names or the candidates."""
-    from faber_ledger.ledger.lookup import MAX_MATCHES, find_matches, find_similar
-
     found = [one for one in find_matches(partial(read_log, run), text) if one.kind in kinds]
     if len(found) == 1:
         return found[0]
@@ -47,8 +45,6 @@ def find_thing(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match:
 
 def find_session(run: Run, text: str | None) -> str | None:
     """Return a session's id, or the client's id that several may share; None for None. Raises as `find_thing`."""
-    from faber_ledger.ledger.lookup import is_client
-
     if text is None or is_client(partial(read_log, run), text):
         return text
     return find_thing(run, text, ("session",)).id
@@ -96,8 +92,6 @@ def parse_moment(run: Run, text: str) -> Moment:
         return Moment(text, seconds=parse_time(text))
     if text.isdecimal() and text.isascii() and len(text) <= 16:
         return Moment(text, keys=_keys_of(run, int(text)))
-    from faber_ledger.ledger.queries import key_of
-
     key = key_of(partial(read_log, run), find_thing(run, text, ("event",)).id)
     return Moment(text, keys=(key,))
 
@@ -131,8 +125,6 @@ class Time(click.ParamType[float]):
 
 def _keys_of(run: Run, seq: int) -> tuple[Key, ...]:
     """Return the keys of the events with a seq, in order; warns if there are several, raises NotFound for none."""
-    from faber_ledger.ledger.queries import keys_at, last_key
-
     if seq == 0:
         return ()
     keys = keys_at(partial(read_log, run), seq)
