@@ -73,14 +73,8 @@ def current(url: str | None, as_json: bool) -> None:
     show({"revision": revision, "newest": newest}, [line], as_json=as_json)
 
 
-def _named_role(_context: click.Context, _parameter: click.Parameter, role: str) -> str:
-    if not role.strip():
-        raise click.BadParameter("it is empty")
-    return role
-
-
 @db.command(short_help="Let a role see this project.")
-@click.argument("role", callback=_named_role)
+@click.argument("role")
 @click.option("--admin", is_flag=True, help="Let the role admit and expel others, too.")
 @url_option
 @json_option
@@ -107,7 +101,7 @@ def admit(role: str, admin: bool, url: str | None, as_json: bool) -> None:
 
 
 @db.command(short_help="Let a role see it no more.")
-@click.argument("role", callback=_named_role)
+@click.argument("role")
 @click.option("--yes", is_flag=True, help="Expel the only admin, too.")
 @url_option
 @json_option

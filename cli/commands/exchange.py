@@ -14,7 +14,7 @@ from faber_ledger.cli.ui.output import escape_json, json_option, say, show, warn
 from faber_ledger.cli.ui.output_file import output_file
 from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.server import find_runs, server_copy_options
-from faber_ledger.cli.ui.which_run import choose_run, run_with_ledger, runs_to_report
+from faber_ledger.cli.ui.which_run import choose_run, run_with_ledger, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.checked import verified_batches
 from faber_ledger.ledger.errors import LedgerError
@@ -80,7 +80,7 @@ def export(
         from faber_ledger.cli.reports.sqlite import metadata_path, write_database  # here: `--help` loads every command
 
         root, (run,), _ = find_runs(url, project, [run], every=every)
-        events, runs = write_database(runs_to_report(run, every=every, root=root), sqlite, warn)
+        events, runs = write_database(runs_with_ledgers(run, every=every, root=root), sqlite, warn)
         counts = f"{events_shown(events)} of {plural(runs, 'run')}"
         say(f"{sqlite}: {counts}; {metadata_path(sqlite)} describes its tables")
         return

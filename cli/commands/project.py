@@ -50,7 +50,9 @@ def project(
     if sum([check, rebuild, restore]) > 1:
         raise click.UsageError("Give one of --check, --rebuild and --restore.")
     reads = every or check
-    runs = runs_with_ledgers(run, every=every) if reads else [run_to_project(run, needs_ledger=not restore)]
+    runs = (
+        runs_with_ledgers(run, every=every, in_tree=True) if reads else [run_to_project(run, needs_ledger=not restore)]
+    )
     results, failed = [], []
     for one in runs:
         try:

@@ -42,7 +42,7 @@ from faber_ledger.recording.environment import sessions_elsewhere
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.recording.sessions import client_of
-from faber_ledger.runs.active import ActiveRun, active_run
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger
@@ -140,8 +140,13 @@ def reconstitute(
 
 
 def _find_run(run: str | None, work_id: str | None, log: Callable[[str], None]) -> Run:
+    """Return the run to reconstitute; raises LedgerError, with the documents' words."""
     root = find_root(os.getcwd())
-    found = _run(root, named_run(root, run, work_id), active_run(root), log)
+    named = named_run(root, run, work_id)
+    try:
+        found = run_to_load(root, named, active_run(root), log, records=True, takes_up=False)
+    except RunNotFound as error:
+        raise run_not_found(find_run(root, named or "")) from error
     warn_if_kept(found)
     return found
 
@@ -180,14 +185,6 @@ class _Chooser:
             raise needed
         say_lines(question)
         return ask_number(len(options))
-
-
-def _run(root: str, named: str | None, active: ActiveRun, log: Callable[[str], None]) -> Run:
-    """Return the run to reconstitute; raises LedgerError, with the documents' words."""
-    try:
-        return run_to_load(root, named, active, log, records=True, takes_up=False)
-    except RunNotFound as error:
-        raise run_not_found(find_run(root, named or "")) from error
 
 
 def _look_elsewhere(run: Run, state: dict[str, Any]) -> Elsewhere:

@@ -120,7 +120,7 @@ def _named_runs(root: str, named: str | None, *, every: bool) -> list[Run]:
         run = choose_run(root, named)
         if lacks_ledger(run) and _has_started_here(run):
             return [run]
-    return runs_with_ledgers(named, every=every)
+    return runs_with_ledgers(named, every=every, in_tree=True)
 
 
 def _has_started_here(run: Run) -> bool:

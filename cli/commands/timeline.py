@@ -14,7 +14,7 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.output_file import output_file
 from faber_ledger.cli.ui.server import find_runs, server_copy_options
-from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_report
+from faber_ledger.cli.ui.which_run import run_with_ledger, runs_with_ledgers
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.context.messages import size_words
 from faber_ledger.ledger.clock import seconds_of
@@ -90,6 +90,6 @@ def timeline(
 
 def _choose_runs(root: str, named: list[str | None], every: bool) -> list[Run]:
     if every:
-        return runs_to_report(None, every=True, root=root)
+        return runs_with_ledgers(None, every=True, root=root)
     chosen = {run.run_id: run for run in [run_with_ledger(text, root=root) for text in named]}
     return list(chosen.values())

@@ -98,31 +98,17 @@ def recheck_under_lock(run: Run, compare: Callable[[], list[R]]) -> list[R]:
     return found
 
 
-def runs_with_ledgers(text: str | None, *, every: bool, root: str | None = None) -> list[Run]:
-    """Return the one run, or with `every` all runs of the work tree with a ledger; raises like `run_with_ledger`."""
+def runs_with_ledgers(text: str | None, *, every: bool, root: str | None = None, in_tree: bool = False) -> list[Run]:
+    """Return the one run, or with `every` all that this clone has with a ledger; raises like `run_with_ledger`.
+
+    If `in_tree`, all are only those of the work tree.
+    """
     if not every:
         return [run_with_ledger(text, root=root)]
     if text is not None:
         raise click.UsageError("give RUN or --all, not both")
     root = root or find_root(os.getcwd())
-    runs = [find_run(root, run_id) for run_id in run_ids(root)]
-    return [run for run in runs if not lacks_ledger(run)]
-
-
-def runs_to_report(text: str | None, *, every: bool, root: str) -> list[Run]:
-    """Return the one run, or with `every` all runs that this clone has, also those that the work tree lacks.
-
-    Warns about those that are left out because their ledger is gone; raises like `run_with_ledger`.
-    """
-    if not every or text is not None:
-        return runs_with_ledgers(text, every=every, root=root)
-    runs = []
-    for run in runs_here(root):
-        if lacks_ledger(run):
-            warn(f"{run.run_id} is left out: it has no ledger")
-        else:
-            runs.append(run)
-    return runs
+    return [run for run in (runs_in_tree(root) if in_tree else runs_here(root)) if not lacks_ledger(run)]
 
 
 def run_to_load(
