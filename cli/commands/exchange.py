@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     "-o",
     "--output",
     metavar="FILE",
-    shell_complete=completion.files,
+    type=click.Path(),
     help="Write to FILE, completely or not at all; `-`, the default, is standard output.",
 )
 @click.option(
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 @click.option(
     "--sqlite",
     metavar="FILE",
-    shell_complete=completion.files,
+    type=click.Path(),
     help="Write tables for sqlite3 and Datasette, and FILE's metadata beside it.",
 )
 @click.option("--all", "every", is_flag=True, help="With --sqlite: every run of the project that has a ledger.")
@@ -103,7 +103,7 @@ def export(
 
 
 @click.command("import", short_help="Import events that `export` wrote.")
-@click.argument("file", metavar="FILE", shell_complete=completion.files)
+@click.argument("file", metavar="FILE", type=click.Path())
 @click.option("--run-id", metavar="RUN", help="The run to import into; it is created if it does not exist.")
 @click.option("--dry-run", is_flag=True, help="Check everything, and change nothing.")
 @json_option

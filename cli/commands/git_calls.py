@@ -10,7 +10,6 @@ import sqlite3
 
 import click
 
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.event_words import print_ledger
 from faber_ledger.cli.ui.output import say
 from faber_ledger.files.change import read_file
@@ -68,7 +67,7 @@ def _merge_states(base: str, ours: str, theirs: str, path: str) -> list[str]:
 
 
 @click.command(short_help="Show a ledger file as text; git calls it.")
-@click.argument("file", metavar="FILE", shell_complete=completion.files)
+@click.argument("file", metavar="FILE", type=click.Path())
 def textconv(file: str) -> None:
     """Print the events of the ledger FILE in words, one a line: git calls it to show a ledger's changes.
 

@@ -170,12 +170,11 @@ def _runs_of_commit(root: str, paths: set[str]) -> Iterator[Run]:
 def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
     """Make one run ready: recorded, verified, published and staged; one that `is_named` wherever it is."""
     if lacks_ledger(run) and not is_started_here(run, read_bytes(run)):
-        return {"run_id": run.run_id, "events": 0, "returned": 0, "left": 0, "why": NOT_STARTED, "staged": []}
+        return {"run_id": run.run_id, "events": 0, "left": 0, "why": NOT_STARTED, "staged": []}
     note_use(run.root, run.run_id, is_taken_up=True)
     complete_record(run, at=now(), environ=os.environ, warn=warn)
     with lock_run(run), open_run_log(run, warn) as opened:
         opened.commit()
-        returned = opened.absorbed
     record_before_projecting(run, now(), warn=warn)  # what is not in the log yet belongs to this commit
     _check(run)
     reproject(run, rebuild=False, warn=warn, on_purpose=is_named)
@@ -189,7 +188,6 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
     return {
         "run_id": run.run_id,
         "events": events,
-        "returned": returned,
         "left": count - events,
         "why": why,
         "staged": staged,
@@ -215,10 +213,8 @@ def _stage(run: Run) -> list[str]:
 
 
 def _line(result: dict[str, Any]) -> str:
-    returned = result["returned"]
-    back = f", {returned} of them taken from the work tree's file" if returned else ""
     if result["why"] is not None:
         left = f"{events_of_log_are(result['left'])} not in the file" if result["left"] else "nothing staged"
         return f"{result['run_id']}: {left}: {result['why']}"
     staged = f"staged {', '.join(result['staged'])}" if result["staged"] else "nothing staged"
-    return f"{result['run_id']}: {events_shown(result['events'])}{back}; {staged}"
+    return f"{result['run_id']}: {events_shown(result['events'])}; {staged}"

@@ -13,8 +13,8 @@ from faber_ledger.cli.ui.output import documents_codes, json_option, show, warn_
 from faber_ledger.cli.ui.which_run import choose_run, named_run, warn_if_kept, work_id_option
 from faber_ledger.cli.ui.words import duration
 from faber_ledger.ledger.clock import now, seconds_of
-from faber_ledger.ledger.errors import LedgerError, NotWritable, RunNotFound, StateInvalid, StateMissing
-from faber_ledger.projections.fold import blocks_of, entry_of, has_ended_for_compaction, newest_open, session_history
+from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
+from faber_ledger.projections.fold import entry_of, newest_open, session_history
 from faber_ledger.recording import sessions
 from faber_ledger.recording.environment import checkout_after, checkout_at_end, read_environment
 from faber_ledger.recording.left_facts import record_or_leave
@@ -64,7 +64,7 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
         return
     run = _run(root, run_id, active)
     warn_if_kept(run)
-    writer, checkout, is_written = writer_of(root), checkout_at_end(run) if _has_session_to_end(run) else None, False
+    writer, checkout, is_written = writer_of(root), checkout_at_end(run), False
     try:
         with record_or_leave(run, at=at, writer=writer, warn=warn_of) as recording:
             state_file.check_required(run, recording.state)
@@ -98,15 +98,6 @@ def _run(root: str, named: str | None, active: ActiveRun) -> Run:
         return choose_run(root, named, active, records=True)
     except RunNotFound:
         return find_run(root, named or "")
-
-
-def _has_session_to_end(run: Run) -> bool:
-    """Return whether the run's state has a session that can be ended; else git need not be asked."""
-    try:
-        known = blocks_of(state_file.read_state(run).value)
-    except LedgerError:
-        return False  # the recording reports it
-    return newest_open(known) is not None or has_ended_for_compaction(known)
 
 
 def _session_to_end(recording: Recording, caller: Caller, reason: Reason) -> str | None:

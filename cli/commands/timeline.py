@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     "--output",
     required=True,
     metavar="FILE",
-    shell_complete=completion.files,
+    type=click.Path(),
     help="The page to write, `-` for standard output; an older page is replaced.",
 )
 @click.option("--all", "every", is_flag=True, help="Every run of this project, with an index.")

@@ -7,7 +7,6 @@ from contextlib import ExitStack
 
 import click
 
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger import JOURNAL_ENDING
@@ -18,13 +17,13 @@ from faber_ledger.ledger.union import hash_in, write_union
 
 
 @click.command(short_help="Unite ledgers into one file with all their events.")
-@click.argument("ledgers", nargs=-1, required=True, metavar="A B ...", shell_complete=completion.files)
+@click.argument("ledgers", nargs=-1, required=True, metavar="A B ...", type=click.Path())
 @click.option(
     "-o",
     "--out",
     required=True,
     metavar="OUT",
-    shell_complete=completion.files,
+    type=click.Path(),
     help="The file to write; it may be one of the ledgers.",
 )
 @json_option

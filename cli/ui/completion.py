@@ -69,13 +69,6 @@ def worktrees(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     return _items([(os.path.basename(top), "worktree") for top in tops], incomplete)
 
 
-def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Leave the word to the shell, which completes file names itself."""
-    from click.shell_completion import CompletionItem
-
-    return [CompletionItem(incomplete, type="file")]
-
-
 def _find_in_log(ctx: click.Context, incomplete: str, *sources: Source) -> list[tuple[str, str]]:
     """Return what the sources find in one run's log; nothing if it cannot be read: a completion prints no errors."""
     try:
