@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger import __version__
-from faber_ledger.cli.ui.output import json_text, say, say_lines
-from faber_ledger.cli.ui.pager import no_pager_option
+from faber_ledger.cli.ui.output import json_text, no_pager_option, say, say_lines
 from faber_ledger.ledger.command_errors import UsageFailed
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.file import is_busy, locked_error
@@ -25,72 +24,54 @@ if TYPE_CHECKING:
 # A command's module is imported when the command is called; its short help is here for the list of all commands.
 SECTIONS = {
     "Set up": {
-        "init": ("faber_ledger.cli.commands.init:init", "Add the four hooks to the client's settings."),
-        "uninstall": ("faber_ledger.cli.commands.uninstall:uninstall", "Remove what `init` added."),
-        "config": ("faber_ledger.cli.commands.config:config", "Show what is configured, and where."),
-        "db": ("faber_ledger.cli.commands.db:db", "Set up the team's server."),
-        "completion": ("faber_ledger.cli.commands.completion:completion", "Print the shell's completion script."),
-        "demo": ("faber_ledger.cli.commands.demo:demo", "Show a run on two machines."),
-        "hook": ("faber_ledger.cli.commands.hook:hook", "Answer one of the client's hooks."),
+        "init": ("init:init", "Add the four hooks to the client's settings."),
+        "uninstall": ("uninstall:uninstall", "Remove what `init` added."),
+        "config": ("config:config", "Show what is configured, and where."),
+        "db": ("db:db", "Set up the team's server."),
+        "completion": ("completion:completion", "Print the shell's completion script."),
+        "demo": ("demo:demo", "Show a run on two machines."),
+        "hook": ("hook:hook", "Answer one of the client's hooks."),
     },
     "Runs": {
-        "run": ("faber_ledger.cli.commands.run.group:run", "Start, resume and list runs."),
-        "worktree": ("faber_ledger.cli.commands.worktree:worktree", "List and clean up the worktrees of this clone."),
-        "workflow-run": (
-            "faber_ledger.cli.commands.run.start:workflow_run",
-            "Alias of `run start`; --resume: of `run resume`.",
-        ),
+        "run": ("run:run", "Start, resume and list runs."),
+        "worktree": ("worktree:worktree", "List and clean up the worktrees of this clone."),
+        "workflow-run": ("run_start:workflow_run", "Alias of `run start`; --resume: of `run resume`."),
     },
     "Context": {
-        "session-load": (
-            "faber_ledger.cli.commands.session_load:session_load",
-            "Load the critical artifacts into context.",
-        ),
-        "prime-context": (
-            "faber_ledger.cli.commands.session_load:session_load",
-            "Load the critical artifacts into context.",
-        ),
-        "session-save": ("faber_ledger.cli.commands.session_save:session_save", "End the open session and record it."),
-        "session-end": ("faber_ledger.cli.commands.session_save:session_save", "End the open session and record it."),
-        "reconstitute": ("faber_ledger.cli.commands.reconstitute:reconstitute", "Reconstitute the context of a run."),
-        "note": ("faber_ledger.cli.commands.note:note", "Record what the next session should know."),
+        "session-load": ("session_load:session_load", "Load the critical artifacts into context."),
+        "prime-context": ("session_load:session_load", "Load the critical artifacts into context."),
+        "session-save": ("session_save:session_save", "End the open session and record it."),
+        "session-end": ("session_save:session_save", "End the open session and record it."),
+        "reconstitute": ("reconstitute:reconstitute", "Reconstitute the context of a run."),
+        "note": ("note:note", "Record what the next session should know."),
     },
     "Look": {
-        "status": ("faber_ledger.cli.commands.status:status", "Show where a run stands."),
-        "log": ("faber_ledger.cli.commands.log:log", "List the events of a run."),
-        "replay": ("faber_ledger.cli.commands.replay:replay", "Show a run event by event, or as it was at a moment."),
-        "show": ("faber_ledger.cli.commands.show:show_one", "Show everything about one event, session or artifact."),
-        "fleet": ("faber_ledger.cli.commands.fleet:fleet", "Show who works on what, on all machines."),
-        "search": ("faber_ledger.cli.commands.search:search", "Find words in what the runs recorded."),
-        "timeline": ("faber_ledger.cli.commands.timeline:timeline", "Draw runs as a page."),
+        "status": ("status:status", "Show where a run stands."),
+        "log": ("log:log", "List the events of a run."),
+        "replay": ("replay:replay", "Show a run event by event, or as it was at a moment."),
+        "show": ("show:show_one", "Show everything about one event, session or artifact."),
+        "fleet": ("fleet:fleet", "Show who works on what, on all machines."),
+        "search": ("search:search", "Find words in what the runs recorded."),
+        "timeline": ("timeline:timeline", "Draw runs as a page."),
     },
     "Check": {
-        "verify": ("faber_ledger.cli.commands.verify:verify", "Check a log, and state.json against it."),
-        "doctor": ("faber_ledger.cli.commands.doctor:doctor", "Check the set-up, and fix what is safe."),
-        "project": ("faber_ledger.cli.commands.project:project", "Write state.json's two blocks from the log."),
-        "redact": (
-            "faber_ledger.cli.commands.redact:redact",
-            "Remove an event's payload from the log, or put it back.",
-        ),
-        "migrate": ("faber_ledger.cli.commands.migrate:migrate", "Upgrade a ledger to the newest format."),
+        "verify": ("verify:verify", "Check a log, and state.json against it."),
+        "doctor": ("doctor:doctor", "Check the set-up, and fix what is safe."),
+        "project": ("project:project", "Write state.json's two blocks from the log."),
+        "redact": ("redact:redact", "Remove an event's payload from the log, or put it back."),
+        "migrate": ("migrate:migrate", "Upgrade a ledger to the newest format."),
     },
     "Git": {
-        "seal": ("faber_ledger.cli.commands.seal:seal", "Make a run ready for a commit, and stage it."),
-        "resolve": (
-            "faber_ledger.cli.commands.resolve:resolve",
-            "Resolve the conflicts that a merge left in runs' files.",
-        ),
-        "union": ("faber_ledger.cli.commands.union:union", "Unite ledgers into one file with all their events."),
-        "merge-driver": ("faber_ledger.cli.commands.merge_driver:merge_driver", "Merge a run's file; git calls it."),
-        "textconv": ("faber_ledger.cli.commands.textconv:textconv", "Show a ledger file as text; git calls it."),
+        "seal": ("seal:seal", "Make a run ready for a commit, and stage it."),
+        "resolve": ("resolve:resolve", "Resolve the conflicts that a merge left in runs' files."),
+        "union": ("union:union", "Unite ledgers into one file with all their events."),
+        "merge-driver": ("git_calls:merge_driver", "Merge a run's file; git calls it."),
+        "textconv": ("git_calls:textconv", "Show a ledger file as text; git calls it."),
     },
     "Exchange": {
-        "sync": ("faber_ledger.cli.commands.sync:sync", "Exchange runs with the team's server."),
-        "export": (
-            "faber_ledger.cli.commands.export:export",
-            "Write a run's events as JSON lines, CloudEvents or a database.",
-        ),
-        "import": ("faber_ledger.cli.commands.import_events:import_events", "Import events that `export` wrote."),
+        "sync": ("sync:sync", "Exchange runs with the team's server."),
+        "export": ("exchange:export", "Write a run's events as JSON lines, CloudEvents or a database."),
+        "import": ("exchange:import_events", "Import events that `export` wrote."),
     },
 }
 COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
@@ -110,7 +91,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        command: click.Command = getattr(importlib.import_module(f"faber_ledger.cli.commands.{module}"), attribute)
         return command
 
     def resolve_command(
@@ -158,7 +139,6 @@ def run(arguments: list[str]) -> int:
 
 
 def _say_unused() -> None:
-
     if unused_tops:
         from faber_ledger.runs.ownership import describe_unused  # only below a repository of another user
 

@@ -20,7 +20,7 @@ def main() -> None:
         hook(words)
     if _is_call_of_git(arguments):
         gc.disable()
-        from faber_ledger.cli.ui.ledger_text import print_ledger
+        from faber_ledger.cli.ui.event_words import print_ledger
 
         try:
             print_ledger(arguments[1])

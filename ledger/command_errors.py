@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faber_ledger.ledger.errors import LedgerError, RunNotFound
+from faber_ledger.ledger.errors import LedgerError
 
 # Choosing a run
 
@@ -13,10 +13,10 @@ class NoActiveRun(LedgerError):
     code, exit_code = "no_active_run", 10
 
 
-class AmbiguousRun(RunNotFound):
+class AmbiguousRun(LedgerError):
     """The ids of several runs begin with the text."""
 
-    code = "ambiguous_run"
+    code, exit_code = "ambiguous_run", 10
 
 
 class SeveralActiveRuns(LedgerError):
@@ -152,12 +152,6 @@ class NotWell(LedgerError):
     """`doctor` found something to fix."""
 
     code, exit_code = "not_well", 23
-
-
-class NoPage(LedgerError):
-    """The page's file holds something else."""
-
-    code = "not_a_page"
 
 
 class StepFailed(LedgerError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from faber_ledger.ledger.queries import HOSTNAME, PHASE, STARTED, OpenLog, escape_pattern
+from faber_ledger.ledger.queries import OpenLog, escape_pattern
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -40,33 +40,9 @@ def find_matches(open_log: OpenLog, text: str) -> list[Match]:
 
 def is_client(open_log: OpenLog, text: str) -> bool:
     """Return whether a text is a client's own session id in a log; raises as `open_log`."""
-    return _has_event(open_log, "client", text)
-
-
-def is_writer(open_log: OpenLog, text: str) -> bool:
-    """Return whether a text is the writer of an event in a log; raises as `open_log`."""
-    return _has_event(open_log, "writer", text)
-
-
-def _has_event(open_log: OpenLog, column: str, text: str) -> bool:
     with open_log() as log:
-        question = f"SELECT 1 FROM event WHERE {column} = ? LIMIT 1"
-        return log.connection.execute(question, (text,)).fetchone() is not None
-
-
-def list_machines(open_log: OpenLog) -> list[str]:
-    """Return the host names of the sessions in a log, sorted; raises as `open_log`."""
-    return _list_texts(open_log, HOSTNAME, STARTED)
-
-
-def list_phases(open_log: OpenLog) -> list[str]:
-    """Return the phases that events of a log name, sorted; raises as `open_log`."""
-    return _list_texts(open_log, PHASE, f"{PHASE} IS NOT NULL")
-
-
-def _list_texts(open_log: OpenLog, value: str, condition: str) -> list[str]:
-    with open_log() as log:
-        return _texts(log.connection, f"SELECT DISTINCT {value} FROM event WHERE {condition} ORDER BY 1")
+        found = log.connection.execute("SELECT 1 FROM event WHERE client = ? LIMIT 1", (text,))
+        return found.fetchone() is not None
 
 
 def _texts(connection: Connection, question: str, *values: object) -> list[str]:

@@ -20,7 +20,7 @@ from faber_ledger.files.text import one_line
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.run import ACTIVE_FILES, LAYOUTS, RUNS, Run, find_root
+from faber_ledger.runs.run import RUNS, Run, find_root
 from faber_ledger.runs.settings import NAMES, NEW, PATH, Settings, project_settings, read_user_config
 
 if TYPE_CHECKING:
@@ -62,8 +62,6 @@ def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
         "root": root,
         "active_run": active.run_id,
         "active_run_why": active.why,
-        "active_file": _active_file(root),
-        "run_layouts": [f"{runs}/{path}" for runs, path in LAYOUTS],
         "new_runs": settings.new_runs,
         "new_runs_from": settings.places["new_runs"],
         "project": settings.project,
@@ -102,10 +100,6 @@ def _of_user(root: str, user: UserConfig) -> dict[str, Any]:
         "url": shown_url(user["url"]) if user["url"] is not None else None,
         "installed_plugins": list(dict.fromkeys([folder for folder, _, _ in list_installed(root)])),
     }
-
-
-def _active_file(root: str) -> str | None:
-    return next((name for name in ACTIVE_FILES if os.path.isfile(os.path.join(root, name))), None)
 
 
 def _of_run(run: Run, plugin_roots: list[str], problems: list[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import click
 
 from faber_ledger.cli.ui.output import json_option, say, show, warn
 from faber_ledger.cli.ui.server import server_address, url_option
-from faber_ledger.cli.ui.table import table
+from faber_ledger.cli.ui.words import table
 from faber_ledger.ledger.command_errors import ServerRefused, StillSeen
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import project_id
@@ -73,35 +73,8 @@ def current(url: str | None, as_json: bool) -> None:
     show({"revision": revision, "newest": newest}, [line], as_json=as_json)
 
 
-@db.command(short_help="List the schema's revisions.")
-@url_option
-@json_option
-def history(url: str | None, as_json: bool) -> None:
-    """List the revisions of the schema that this program knows, and which of them the server has.
-
-    \b
-    Example: faber-ledger db history
-    Exit codes: 0 shown; 2 wrong usage, or no server is named; 13 the server cannot be
-    reached; 14 it refuses.
-    """
-    from faber_ledger.migrations.server_upgrade import list_revisions
-
-    revision, known = _find_revision(url), list_revisions()
-    ids = [one.id for one in known]
-    applied = len(known) if revision is not None and revision not in ids else ids.index(revision) + 1 if revision else 0
-    data = [{**one._asdict(), "applied": at < applied} for at, one in enumerate(known)]
-    rows = [[one.id, "applied" if at < applied else "to come", one.title] for at, one in enumerate(known)]
-    show({"revision": revision, "revisions": data}, table([["REVISION", "STATUS", "WHAT"], *rows]), as_json=as_json)
-
-
-def _named_role(_context: click.Context, _parameter: click.Parameter, role: str) -> str:
-    if not role.strip():
-        raise click.BadParameter("it is empty")
-    return role
-
-
 @db.command(short_help="Let a role see this project.")
-@click.argument("role", callback=_named_role)
+@click.argument("role")
 @click.option("--admin", is_flag=True, help="Let the role admit and expel others, too.")
 @url_option
 @json_option
@@ -128,7 +101,7 @@ def admit(role: str, admin: bool, url: str | None, as_json: bool) -> None:
 
 
 @db.command(short_help="Let a role see it no more.")
-@click.argument("role", callback=_named_role)
+@click.argument("role")
 @click.option("--yes", is_flag=True, help="Expel the only admin, too.")
 @url_option
 @json_option

@@ -14,7 +14,7 @@ import click
 from faber_ledger.cli.demo.story import tell_story
 from faber_ledger.cli.ui import output
 from faber_ledger.cli.ui.output import json_option, say_lines, show
-from faber_ledger.cli.ui.table import table
+from faber_ledger.cli.ui.words import session_table, table
 from faber_ledger.ledger.command_errors import StepFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.fold import blocks_of
@@ -22,7 +22,6 @@ from faber_ledger.projections.history import summarize_sessions
 
 if TYPE_CHECKING:
     from faber_ledger.projections.fold import Blocks
-
 
 WIDTH = 100
 REASONS = ["compaction", "abandoned", "normal"]
@@ -71,7 +70,7 @@ def _play(folder: str, tell: Callable[[str], None]) -> dict[str, Any]:
 
 
 def _summary(blocks: Blocks) -> Iterator[str]:
-    yield from _indent(table(_sessions(blocks)))
+    yield from _indent(session_table(lambda: summarize_sessions(blocks)))
     yield "\n   In context at the end:"
     loads = blocks["context_metadata"]["artifacts_in_context"]
     rows = [[load["artifact_id"], load["source"], f"{load['size_bytes']:,} bytes"] for load in loads]
@@ -82,26 +81,6 @@ def _summary(blocks: Blocks) -> Iterator[str]:
 
 def _indent(lines: Iterable[str]) -> Iterator[str]:
     return (f"   {line}" for line in lines)
-
-
-def _sessions(blocks: Blocks) -> list[list[str]]:
-    """Return a row for each session: machine, times (UTC), end, newly completed phases, and its loads in more rows."""
-    rows = [["session", "machine", "started", "ended", "why", "newly completed", "loaded"]]
-    for session in summarize_sessions(blocks):
-        first, *others = session["artifacts_loaded"]
-        rows.append(
-            [
-                session["session_id"].rpartition("-")[2],
-                session["hostname"] or "",
-                (session["started_at"] or "")[11:19],
-                (session["ended_at"] or "")[11:19],
-                session["end_reason"] or "",
-                ", ".join(session["newly_completed"]),
-                first,
-            ]
-        )
-        rows += [["", "", "", "", "", "", other] for other in others]
-    return rows
 
 
 def _json_text(value: Any, indent: str = "") -> str:

@@ -22,7 +22,7 @@ from faber_ledger.cli.doctor.finding import (
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.cli.doctor.table import CHECKS
 from faber_ledger.cli.ui.output import json_option, say, show
-from faber_ledger.cli.ui.table import plural
+from faber_ledger.cli.ui.words import plural
 from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import NotWell

@@ -11,8 +11,7 @@ import click
 from click.core import ParameterSource
 
 from faber_ledger.cli.reports.fleet import lines_of, take_runs
-from faber_ledger.cli.ui.output import json_option, json_text, say, show, tell
-from faber_ledger.cli.ui.pager import no_pager_option, show_long
+from faber_ledger.cli.ui.output import json_option, json_text, no_pager_option, say, show, show_long, tell
 from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import ServerUnavailable

@@ -58,8 +58,16 @@ from faber_ledger.cli.setup.tracking import (
     list_unseen,
     names_to_commit,
 )
-from faber_ledger.cli.ui.changes import describe, diff_lines, display_path, in_project, remove_empty_folders, report
-from faber_ledger.cli.ui.options import dry_run_option, scope_option
+from faber_ledger.cli.ui.changes import (
+    describe,
+    diff_lines,
+    display_path,
+    dry_run_option,
+    in_project,
+    remove_empty_folders,
+    report,
+    scope_option,
+)
 from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.which_run import runs_in_tree
 from faber_ledger.cli.ui.words import place_lines

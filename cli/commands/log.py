@@ -10,12 +10,12 @@ import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.event_words import line_of
-from faber_ledger.cli.ui.output import json_text, say
-from faber_ledger.cli.ui.pager import no_pager_option, show_long
-from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
-from faber_ledger.cli.ui.which_event import Time, check_machine, check_phase, find_session
+from faber_ledger.cli.ui.output import json_text, no_pager_option, say, show_long
+from faber_ledger.cli.ui.server import find_runs, server_copy_options
+from faber_ledger.cli.ui.which_event import Time, find_session
 from faber_ledger.cli.ui.which_run import run_with_ledger, work_id_option
 from faber_ledger.ledger.event_types import EVENT_TYPES
+from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.runs.log import read_log
 
 if TYPE_CHECKING:
@@ -67,11 +67,9 @@ def log(
 
     \b
     Example: faber-ledger log --type session_started -n 5
-    Exit codes: 0 done; 2 wrong usage; 10 no such run, ledger, session, machine or phase, or
+    Exit codes: 0 done; 2 wrong usage; 10 no such run, ledger or session, or
     several sessions of that name; 12 newer format; 20 the ledger is damaged.
     """
-    from faber_ledger.ledger.queries import EventQuery, find_events  # at its use: `--help` loads every command
-
     if since is not None and until is not None and since > until:
         raise click.UsageError("--since is later than --until: no event is between them")
     root, (run,), _ = find_runs(url, project, [run], work_id)
@@ -79,10 +77,10 @@ def log(
     wanted = EventQuery(
         session=find_session(chosen, session),
         types=kinds,
-        machine=check_machine(chosen, machine),
+        machine=machine,
         since=since,
         until=until,
-        phase=check_phase(chosen, phase),
+        phase=phase,
     )
 
     def find() -> Iterator[Recorded]:

@@ -32,7 +32,7 @@ def migrate(run: str | None, every: bool, dry_run: bool, as_json: bool) -> None:
     """
     from faber_ledger.migrations.upgrade import migrate_file  # at its use: `--help` loads every command
 
-    runs = [*map(check_in_tree, runs_with_ledgers(run, every=every))]
+    runs = [*map(check_in_tree, runs_with_ledgers(run, every=every, in_tree=True))]
     outcomes: dict[str, Outcome] = {}
     failures: list[LedgerError] = []
     for one in runs:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.table import plural
+from faber_ledger.cli.ui.output import json_option, show, warn_of
 from faber_ledger.cli.ui.which_run import choose_run, named_run, warn_if_kept, work_id_option
+from faber_ledger.cli.ui.words import plural
 from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
 from faber_ledger.projections.fold import current_session, open_sessions
@@ -69,7 +69,7 @@ def add(
     run = choose_run(root, named_run(root, run_id, work_id), records=True)
     warn_if_kept(run)
     writer = writer_of(root)
-    with record_or_leave(run, at=now(), writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
+    with record_or_leave(run, at=now(), writer=writer, warn=warn_of) as recording:
         session_id = _own_session(recording.view, writer)
         fact: NoteRecorded = note_recorded(written, kind, session_id, snapshot(recording.state))
         fact["text"] = mask_text(written)

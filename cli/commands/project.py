@@ -10,9 +10,8 @@ import click
 
 from faber_ledger.cli.reports.project import project_run
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import json_option, json_text, say, show
-from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
-from faber_ledger.cli.ui.which_run import fold_log, recheck_under_lock, run_to_project, runs_with_ledgers
+from faber_ledger.cli.ui.output import json_option, say, show
+from faber_ledger.cli.ui.which_run import recheck_under_lock, run_to_project, runs_with_ledgers
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.difference import find_difference
@@ -30,24 +29,17 @@ if TYPE_CHECKING:
 @click.option("--all", "every", is_flag=True, help="Every run of the project with a ledger.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 21 if state.json differs, and say where.")
 @click.option("--rebuild", is_flag=True, help="Fold the whole log, even if state.json shows it already.")
-@click.option("--stdout", "to_stdout", is_flag=True, help="Print the two blocks as JSON, and write nothing.")
 @click.option("--restore", is_flag=True, help="Replace a broken state.json with its newest readable backup.")
-@server_copy_options
 @json_option
 def project(
     run: str | None,
     every: bool,
     check: bool,
     rebuild: bool,
-    to_stdout: bool,
     restore: bool,
-    url: str | None,
-    project: str | None,
     as_json: bool,
 ) -> int:
     """Write the blocks `sessions` and `context_metadata` of state.json from RUN's log (default: the active run).
-
-    With --url, the blocks of the server's events are printed, as with --stdout, and nothing is written.
 
     \b
     Example: faber-ledger project --check
@@ -55,19 +47,12 @@ def project(
     10 no such run or ledger; 11 locked; 12 newer format; 20 the ledger is damaged;
     21 state.json differs (--check).
     """
-    if sum([check, rebuild, to_stdout, restore]) > 1:
-        raise click.UsageError("Give one of --check, --rebuild, --stdout and --restore.")
-    if url is not None and (check or rebuild or restore):
-        raise click.UsageError("with --url the blocks are printed, and nothing is written: give --stdout or none")
-    root, (run,), _ = find_runs(url, project, [run], every=every and run is None)
-    to_stdout = to_stdout or url is not None
-    reads = every or check or to_stdout
-    runs = runs_with_ledgers(run, every=every, root=root) if reads else [run_to_project(run, needs_ledger=not restore)]
-    if to_stdout:
-        blocks = {one.run_id: fold_log(one) for one in runs}
-        shown = blocks if every else blocks[runs[0].run_id]
-        show(shown, json_text(shown).split("\n"), as_json=as_json)
-        return 0
+    if sum([check, rebuild, restore]) > 1:
+        raise click.UsageError("Give one of --check, --rebuild and --restore.")
+    reads = every or check
+    runs = (
+        runs_with_ledgers(run, every=every, in_tree=True) if reads else [run_to_project(run, needs_ledger=not restore)]
+    )
     results, failed = [], []
     for one in runs:
         try:

@@ -21,8 +21,8 @@ from faber_ledger.cli.ui.output import (
     show,
     tell,
     tell_lines,
-    warn,
     warn_lines,
+    warn_of,
 )
 from faber_ledger.cli.ui.which_run import named_run, run_to_load, warn_if_kept, work_id_option
 from faber_ledger.context.elsewhere import Elsewhere
@@ -35,13 +35,13 @@ from faber_ledger.context.reconstitution.steps import load_state, reconstitute_c
 from faber_ledger.context.reload import workflow_of
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.command_errors import AmbiguousRun, ChoiceNeeded
+from faber_ledger.ledger.command_errors import ChoiceNeeded
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, WorkflowNotFound
 from faber_ledger.recording.call import sessions_elsewhere
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.recording.sessions import client_of
-from faber_ledger.runs.active import ActiveRun, active_run
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import ContextReconstituted, Finding
     from faber_ledger.runs.progress import ResumePoint
 
-
 REPORT = "report"  # the part that is the documents' report
 SKIPPED = {"spec_not_readable": "spec", "issue_fetch_auth": "issue", "feedback_mismatch": "feedback"}
 RETRIES = {  # the options between the first and the last
@@ -66,7 +65,6 @@ RETRIES = {  # the options between the first and the last
 
 @click.command(short_help="Reconstitute the context of a run.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
-@click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The same as RUN.")
 @work_id_option
 @click.option("--for", "reader", type=click.Choice(["build"]), help="Print only the build skill's input.")
 @click.option(
@@ -93,7 +91,6 @@ RETRIES = {  # the options between the first and the last
 @documents_codes
 def reconstitute(
     run: str | None,
-    run_id: str | None,
     work_id: str | None,
     reader: str | None,
     skip: tuple[str, ...],
@@ -112,7 +109,7 @@ def reconstitute(
     """
     if only and (as_json or reader):
         raise click.UsageError("--only chooses what the text has: give it without --json and --for.")
-    meant = _find_run(run, run_id, work_id, (lambda line: None) if as_json or reader else tell)
+    meant = _find_run(run, work_id, (lambda line: None) if as_json or reader else tell)
     report: list[str] = []
     journal = Journal(report.append, warn_lines, _Chooser(skip))
     has_content, has_report = not (as_json or reader or only == (REPORT,)), not only or REPORT in only
@@ -120,7 +117,7 @@ def reconstitute(
     try:
         state = load_state(meant)
         elsewhere = _look_elsewhere(meant, state) if has_content else None
-        known = read_known(meant, elsewhere, client_of(os.environ), _warn)
+        known = read_known(meant, elsewhere, client_of(os.environ), warn_of)
         counts = known_lines(known)
         context = reconstitute_context(meant, state, config, journal, counts)
     except (click.Abort, KeyboardInterrupt, LedgerError) as error:
@@ -141,11 +138,14 @@ def reconstitute(
     show({**context, **more}, ["", *lines] if has_content and has_report else lines, as_json=as_json)
 
 
-def _find_run(run: str | None, run_id: str | None, work_id: str | None, log: Callable[[str], None]) -> Run:
-    if run_id is not None and run is not None:
-        raise click.UsageError("Give RUN or --run-id, not both.")
+def _find_run(run: str | None, work_id: str | None, log: Callable[[str], None]) -> Run:
+    """Return the run to reconstitute; raises LedgerError, with the documents' words."""
     root = find_root(os.getcwd())
-    found = _run(root, named_run(root, run_id if run is None else run, work_id), active_run(root), log)
+    named = named_run(root, run, work_id)
+    try:
+        found = run_to_load(root, named, active_run(root), log, records=True, takes_up=False)
+    except RunNotFound as error:
+        raise run_not_found(find_run(root, named or "")) from error
     warn_if_kept(found)
     return found
 
@@ -186,16 +186,6 @@ class _Chooser:
         return ask_number(len(options))
 
 
-def _run(root: str, named: str | None, active: ActiveRun, log: Callable[[str], None]) -> Run:
-    """Return the run to reconstitute; raises LedgerError, with the documents' words."""
-    try:
-        return run_to_load(root, named, active, log, records=True, takes_up=False)
-    except AmbiguousRun:
-        raise
-    except RunNotFound as error:
-        raise run_not_found(find_run(root, named or "")) from error
-
-
 def _look_elsewhere(run: Run, state: dict[str, Any]) -> Elsewhere:
     """Ask git what happened to a run in other clones."""
     return Elsewhere(run, is_last_there=sessions_elsewhere(state, run.root)[:1] == [True])
@@ -232,14 +222,10 @@ def _record_stop(run: Run, journal: Journal) -> None:
         _record(run, {**_fact(state, None, journal.findings), "mode": "stopped"})
 
 
-def _warn(text: str) -> None:
-    warn(f"⚠️  {text}")
-
-
 def _record(run: Run, event: ContextReconstituted) -> None:
     """Record the reconstitution; a ledger that cannot be used is only a warning."""
     try:
-        with record_or_leave(run, at=now(), writer=writer_of(run.root), warn=_warn) as recording:
+        with record_or_leave(run, at=now(), writer=writer_of(run.root), warn=warn_of) as recording:
             recording.append([{"event": event, "client": client_of(os.environ)}])
     except (LedgerError, sqlite3.DatabaseError, OSError) as error:
         warn_lines(

@@ -6,20 +6,29 @@ import os
 import sqlite3
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import confirm, json_option, show, warn
+from faber_ledger.cli.ui.output import confirm, json_option, show, warn, warn_of
 from faber_ledger.cli.ui.server import names_server, server_address
-from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_with_ledger
+from faber_ledger.cli.ui.words import plural
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import ChoiceNeeded, GitFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
+from faber_ledger.recording.leftovers import find_other_events, find_remains, scrub
+from faber_ledger.recording.redact import (
+    RedactionPlan,
+    RedactionResult,
+    plan_redaction,
+    redact_event,
+    runs_in_work_trees,
+    undo_redaction,
+)
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.clone import state_copy_path, writer_of
 from faber_ledger.runs.git_command import run_git
@@ -28,9 +37,6 @@ from faber_ledger.runs.run import Run
 from faber_ledger.runs.settings import project_id, project_settings
 from faber_ledger.runs.synced import was_exchanged
 from faber_ledger.runs.text_cache import TEXT_CACHE, remove_text_cache
-
-if TYPE_CHECKING:
-    from faber_ledger.recording.redact import RedactionPlan, RedactionResult
 
 
 @click.command(short_help="Remove an event's payload from the log, or put it back.")
@@ -57,8 +63,6 @@ def redact(
     what cannot be removed; 3 not confirmed, without a terminal; 10 no such run or event, or no copy of a payload
     to put back; 11 locked; 12 newer format; 20 a ledger is damaged.
     """
-    from faber_ledger.recording.redact import plan_redaction, redact_event, runs_in_work_trees
-
     chosen = run_with_ledger(run)
     name = find_thing(chosen, event, ("event",)).id
     writer, client = writer_of(chosen.root), client_of(os.environ)
@@ -83,7 +87,7 @@ def redact(
         at=now(),
         writer=writer,
         client=client,
-        warn=_warn,
+        warn=warn_of,
     )
     beside, versions = _look_again(chosen, plan, outcome.cleaned), _versions(chosen)
     data |= {"redaction": outcome.id, "rewritten": outcome.rewritten, "removed": outcome.removed, **beside}
@@ -94,27 +98,18 @@ def redact(
     show(data | {"versions_in_git": versions}, lines, as_json=as_json)
 
 
-def _warn(text: str) -> None:
-    warn(f"⚠️  {text}")
-
-
 def _undo(chosen: Run, name: str, reason: str | None, writer: str, client: str | None, *, as_json: bool) -> None:
-    from faber_ledger.recording.redact import undo_redaction
-
-    undone = undo_redaction(chosen, name, reason, at=now(), writer=writer, client=client, warn=_warn)
+    undone = undo_redaction(chosen, name, reason, at=now(), writer=writer, client=client, warn=warn_of)
     result = {"run_id": chosen.run_id, "event": name, "redaction_undone": undone}
     show(result, [f"✓ Put the payload of event {name} back, recorded as event {undone}"], as_json=as_json)
 
 
 def _look_again(chosen: Run, plan: RedactionPlan, beside: dict[str, Any]) -> dict[str, Any]:
     """Return what was cleaned beside the log, with the files that still have one of the texts."""
-    from faber_ledger.recording.leftovers import find_remains
-    from faber_ledger.recording.redact import runs_in_work_trees
-
     try:
         beside["text_cache_removed"] |= remove_text_cache(chosen.root)  # `git log -p` may have made one meanwhile
     except GitFailed as error:
-        warn(f"⚠️  {TEXT_CACHE} is there again, and may hold what is redacted: {error.message}; run the command again")
+        warn_of(f"{TEXT_CACHE} is there again, and may hold what is redacted: {error.message}; run the command again")
     texts = plan.texts.difference(beside.pop("common"))
     remains = find_remains(runs_in_work_trees(chosen), texts)
     return beside | {"also_in_files": [path for path in remains if not path.endswith(".db")]}
@@ -134,7 +129,7 @@ def _push(chosen: Run) -> bool:
     try:
         return push_redaction(chosen, project_id(chosen.root), server_address(None), warn)
     except (LedgerError, sqlite3.DatabaseError, OSError) as error:
-        warn(f"⚠️  the server may still have what was redacted: {error}")
+        warn_of(f"the server may still have what was redacted: {error}")
         command = f"`faber-ledger sync {chosen.run_id} --push{'' if is_named else ' --url URL'}`"
         when = "as soon as it can be reached" if is_named else "with the URL of the team's server"
         warn(f"hint: run {command} {when}")
@@ -146,8 +141,6 @@ def _clean_files(log: Log, plan: RedactionPlan, places: list[Run]) -> dict[str, 
 
     A text that other events contain too is not specific to the payload, and stays.
     """
-    from faber_ledger.recording.leftovers import find_other_events, scrub
-
     others = find_other_events(log, plan.texts, [plan.target])
     return {
         "text_cache_removed": remove_text_cache(places[0].root),  # first: if git refuses, nothing was changed

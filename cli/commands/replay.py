@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from faber_ledger.cli.reports.state_check import comparison_data, comparison_lines
+from faber_ledger.cli.reports.replay import EventFilter, Replay, changes_between, state_at
+from faber_ledger.cli.reports.state_check import (
+    comparison_data,
+    comparison_lines,
+)
 from faber_ledger.cli.ui import completion, which_event
-from faber_ledger.cli.ui.output import json_option, show, show_streamed
-from faber_ledger.cli.ui.pager import no_pager_option, show_long
-from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
+from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long, show_streamed
+from faber_ledger.cli.ui.server import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_event import find_session
 from faber_ledger.cli.ui.which_run import run_with_ledger, work_id_option
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.runs.run import Run
-
-if TYPE_CHECKING:
-    from faber_ledger.cli.reports.replay import EventFilter
 
 
 @click.command(short_help="Show a run event by event, or as it was at a moment.")
@@ -100,8 +98,6 @@ def replay(
         return _check(chosen, as_json)
     if at is not None or diff is not None:
         return _moments(chosen, at, diff, as_json)
-    from faber_ledger.cli.reports.replay import EventFilter  # here: `--help` loads every command
-
     wanted = EventFilter(
         start=which_event.parse_moment(chosen, start) if start is not None else None,
         end=which_event.parse_moment(chosen, end) if end is not None else None,
@@ -112,8 +108,6 @@ def replay(
 
 
 def _moments(chosen: Run, at: str | None, diff: tuple[str, str] | None, as_json: bool) -> int:
-    from faber_ledger.cli.reports.replay import changes_between, state_at
-
     if diff is not None:
         first, second = (which_event.parse_moment(chosen, text) for text in diff)
         data, lines = changes_between(chosen, first, second)
@@ -136,8 +130,6 @@ def _check_usage(modes: dict[str, object], limits: dict[str, object]) -> None:
 
 
 def _events(run: Run, wanted: EventFilter, as_json: bool) -> int:
-    from faber_ledger.cli.reports.replay import Replay
-
     if as_json:
         show_streamed(Replay(run, wanted).data())
     else:

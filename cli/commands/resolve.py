@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -40,8 +40,7 @@ from faber_ledger.runs.run import LEDGER, find_root
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 from faber_ledger.runs.state_merge import Merged, is_state, merge_states
 
-if TYPE_CHECKING:
-    Result = dict[str, Any]
+Result = dict[str, Any]
 
 
 BOTH = "our blocks, and both sides' keys"

@@ -12,7 +12,6 @@ from faber_ledger.cli.setup.tracking import files_that_travel, is_left_out, stag
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.git_words import hint_if_left_out
 from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, runs_in_tree, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_of_log_are, events_shown
 from faber_ledger.ledger.clock import now
@@ -30,7 +29,7 @@ from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import git, limit_answers, top_of
 from faber_ledger.runs.in_git import events_of_file
-from faber_ledger.runs.layouts import find_run, run_ids
+from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.publish import why_not_published
@@ -48,7 +47,7 @@ GIT_SECONDS = 30.0  # for one answer: git waits for a pipe in place of a file of
     "--all",
     "every",
     is_flag=True,
-    help="Every run that has a ledger; list only those that changed.",
+    help="Every run that has a ledger.",
 )
 @click.option(
     "--pre-commit",
@@ -76,7 +75,6 @@ def seal(run: str | None, every: bool, pre_commit: bool, as_json: bool) -> None:
             raise click.UsageError("--pre-commit goes with nothing else.")
         _seal_for_commit(root)
         return
-    files_before = _read_files(root)
     if top is not None:
         _check_settled(root, top)
     chosen, why = ([], None) if run or every else _find_active(root)
@@ -85,7 +83,6 @@ def seal(run: str | None, every: bool, pre_commit: bool, as_json: bool) -> None:
     if why is not None or top is None:
         show({"runs": [], "why": why}, [f"nothing to seal: {why}"], as_json=as_json)
         return
-    index_before = _read_index(root)
     results: list[dict[str, Any]] = []
     failures: list[LedgerError] = []
     for one in map(check_in_tree, chosen or _named_runs(root, run, every=every)):
@@ -95,12 +92,7 @@ def seal(run: str | None, every: bool, pre_commit: bool, as_json: bool) -> None:
             if not every:
                 raise
             failures.append(error)  # the other runs are sealed, and printed, all the same
-    index, files = _read_index(root), _read_files(root)
-    for result in results:
-        result["changed"] = [path for path in result["staged"] if index_before.get(path) != index.get(path)]
-        result["is_written"] = files_before.get(result["run_id"]) != files.get(result["run_id"])
-    lines = [*_changed_lines(results)] if every else [_line(result) for result in results]
-    show({"runs": results, "why": None}, lines, as_json=as_json)
+    show({"runs": results, "why": None}, map(_line, results), as_json=as_json)
     for failure in failures[1:]:
         warn(f"error: {failure.message}")
     if failures:
@@ -128,7 +120,7 @@ def _named_runs(root: str, named: str | None, *, every: bool) -> list[Run]:
         run = choose_run(root, named)
         if lacks_ledger(run) and _has_started_here(run):
             return [run]
-    return runs_with_ledgers(named, every=every)
+    return runs_with_ledgers(named, every=every, in_tree=True)
 
 
 def _has_started_here(run: Run) -> bool:
@@ -178,12 +170,11 @@ def _runs_of_commit(root: str, paths: set[str]) -> Iterator[Run]:
 def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
     """Make one run ready: recorded, verified, published and staged; one that `is_named` wherever it is."""
     if lacks_ledger(run) and not is_started_here(run, read_bytes(run)):
-        return {"run_id": run.run_id, "events": 0, "returned": 0, "left": 0, "why": NOT_STARTED, "staged": []}
+        return {"run_id": run.run_id, "events": 0, "left": 0, "why": NOT_STARTED, "staged": []}
     note_use(run.root, run.run_id, is_taken_up=True)
     complete_record(run, at=now(), environ=os.environ, warn=warn)
     with lock_run(run), open_run_log(run, warn) as opened:
         opened.commit()
-        returned = opened.absorbed
     record_before_projecting(run, now(), warn=warn)  # what is not in the log yet belongs to this commit
     _check(run)
     reproject(run, rebuild=False, warn=warn, on_purpose=is_named)
@@ -197,7 +188,6 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
     return {
         "run_id": run.run_id,
         "events": events,
-        "returned": returned,
         "left": count - events,
         "why": why,
         "staged": staged,
@@ -214,27 +204,6 @@ def _check(run: Run) -> None:
         )
 
 
-def _read_index(root: str) -> dict[str, str]:
-    """Return what git's index has for each of this program's files, by its path in the project."""
-    listed = os.fsdecode(git("ls-files", "--stage", "-z", "--", ".fractary", at=root)).split("\0")
-    return {path: entry for entry, _, path in [line.partition("\t") for line in listed] if path}
-
-
-def _read_files(root: str) -> dict[str, list[tuple[int, int, int]]]:
-    """Return what tells whether a run's files were written: inode, size and time of each, by the run's id."""
-    return {run_id: [*_statuses(find_run(root, run_id))] for run_id in run_ids(root)}
-
-
-def _statuses(run: Run) -> Iterator[tuple[int, int, int]]:
-    for path in run.tracked_paths:
-        try:
-            status = os.stat(path)
-        except OSError:
-            yield (0, 0, 0)
-        else:
-            yield (status.st_ino, status.st_size, status.st_mtime_ns)
-
-
 def _stage(run: Run) -> list[str]:
     """Stage a run's files, and return them."""
     paths = [path for path in run.tracked_paths if os.path.isfile(path)]
@@ -243,19 +212,9 @@ def _stage(run: Run) -> list[str]:
     return [os.path.relpath(path, run.root).replace(os.sep, "/") for path in paths]
 
 
-def _changed_lines(results: list[dict[str, Any]]) -> Iterator[str]:
-    """Return a line for each run whose files were written or newly staged, and one for all others."""
-    changed = [result for result in results if result["changed"] or result["is_written"]]
-    yield from [_line(result | {"staged": result["changed"]}) for result in changed]
-    if len(changed) < len(results):
-        yield f"{plural(len(results) - len(changed), 'run')} unchanged"
-
-
 def _line(result: dict[str, Any]) -> str:
-    returned = result["returned"]
-    back = f", {returned} of them taken from the work tree's file" if returned else ""
     if result["why"] is not None:
         left = f"{events_of_log_are(result['left'])} not in the file" if result["left"] else "nothing staged"
         return f"{result['run_id']}: {left}: {result['why']}"
     staged = f"staged {', '.join(result['staged'])}" if result["staged"] else "nothing staged"
-    return f"{result['run_id']}: {events_shown(result['events'])}{back}; {staged}"
+    return f"{result['run_id']}: {events_shown(result['events'])}; {staged}"

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.pager import no_pager_option, show_long
+from faber_ledger.cli.reports.search import Group, group_newest, lines_of, search_runs, search_server
+from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long, warn
 from faber_ledger.cli.ui.progress import progress_over
 from faber_ledger.cli.ui.server import names_server, server_address, url_option
 from faber_ledger.files.word_query import WordQuery, parse_query
 from faber_ledger.ledger.command_errors import ServerUnavailable
 from faber_ledger.runs.left_state import runs_here
 from faber_ledger.runs.run import find_root
-
-if TYPE_CHECKING:
-    from faber_ledger.cli.reports.search import Group
 
 
 @click.command(short_help="Find words in what the runs recorded.")
@@ -44,8 +40,6 @@ def search(text: str, url: str | None, is_local: bool, project: str | None, limi
     project; 12 the server is newer than this program; 13 the server is not available; 14 it refuses,
     or shows you no project.
     """
-    from faber_ledger.cli.reports.search import lines_of  # at its use: `--help` loads every command
-
     query = parse_query(text)
     names: dict[str, str] = {}
     if is_local and (url is not None or project is not None):
@@ -62,8 +56,6 @@ def search(text: str, url: str | None, is_local: bool, project: str | None, limi
 
 
 def _search_here(query: WordQuery, limit: int) -> tuple[list[Group], bool]:
-    from faber_ledger.cli.reports.search import group_newest, search_runs
-
     runs = runs_here(find_root(os.getcwd()))
     with progress_over(runs, "searching") as advance:
         return group_newest(search_runs(runs, query, warn, advance), limit)
@@ -73,7 +65,6 @@ def _search_server(
     query: WordQuery, limit: int, url: str | None, project: str | None
 ) -> tuple[list[Group], bool, dict[str, str]]:
     """Search on the server; return also the names of the projects that were searched."""
-    from faber_ledger.cli.reports.search import group_newest, search_server
     from faber_ledger.postgres.project import choose_projects, list_projects
     from faber_ledger.postgres.server import open_server
 

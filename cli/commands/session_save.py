@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.ui import completion, texts
-from faber_ledger.cli.ui.output import documents_codes, json_option, show, warn
+from faber_ledger.cli.ui.output import documents_codes, json_option, show, warn_of
 from faber_ledger.cli.ui.which_run import choose_run, named_run, warn_if_kept, work_id_option
+from faber_ledger.cli.ui.words import duration
 from faber_ledger.ledger.clock import now, seconds_of
-from faber_ledger.ledger.command_errors import AmbiguousRun
-from faber_ledger.ledger.errors import LedgerError, NotWritable, RunNotFound, StateInvalid, StateMissing
-from faber_ledger.projections.fold import blocks_of, entry_of, has_ended_for_compaction, newest_open, session_history
+from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
+from faber_ledger.projections.fold import entry_of, newest_open, session_history
 from faber_ledger.recording import sessions
 from faber_ledger.recording.call import checkout_after, checkout_at_end, read_environment
 from faber_ledger.recording.left_facts import record_or_leave
@@ -59,14 +59,14 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
     active = active_run(root)
     if run_id is None and active.run_id is None:
         if active.problem:
-            warn(f"⚠️  {active.problem}")
+            warn_of(active.problem)
         show({"saved": False, "run_id": None}, texts.NO_WORKFLOW_TO_SAVE.split("\n"), as_json=as_json)
         return
     run = _run(root, run_id, active)
     warn_if_kept(run)
-    writer, checkout, is_written = writer_of(root), checkout_at_end(run) if _has_session_to_end(run) else None, False
+    writer, checkout, is_written = writer_of(root), checkout_at_end(run), False
     try:
-        with record_or_leave(run, at=at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
+        with record_or_leave(run, at=at, writer=writer, warn=warn_of) as recording:
             state_file.check_required(run, recording.state)
             caller = sessions.caller_of(os.environ, recording.state, at, writer, None)
             session_id = _session_to_end(recording, caller, reason)
@@ -96,19 +96,8 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
 def _run(root: str, named: str | None, active: ActiveRun) -> Run:
     try:
         return choose_run(root, named, active, records=True)
-    except AmbiguousRun:
-        raise
     except RunNotFound:
         return find_run(root, named or "")
-
-
-def _has_session_to_end(run: Run) -> bool:
-    """Return whether the run's state has a session that can be ended; else git need not be asked."""
-    try:
-        known = blocks_of(state_file.read_state(run).value)
-    except LedgerError:
-        return False  # the recording reports it
-    return newest_open(known) is not None or has_ended_for_compaction(known)
 
 
 def _session_to_end(recording: Recording, caller: Caller, reason: Reason) -> str | None:
@@ -155,6 +144,6 @@ def _report(entry: dict[str, Any], state: dict[str, Any]) -> Iterator[str]:
     yield "✓ Session ended and saved"
     yield f"  Session ID: {entry.get('session_id')}"
     yield f"  Reason: {entry.get('end_reason')}"
-    yield f"  Duration: {texts.duration(None if started is None or ended is None else ended - started)}"
+    yield f"  Duration: {duration(None if started is None or ended is None else ended - started)}"
     yield f"  Phases completed: {', '.join([*entry.get('phases_completed', []), *running]) or 'none'}"
     yield f"  Artifacts loaded: {len(loaded)}{' (' + ', '.join(loaded) + ')' if loaded else ''}"

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
+from faber_ledger.cli.reports.show import DESCRIBE
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import json_option, show
-from faber_ledger.cli.ui.pager import no_pager_option, show_long
-from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
+from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long
+from faber_ledger.cli.ui.server import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.files.text import escape_lines, quote_word
@@ -38,8 +38,6 @@ def show_one(what: str, run: str | None, content: bool, url: str | None, project
     Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger, nothing or several things with that
     name, or a content that does not exist any more; 12 newer format; 20 the ledger is damaged.
     """
-    from faber_ledger.cli.reports.show import DESCRIBE  # at its use: `--help` loads every command
-
     root, (run,), _ = find_runs(url, project, [run])
     chosen = run_with_ledger(run, root=root)
     match = find_thing(chosen, what)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,15 +14,11 @@ from faber_ledger.cli.reports.state_check import comparison_data, comparison_lin
 from faber_ledger.cli.ui.completion import runs
 from faber_ledger.cli.ui.git_words import in_git_data, not_in_git
 from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import choose_run, named_run, work_id_option
-from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.context.completed_phases import compare_completion
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import StateMissing
-from faber_ledger.ledger.event_types import NOT_CHECKABLE
-from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import READ, decode_row
 from faber_ledger.ledger.summary import Summary, summarize
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import (
@@ -30,7 +26,6 @@ from faber_ledger.projections.fold import (
     blocks_of,
     entry_of,
     fold,
-    has_ended_for_compaction,
     newest_open,
     session_history,
 )
@@ -93,15 +88,11 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
 
 
 class Found(NamedTuple):
-    """What a run's log says; `missing` counts the events that the published file lacks, `why` says why it does.
-
-    `unchecked` are the sessions and artifacts of which only a redaction says what the log had.
-    """
+    """What a run's log says; `missing` counts the events that the published file lacks, `why` says why it does."""
 
     log: Summary | None
     blocks: Blocks
     completion: Comparison
-    unchecked: Collection[str] = ()
     missing: int = 0
     why: str | None = None
     agrees: bool = True
@@ -116,7 +107,6 @@ def _read_ledger(run: Run, state: dict[str, Any], root: str) -> Found:
             summarize(log),
             fold(log.stream()),
             compare_completion(run, state, log),
-            _find_unchecked(log),
             is_shared=log.has_other_writer(known_writer(root) or ""),
         )
         names = {name for (name,) in log.connection.execute("SELECT id FROM event")}
@@ -169,26 +159,15 @@ def _read_state(run: Run) -> dict[str, Any]:
     return found.value
 
 
-def _find_unchecked(log: Log) -> set[str]:
-    """Return the sessions and artifacts that only a redaction still names."""
-    rows = log.connection.execute(
-        f"{READ} WHERE payload IS NULL AND type IN ('session_started', 'artifact_loaded') ORDER BY seq, id"
-    )
-    events: list[Any] = [decode_row(row)["event"] for row in rows]
-    return {str(event.get("artifact_id", event.get("session_id"))) for event in events}
-
-
 def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str]:
-    blocks, unchecked, log = found.blocks, found.unchecked, found.log
+    blocks, log = found.blocks, found.log
     yield f"Run: {run.run_id}"
     yield from position_lines(state)
-    mark = f" {NOT_CHECKABLE}" if newest_open(blocks) in unchecked else ""
-    yield f"Session: {_session_text(run, state, blocks, has_log=log is not None)}{mark}"
+    yield f"Session: {_session_text(run, state, blocks, has_log=log is not None)}"
     loads = [str(load.get("artifact_id")) for load in artifacts_in_context(blocks)]
-    names = ", ".join([f"{name} {NOT_CHECKABLE}" if name in unchecked else name for name in loads])
     metadata = blocks.get("context_metadata")
     reload = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
-    yield f"In context: {names or 'nothing'}" + (f" (last reload {reload})" if reload else "")
+    yield f"In context: {', '.join(loads) or 'nothing'}" + (f" (last reload {reload})" if reload else "")
     yield from comparison_lines(found.completion)
     if log is None:
         yield "Ledger: none yet; the first event creates it"
@@ -220,7 +199,7 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
     current = newest_open(blocks)
     count, is_finished = len(session_history(blocks)), state.get("status") in FINISHED
     if current is None:
-        return f"none open ({count} in all)" + (_between_text(run, blocks) if has_log and not is_finished else "")
+        return f"none open ({count} in all)"
     count += entry_of(blocks, current) is None  # SPEC-00027's example has its open session in the total alone
     entry = entry_of(blocks, current) or {}
     environment = entry.get("environment")
@@ -233,30 +212,3 @@ def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: b
         return f"{current}, open on {machine} since {since} ({count} in all)"
     hint = f"; `faber-ledger session-save --run-id {run.run_id}` ends it" if is_finished else ""
     return f"{current}, open since {since} on {machine} ({count} in all){hint}"
-
-
-def _between_text(run: Run, blocks: Blocks) -> str:
-    """Return what to add where the newest session of this clone ended for a compaction that no start has followed."""
-    with read_log(run) as log:
-        between = _session_between(log, blocks, run.root)
-    if between is None:
-        return ""
-    return f"; {between} was ended for a compaction that no start has followed: its client goes on with it"
-
-
-def _session_between(log: Log, known: Blocks, root: str) -> str | None:
-    """Return the newest session of a run if a PreCompact in this clone ended it and no start has followed.
-
-    Its client, if it is still at work, goes on with it; None if a session is open.
-    """
-    if newest_open(known) is not None or not has_ended_for_compaction(known):
-        return None
-    for recorded in log.newest(sessions.MAX_DELIVERIES_READ):
-        session_id = sessions.session_ended_by(recorded)
-        if session_id is not None:
-            end = sessions.uncompacted_end(log, recorded["client"], recorded["writer"])
-            is_it = (
-                end is not None and end["id"] == recorded["id"] and sessions.is_open_here(log, known, session_id, root)
-            )
-            return session_id if is_it else None
-    return None

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import Rounds, begin_rounds, json_option, say, show, tell, warn
+from faber_ledger.cli.ui.output import json_option, say, show, tell, warn
 from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import server_address, url_option
-from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import choose_run
-from faber_ledger.cli.ui.words import events_shown
-from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, ServerRefused, ServerUnavailable
+from faber_ledger.cli.ui.words import events_shown, plural
+from faber_ledger.ledger.command_errors import NoActiveRun, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, UnionConflict
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.left_state import runs_here
@@ -99,15 +98,13 @@ def _watch(wanted: Wanted, url: str | None, seconds: int) -> None:
 
     Once a round has worked, a server that refuses is waited for, too: one that starts again may refuse for a while.
     """
-    rounds = begin_rounds()
-    has_worked = False
+    shows: Callable[[Exchanged], bool] = _has_news
     reason = ""  # why the round before failed
     while True:
-        held: list[str] = []  # only the end of a round shows whether the server is back
         try:
-            _sync(wanted, url, rounds=rounds, print_line=held.append if reason else tell)
+            _sync(wanted, url, shows=shows)
         except (ServerUnavailable, ServerRefused) as error:
-            if isinstance(error, ServerRefused) and not has_worked:
+            if isinstance(error, ServerRefused) and shows is _has_news:
                 raise
             if error.message != reason:
                 say(f"{error.message.rstrip('.')}; tried again every {seconds} s until the server is back")
@@ -115,11 +112,7 @@ def _watch(wanted: Wanted, url: str | None, seconds: int) -> None:
         else:
             if reason:
                 say("the server is back")
-            has_worked, reason = True, ""
-        finally:
-            for line in held:
-                tell(line)
-        rounds.end_round(is_whole=not reason)
+            shows, reason = _has_moved, ""
         time.sleep(seconds)
 
 
@@ -128,13 +121,9 @@ def _sync(
     url: str | None,
     *,
     as_json: bool = False,
-    rounds: Rounds | None = None,
-    print_line: Callable[[str], None] = tell,
+    shows: Callable[[Exchanged], bool] | None = None,
 ) -> int:
-    """Exchange the runs once and print what happened; return the exit code.
-
-    In `rounds`, that is only what has changed, and what the round before did not print.
-    """
+    """Exchange the runs once, print what happened, of all runs or those that `shows` chooses; return the exit code."""
     from faber_ledger.postgres.address import translate_read_only
     from faber_ledger.postgres.project import Remote, open_project  # at their use: `--help` loads every command
     from faber_ledger.postgres.server import open_server
@@ -152,17 +141,18 @@ def _sync(
             if isinstance(found, int):
                 code = code or found
                 continue
-            is_shown = rounds is None or _is_news(found, rounds)
             done.append(_data(found))
-            _warn_about(found)
+            is_shown = shows is None or shows(found)
+            if is_shown:
+                _warn_about(found)
             code = UnionConflict.exit_code if found.conflicts else code or found.code
             if is_shown and not as_json:
-                print_line(_line(found))
+                tell(_line(found))
         if wanted.pushes and server.is_read_only:
             raise translate_read_only(server.address)
     if as_json:
         show({"project": project, "runs": done}, [], as_json=True)
-    elif not done and rounds is None:
+    elif not done and shows is None:
         tell("no run to exchange")
     return code
 
@@ -202,7 +192,7 @@ def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:
 
 def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
     """Return the runs to exchange: the one named or active, or all of this clone and those with news on the server."""
-    from faber_ledger.cli.ui.server_copy import pick_server_run
+    from faber_ledger.cli.ui.server import pick_server_run
     from faber_ledger.postgres.fetch import has_event
     from faber_ledger.postgres.project import list_runs
 
@@ -213,14 +203,10 @@ def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
         except NoActiveRun as error:
             error.hint = HINT_NO_RUN
             raise
-        except AmbiguousRun:
-            raise
         except RunNotFound as error:
             error.hint = HINT_RUNS
             try:
                 picked = pick_server_run(remote.server, remote.project, wanted.text or "")
-            except AmbiguousRun:
-                raise
             except (InvalidRunId, RunNotFound):
                 raise error from None
             return [run_here(root, picked)]
@@ -239,18 +225,12 @@ def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
     return [found[name] for name in sorted(found)]
 
 
-def _is_unchanged(found: Exchanged) -> bool:
-    return not (_has_moved(found) or found.left_out or found.conflicts or found.waiting)
+def _has_news(found: Exchanged) -> bool:
+    return bool(_has_moved(found) or found.left_out or found.conflicts or found.waiting)
 
 
 def _has_moved(found: Exchanged) -> bool:
     return bool(found.fetched or found.pushed or found.state)
-
-
-def _is_news(found: Exchanged, rounds: Rounds) -> bool:
-    """Return whether something was exchanged, or the round before did not leave out the same."""
-    is_new = rounds.is_new(f"{found.run_id}: {sorted(found.left_out.items())} {found.conflicts} {found.waiting}")
-    return not _is_unchanged(found) and (is_new or _has_moved(found))
 
 
 def _warn_about(found: Exchanged) -> None:
@@ -272,7 +252,7 @@ def _warn_about(found: Exchanged) -> None:
 
 
 def _line(found: Exchanged) -> str:
-    if _is_unchanged(found):
+    if not _has_news(found):
         return f"{found.run_id}: nothing new"
     parts = [f"{events_shown(found.fetched)} fetched, {found.pushed} pushed"]
     if found.state is not None:

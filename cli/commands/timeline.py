@@ -12,14 +12,12 @@ import click
 from faber_ledger.cli.timeline.page import page
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.output_file import mode_option, output_file
-from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
-from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_report
+from faber_ledger.cli.ui.output_file import output_file
+from faber_ledger.cli.ui.server import find_runs, server_copy_options
+from faber_ledger.cli.ui.which_run import run_with_ledger, runs_with_ledgers
+from faber_ledger.cli.ui.words import plural
 from faber_ledger.context.packet import size_words
-from faber_ledger.files.change import read_file
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.command_errors import NoPage
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.timeline import build_timeline
 from faber_ledger.runs.log import read_log
@@ -36,13 +34,12 @@ if TYPE_CHECKING:
     "--output",
     required=True,
     metavar="FILE",
-    shell_complete=completion.files,
+    type=click.Path(),
     help="The page to write, `-` for standard output; an older page is replaced.",
 )
 @click.option("--all", "every", is_flag=True, help="Every run of this project, with an index.")
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
 @server_copy_options
-@mode_option
 @json_option
 def timeline(
     runs: tuple[str, ...],
@@ -51,7 +48,6 @@ def timeline(
     opened: bool,
     url: str | None,
     project: str | None,
-    mode: int | None,
     as_json: bool,
 ) -> None:
     """Draw each RUN (default: the active run) as one HTML page: phases, sessions by machine, the context, the events.
@@ -67,7 +63,6 @@ def timeline(
         raise click.UsageError("give RUN or --all, not both")
     if output == "-" and (opened or as_json):
         raise click.UsageError("-o - writes the page to standard output: leave out --open and --json")
-    _check_page(output)
     timelines: list[Timeline] = []
     problems: list[tuple[str, str]] = []
     root, named, _ = find_runs(url, project, runs or [None], every=every)
@@ -81,7 +76,7 @@ def timeline(
             problems.append((run.run_id, str(error)))
             warn(f"{run.run_id} is left out: {error}")
     content = page(timelines, problems).encode("utf-8", "replace")
-    with output_file(output, mode) as file:
+    with output_file(output) as file:
         file.write(content)
     if output == "-":
         return
@@ -95,13 +90,6 @@ def timeline(
 
 def _choose_runs(root: str, named: list[str | None], every: bool) -> list[Run]:
     if every:
-        return runs_to_report(None, every=True, root=root)
+        return runs_with_ledgers(None, every=True, root=root)
     chosen = {run.run_id: run for run in [run_with_ledger(text, root=root) for text in named]}
     return list(chosen.values())
-
-
-def _check_page(output: str) -> None:
-    """Raise NoPage if the output file is there and is not a page, so that a typing error never replaces a ledger."""
-    before = read_file(output) if output != "-" and (os.path.isfile(output) or os.path.islink(output)) else None
-    if before and not before.lstrip()[:14].lower().startswith(b"<!doctype html"):
-        raise NoPage(f"{output} is not a page", hint="name another file, or remove this one first")

@@ -7,9 +7,7 @@ from contextlib import ExitStack
 
 import click
 
-from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.output_file import mode_option
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.errors import LedgerError
@@ -19,18 +17,17 @@ from faber_ledger.ledger.union import hash_in, write_union
 
 
 @click.command(short_help="Unite ledgers into one file with all their events.")
-@click.argument("ledgers", nargs=-1, required=True, metavar="A B ...", shell_complete=completion.files)
+@click.argument("ledgers", nargs=-1, required=True, metavar="A B ...", type=click.Path())
 @click.option(
     "-o",
     "--out",
     required=True,
     metavar="OUT",
-    shell_complete=completion.files,
+    type=click.Path(),
     help="The file to write; it may be one of the ledgers.",
 )
-@mode_option
 @json_option
-def union(ledgers: tuple[str, ...], out: str, mode: int | None, as_json: bool) -> None:
+def union(ledgers: tuple[str, ...], out: str, as_json: bool) -> None:
     """Unite the ledgers A, B and so on into one with all their events, in the same order as in every clone.
 
     An event that no ledger can have written is left out, and named on standard error.
@@ -52,8 +49,6 @@ def union(ledgers: tuple[str, ...], out: str, mode: int | None, as_json: bool) -
         united = write_union(ledgers, out)
     finally:
         os.umask(before)
-    if mode is not None:
-        os.chmod(out, mode)
     for line in united.lines_left_out():
         warn(line)
     show(

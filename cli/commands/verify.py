@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import click
@@ -11,14 +10,12 @@ from faber_ledger.cli.reports.verify import Anchors, run_findings
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.progress import progress_over
-from faber_ledger.cli.ui.server_copy import find_runs, server_copy_options
+from faber_ledger.cli.ui.server import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_run import runs_with_ledgers
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.runs.conflicts import paths_in_conflict
-from faber_ledger.runs.left_state import runs_here
-from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.run import Run
 
 HINT_LEFT_OUT = "run `faber-ledger sync RUN` in a clone that does not have the run: it names the events, and why"
@@ -42,13 +39,13 @@ def verify(run: str | None, every: bool, with_git: bool, url: str | None, projec
     if with_git and url is not None:
         raise click.UsageError("--git compares with this clone's git: leave out --url")
     root, (run,), left_out = find_runs(url, project, [run], every=every and run is None)
-    runs = _every_run(root) if every and run is None else runs_with_ledgers(run, every=every, root=root)
+    runs = runs_with_ledgers(run, every=every, root=root)
     if not runs:
         warn("no run of this project has a ledger")
     found = {}
     with progress_over(runs, "verifying") as advance:
         for one in runs:
-            found[one.run_id] = _empty(one) if lacks_ledger(one) else run_findings(one, is_one_of_many=len(runs) > 1)
+            found[one.run_id] = run_findings(one, is_one_of_many=len(runs) > 1)
             advance(1)
     for run_id, lacking in left_out.items():
         found.setdefault(run_id, []).append(LogProblem("left_out", None, lacking, HINT_LEFT_OUT))
@@ -56,8 +53,7 @@ def verify(run: str | None, every: bool, with_git: bool, url: str | None, projec
         if name in found:
             what = f"a merge has stopped at {' and '.join(paths)}"
             found[name].append(LogProblem("in_conflict", None, what, "run `faber-ledger resolve`"))
-    there = [one for one in runs if with_git and not lacks_ledger(one)]
-    anchors = {one.run_id: _anchors(one, found[one.run_id]) for one in there}
+    anchors = {one.run_id: _anchors(one, found[one.run_id]) for one in (runs if with_git else [])}
     show(
         {
             "runs": [
@@ -78,17 +74,6 @@ def verify(run: str | None, every: bool, with_git: bool, url: str | None, projec
         return 0
     only_projection = all(item.kind == ProjectionDiffers.code for item in wrong)
     return ProjectionDiffers.exit_code if only_projection else IntegrityError.exit_code
-
-
-def _every_run(root: str) -> list[Run]:
-    """Return the runs that this clone has with a ledger, even an empty file."""
-    return [run for run in runs_here(root) if not lacks_ledger(run) or os.path.lexists(run.ledger_path)]
-
-
-def _empty(run: Run) -> list[LogProblem]:
-    """Return the finding for a run whose ledger is empty."""
-    what = f"{run.shown(run.ledger_path)} is empty: no event was ever recorded in it"
-    return [LogProblem("empty", None, what, "you need not run anything: the first event creates the ledger")]
 
 
 def _anchors(run: Run, items: list[LogProblem]) -> list[str]:

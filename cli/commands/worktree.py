@@ -10,7 +10,7 @@ import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, say, show, warn
-from faber_ledger.cli.ui.table import table
+from faber_ledger.cli.ui.words import table
 from faber_ledger.cli.worktrees.creation import shorten_path
 from faber_ledger.cli.worktrees.removal import clean_up, cleanup_lines
 from faber_ledger.cli.worktrees.survey import INACTIVE_DAYS, Site, survey, update_registry

@@ -24,7 +24,7 @@ from faber_ledger.cli.setup.git import (
 )
 from faber_ledger.cli.setup.hooks import describe_agents_alone, hint_to_install
 from faber_ledger.cli.ui.git_words import not_in_git
-from faber_ledger.cli.ui.table import plural
+from faber_ledger.cli.ui.words import plural
 from faber_ledger.cli.worktrees.git import is_forgotten, list_trees, require_work_tree, run_git, why_gone
 from faber_ledger.files.change import without_block
 from faber_ledger.files.text import quote_word

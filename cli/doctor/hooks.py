@@ -21,7 +21,7 @@ from faber_ledger.cli.setup.hooks import (
     settings_change,
 )
 from faber_ledger.cli.ui.changes import display_path
-from faber_ledger.cli.ui.table import plural
+from faber_ledger.cli.ui.words import plural
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import quote_word

@@ -10,8 +10,8 @@ from faber_ledger.cli.doctor.finding import Finding, Fix, Level, file_fix
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.cli.reports.project import project_run
 from faber_ledger.cli.setup.tracking import is_not_checked_out
-from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.texts import START_ONE
+from faber_ledger.cli.ui.words import plural
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.ledger.command_errors import ProjectionDiffers

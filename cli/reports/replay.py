@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.progress import progress, track_progress
-from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_event import Moment
-from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_table
+from faber_ledger.cli.ui.words import change_data, change_line, plural, session_data, session_table
 from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.queries import EventQuery, find_events

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sized
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from faber_ledger.cli.ui.table import plural
+from faber_ledger.cli.ui.words import plural
 from faber_ledger.context.position import place_of
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import one_line

@@ -9,8 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from faber_ledger.cli.ui.table import plural, table
-from faber_ledger.cli.ui.words import project_labels
+from faber_ledger.cli.ui.words import plural, project_labels, table
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.word_query import WordQuery, excerpt
 from faber_ledger.ledger.errors import LedgerError, StateMissing

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from faber_ledger.cli.ui.texts import ago
+from faber_ledger.cli.reports.loading import Loading
+from faber_ledger.cli.ui.words import ago
 from faber_ledger.context import selection
 from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError, describe_failure, describe_large
 from faber_ledger.context.artifact_command import fill_program
 from faber_ledger.context.packet import described, kilobytes
-from faber_ledger.context.reload import Reload
 from faber_ledger.context.selection import MAX_QUOTED
 from faber_ledger.files.text import clip, cut_middle, escape, one_line, units
 from faber_ledger.files.untrusted import FileRefused, folder_around
@@ -21,8 +21,8 @@ from faber_ledger.runs.run import Run
 if TYPE_CHECKING:
     from faber_ledger.context.artifact import Loaded, Surroundings
     from faber_ledger.context.packet import Given
-    from faber_ledger.context.reload import Held
-    from faber_ledger.context.workflow import Artifact, Workflow
+    from faber_ledger.context.reload import Reload
+    from faber_ledger.context.workflow import Artifact
     from faber_ledger.projections.fold import Blocks
 
 
@@ -40,30 +40,14 @@ NOT_GIVEN = {
 }
 
 
-class DryRun(NamedTuple):
-    """A load that was only tried; `in_context` holds what its session has in context, by artifact id.
-
-    `others` are the ids of the artifacts that its trigger, phase or condition leaves out. `given_bytes` is the size of
-    the contents. `why_not_recorded` says why the load could not be recorded.
-    """
-
-    run_id: str
-    state: dict[str, Any]
-    selected: list[Artifact]
-    others: list[str]
-    in_context: dict[str, Held]
-    surroundings: Surroundings
-    at: float
-    result: Reload
-    given_bytes: int
-    why_not_recorded: str | None = None
-
-
-def config_lines(workflow: Workflow, state: dict[str, Any]) -> Iterator[str]:
-    """Yield which workflow and state a load is about (RELOAD, Step 2)."""
-    yield f"✓ Loaded workflow config: {workflow['id']}"
+def config_lines(loading: Loading) -> Iterator[str]:
+    """Yield which workflow, state and hint a load is about (RELOAD, Step 2)."""
+    state = loading.state
+    yield f"✓ Loaded workflow config: {loading.workflow['id']}"
     yield f"  Run status: {state['status']}"
     yield f"  Current phase: {state.get('current_phase') or 'unknown'}"
+    if loading.hint:
+        yield f"Context hint: {one_line(loading.hint, LONGEST_HINT)}"
 
 
 def skipped_lines(result: Reload) -> Iterator[str]:
@@ -102,23 +86,14 @@ def warnings(result: Reload) -> Iterator[str]:
             yield describe_failure(**failed)
 
 
-def lines(
-    run: Run,
-    state: dict[str, Any],
-    current: Blocks,
-    result: Reload,
-    session_id: str | None,
-    *,
-    is_look: bool,
-    is_brief: bool,
-    given_bytes: int,
-) -> Iterator[str]:
+def lines(loading: Loading, result: Reload, *, is_look: bool, is_brief: bool, given_bytes: int) -> Iterator[str]:
     """Yield the report of a load (RELOAD, Step 7) into a session, which may have ended for a compaction to come.
 
     A look, which gives nothing, is reported as the load that it would be; without a session it would open one. If
     `is_brief`, as after the lines of each step, the artifacts are only named (AGENT, Step 8). `given_bytes` is the size
     of the contents.
     """
+    run, state = loading.run, loading.state
     given = [loaded for loaded in result.loaded if _how(result, loaded) not in NOT_GIVEN]
     left_out = [loaded for loaded in result.loaded if _how(result, loaded) in NOT_GIVEN]
     yield ""
@@ -142,8 +117,9 @@ def lines(
     if len(given) > 1 or result.lacks_room():
         yield ""
     yield from _skipped_lines(result, left_out)
-    yield from _session_lines(current, session_id)
+    yield from _session_lines(loading.blocks, loading.session_id)
     yield RULE
+    yield from _closing_lines(result, is_minimal=loading.is_minimal)
 
 
 def _given_lines(result: Reload, given: list[Loaded], mark: str, *, is_brief: bool) -> Iterator[str]:
@@ -211,7 +187,7 @@ def _nothing_lines(run: Run, result: Reload, left_out: list[Loaded]) -> Iterator
     yield f"  Run: {run.run_id}"
 
 
-def closing_lines(result: Reload, *, is_minimal: bool) -> Iterator[str]:
+def _closing_lines(result: Reload, *, is_minimal: bool) -> Iterator[str]:
     """Yield what the user's hint led to, and how to go on after a minimal load (FABER's session-load)."""
     if result.hint:
         named = ", ".join([loaded["artifact"]["id"] for loaded in result.named_in_hint()])
@@ -226,13 +202,13 @@ def _how(result: Reload, loaded: Loaded) -> Given:
     return result.given.get(loaded["artifact"]["id"], "deferred" if loaded["is_deferred"] else "inline")
 
 
-def data(run: Run, state: dict[str, Any], result: Reload, session_id: str | None) -> dict[str, Any]:
+def data(loading: Loading, result: Reload) -> dict[str, Any]:
     """Return what a load did, for programs."""
     return {
-        "run_id": run.run_id,
-        "workflow_id": state["workflow_id"],
-        "status": state["status"],
-        "session_id": session_id,
+        "run_id": loading.run.run_id,
+        "workflow_id": loading.state["workflow_id"],
+        "status": loading.state["status"],
+        "session_id": loading.session_id,
         "loaded": [{**_loaded_data(loaded), "given": _how(result, loaded)} for loaded in result.loaded],
         "failed": [
             {"artifact_id": failed["artifact"]["id"], "error": failed["error"].message} for failed in result.failed
@@ -244,26 +220,26 @@ def data(run: Run, state: dict[str, Any], result: Reload, session_id: str | None
     }
 
 
-def dry_lines(tried: DryRun) -> Iterator[str]:
-    """Yield what would be loaded (RELOAD, Step 4; AGENT, Dry Run Mode)."""
-    result = tried.result
-    yield f"Would reload context for run: {tried.run_id}"
-    yield f"Workflow: {tried.state['workflow_id']}"
-    yield f"Run status: {tried.state['status']}"
+def dry_lines(loading: Loading, result: Reload, given_bytes: int) -> Iterator[str]:
+    """Yield what would be loaded (RELOAD, Step 4; AGENT, Dry Run Mode); `given_bytes` is the contents' size."""
+    surroundings = loading.surroundings()
+    yield f"Would reload context for run: {loading.run.run_id}"
+    yield f"Workflow: {loading.state['workflow_id']}"
+    yield f"Run status: {loading.state['status']}"
     yield ""
     yield "Artifacts that would be loaded:"
     yield ""
     recent = {skipped["artifact"]["id"]: skipped["loaded"] for skipped in result.skipped}
     outcomes: dict[str, Loaded | ArtifactError] = {**recent, **{one["id"]: got for one, got in result.attempts}}
     actions = []
-    for artifact in tried.selected:
+    for artifact in loading.selected:
         name = artifact["id"]
         is_pointer = result.given.get(name) == "pointer"
-        mark, action = _action(artifact, outcomes[name], name in recent, tried.surroundings)
+        mark, action = _action(artifact, outcomes[name], name in recent, surroundings)
         if is_pointer and action == LOAD:
             mark, action = "⊘", f"SKIP ({NOT_GIVEN['pointer']})"
         actions.append(action)
-        yield from _dry_artifact(artifact, outcomes[name], mark, action, tried)
+        yield from _dry_artifact(artifact, outcomes[name], mark, action, loading, result, surroundings)
     count, failing = actions.count(LOAD), actions.count(FAIL)
     skipped = f"{len(actions) - count - failing} skipped"
     would_fail = f", {failing} would fail" if failing else ""
@@ -271,20 +247,17 @@ def dry_lines(tried: DryRun) -> Iterator[str]:
     size = sum(loaded["size_bytes"] for loaded in result.loaded)
     yield f"Estimated context size: {kilobytes(size)}"
     if result.lacks_room():
-        yield f"Contents that would be given: {kilobytes(tried.given_bytes)} (--budget gives more)"
-    if tried.others:
-        yield f"Not selected, for their triggers, phase or condition: {', '.join(tried.others)}"
+        yield f"Contents that would be given: {kilobytes(given_bytes)} (--budget gives more)"
+    if loading.others:
+        yield f"Not selected, for their triggers, phase or condition: {', '.join(loading.others)}"
     if failing:
         yield "The load would give the others, record no reload, and exit with code 1."
-    if tried.why_not_recorded is not None:
-        yield f"The load could not be recorded ({tried.why_not_recorded}), and would exit with code 1."
 
 
-def dry_data(tried: DryRun) -> dict[str, Any]:
+def dry_data(loading: Loading, result: Reload) -> dict[str, Any]:
     """Return what would be loaded, for programs."""
-    result = tried.result
     return {
-        "run_id": tried.run_id,
+        "run_id": loading.run.run_id,
         "would_load": [_loaded_data(loaded) for loaded in result.loaded],
         "would_fail": [
             {"artifact_id": failed["artifact"]["id"], "error": failed["error"].message}
@@ -314,7 +287,13 @@ def _action(
 
 
 def _dry_artifact(
-    artifact: Artifact, outcome: Loaded | ArtifactError, mark: str, action: str, tried: DryRun
+    artifact: Artifact,
+    outcome: Loaded | ArtifactError,
+    mark: str,
+    action: str,
+    loading: Loading,
+    result: Reload,
+    surroundings: Surroundings,
 ) -> Iterator[str]:
     is_command = artifact["type"] in COMMAND_TYPES
     size = None if _is_deferred(outcome) else _file_size(outcome)
@@ -322,7 +301,7 @@ def _dry_artifact(
     yield f"    Type: {artifact['type']}"
     if is_command:
         yield f"    Command: {artifact['command'] or '-'}"
-        yield f"    Runs: {_program(outcome, tried.surroundings)}"
+        yield f"    Runs: {_program(outcome, surroundings)}"
     else:
         yield f"    Path: {artifact['path'] or artifact['path_from_state'] or '-'}"
     resolved = outcome.resolved if isinstance(outcome, ArtifactError) else outcome["resolved"]
@@ -335,15 +314,15 @@ def _dry_artifact(
         yield f"    Condition: {one_line(artifact['condition'], MAX_QUOTED)}"
     yield f"    Required: {'yes' if artifact['required'] else 'no'}"
     if not is_command:
-        yield f"    Exists: {'yes' if _is_there(artifact, resolved, tried.surroundings['root']) else 'no'}"
+        yield f"    Exists: {'yes' if _is_there(artifact, resolved, surroundings['root']) else 'no'}"
     if isinstance(outcome, ArtifactError):
         yield f"    Error: {outcome.message}"
     if size is not None:
         yield f"    Size: {kilobytes(size)}"
-    known = tried.in_context.get(artifact["id"])
-    yield f"    Last loaded: {ago(selection.age_of(known, tried.at)) if known is not None else 'never'}"
+    known = loading.in_context.get(artifact["id"])
+    yield f"    Last loaded: {ago(selection.age_of(known, loading.at)) if known is not None else 'never'}"
     yield f"    Action: {action}"
-    if action == LOAD and tried.result.given.get(artifact["id"]) == "outline":
+    if action == LOAD and result.given.get(artifact["id"]) == "outline":
         yield OUTLINED
     yield ""
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.file_versions import find_contents, is_comparable, unrecoverable_kind
 from faber_ledger.cli.ui.event_words import line_of, refused_shown
-from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_lines
+from faber_ledger.cli.ui.words import change_data, change_line, plural, session_data, session_lines
 from faber_ledger.context.artifact import CHANGED_BY_EVENTS, KEYED
 from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.gate import KIND, find_form_fault, shown_id

@@ -59,7 +59,7 @@ INSERT INTO runs SELECT :run_id, :workflow_id, :work_id, min(at), max(at), count
   sum(type = 'session_started'), :compactions, sum(type = 'artifact_loaded') FROM events WHERE run_id = :run_id"""
 
 
-def write_database(runs: list[Run], path: str, warn: Callable[[str], None], mode: int | None) -> tuple[int, int]:
+def write_database(runs: list[Run], path: str, warn: Callable[[str], None]) -> tuple[int, int]:
     """Write the runs' tables into a new database at `path`; returns counts: events, runs.
 
     Raises NotWritable, LedgerError if `path` is not an earlier export, and as `Log.read`; the file then stays as it
@@ -71,7 +71,7 @@ def write_database(runs: list[Run], path: str, warn: Callable[[str], None], mode
     for run in runs:
         if run not in exported:  # only with --all: a run that was named has a ledger
             warn(f"{run.run_id} is left out: its ledger is empty; see `faber-ledger verify --all`")
-    with replace_file(path, mode) as temporary:
+    with replace_file(path) as temporary:
         try:
             with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
                 connection.execute("PRAGMA journal_mode = OFF")  # an unfinished file is discarded

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.progress import progress, track_progress
-from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.words import value_words
+from faber_ledger.cli.ui.words import plural, value_words
 from faber_ledger.context.completed_phases import compare_completion, failed_status
 from faber_ledger.context.reconstitution.faber_files import event_line
 from faber_ledger.files.text import LONGEST_ID, one_line

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.file_versions import list_versions
 from faber_ledger.cli.ui.progress import progress
-from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import recheck_under_lock
-from faber_ledger.cli.ui.words import events_of_log_are, events_shown
+from faber_ledger.cli.ui.words import events_of_log_are, events_shown, plural
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateInvalid, StateMissing
 from faber_ledger.ledger.file import check_file

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from faber_ledger.cli.sync.intake import Progress, Taken, take_new
 from faber_ledger.cli.ui.progress import progress_bars
-from faber_ledger.cli.ui.server import server_address
-from faber_ledger.cli.ui.server_copy import pick_server_run
+from faber_ledger.cli.ui.server import pick_server_run, server_address
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.clock import now, seconds_of, utc_text
 from faber_ledger.ledger.errors import LedgerError, RunNotFound

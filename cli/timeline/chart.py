@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from math import inf
 from typing import TYPE_CHECKING
 
-from faber_ledger.cli.ui.texts import duration
+from faber_ledger.cli.ui.words import duration
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import utc_text
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from faber_ledger import __version__
 from faber_ledger.cli.timeline.chart import REASONS, Chart, markup
 from faber_ledger.cli.ui.event_words import session_shown, words_of
-from faber_ledger.cli.ui.table import plural
+from faber_ledger.cli.ui.words import plural
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.projections.timeline import LISTED
 

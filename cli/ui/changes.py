@@ -1,4 +1,4 @@
-"""How `init` and `uninstall` show the files that they change."""
+"""Options that `init` and `uninstall` share, and how they show the files that they change."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import difflib
 import os
 from collections.abc import Container, Iterator
 from io import StringIO
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from faber_ledger.files.change import FileChange
+import click
+
+from faber_ledger.files.change import FileChange
+from faber_ledger.hooks.client_settings import SCOPES
 
 
 def in_project(root: str, scope: str) -> bool:
@@ -72,3 +73,14 @@ def remove_empty_folders(changes: list[FileChange], root: str, others: Container
             except OSError:
                 break  # not empty: other files are in it
             folder = os.path.dirname(folder)
+
+
+scope_option = click.option(
+    "--scope",
+    type=click.Choice(SCOPES),
+    default="project",
+    show_default=True,
+    help="project: .claude/settings.json, shared. local: .claude/settings.local.json, this machine. "
+    "user: settings.json in ~/.claude or $CLAUDE_CONFIG_DIR, all projects.",
+)
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show the change as a diff and write nothing.")

@@ -24,7 +24,7 @@ from faber_ledger.runs.run import find_root
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    Source = Callable[[Log, str], Iterator[tuple[str, str]]]
+Source = Callable[[Log, str], Iterator[tuple[str, str]]]
 
 
 # The shell inserts the word into the command line unquoted, and ids come from repositories: an id with a character that
@@ -67,13 +67,6 @@ def worktrees(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
         return []
     tops = [top for top in work_tree.other_tops() if top != work_tree.main] if work_tree else []
     return _items([(os.path.basename(top), "worktree") for top in tops], incomplete)
-
-
-def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Leave the word to the shell, which completes file names itself."""
-    from click.shell_completion import CompletionItem
-
-    return [CompletionItem(incomplete, type="file")]
 
 
 def _find_in_log(ctx: click.Context, incomplete: str, *sources: Source) -> list[tuple[str, str]]:

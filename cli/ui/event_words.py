@@ -1,4 +1,4 @@
-"""Events in words, one line each.
+"""Events in words, one line each, and with them a whole ledger for git.
 
 Git runs `textconv` for each version of a ledger that it shows, so this module and what it imports are the standard
 library's cheap part, as in a hook.
@@ -6,7 +6,14 @@ library's cheap part, as in a hook.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+
+from faber_ledger.files.text import escape
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.event_types import NOT_CHECKABLE
+from faber_ledger.ledger.file import sqlite3
+from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.gate import find_form_fault, shown_id
 from faber_ledger.ledger.plain_json import canonical
 
@@ -136,3 +143,28 @@ REASONS = {
 
 def _where(event: dict[str, Any]) -> str:
     return f", in {event['phase']}" if event["phase"] else ""
+
+
+MOST = 50_000
+
+
+def print_ledger(path: str) -> None:
+    """Print a ledger on standard output, for git; raises OSError if that cannot be written."""
+    if sys.stdout is None:
+        return  # it is closed, and no one is listening
+    for line in ledger_lines(path):
+        sys.stdout.write(f"{escape(line)}\n")
+    sys.stdout.flush()
+
+
+def ledger_lines(path: str) -> Iterator[str]:
+    """Return the events of a ledger as lines; the last line says why, if it is not shown or not all of it."""
+    try:
+        with open_untrusted(path) as log:
+            for count, recorded in enumerate(log.stream()):
+                if count == MOST:
+                    yield f"(the first {MOST} events; `faber-ledger log` shows all)"
+                    return
+                yield line_of(recorded)
+    except (LedgerError, OSError, sqlite3.Error) as error:
+        yield f"(not shown: {' '.join(str(error).replace(path, 'the file').split())})"

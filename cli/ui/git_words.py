@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.ui.texts import START_ONE, ago
+from faber_ledger.cli.ui.texts import START_ONE
+from faber_ledger.cli.ui.words import ago
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.git_refs import is_plain

@@ -1,9 +1,14 @@
-"""How commands print and ask: data on standard output, messages on standard error, and one JSON envelope."""
+"""How commands print and ask: data on standard output, messages on standard error, and one JSON envelope.
+
+Long output goes through a pager, as in git: only on a terminal, and leaving the pager early is not an error.
+"""
 
 from __future__ import annotations
 
 import functools
 import json
+import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
@@ -17,7 +22,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 RESULT_VERSION = 1
-ROUNDS = f"{__name__}.rounds"
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 
@@ -88,6 +92,11 @@ def warn(line: str) -> None:
     _warn(line, say)
 
 
+def warn_of(text: str) -> None:
+    """Warn as `warn` does, with a mark, of something that went wrong beside what the command does."""
+    warn(f"⚠️  {text}")
+
+
 def warn_lines(text: str) -> None:
     """Warn as `warn` does, with a text of several lines; each value in it that is not ours must be one line."""
     _warn(text, say_lines)
@@ -98,33 +107,7 @@ def _warn(text: str, print_text: Callable[[str], None]) -> None:
     if context is not None and context.params.get("as_json"):
         pending_warnings().append(text)
         return
-    rounds: Rounds | None = context.meta.get(ROUNDS) if context is not None else None
-    if rounds is None or rounds.is_new(text):
-        print_text(text)
-
-
-class Rounds:
-    """What a command that does its work again and again has printed, so that a round does not repeat the one before."""
-
-    def __init__(self) -> None:
-        self._before: set[str] = set()
-        self._now: set[str] = set()
-
-    def is_new(self, text: str) -> bool:
-        """Return whether the round before did not have a text, which this one has."""
-        self._now.add(text)
-        return text not in self._before
-
-    def end_round(self, *, is_whole: bool) -> None:
-        """Begin the next round; what one that was broken off did not come to is not forgotten."""
-        self._before = self._now if is_whole else self._before | self._now
-        self._now = set()
-
-
-def begin_rounds() -> Rounds:
-    """Let this command's warnings be printed only where the round before did not have them; return the rounds."""
-    rounds = click.get_current_context().meta[ROUNDS] = Rounds()
-    return rounds
+    print_text(text)
 
 
 def pending_warnings() -> list[str]:
@@ -161,3 +144,66 @@ def documents_codes(command: Callable[P, R]) -> Callable[P, R]:
             raise
 
     return call_command
+
+
+NOT_STARTED = (126, 127)  # a shell's exit codes for a program that is not executable or not found
+SWITCHED_OFF = "faber_ledger.no_pager"
+
+
+def _switch_off(ctx: click.Context, _: click.Parameter, is_off: bool) -> None:
+    if is_off:
+        ctx.meta[SWITCHED_OFF] = True
+
+
+no_pager_option = click.option(
+    "--no-pager", is_flag=True, expose_value=False, callback=_switch_off, help="Print without a pager."
+)
+
+
+def show_long(lines: Callable[[], Iterable[str]]) -> None:
+    """Print lines with control characters made visible; on a terminal through the user's pager.
+
+    `lines` is called again if the pager cannot be started.
+    """
+    command = _pager()
+    if command and _page(command, lines()):
+        return
+    for line in lines():
+        tell(line)
+
+
+def _pager() -> str:
+    """Return the pager's command line, for a shell; empty for no pager."""
+    context = click.get_current_context(silent=True)
+    is_on_terminal = sys.stdout is not None and sys.stdout.isatty()  # None: the shell closed it
+    if not is_on_terminal or (context is not None and context.meta.get(SWITCHED_OFF)):
+        return ""
+    for name in ("FABER_LEDGER_PAGER", "PAGER"):
+        command = os.environ.get(name)
+        if command is not None:
+            return "" if command.strip() in ("", "cat") else command
+    return "less"
+
+
+def _page(command: str, lines: Iterable[str]) -> bool:
+    """Write lines to a pager and wait until it ends; return False if it could not be started."""
+    import signal  # imported here: `--help` and `--version` load this module
+    import subprocess
+
+    environment = {"LESS": "FRX", "LV": "-c", **os.environ}
+    process = subprocess.Popen(["sh", "-c", command], stdin=subprocess.PIPE, env=environment)
+    assert process.stdin is not None
+    # An interrupt is for the pager, where it ends a search; it must not end us while the pager uses the terminal.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with process.stdin as pipe:
+            for line in lines:
+                pipe.write(f"{escape(line)}\n".encode())
+    except BrokenPipeError:
+        pass  # the user has seen enough
+    finally:
+        code = process.wait()
+        signal.signal(signal.SIGINT, before)
+    if code in NOT_STARTED:
+        say(f"cannot start the pager {command!r}; see FABER_LEDGER_PAGER and PAGER")
+    return code not in NOT_STARTED

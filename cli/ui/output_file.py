@@ -8,9 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO
-
-import click
+from typing import BinaryIO
 
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.union import remove_database
@@ -19,35 +17,11 @@ from faber_ledger.ledger.whole_file import OWN, keep_owner
 DATABASE = b"SQLite format 3\0"
 
 
-class _Permissions(click.ParamType[int]):
-    """A file's permissions, as an octal number."""
-
-    name = "octal number"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the permissions as a number; the owner may at least read and write."""
-        try:
-            mode = int(str(value), 8)
-        except ValueError:
-            mode = 0
-        if mode & ~0o666 or mode & OWN != OWN:
-            self.fail(f"{value!r} is not an octal number between 600 and 666 that lets you read and write", param, ctx)
-        return mode
-
-
-mode_option = click.option(
-    "--mode",
-    type=_Permissions(),
-    metavar="OCTAL",
-    help="The permissions of the file, as `644`. Default: a new file is yours alone, an older one keeps its own.",
-)
-
-
 @contextmanager
-def output_file(path: str | None, mode: int | None) -> Iterator[BinaryIO]:
+def output_file(path: str | None) -> Iterator[BinaryIO]:
     """Yield a file to write to; when the block ends, it replaces `path` or is copied to standard output.
 
-    It has the `mode` that the user named, else the permissions of the file that it replaces, else 0600. Raises
+    It has the permissions of the file that it replaces, else 0600. Raises
     NotWritable. The output goes to disk first, since a slow reader of our standard output would otherwise hold the log
     open and keep hooks from writing.
     """
@@ -59,7 +33,7 @@ def output_file(path: str | None, mode: int | None) -> Iterator[BinaryIO]:
             sys.stdout.buffer.flush()
         return
     check_no_database(path)
-    with replace_file(path, mode) as temporary:
+    with replace_file(path) as temporary:
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), OWN)
         except OSError as error:
@@ -74,34 +48,22 @@ def output_file(path: str | None, mode: int | None) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def replace_file(path: str, mode: int | None) -> Iterator[str]:
+def replace_file(path: str) -> Iterator[str]:
     """Yield the path of an empty file beside `path`, to write to; when the block ends, that file replaces `path`.
 
-    Its permissions are as for `output_file`; until then only its owner may open it. A special file such as /dev/null is
-    not replaced but written to. Raises NotWritable.
+    Its permissions are as for `output_file`; until then only its owner may open it. Raises NotWritable.
     """
-    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-        with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
-            temporary = os.path.join(folder, "output")
-            yield temporary
-            try:
-                with open(temporary, "rb") as written, open(path, "wb") as special:
-                    shutil.copyfileobj(written, special)
-            except OSError as error:
-                raise _not_writable(path, error) from error
-        return
     target = os.path.realpath(path)
-    if os.path.isdir(target) or not os.path.isdir(os.path.dirname(target)):
-        why = "it is a folder" if os.path.isdir(target) else "its folder does not exist"
+    is_other = os.path.exists(target) and not os.path.isfile(target)
+    if is_other or not os.path.isdir(os.path.dirname(target)):
+        why = "it is not a file" if is_other else "its folder does not exist"
         raise NotWritable(f"cannot write {path}: {why}", hint="name a file in a folder that exists")
     temporary = f"{target}.{os.getpid()}.tmp"
     try:
         remove_database(temporary)  # a repository can contain one, and a journal that SQLite would roll back into it
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWN))
         yield temporary
-        if mode is not None:
-            os.chmod(temporary, mode)
-        elif os.path.isfile(target):
+        if os.path.isfile(target):
             keep_owner(temporary, os.stat(target))
         os.replace(temporary, target)
     except OSError as error:

@@ -19,7 +19,6 @@ from faber_ledger.runs.run import Run
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
 
-
 LONG = 20_000_000  # bytes; reading a larger ledger takes over a second
 MANY = 500  # events; to exchange more may take over a second, as over a slow line
 EACH_RUN = 300_000  # bytes that are read in the time that a run takes, however small its ledger is

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.cli.ui.table import plural
 from faber_ledger.context.artifact import state_broken
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.errors import NotWritable, StateInvalid, StateMissing, StateNotWritten, StateRefused
@@ -96,33 +95,6 @@ def _back(run: Run, number: int) -> str:
     """Return the step that restores a missing state; nothing if the run's folder does not exist."""
     step = way_back(run)
     return f"\n{number}. {step[0].upper()}{step[1:]}" if run.has_files() else ""
-
-
-UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
-
-
-def duration(seconds: float | None) -> str:
-    """Return a duration in its two largest units: `2 hours 15 minutes`, `42 seconds`."""
-    if seconds is None or seconds < 0:
-        return "unknown"
-    left = int(seconds)
-    words: list[str] = []
-    for size, unit in UNITS:
-        count, left = divmod(left, size)
-        if count or (unit == "second" and not words):
-            words.append(plural(count, unit))
-    return " ".join(words[:2])
-
-
-def ago(seconds: float | None) -> str:
-    """Return how long ago something was, as people say it: `just now`, `1 minute ago`, `3 hours ago`, `325 days ago`.
-
-    A moment that is unknown or has not come yet is "at an unknown time".
-    """
-    if seconds is None or seconds < 0:
-        return "at an unknown time"
-    count, unit = next(((int(seconds // size), unit) for size, unit in UNITS[:-1] if seconds >= size), (0, ""))
-    return f"{plural(count, unit)} ago" if count else "just now"
 
 
 def load_failed(run: Run, error: StateMissing | StateInvalid | NotWritable) -> str:

@@ -11,23 +11,19 @@ import click
 from faber_ledger.cli.ui.output import warn
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import NotFound
+from faber_ledger.ledger.lookup import MAX_MATCHES, Match, find_matches, find_similar, is_client
+from faber_ledger.ledger.queries import Key, key_of, keys_at, last_key
 from faber_ledger.runs.log import read_log
-from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.ledger.lookup import Match
-    from faber_ledger.ledger.queries import Key
-
 
 ANYTHING = ("event", "session", "artifact")
 
 
 def find_thing(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match:
     """Return the one thing that a text names in a run's log; raises NotFound, with similar names or the candidates."""
-    from faber_ledger.ledger.lookup import MAX_MATCHES, find_matches, find_similar
-
     found = [one for one in find_matches(partial(read_log, run), text) if one.kind in kinds]
     if len(found) == 1:
         return found[0]
@@ -49,41 +45,9 @@ def find_thing(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match:
 
 def find_session(run: Run, text: str | None) -> str | None:
     """Return a session's id, or the client's id that several may share; None for None. Raises as `find_thing`."""
-    from faber_ledger.ledger.lookup import is_client
-
     if text is None or is_client(partial(read_log, run), text):
         return text
     return find_thing(run, text, ("session",)).id
-
-
-def check_machine(run: Run, text: str | None) -> str | None:
-    """Return a machine that occurs in the log; raises NotFound with those that do."""
-    from faber_ledger.ledger.lookup import is_writer, list_machines
-
-    if text is None or is_writer(partial(read_log, run), text):
-        return text
-    return _check_known(run, "machine", text, list_machines(partial(read_log, run)))
-
-
-def check_phase(run: Run, text: str | None) -> str | None:
-    """Return a phase of FABER, or one that occurs in the log; raises NotFound with those that do."""
-    from faber_ledger.ledger.lookup import list_phases
-
-    return (
-        text
-        if text is None or text in PHASES
-        else _check_known(run, "phase", text, list_phases(partial(read_log, run)))
-    )
-
-
-def _check_known(run: Run, kind: str, text: str, names: list[str]) -> str:
-    if text in names:
-        return text
-    known = f"; the log has {', '.join(names)}" if names else ""
-    raise NotFound(
-        f"no event of {run.run_id} has the {kind} {text}{known}",
-        hint=f"run `faber-ledger log {run.run_id}` to see its events",
-    )
 
 
 def _list_matches(found: list[Match]) -> list[str]:
@@ -128,8 +92,6 @@ def parse_moment(run: Run, text: str) -> Moment:
         return Moment(text, seconds=parse_time(text))
     if text.isdecimal() and text.isascii() and len(text) <= 16:
         return Moment(text, keys=_keys_of(run, int(text)))
-    from faber_ledger.ledger.queries import key_of
-
     key = key_of(partial(read_log, run), find_thing(run, text, ("event",)).id)
     return Moment(text, keys=(key,))
 
@@ -163,8 +125,6 @@ class Time(click.ParamType[float]):
 
 def _keys_of(run: Run, seq: int) -> tuple[Key, ...]:
     """Return the keys of the events with a seq, in order; warns if there are several, raises NotFound for none."""
-    from faber_ledger.ledger.queries import keys_at, last_key
-
     if seq == 0:
         return ()
     keys = keys_at(partial(read_log, run), seq)

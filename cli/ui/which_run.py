@@ -6,18 +6,17 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from faber_ledger.cli.ui import texts
 from faber_ledger.cli.ui.git_words import hint_if_left_out, hint_without_runs
-from faber_ledger.cli.ui.output import ask_number, tell, warn
+from faber_ledger.cli.ui.output import ask_number, tell, warn, warn_of
 from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, SeveralActiveRuns
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWritable, RunNotFound
-from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run, name_if_none_is
 from faber_ledger.runs.active_file import note_use, write_active_file
@@ -25,13 +24,11 @@ from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.kept import not_in_tree, run_here
 from faber_ledger.runs.layouts import find_run, run_ids
 from faber_ledger.runs.left_state import run_ids_here, runs_here
-from faber_ledger.runs.log import has_log, lacks_ledger, read_log
+from faber_ledger.runs.log import has_log, lacks_ledger
 from faber_ledger.runs.run import Run, find_root, path_form
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from faber_ledger.projections.fold import Blocks
-
+    pass
 
 R = TypeVar("R")
 
@@ -75,7 +72,7 @@ def run_to_project(text: str | None, *, needs_ledger: bool) -> Run:
 def warn_if_kept(run: Run) -> None:
     """Warn if the work tree lacks the run, so that what is recorded stays below the git directory."""
     if run.is_kept:
-        warn(f"⚠️  {not_in_tree(run)}")
+        warn_of(not_in_tree(run))
 
 
 def check_in_tree(run: Run) -> Run:
@@ -101,37 +98,17 @@ def recheck_under_lock(run: Run, compare: Callable[[], list[R]]) -> list[R]:
     return found
 
 
-def fold_log(run: Run) -> Blocks:
-    """Return the two blocks folded from a run's log; raises like `read_log`."""
-    with read_log(run) as log:
-        return fold(log.stream())
+def runs_with_ledgers(text: str | None, *, every: bool, root: str | None = None, in_tree: bool = False) -> list[Run]:
+    """Return the one run, or with `every` all that this clone has with a ledger; raises like `run_with_ledger`.
 
-
-def runs_with_ledgers(text: str | None, *, every: bool, root: str | None = None) -> list[Run]:
-    """Return the one run, or with `every` all runs of the work tree with a ledger; raises like `run_with_ledger`."""
+    If `in_tree`, all are only those of the work tree.
+    """
     if not every:
         return [run_with_ledger(text, root=root)]
     if text is not None:
         raise click.UsageError("give RUN or --all, not both")
     root = root or find_root(os.getcwd())
-    runs = [find_run(root, run_id) for run_id in run_ids(root)]
-    return [run for run in runs if not lacks_ledger(run)]
-
-
-def runs_to_report(text: str | None, *, every: bool, root: str) -> list[Run]:
-    """Return the one run, or with `every` all runs that this clone has, also those that the work tree lacks.
-
-    Warns about those that are left out because their ledger is gone; raises like `run_with_ledger`.
-    """
-    if not every or text is not None:
-        return runs_with_ledgers(text, every=every, root=root)
-    runs = []
-    for run in runs_here(root):
-        if lacks_ledger(run):
-            warn(f"{run.run_id} is left out: it has no ledger")
-        else:
-            runs.append(run)
-    return runs
+    return [run for run in (runs_in_tree(root) if in_tree else runs_here(root)) if not lacks_ledger(run)]
 
 
 def run_to_load(
@@ -150,8 +127,6 @@ def run_to_load(
         no_workflow = texts.no_workflow_to_load(*_newest_run(root))
         more = [text for text in (active.problem, error.hint) if text]
         error.block = "\n".join([no_workflow, *[escape(f"{text[0].upper()}{text[1:]}") for text in more]])
-        raise
-    except AmbiguousRun:
         raise
     except RunNotFound as error:
         error.block = texts.run_not_found(find_run(root, run_id or ""))
@@ -256,8 +231,6 @@ def match_run(root: str, text: str) -> Run:
         return run
     try:
         return run_here(root, pick_run_id(text, known, hint_if_left_out(root) or _hint_to_list(root)))
-    except AmbiguousRun:
-        raise
     except RunNotFound as error:
         if any([is_of_work(state, text) for _, state in _with_states(runs_here(root))]):
             error.hint = f"{text} is a work item: give it as --work-id {text}"

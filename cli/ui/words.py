@@ -1,22 +1,20 @@
-"""Counts, changes, values and sessions in words, one line each."""
+"""Counts, times, changes, values, sessions and tables in words."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.texts import duration
+from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections.difference import MISSING, field_text, identity
 
 if TYPE_CHECKING:
     from faber_ledger.projections.difference import Change
     from faber_ledger.projections.history import SessionSummary
-
 
 OF_TIME = 10  # the first letters of a ULID, which its time makes
 
@@ -130,3 +128,46 @@ def _end_of(session_id: str) -> str:
 def _row(cells: tuple[str, ...], widths: list[int]) -> str:
     padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=False)]
     return "  ".join([*padded, cells[-1]])
+
+
+def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Return the rows as lines, each column as wide as its widest cell; all rows have the same number of cells.
+
+    A cell may be any text of a repository: each row is one line.
+    """
+    rows = [[escape(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join([cell.ljust(width) for cell, width in zip(row, widths, strict=True)]).rstrip()
+
+
+def plural(count: int, noun: str, nouns: str = "") -> str:
+    """Return a count with its noun: `1 event`, `3 events`; `nouns` is a plural that is not formed with s."""
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
+UNITS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+
+
+def duration(seconds: float | None) -> str:
+    """Return a duration in its two largest units: `2 hours 15 minutes`, `42 seconds`."""
+    if seconds is None or seconds < 0:
+        return "unknown"
+    left = int(seconds)
+    words: list[str] = []
+    for size, unit in UNITS:
+        count, left = divmod(left, size)
+        if count or (unit == "second" and not words):
+            words.append(plural(count, unit))
+    return " ".join(words[:2])
+
+
+def ago(seconds: float | None) -> str:
+    """Return how long ago something was, as people say it: `just now`, `1 minute ago`, `3 hours ago`, `325 days ago`.
+
+    A moment that is unknown or has not come yet is "at an unknown time".
+    """
+    if seconds is None or seconds < 0:
+        return "at an unknown time"
+    count, unit = next(((int(seconds // size), unit) for size, unit in UNITS[:-1] if seconds >= size), (0, ""))
+    return f"{plural(count, unit)} ago" if count else "just now"

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.ui.table import plural
+from faber_ledger.cli.ui.words import plural
 from faber_ledger.cli.worktrees import git
 from faber_ledger.cli.worktrees.survey import Site, read_session
 from faber_ledger.files.text import quote_word

@@ -63,14 +63,6 @@ def test_a_ledger_without_events_removes_no_blocks(tmp_path: Path, arguments: tu
     project.assert_projected()
 
 
-def test_standard_output_gets_the_blocks_and_the_file_stays(project: Project) -> None:
-    project.state_path.write_text("broken")
-    done = project.faber("project", "--stdout")
-    assert done.returncode == 0
-    assert set(json.loads(done.stdout)) == {"sessions", "context_metadata"}
-    assert project.state_path.read_text() == "broken"
-
-
 def test_a_missing_state_is_made_of_the_log_and_what_it_cannot_know_is_named(project: Project) -> None:
     blocks = {name: json.loads(project.state_path.read_text())[name] for name in ("sessions", "context_metadata")}
     project.state_path.unlink()

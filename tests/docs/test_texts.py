@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from support.project import PROTOCOL, SPEC_RUN, Project, spec_state
 
-from faber_ledger.cli.ui import texts
+from faber_ledger.cli.ui import words as ui_words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -894,7 +894,7 @@ def test_the_question_is_repeated_until_the_answer_is_a_number_of_the_list(tmp_p
     ],
 )
 def test_a_duration_is_shown_in_its_two_largest_units(seconds: float | None, words: str) -> None:
-    assert texts.duration(seconds) == words
+    assert ui_words.duration(seconds) == words
 
 
 @pytest.mark.parametrize(
@@ -915,4 +915,4 @@ def test_a_duration_is_shown_in_its_two_largest_units(seconds: float | None, wor
 )
 def test_an_age_is_shown_as_people_say_it(seconds: float | None, words: str) -> None:
     """(session-manager-reload-reconstitution, section 5, 8)."""
-    assert texts.ago(seconds) == words
+    assert ui_words.ago(seconds) == words

@@ -34,7 +34,7 @@ TOO_EXPENSIVE = {
     "ulid",
     "uuid",
 }
-OURS_OF_TEXTCONV = 18
+OURS_OF_TEXTCONV = 17
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"
 
 

@@ -121,8 +121,6 @@ def test_a_misspelt_role_is_named_with_where_to_look(project: Project, database:
     done = ask(project, database, ann, "db", "expel", "shop_teem")
     assert done.returncode == 14
     assert "the role shop_teem does not exist" in done.stderr
-    for word in ("admit", "expel"):
-        assert ask(project, database, ann, "db", word, "").returncode == 2
 
 
 def test_whoever_a_group_lets_in_is_not_said_to_be_out(project: Project, database: Database, ann: Login) -> None:

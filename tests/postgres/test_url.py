@@ -23,7 +23,6 @@ COMMANDS = [
     ("show", "3", "--run", RUN),
     ("export", RUN, "--format", "cloudevents"),
     ("timeline", "--all", "-o", "-"),
-    ("project", "--all", "--stdout"),
 ]
 
 
@@ -170,20 +169,11 @@ def test_a_second_start_takes_nobodys_view_of_a_run_away(team: Team, tmp_path: P
     assert ask(team, place, "verify", run_id).returncode == 20
 
 
-def test_project_with_a_url_prints_the_blocks_and_writes_nothing(team: Team) -> None:
-    first, second, _ = team.clones
-    before = second.state_path.read_bytes()
-    done = ask(team, second, "project")
-    assert done.stdout == first.faber("project", "--stdout").stdout
-    assert second.state_path.read_bytes() == before
-
-
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
         (("log", "no-such-run"), 10, "there is no run no-such-run"),
         (("log", "../x"), 1, "is not a run id"),
-        (("project", "--rebuild"), 2, "nothing is written"),
         (("verify", "--git"), 2, "leave out --url"),
         (("replay", "--check"), 2, "leave out --url"),
         (("log", "--work-id", "258"), 2, "name the run"),

@@ -170,7 +170,7 @@ def _reopened(descriptor: int, like: Any) -> io.TextIOWrapper:
 def _import(kind: str) -> None:
     import faber_ledger
     import faber_ledger.cli.entry
-    import faber_ledger.cli.ui.ledger_text  # what git's `textconv` runs
+    import faber_ledger.cli.ui.event_words  # what git's `textconv` runs
 
     for module in pkgutil.walk_packages(faber_ledger.__path__, "faber_ledger."):
         is_wanted = kind != HOOKS or module.name.split(".")[1] in HOOK_FOLDERS

@@ -1,4 +1,7 @@
-"""`faber-ledger merge-driver`: git calls it to merge a run's files; neither of them stops a merge."""
+"""`faber-ledger merge-driver` and `textconv`: git calls them to merge a run's files, and to show a ledger as text.
+
+`cli/entry.py` answers git's own calls of `textconv`, without click; whatever else is called comes here.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ import sqlite3
 
 import click
 
+from faber_ledger.cli.ui.event_words import print_ledger
 from faber_ledger.cli.ui.output import say
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
+from faber_ledger.recording.merged_blocks import fold_merged
 from faber_ledger.runs.ledger_merge import merge_ledgers
 from faber_ledger.runs.run import LEDGER, STATE, kind_of
 from faber_ledger.runs.state_merge import OURS, THEIRS, merge_states, overwrite
@@ -55,9 +60,19 @@ def _merge_ledgers(ours: str, theirs: str) -> list[str]:
 
 
 def _merge_states(base: str, ours: str, theirs: str, path: str) -> list[str]:
-    from faber_ledger.recording.merged_blocks import fold_merged  # at its use: `--help` loads every command
-
     before, mine, other = (read_file(side) or b"" for side in (base, ours, theirs))
     merged = merge_states(before, mine, other, fold_merged(os.getcwd(), path, mine, other))
     overwrite(ours, merged.content)
     return merged.lines()
+
+
+@click.command(short_help="Show a ledger file as text; git calls it.")
+@click.argument("file", metavar="FILE", type=click.Path())
+def textconv(file: str) -> None:
+    """Print the events of the ledger FILE in words, one a line: git calls it to show a ledger's changes.
+
+    \b
+    Example: faber-ledger textconv ledger.db
+    Exit codes: always 0; if FILE is not a ledger, the reason is printed, and `git diff` continues.
+    """
+    print_ledger(file)

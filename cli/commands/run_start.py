@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,10 +15,11 @@ from faber_ledger.cli.setup.hooks import describe_lacking
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.server import names_server, url_option
-from faber_ledger.cli.ui.which_run import is_of_work, match_run, named_run, work_id_option
+from faber_ledger.cli.ui.which_run import match_run, named_run, work_id_option
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees import creation
 from faber_ledger.cli.worktrees.git import can_add, refuse_bare
+from faber_ledger.cli.worktrees.other_run import OtherRun, conflict_lines, is_about, other_active_run
 from faber_ledger.cli.worktrees.survey import update_registry
 from faber_ledger.context.workflow import load_workflow
 from faber_ledger.files.text import quote_word
@@ -30,7 +31,7 @@ from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, S
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.recording.start import activate_run, lock_takeover, start_run
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.active import active_run, has_branch
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import lock_run, state_copy_path
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.layouts import find_run
@@ -41,7 +42,6 @@ from faber_ledger.runs.settings import project_settings, read_user_config
 
 if TYPE_CHECKING:
     from faber_ledger.recording.start import RunPlan
-
 
 DEFAULT_WORKFLOW = "fractary-faber:default"
 CANCELLED = "Workflow start cancelled. Use separate worktrees for concurrent workflows."
@@ -162,13 +162,13 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     warnings: list[str] = []
     started = None
     while started is None and not in_worktree:
-        other = _other_active_run(root, run_id)
+        other = other_active_run(root, run_id)
         asked = _ask(plan, given["work_id"])
         warnings, in_worktree = _take_over(
             root, other, run_id, about, asked, yes, as_json, offers=can_add(root), work_id=given["work_id"]
         )
         with lock_takeover(root) or nullcontext():
-            if not in_worktree and _other_active_run(root, run_id) == other:  # else another start was quicker
+            if not in_worktree and other_active_run(root, run_id) == other:  # else another start was quicker
                 started = _start(root, run_id, plan, at, os.environ)
     if started is not None:
         not_loaded = [NOT_LOADED] if client_of(os.environ) else []
@@ -280,14 +280,14 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     try:
         wanted = find_restorable(root, text) or match_run(root, text)
     except RunNotFound as error:
-        error.hint += "" if names_server() or isinstance(error, AmbiguousRun) else f"; {NO_SERVER}"
+        error.hint += "" if names_server() else f"; {NO_SERVER}"
         raise
     again = f"--resume {wanted.run_id} [faber-ledger run resume {wanted.run_id}]"
     command = f"/fractary-faber:workflow-run {again}"
     agreed, warnings = None, list[str]()
     about = _work_to_resume(run_here(root, wanted.run_id))
     if about is not None:  # asked before anything is written
-        agreed = _other_active_run(root, wanted.run_id)
+        agreed = other_active_run(root, wanted.run_id)
         warnings, _ = _take_over(root, agreed, wanted.run_id, about, command, yes, as_json, offers=False)
     restore_run_from_log(root, text, say)
     resumed = match_run(root, text)
@@ -300,13 +300,13 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     else:
         at, is_active, is_new = now(), False, False
         while not is_active:
-            other = _other_active_run(root, resumed.run_id)
+            other = other_active_run(root, resumed.run_id)
             if other != agreed:
                 named = about or _about(state)
                 warnings, _ = _take_over(root, other, resumed.run_id, named, command, yes, as_json, offers=False)
                 agreed = other
             with lock_takeover(root) or nullcontext():
-                if is_active := _other_active_run(root, resumed.run_id) == other:  # else another command was quicker
+                if is_active := other_active_run(root, resumed.run_id) == other:  # else another command was quicker
                     is_new = activate_run(resumed, at=at, environ=os.environ, warn=say)
         creation.record_resumed(resumed, at=at, warn=say)
         position = [f"  {line}" for line in position_lines(state)]
@@ -343,7 +343,7 @@ def _bring_run(root: str, text: str, url: str | None) -> str:
 
     try:
         return bring_run(root, text, url, say)
-    except RunNotFound:
+    except (AmbiguousRun, RunNotFound):
         raise
     except LedgerError as error:
         is_here = _find_here(root, text) is not None
@@ -369,8 +369,6 @@ def _find_here(root: str, text: str) -> Run | None:
     """Return the run of this clone that a text names; None if there is none. Raises AmbiguousRun."""
     try:
         return find_restorable(root, text) or match_run(root, text)
-    except AmbiguousRun:
-        raise
     except RunNotFound:
         return None
 
@@ -388,23 +386,6 @@ def _work_to_resume(run: Run) -> str | None:
 
 def _about(state: dict[str, Any]) -> str:
     return name_part(str(state.get("work_id") or "resumed"))
-
-
-class OtherRun(NamedTuple):
-    """The run that a start would replace; `is_at_home`: its branch is the one that is checked out, or it has none."""
-
-    run_id: str
-    status: str | None
-    is_at_home: bool
-
-
-def _other_active_run(root: str, run_id: str) -> OtherRun | None:
-    """Return the active run if it is another than `run_id`; not one that only its author makes active."""
-    active = active_run(root, by_author=False)
-    if active.run_id is None or active.run_id == run_id:
-        return None
-    status = active.status if isinstance(active.status, str) else None
-    return OtherRun(active.run_id, status, has_branch(root, active.run_id))
 
 
 def _warn_of_active_file(root: str) -> None:
@@ -435,13 +416,13 @@ def _take_over(
         return [], False
     is_over = other.status in progress.FINISHED or not other.is_at_home
     is_asked = not (is_over or yes or as_json) and sys.stdin.isatty()
-    is_same = work_id is not None and not is_over and _is_about(root, other.run_id, work_id)
+    is_same = work_id is not None and not is_over and is_about(root, other.run_id, work_id)
     choices = [] if yes or as_json else _choices(offers=offers, is_asked=is_asked)
     if is_over:
         where = "" if other.is_at_home else ", whose branch is another"
         warnings = [f"ℹ The active run was {other.run_id} ({other.status}){where}; {run_id} takes its place."]
     else:
-        warnings = _conflict_lines(root, other.run_id, run_id, about, command, choices, is_same=is_same)
+        warnings = conflict_lines(root, other.run_id, run_id, about, command, choices, is_same=is_same)
     for line in warnings if not as_json else []:
         tell(line)
     answer = "y" if is_over or yes else _answer() if is_asked else ""
@@ -453,37 +434,6 @@ def _take_over(
         tell(CANCELLED)
         click.get_current_context().exit(1)
     return warnings, answer == "w"
-
-
-def _conflict_lines(
-    root: str, active: str, run_id: str, about: str, command: str, choices: list[str], *, is_same: bool
-) -> list[str]:
-    own = creation.plan_worktree(root, about)
-    return [
-        "⚠️  WARNING: Another workflow is active in this worktree",
-        f"   Active: {active}",
-        f"   New: {run_id}",
-        "",
-        *([_go_on(active), ""] if is_same else []),
-        "Recommendation: Use separate worktrees for concurrent workflows:",
-        f"  git worktree add {quote_word(creation.shorten_path(own.folder))} -b {own.branch}",
-        f"  cd {quote_word(creation.shorten_path(own.root))}",
-        f"  {command}",
-        *choices,
-        "",
-    ]
-
-
-def _is_about(root: str, run_id: str, work_id: str) -> bool:
-    try:
-        return is_of_work(state_file.read_state(run_here(root, run_id)).value, work_id)
-    except LedgerError:
-        return False
-
-
-def _go_on(run_id: str) -> str:
-    command = f"/fractary-faber:workflow-run --resume {run_id} [faber-ledger run resume {run_id}]"
-    return f"The active run is one of the same work item. To go on with it: {command}"
 
 
 def _choices(*, offers: bool, is_asked: bool) -> list[str]:

@@ -8,7 +8,7 @@ import sys
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import json_option, show, tell, warn
+from faber_ledger.cli.ui.output import json_option, show, tell, warn, warn_of
 from faber_ledger.cli.ui.which_run import check_in_tree, choose_run
 from faber_ledger.cli.worktrees.removal import HERE, clean_up, cleanup_lines, list_blockers, list_costs
 from faber_ledger.cli.worktrees.survey import Site, survey, update_registry
@@ -90,7 +90,7 @@ def _complete(run: Run, at: float) -> None:
             )
         moment = utc_text(at)
         members = {"status": "completed", "completed_at": moment, "updated_at": moment}
-        state_write.write_members(run, members, warn=lambda text: warn(f"⚠️  {text}"))
+        state_write.write_members(run, members, warn=warn_of)
 
 
 def _clean_up(site: Site, at: float) -> None:

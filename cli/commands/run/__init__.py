@@ -1,1 +1,0 @@
-"""The commands of the group `run`: start, resume, list, finish and forget."""
