@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sqlite3
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import pytest
 from support.clones import LEDGER, RUN, Clone
 from support.command import COMMAND
 from support.folders import copy_prepared
+from support.sizes import few
 
 AGO = re.compile(r"last fetch (just now|\d+ \w+ ago)")
 SEAL = "`faber-ledger seal && git commit"
@@ -176,11 +175,8 @@ def test_a_branch_that_was_squashed_into_main_and_deleted_is_pushed(clone: Clone
     assert line_of(clone) is None
 
 
-@pytest.mark.parametrize("knows_default", [False, True])
-def test_what_another_machine_pushed_is_to_pull(clone: Clone, knows_default: bool) -> None:
+def test_what_another_machine_pushed_is_to_pull(clone: Clone) -> None:
     other = second(clone)
-    if knows_default:  # as a clone does
-        clone.git("remote", "set-head", "origin", "main")
     other.advance("at-work")
     other.git("push", "-q")
     assert line_of(clone) is None  # nothing of it is here yet
@@ -242,10 +238,9 @@ def test_no_branch_is_named_as_long_as_git_bisects(clone: Clone) -> None:
     assert "end that first, as `git status` says" in clone.call(str(COMMAND), "doctor").stdout
 
 
-@pytest.mark.parametrize("given", ["blob:none"])
-def test_a_partial_clone_counts_what_it_has(clone: Clone, given: str) -> None:
+def test_a_partial_clone_counts_what_it_has(clone: Clone) -> None:
     clone.call("git", "-C", "../origin", "config", "uploadpack.allowFilter", "true")
-    partial = second(clone, f"--filter={given}")
+    partial = second(clone, "--filter=blob:none")
     assert line_of(partial) is None
     clone.advance("second")
     clone.git("push", "-q")
@@ -258,30 +253,17 @@ def test_a_partial_clone_counts_what_it_has(clone: Clone, given: str) -> None:
     assert line_of(partial) is None
 
 
-def ignore_runs(clone: Clone) -> None:
+def test_a_project_that_does_not_commit_runs(clone: Clone) -> None:
     (clone.root / ".gitignore").write_text(".fractary/runs/\n")
     clone.git("rm", "-rq", "--cached", ".fractary/runs")
     clone.commit("runs stay here")
-
-
-def test_a_project_that_does_not_commit_runs(clone: Clone) -> None:
-    ignore_runs(clone)
     clone.record("second")
     assert line_of(clone) is None
     assert json.loads(clone.faber("status", "--json").stdout)["data"]["in_git"] is None
 
 
-def leave_git(clone: Clone) -> None:
-    shutil.rmtree(clone.root / ".git")
-
-
-def break_git(clone: Clone) -> None:
+def test_without_an_answer_of_git_nothing_is_said(clone: Clone) -> None:
     (clone.root / ".git" / "index").write_bytes(b"no index")
-
-
-@pytest.mark.parametrize("change", [break_git])
-def test_without_an_answer_of_git_nothing_is_said(clone: Clone, change: Callable[[Clone], None]) -> None:
-    change(clone)
     assert line_of(clone) is None
 
 
@@ -353,7 +335,8 @@ def test_where_a_branch_was_pushed_it_is_named(clone: Clone, without_runs: Clone
     assert without_runs.faber("status").stdout.startswith(f"Run: {RUN}\n")
 
 
-@pytest.mark.parametrize("name", ["feat/$(touch${IFS}x)", "--orphan=x"])
+@pytest.mark.long
+@pytest.mark.parametrize("name", few(["feat/$(touch${IFS}x)", "--orphan=x"], 1))
 def test_no_command_has_a_branchs_name_that_a_shell_or_git_could_misread(
     clone: Clone, without_runs: Clone, name: str
 ) -> None:

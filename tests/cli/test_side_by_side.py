@@ -12,6 +12,7 @@ from support.command import COMMAND, run_command
 from support.patients import Patient
 from support.plugins import NAME, change_settings, home_of, install_plugin, list_plugin, plugin_environment
 from support.project import Project
+from support.sizes import few, pair
 
 from faber_ledger.recording.call import HOOKS
 
@@ -51,7 +52,8 @@ def has_settings_hooks(project: Patient, path: str = SETTINGS) -> bool:
 # init
 
 
-@pytest.mark.parametrize("scope", ["user", "project", "local"])
+@pytest.mark.long
+@pytest.mark.parametrize("scope", few(["user", "project", "local"], 1))
 def test_where_the_plugin_runs_the_hooks_init_sets_up_git_alone_and_says_why(project: Patient, scope: str) -> None:
     enabled_in = install_plugin(project, scope)
     before = enabled_in.read_bytes()
@@ -77,16 +79,6 @@ def test_the_plugin_of_one_project_is_not_the_users_in_all_of_them(project: Pati
     assert BOTH in note
     assert "`faber-ledger uninstall --scope user`" in note
     assert f"`claude plugin disable {NAME} --scope project`" in note
-
-
-def test_the_users_plugin_outside_of_a_project_leaves_everything_as_it_is(project: Patient, tmp_path: Path) -> None:
-    settings = install_plugin(project)
-    before, outside = settings.read_bytes(), tmp_path / "outside"
-    outside.mkdir()
-    data = run(project, "init", "--scope", "user", cwd=outside)
-    assert (data["files"], data["git_config"]) == ([], [])
-    assert list(outside.iterdir()) == []
-    assert settings.read_bytes() == before
 
 
 def test_where_both_have_the_hooks_init_says_so_and_how_to_keep_them_once(project: Patient) -> None:
@@ -181,8 +173,8 @@ def test_local_settings_get_no_hooks_beside_some_in_other_settings(project: Pati
     assert "adds those" not in str(run(project, "init", "--scope", "local")["notes"])
 
 
-@pytest.mark.parametrize("held", ["project", "local", "user"])
-@pytest.mark.parametrize("form", ["shell", "path", "exec"])
+@pytest.mark.long
+@pytest.mark.parametrize(("held", "form"), pair(["project", "local", "user"], ["shell", "path", "exec"]))
 def test_no_scope_gets_hooks_beside_those_written_by_hand(project: Patient, held: str, form: str) -> None:
     hooks = {}
     for event, (name, _) in HOOKS.items():
@@ -202,6 +194,8 @@ def test_no_scope_gets_hooks_beside_those_written_by_hand(project: Patient, held
             (note,) = [note for note in data["notes"] if "none were added" in note]
             assert note.startswith(f"{shown} has the hooks: none were added to ")
     assert hook_findings(project, "hooks.once") == []
+    run(project, "uninstall", "--scope", held)
+    assert form == "shell" or path.read_bytes() == before
 
 
 def test_hooks_written_by_hand_are_to_be_removed_by_hand(project: Patient) -> None:
@@ -269,19 +263,23 @@ def test_the_local_settings_decide_before_the_projects_and_those_before_the_user
     assert has_settings_hooks(project) is not is_enabled
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "content",
-    [
-        b'{"enabledPlugins": ["faber-ledger@faber-ledger"]}',
-        b'{"enabledPlugins": {"faber-ledger@faber-ledger": "true"}}',
-        b'{"enabledPlugins": {"faber-ledger@faber-ledger": 1}}',
-        b'{"enabledPlugins": {"faber-ledger@x`; rm -r y`": true}}',
-        b'{"enabledPlugins": {"faber-ledger@\\u001b[2J": true, "other@faber-ledger": true, "faber-ledger": true}}',
-        b'{"enabledPlugins": null, "hooks": []}',
-        b'{"a": "' + b"x" * 2_000_000 + b'", "enabledPlugins": {"faber-ledger@faber-ledger": true}}',
-        b'\xff{"enabledPlugins": {"faber-ledger@faber-ledger": true}}',
-        b"[" * 100_000,
-    ],
+    few(
+        [
+            b'{"enabledPlugins": ["faber-ledger@faber-ledger"]}',
+            b'{"enabledPlugins": {"faber-ledger@faber-ledger": "true"}}',
+            b'{"enabledPlugins": {"faber-ledger@faber-ledger": 1}}',
+            b'{"enabledPlugins": {"faber-ledger@x`; rm -r y`": true}}',
+            b'{"enabledPlugins": {"faber-ledger@\\u001b[2J": true, "other@faber-ledger": true, "faber-ledger": true}}',
+            b'{"enabledPlugins": null, "hooks": []}',
+            b'{"a": "' + b"x" * 2_000_000 + b'", "enabledPlugins": {"faber-ledger@faber-ledger": true}}',
+            b'\xff{"enabledPlugins": {"faber-ledger@faber-ledger": true}}',
+            b"[" * 100_000,
+        ],
+        3,
+    ),
 )
 def test_settings_of_another_form_enable_no_plugin(project: Patient, content: bytes) -> None:
     project.write(".claude/settings.local.json", content)
@@ -293,25 +291,11 @@ def test_settings_of_another_form_enable_no_plugin(project: Patient, content: by
     assert has_settings_hooks(project)
 
 
-def test_a_link_out_of_the_project_and_a_pipe_enable_no_plugin(project: Patient) -> None:
-    outside = project.root.parent / "outside.json"
-    outside.write_text(json.dumps({"enabledPlugins": {NAME: True}}))
-    (project.root / ".claude").mkdir()
-    (project.root / ".claude/settings.local.json").symlink_to(outside)
-    assert hook_findings(project, "hooks.settings")[0][0] == "error"
-    (project.root / ".claude/settings.local.json").unlink()
-    os.mkfifo(project.root / ".claude/settings.local.json")
-    assert hook_findings(project)[0][0] == "warning"
-
-
-@pytest.mark.parametrize("is_listed", [True, False])
-def test_settings_that_a_link_leads_out_to_are_not_read_which_is_said(project: Patient, *, is_listed: bool) -> None:
+def test_settings_that_a_link_leads_out_to_are_not_read_which_is_said(project: Patient) -> None:
     outside = project.root.parent / "outside.json"
     outside.write_text(json.dumps({"enabledPlugins": {NAME: True}}))
     (project.root / ".claude").mkdir()
     (project.root / SETTINGS).symlink_to(outside)
-    if is_listed:
-        list_plugin(project)
     unread = f"{SETTINGS} is not read here (a link leads out of the project): whether it has the hooks or a plugin is"
     (note,) = [note for note in run(project, "init", "--plugin")["notes"] if "plugin" in note]
     assert note.startswith(unread)
@@ -337,7 +321,8 @@ def test_settings_that_cannot_be_read_are_named_where_a_plugin_is_looked_for(pro
 # doctor
 
 
-@pytest.mark.parametrize("scope", ["user", "project", "local"])
+@pytest.mark.long
+@pytest.mark.parametrize("scope", few(["local", "user", "project"], 1))
 def test_with_the_plugin_alone_doctor_finds_the_hooks(project: Patient, scope: str) -> None:
     """(real-client D4)"""
     install_plugin(project, scope)
@@ -350,11 +335,6 @@ def test_with_the_plugin_alone_doctor_finds_the_hooks(project: Patient, scope: s
     for name in ("installed", "once", "settings"):
         assert checks[f"hooks.{name}"] == []
     assert "faber-ledger init`" not in json.dumps(data)
-
-
-def test_with_settings_alone_doctor_is_silent_about_plugins(project: Patient) -> None:
-    run(project, "init")
-    assert hook_findings(project) == hook_findings(project, "hooks.once") == []
 
 
 def test_with_both_doctor_notes_it_and_names_a_command_for_each(project: Patient) -> None:
@@ -414,9 +394,7 @@ def test_a_plugin_that_is_enabled_but_not_installed_is_named_unless_its_source_i
     ("content", "lacks"),
     [
         ("{", "cannot be read"),
-        ("[]", "cannot be read"),
         (json.dumps({"plugins": {NAME: [7, None]}}), "names no folder of it that exists"),
-        (json.dumps({"plugins": {NAME: {}}}), "names no folder of it that exists"),
         (json.dumps({"plugins": {NAME: [{"installPath": "/nowhere/0.1.0"}]}}), "names no folder of it that exists"),
         (json.dumps({"plugins": {}}), "lacks it"),
     ],
@@ -432,6 +410,8 @@ def test_a_broken_list_of_plugins_is_said_and_an_entry_without_a_folder_is_none(
 
 
 def test_deliveries_of_a_plugin_that_no_settings_enable_are_evidence_for_a_week(project: Patient) -> None:
+    project.deliver(START)
+    assert [level for level, *_ in hook_findings(project)] == ["warning"]
     project.deliver(START, env=plugin_environment(project))
     assert hook_findings(project) == []
     project.doctor("--fix")
@@ -466,11 +446,6 @@ def test_a_plugin_may_be_enabled_by_its_versions(project: Patient) -> None:
     assert hook_findings(project) == []
 
 
-def test_a_delivery_of_the_settings_is_no_evidence_of_a_plugin(project: Patient) -> None:
-    project.deliver(START)
-    assert [level for level, *_ in hook_findings(project)] == ["warning"]
-
-
 def test_the_plugin_without_the_program_on_path_is_an_error(project: Patient) -> None:
     install_plugin(project)
     environment = {**project.environment(), "PATH": f"/usr/bin{os.pathsep}/bin"}
@@ -481,12 +456,10 @@ def test_the_plugin_without_the_program_on_path_is_an_error(project: Patient) ->
     assert checks["hooks.installed"] == []
 
 
-@pytest.mark.parametrize("is_listed", [True, False])
-def test_a_plugin_of_another_marketplace_is_not_ours(project: Patient, *, is_listed: bool) -> None:
+def test_a_plugin_of_another_marketplace_is_not_ours(project: Patient) -> None:
     """The settings may have come with the repository: nothing that they name is to be installed."""
     change_settings(project, "project", enabledPlugins={"faber-ledger@evil": True})
-    if is_listed:
-        list_plugin(project, "faber-ledger@evil")
+    list_plugin(project, "faber-ledger@evil")
     ((level, what, hint),) = hook_findings(project)
     assert (level, what) == ("warning", "no hook is installed: what the client does is not recorded")
     assert hint.startswith("run `faber-ledger init`")
@@ -567,15 +540,12 @@ def test_uninstall_names_the_plugin_and_removes_all_once_it_is_gone(project: Pat
     assert "faber-ledger" not in (project.root / ".git/config").read_text()
 
 
-@pytest.mark.parametrize("is_below", [True, False])
-def test_uninstall_leaves_nothing_below_the_git_directory_if_there_never_was_a_run(
-    tmp_path: Path, *, is_below: bool
-) -> None:
+def test_uninstall_leaves_nothing_below_the_git_directory_if_there_never_was_a_run(tmp_path: Path) -> None:
     top = Project(tmp_path / "project")
     top.root.mkdir()
     top.git("init", "--quiet")
     kept = {*(top.root / ".git").rglob("*")}
-    project = Project(top.root / "below" if is_below else top.root)
+    project = Project(top.root / "below")
     (project.root / ".fractary").mkdir(parents=True)
     assert project.faber("init").returncode == 0
     project.deliver(START, client="5c1e", env=plugin_environment(project))

@@ -159,44 +159,7 @@ def test_a_network_that_hangs_holds_no_local_work_up(team: Team, direction: str,
     check_completed(team, first, total + 1)
 
 
-def test_a_statement_that_takes_too_long_ends_the_push(team: Team) -> None:
-    """The server cancels it, as a statement's time-out does."""
-    first = team.clones[0]
-    total = pushed = fill(first, TWO_BATCHES)
-    with team.database.connect() as connection, team.database.connect(autocommit=True) as other:
-        connection.execute("LOCK TABLE faber_ledger.event IN EXCLUSIVE MODE")
-        process = started(first, team.url)
-        waiting = (
-            "FROM pg_stat_activity WHERE application_name = 'faber-ledger' AND datname = current_database()"
-            " AND wait_event_type = 'Lock'"
-        )
-        while not other.execute(f"SELECT 1 {waiting}".encode()).fetchone():
-            assert process.poll() is None, process.communicate()
-        total += record_meanwhile(first)
-        other.execute(f"SELECT pg_cancel_backend(pid) {waiting}".encode())
-        check_failed(team, process)
-    check_batches(team, pushed)
-    check_completed(team, first, total)
-
-
-def test_a_standby_gives_what_it_has_and_takes_nothing(tmp_path: Path) -> None:
-    with started_server() as primary, team_on(primary, tmp_path) as team:
-        first, second, _ = team.clones
-        assert first.faber("note", "add", "of the first").returncode == 0
-        team.synced(first)
-        with started_server(primary=primary) as standby:
-            total = len(team.rows()) + record_meanwhile(second)
-            login = standby.url(team.database.name, team.login).render_as_string(hide_password=False)
-            done = team.sync(second, url=login)
-            assert done.returncode == 13, done.stderr
-            assert "the server is read-only" in done.stderr
-            assert "connect to the server that takes changes" in done.stderr
-            assert team.login.password not in done.stderr
-            assert b"of the first" in team.export(second)
-            total += record_meanwhile(second)
-        check_completed(team, second, total)
-
-
+@pytest.mark.long(alone=True)
 def test_a_server_that_can_write_no_more_ends_the_push(tmp_path: Path) -> None:
     """A limit of its files' length, which any user may set."""
     with started_server(settings=SETTINGS) as server:

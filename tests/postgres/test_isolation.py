@@ -196,6 +196,7 @@ def test_what_a_search_reads_of_the_index_tells_no_words_of_others(two: Two) -> 
     assert plans[0] == plans[1]
 
 
+@pytest.mark.long(alone=True)
 def test_no_cost_of_the_planner_lets_a_search_look_at_words_of_others() -> None:
     """The functions have costs of their own: with a caller's, 16 would choose a plan without the index."""
     replaced = (
@@ -216,6 +217,7 @@ def test_no_cost_of_the_planner_lets_a_search_look_at_words_of_others() -> None:
     assert heard == []
 
 
+@pytest.mark.long(alone=True)
 @pytest.mark.parametrize("function", ["find_events", "find_states"])
 def test_no_setting_lets_a_search_count_what_others_have_before_a_time(function: str) -> None:
     """What passes the cursor could be counted by the temporary files of a join, where the planner chooses that."""

@@ -175,16 +175,3 @@ def test_a_run_named_as_a_file_of_another_takes_no_place(team: Team) -> None:
         names = {path.name for path in clone.run.iterdir() if is_run_id(f"r/{path.name}")}
         assert {"state.json", "ledger.db"} <= names
         assert not {name for name in names if not is_taken(f"r/{name}")}
-
-
-def test_readers_name_a_run_that_no_clone_has(team: Team) -> None:
-    first = team.clones[0]
-    team.synced(first)
-    team.put(start_of(f"{RUN}/events.jsonl"), f"{RUN}/events.jsonl")
-    asked = {"FABER_LEDGER_URL": team.url}
-    done = first.faber("verify", "--all", "--url", "-", env=asked)
-    assert done.returncode == 20
-    assert "a run of the server is left out: " in done.stderr
-    assert f"{RUN}: sound\n" in done.stdout
-    done = first.faber("log", RUN, "--url", "-", env=asked)
-    assert (done.returncode, done.stderr) == (0, "")
