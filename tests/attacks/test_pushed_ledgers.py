@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.clones import LEDGER, RUN, Clone
+from support.folders import copy_prepared
 from support.forged_events import FORGED_ID, HUGE, add_head, forge_event, forged_row
 from support.forging import TRIGGERS, forge
 from support.sizes import few
@@ -34,24 +34,32 @@ class Team:
     """Ann, whose note everybody has, Bob, who has one more that he has not committed, and Mallory, who may push."""
 
     def __init__(self, folder: Path) -> None:
-        self.ann = Clone.first(folder / "ann")
-        self.ann.faber("note", "add", SAID)
-        self.ann.commit("a note")
-        self.ann.git("clone", "-q", "--bare", ".", "../shared.git")
-        self.ann.git("remote", "add", "origin", "../shared.git")
-        self.ann.git("fetch", "-q", "origin")
-        self.ann.git("branch", "-q", "--set-upstream-to=origin/main", "main")
-        self.mallory, self.bob = self.member("mallory"), self.member("bob")
-        self.bob.record("bob-1")
-        self.bob.commit("bob works")
-        self.bob.git("push", "-q")
-        self.mallory.git("pull", "-q", "--ff-only")
-        self.mallory.faber("note", "add", "a later word")
-        self.bob.faber("note", "add", ONLY_HERE)
+        self.ann, self.bob, self.mallory = [Clone(folder / name) for name in ("ann", "bob", "mallory")]
+
+    @classmethod
+    def prepare(cls, folder: Path) -> None:
+        """Make what each test begins with."""
+        Clone.first(folder / "ann")
+        team = cls(folder)
+        team.ann.faber("note", "add", SAID)
+        team.ann.commit("a note")
+        team.ann.git("clone", "-q", "--bare", ".", "../shared.git")
+        team.ann.git("remote", "add", "origin", "../shared.git")
+        team.ann.git("fetch", "-q", "origin")
+        team.ann.git("branch", "-q", "--set-upstream-to=origin/main", "main")
+        team.member("mallory")
+        team.member("bob")
+        team.bob.record("bob-1")
+        team.bob.commit("bob works")
+        team.bob.git("push", "-q")
+        team.mallory.git("pull", "-q", "--ff-only")
+        team.mallory.faber("note", "add", "a later word")
+        team.bob.faber("note", "add", ONLY_HERE)
 
     def member(self, name: str) -> Clone:
         self.ann.git("clone", "-q", "../shared.git", f"../{name}")
         made = Clone(self.ann.root.parent / name)
+        made.git("remote", "set-url", "origin", "../shared.git")
         made.faber("init", "--git-only", "--pre-commit")
         made.name_run()
         return made
@@ -70,6 +78,7 @@ class Team:
 
 @pytest.fixture
 def team(tmp_path: Path) -> Team:
+    copy_prepared(Team.prepare, tmp_path)
     return Team(tmp_path)
 
 
@@ -251,7 +260,7 @@ NAMES = [*FORGED, *[change.__name__ for change in CHANGES[len(FORGED) :]]]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("change", few([*CHANGES[::3], *CHANGES[1::3], *CHANGES[2::3]], 5))
+@pytest.mark.parametrize("change", few([*CHANGES[::3], *CHANGES[1::3], *CHANGES[2::3]], 4))
 def test_a_pushed_ledger_stops_nobody_and_takes_nothing_away(team: Team, change: Change) -> None:
     bob = team.bob
     before = bob.ids(log_of(bob))
@@ -272,8 +281,9 @@ def test_a_pushed_ledger_stops_nobody_and_takes_nothing_away(team: Team, change:
     assert_sound(bob)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    "change", [forging(FORGED["a seq far after its parents"]), with_another_payload_under_the_same_heads]
+    "change", few([with_another_payload_under_the_same_heads, forging(FORGED["a seq far after its parents"])], 1)
 )
 def test_after_it_all_clones_end_alike(team: Team, change: Change) -> None:
     bob = team.bob
@@ -305,10 +315,8 @@ def log_of(clone: Clone) -> Path:
     return found
 
 
-@pytest.mark.parametrize(
-    "change",
-    [forging(FORGED["a wrong hash"]), with_indexes_that_lack_the_note],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("change", few([forging(FORGED["a wrong hash"]), with_indexes_that_lack_the_note], 1))
 def test_a_new_clone_reads_the_events_that_pass(team: Team, change: Change) -> None:
     change(team.mallory.ledger)
     team.push()
@@ -385,13 +393,3 @@ def test_a_ledger_that_claims_a_newer_format_stops_no_hook_and_no_commit(team: T
     assert {"bob-1", "bob-2", "bob-3"} <= bob.clients()
     assert "beside it" in bob.faber("log").stdout
     assert_sound(bob)
-
-
-def test_a_peer_who_changes_what_an_earlier_event_says_changes_it_for_nobody(team: Team) -> None:
-    changed = "UPDATE event SET payload = replace(payload, 'startup', 'resume') WHERE type = 'session_started'"
-    forge(team.mallory.ledger, changed)
-    forge_event(team.mallory.ledger)
-    team.hand_over()
-    assert "(resume)" not in said_by(team.bob, "bob-2")
-    assert '"resume"' not in json.dumps(team.bob.state)
-    assert_sound(team.bob)

@@ -71,15 +71,6 @@ def test_markers_of_every_style_that_came_with_a_pull_are_resolved(tmp_path: Pat
     assert_both(third, "issue-258")
 
 
-def test_markers_that_were_staged_during_the_merge_are_resolved(tmp_path: Path) -> None:
-    one, other = begin_two(tmp_path)
-    stop_with_markers(one, other)
-    one.git("checkout", "--theirs", "--", str(one.ledger))
-    one.git("add", "-A")
-    one.faber("resolve")
-    assert_both(one, "issue-258")
-
-
 def put_markers(clone: Clone, hunks: list[tuple[str, str, str]]) -> None:
     """Put markers into the state: for each hunk, a line of the file, and the two sides' lines in its place."""
     text = clone.state_path.read_text()
@@ -173,17 +164,3 @@ def test_a_side_that_is_a_link_is_left_with_the_command_that_takes_the_file(tmp_
     assert (one.state, one.state_path.is_symlink()) == (state, False)
     assert (outside.read_text(), one.git("status", "--porcelain")) == ("{}", "")
     one.assert_sound()
-
-
-def test_a_state_that_is_valid_and_in_conflict_in_the_index_is_not_projected(tmp_path: Path) -> None:
-    one = Clone.first(tmp_path / "one", driver=False)
-    other = one.clone("other", driver=False)
-    one.change(status="paused")
-    one.commit("here")
-    other.change(status="failed")
-    other.commit("there")
-    one.git("pull", "--no-rebase", "../other", "main", code=1)
-    one.git("checkout", "--ours", "--", STATE)
-    done = one.faber("project", code=1)
-    assert "`faber-ledger resolve`" in done.stderr
-    assert one.git("status", "--porcelain").splitlines() == [f"UU {STATE}"]

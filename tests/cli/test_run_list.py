@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -69,24 +68,6 @@ def test_the_newest_is_first_and_a_limit_leaves_out_the_older(project: Project) 
     assert printed[-1] == "2 older runs not shown"
     assert len(project.faber("run", "list", "--limit", "3").stdout.splitlines()) == 4
     assert project.faber("run", "list", "--limit", "0").returncode == 2
-
-
-def test_what_is_printed_from_the_cache_is_what_is_read(project: Project) -> None:
-    read = project.faber("run", "list", "--json").stdout
-    assert stat.S_IMODE(cache(project).stat().st_mode) == 0o600
-    inode = cache(project).stat().st_ino
-    assert project.faber("run", "list", "--json").stdout == read
-    assert cache(project).stat().st_ino == inode  # nothing changed, so it is not written again
-
-
-def test_a_run_whose_file_changed_is_read_again(project: Project) -> None:
-    assert {row["status"] for row in listed(project)} == {"in_progress"}
-    path = project.root / ".fractary/runs/second/state.json"
-    path.write_text(path.read_text().replace("in_progress", "completed"))
-    assert {row["run_id"]: row["status"] for row in listed(project)}["second"] == "completed"
-    before = {row["run_id"]: row["events"] for row in listed(project)}
-    assert project.faber("note", "add", "one more", "--run-id", "third").returncode == 0
-    assert {row["run_id"]: row["events"] for row in listed(project)} == {**before, "third": before["third"] + 1}
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
@@ -164,16 +145,6 @@ def test_redaction_and_uninstall_remove_the_cache(project: Project) -> None:
     assert cache(project).exists()
     assert project.faber("uninstall").returncode == 0
     assert not cache(project).exists()
-
-
-def test_a_run_without_events_has_the_time_of_its_state(project: Project) -> None:
-    for run_id, when in (("new", 1767600000 + 3600 * 12), ("old", 1767600000)):
-        folder = project.root / ".fractary/runs" / run_id
-        folder.mkdir()
-        (folder / "state.json").write_text(json.dumps({"run_id": run_id, "status": "pending"}))
-        os.utime(folder / "state.json", (when, when))
-    for _ in range(2):
-        assert names(project) == ["new", "second", "third", "first", "old"]
 
 
 def test_a_text_with_newlines_stays_in_its_row(project: Project) -> None:

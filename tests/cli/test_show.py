@@ -74,12 +74,6 @@ def test_an_event_that_was_changed_says_so(sample: Project) -> None:
     assert "which does not match what it says" in sample.faber("show", "4").stdout
 
 
-def test_no_control_character_of_an_event_reaches_the_terminal(sample: Project) -> None:
-    output = sample.faber("show", "5").stdout
-    assert "\x1b" not in output
-    assert "\\x1b[31mred" in output
-
-
 def test_a_session_is_shown_by_its_id_its_last_part_and_its_clients_id(sample: Project) -> None:
     for name in (FIRST, "abc123", FIRST[:-1]):
         data = shown(sample, name)

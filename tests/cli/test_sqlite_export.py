@@ -107,13 +107,6 @@ def test_nothing_is_written_beside_a_journal_that_sqlite_would_play(project: Pat
     assert sorted((path.name, path.read_bytes()) for path in project.iterdir() if path.is_file()) == before
 
 
-def test_nothing_is_written_beside_the_journal_of_the_file_that_a_link_leads_to(project: Path) -> None:
-    export(project, "--sqlite", "real.db")
-    (project / "audit.db").symlink_to("real.db")
-    (project / "real.db-journal").write_bytes(b"brought along")
-    assert "real.db-journal is there" in export(project, "--sqlite", "audit.db", code=1)
-
-
 def test_events_of_any_shape_have_a_row(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A newer version of a type may have fields of any shape; what no reader can use of a known one is not shown."""
     loaded: Any = {"event": {"type": "artifact_loaded", "artifact_id": ["a"], "size_bytes": 2**70}}
@@ -134,8 +127,3 @@ def test_events_of_any_shape_have_a_row(project: Path, monkeypatch: pytest.Monke
         (12, 1, 1, "[redacted]", 0),
         (15, 2, 0, '["a"]', float(2**70)),
     ]
-
-
-def test_two_formats_at_once_are_wrong_usage(project: Path) -> None:
-    for arguments in (["--all"], ["--sqlite", "a.db", "-o", "b"], [RUN, "--all", "--sqlite", "a.db"]):
-        assert "error: " in export(project, *arguments, code=2)

@@ -256,13 +256,6 @@ def test_all_runs_are_verified_and_the_worst_counts(project: Path) -> None:
     assert verify(project, RUN, "--all").returncode == 2
 
 
-def test_verify_reports_a_file_that_is_not_a_ledger(project: Path) -> None:
-    (folder(project) / "ledger.db").write_text("not a database, by any means " * 10)
-    done = verify(project)
-    assert done.returncode == 20
-    assert "not_a_ledger" in done.stdout
-
-
 def test_migrate_says_that_there_is_nothing_to_do(project: Path) -> None:
     for arguments in ([], ["--all"], [RUN, "--dry-run"]):
         done = run_command([COMMAND, "migrate", *arguments], cwd=project, capture_output=True, text=True, check=False)

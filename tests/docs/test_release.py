@@ -185,6 +185,7 @@ def test_a_release_is_built_without_the_filters_of_newer_tarfiles(project: Path,
     assert "failed with exit code 1:\nbroken\n" in refusal(project, wheels, PYTHONPATH=str(tmp_path / "old"))
 
 
+@pytest.mark.long(alone=True)
 def test_a_release_is_two_tried_files_that_every_build_makes_again(project: Path, wheels: Path, tmp_path: Path) -> None:
     git(project, "tag", "v9.8.7")
     made = release(project, wheels)
