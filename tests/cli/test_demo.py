@@ -84,6 +84,7 @@ def test_the_story_shows_timeline_context_blocks_and_that_the_log_holds(temporar
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.long(alone=True)
 def test_the_callers_home_git_and_client_change_nothing(
     temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from support.command import COMMAND, run_command
 from support.patients import FAULTS, Patient, another_run, copied, make_healthy, problems_of
 from support.project import RUN
-from support.sizes import pair
+from support.sizes import few, pair
 
 from faber_ledger.cli.commands.doctor import doctor, run_checks
 from faber_ledger.cli.doctor import files
@@ -42,7 +42,11 @@ def test_a_project_in_which_all_is_well_gets_no_finding(patient: Patient) -> Non
     assert len(CHECKS) <= 25
 
 
-@pytest.mark.parametrize("name", FAULTS)
+FIRST_OF_CHECK = list({check: name for name, (check, _, _) in reversed(FAULTS.items())}.values())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", few(dict.fromkeys([*FIRST_OF_CHECK, *FAULTS]), len(FIRST_OF_CHECK)))
 def test_each_fault_is_found_with_what_to_run_and_nothing_is_written(patient: Patient, name: str) -> None:
     check, level, make_fault = FAULTS[name]
     make_fault(patient)
@@ -208,7 +212,7 @@ PLACES = [
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("name", "put"), pair(PLACES, [_folder, _pipe, _link, _loop, _junk, _nested, _none]))
+@pytest.mark.parametrize(("name", "put"), few(pair(PLACES, [_folder, _pipe, _link, _loop, _junk, _nested, _none]), 6))
 def test_whatever_is_at_a_files_path_each_check_ends_and_writes_nothing(
     patient: Patient, name: str, put: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,7 +46,7 @@ def patient(made: Patient, tmp_path: Path) -> Patient:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", few(FIXED, 13))
+@pytest.mark.parametrize("name", few(FIXED, 9))
 def test_what_is_safe_is_fixed_and_then_no_problem_is_left(patient: Patient, name: str) -> None:
     FAULTS[name][2](patient)
     before = patient.snapshot()

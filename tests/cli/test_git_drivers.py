@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import sqlite3
 from pathlib import Path
@@ -17,8 +16,6 @@ from support.sizes import few
 
 from faber_ledger.cli.setup.git import CACHE
 from faber_ledger.runs.text_cache import TEXT_CACHE
-
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "GIT.md"
 
 
 @pytest.fixture
@@ -188,14 +185,6 @@ def test_attributes_reach_runs_in_both_layouts_and_nothing_else(one: Clone) -> N
     assert one.git("check-attr", "text", "--", LEDGER) == f"{LEDGER}: text: unset\n"
 
 
-def test_a_second_init_changes_nothing_in_git(one: Clone) -> None:
-    before = config(one)
-    output = one.faber("init", "--git-only").stdout
-    assert "unchanged  this clone's git config: merge and diff drivers" in output
-    assert config(one) == before
-    assert one.faber("init", "--git-only", "--dry-run").stdout == "nothing to change\n"
-
-
 def test_uninstall_removes_exactly_what_init_set(tmp_path: Path) -> None:
     clone = Clone(tmp_path / "new")
     clone.root.mkdir()
@@ -354,22 +343,6 @@ def test_git_keeps_the_text_of_ledgers_and_uninstall_removes_it(one: Clone) -> N
     assert one.git("for-each-ref", "refs/notes") == ""
     assert one.call("git", "config", "--local", "diff.faber-ledger.cachetextconv").returncode == 1
     assert one.faber("uninstall").stdout == "nothing to remove from .claude/settings.json\n"
-
-
-def test_a_version_that_git_could_not_show_is_converted_again_as_the_guide_says(one: Clone) -> None:
-    (one.root / "bin").mkdir()
-    driver = one.root / "bin/faber-ledger"
-    driver.write_text("#!/bin/sh\necho '(not shown: its format is newer)'\n")
-    driver.chmod(0o755)
-    path = f"{driver.parent}{os.pathsep}{one.environment['PATH']}"
-    failed = one.call("git", "log", "-p", "--", LEDGER, PATH=path).stdout
-    assert "+(not shown: its format is newer)" in failed
-    assert one.git("log", "-p", "--", LEDGER) == failed
-    (command,) = re.findall("remove it with `git (update-ref [^`]+)`", GUIDE.read_text(encoding="utf-8"))
-    one.git(*command.split())
-    logged = one.git("log", "-p", "--", LEDGER)
-    assert "session started" in logged
-    assert "not shown" not in logged
 
 
 def test_where_git_cannot_commit_it_keeps_no_text_and_still_shows_ledgers(one: Clone) -> None:

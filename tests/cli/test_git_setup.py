@@ -7,9 +7,10 @@ import pty
 from pathlib import Path
 
 import pytest
-from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone
+from support.clones import FOLDER, LEDGER, RUN, STATE, Clone
 from support.command import COMMAND, Command
 from support.project import Project
+from support.sizes import few
 
 ATTRIBUTES = ".fractary/.gitattributes"
 FIRST = "# >>> faber-ledger: how git merges and shows a run's files (`faber-ledger uninstall` removes this block)\n"
@@ -68,8 +69,7 @@ def test_other_lines_are_named_by_doctor_and_renewed_by_init(one: Clone) -> None
     assert "git.lines:" not in doctor(one)
 
 
-@pytest.mark.parametrize("ending", ["\n", "\r\n"])
-@pytest.mark.parametrize("name", [ATTRIBUTES, ".fractary/.gitignore"])
+@pytest.mark.parametrize(("name", "ending"), [(ATTRIBUTES, "\n"), (".fractary/.gitignore", "\r\n")])
 def test_lines_without_their_end_line_are_renewed_at_once(one: Clone, name: str, ending: str) -> None:
     path = one.root / name
     whole = path.read_bytes().replace(b"\n", ending.encode())
@@ -108,13 +108,8 @@ def test_a_ledger_that_git_has_as_a_pointer_is_named_and_the_hint_stores_it(one:
     assert one.git("cat-file", "-s", f"HEAD:{LEDGER}") == f"{one.ledger.stat().st_size}\n"
 
 
-def test_a_pointer_in_the_work_tree_gets_its_own_hint(one: Clone) -> None:
-    one.ledger.write_text(POINTER)
-    one.git("commit", "--no-verify", "-qam", "a pointer")  # our hook would write the ledger again
-    assert f"run `git lfs smudge < {LEDGER} > {LEDGER}.tmp`, move that file to {LEDGER}, run " in doctor(one)
-
-
-@pytest.mark.parametrize("place", [".git/info/attributes", ".fractary/runs/.gitattributes", ATTRIBUTES])
+@pytest.mark.long
+@pytest.mark.parametrize("place", few([".git/info/attributes", ".fractary/runs/.gitattributes", ATTRIBUTES], 1))
 def test_a_filter_that_comes_before_ours_is_named_with_its_file(one: Clone, place: str) -> None:
     with (one.root / place).open("a") as file:
         file.write("*.db filter=lfs\n")
@@ -124,21 +119,11 @@ def test_a_filter_that_comes_before_ours_is_named_with_its_file(one: Clone, plac
     assert "remove the rule with `filter=lfs`" in one.faber("init", "--git-only").stderr
 
 
-@pytest.mark.parametrize("command", [["init", "--git-only"], ["uninstall"]], ids=["init", "uninstall"])
-def test_a_folder_of_runs_that_leads_out_of_the_project_stops_neither(one: Clone, command: list[str]) -> None:
-    outside = one.root.parent / "outside" / "a-run"
-    outside.mkdir(parents=True)
-    (outside / "state.json").write_text('{"run_id": "a-run"}')
-    (one.root / ".fractary/faber/runs").symlink_to(outside.parent)
-    (one.root / ATTRIBUTES).write_text("")
-    one.faber(*command)
-    assert [path.name for path in outside.iterdir()] == ["state.json"]
-
-
 # --- what git does not look at
 
 
-@pytest.mark.parametrize("flag", ["skip-worktree", "assume-unchanged"])
+@pytest.mark.long
+@pytest.mark.parametrize("flag", few(["skip-worktree", "assume-unchanged"], 1))
 def test_a_flag_in_the_index_is_named_by_doctor_init_and_seal(one: Clone, flag: str) -> None:
     one.git("update-index", f"--{flag}", LEDGER)
     one.record("second")
@@ -150,16 +135,6 @@ def test_a_flag_in_the_index_is_named_by_doctor_init_and_seal(one: Clone, flag: 
     one.git(*undo.split()[1:])
     one.faber("seal")
     assert LEDGER in one.git("diff", "--cached", "--name-only")
-    assert "git.travels:" not in doctor(one)
-
-
-def test_a_file_with_both_flags_has_one_hint_after_the_other(one: Clone) -> None:
-    for flag in ("skip-worktree", "assume-unchanged"):
-        one.git("update-index", f"--{flag}", LEDGER)
-    for flag in ("assume-unchanged", "skip-worktree"):
-        undo = f"git update-index --no-{flag} {LEDGER}"
-        assert f"hint: run `{undo}`\n" in doctor(one)
-        one.git(*undo.split()[1:])
     assert "git.travels:" not in doctor(one)
 
 
@@ -192,43 +167,6 @@ def test_a_sparse_clone_names_what_brings_its_runs(one: Clone) -> None:
     assert hint in sparse.faber("run", "list").stdout
     sparse.git("sparse-checkout", "add", ".fractary")
     sparse.faber("run", "resume", RUN)
-
-
-def test_a_run_that_a_sparse_checkout_takes_away_is_brought_back_by_the_command_that_is_named(one: Clone) -> None:
-    (one.root / "src").mkdir()
-    (one.root / "src" / "a.py").write_text("")
-    one.commit("code")
-    one.git("sparse-checkout", "set", "src")
-    one.deliver("session-start", "second", hook_event_name="SessionStart", source="startup")
-    add = "git sparse-checkout add .fractary"
-    done = one.faber("seal")  # a pre-commit hook calls it, and must not stop a commit of code
-    assert (done.stdout.startswith("nothing to seal"), f"run `{add}`" in done.stdout) == (True, True)
-    for command in (("seal", RUN), ("run", "finish", RUN)):
-        error = one.faber(*command, code=10).stderr
-        assert (f"run `{add}`" in error, "run resume" in error) == (True, False)
-    text = doctor(one)
-    for other in ("there is no .fractary yet", "on branches that are not checked out"):
-        assert other not in text
-
-
-def test_a_run_whose_changed_files_a_sparse_checkout_leaves_stays_active(one: Clone) -> None:
-    (one.root / "src").mkdir()
-    (one.root / "src" / "a.py").write_text("")
-    one.commit("code")
-    one.deliver("session-start", "first", hook_event_name="SessionStart", source="startup")
-    one.git("sparse-checkout", "set", "src")
-    assert (one.state_path.exists(), (one.root / ACTIVE).exists()) == (True, False)
-    known = len(one.ids())
-    start = one.deliver("session-start", "second", hook_event_name="SessionStart", source="startup")
-    assert RUN in start.stdout.decode()
-    assert len(one.ids()) > known
-    assert one.faber("status").stdout.startswith(f"Run: {RUN}\n")
-    add = "git sparse-checkout add .fractary"
-    assert f"hint: run `{add}`\n" in one.faber("seal", code=1).stderr
-    one.git(*add.split()[1:])
-    one.faber("seal", RUN)
-    one.git("commit", "-qm", "sealed")
-    assert "In git" not in one.faber("status", RUN).stdout
 
 
 # --- autoStash

@@ -137,20 +137,6 @@ def test_without_a_remote_nothing_is_said_of_pushing(tmp_path: Path) -> None:
     assert data_of(clone)["pushed"] is None
 
 
-def test_what_the_log_has_of_a_finished_run_beyond_its_file_is_not_counted(tmp_path: Path) -> None:
-    clone = Clone.first(tmp_path / "laptop")
-    clone.git("init", "-q", "--bare", "-b", "main", "../origin")
-    clone.git("remote", "add", "origin", "../origin")
-    clone.record("last")
-    clone.change(status="completed")
-    clone.commit("finished, while the last session was open")
-    clone.end("last")
-    count = len(clone.ids())
-    assert len(clone.kept_ids()) > count
-    said = f"{count} of {count} events of ledger.db committed, 0 pushed"
-    assert line_of(clone, RUN) == f"{said}: `git push -u origin main`"
-
-
 def test_a_branch_without_an_upstream_has_pushed_what_the_default_branch_has(clone: Clone) -> None:
     before = len(clone.ids())
     clone.git("checkout", "-qb", "feature/258")
@@ -216,41 +202,11 @@ def test_commits_on_no_branch_are_not_pushed(clone: Clone) -> None:
     count = len(clone.ids())
     said = f"{count} of {count} events committed, {before} pushed, no branch is checked out"
     assert line_of(clone) == f"{said}: `git switch -c BRANCH && git push -u origin BRANCH`"
-    clone.git("checkout", "-q", "main")
-    clone.advance("third")
-    clone.git("checkout", "-q", "--detach", "HEAD~1")
-    clone.record("fourth")
-    assert clone.call("git", "switch", "main").returncode  # git refuses it over the changed ledger
     command = (line_of(clone) or "").partition("`")[2].removesuffix("`")
     command = command.replace("git commit", "git commit -qm x").replace("BRANCH", "found")
     done = clone.call("sh", "-c", command)
     assert done.returncode == 0, done.stderr
     assert (line_of(clone), data_of(clone)["branch"]) == (None, "found")
-
-
-def test_no_branch_is_named_as_long_as_git_bisects(clone: Clone) -> None:
-    clone.advance("second")
-    clone.git("push", "-q")
-    clone.git("bisect", "start", "-q", "HEAD", "HEAD~1")
-    clone.git("checkout", "-q", "--detach")
-    clone.deliver("session-start", "third", hook_event_name="SessionStart", source="startup")
-    assert (line_of(clone) or "").endswith(", no branch is checked out as long as git rebases or bisects")
-    assert "end that first, as `git status` says" in clone.call(str(COMMAND), "doctor").stdout
-
-
-def test_a_partial_clone_counts_what_it_has(clone: Clone) -> None:
-    clone.call("git", "-C", "../origin", "config", "uploadpack.allowFilter", "true")
-    partial = second(clone, "--filter=blob:none")
-    assert line_of(partial) is None
-    clone.advance("second")
-    clone.git("push", "-q")
-    partial.git("fetch", "-q")
-    count = len(partial.ids())
-    said = line_of(partial)
-    assert said == f"{count} of {count} events committed, some to pull from origin/main: `git pull`"
-    assert (data_of(partial)["to_pull"], data_of(partial)["pushed"]) == (None, None)
-    partial.git("pull", "-q")
-    assert line_of(partial) is None
 
 
 def test_a_project_that_does_not_commit_runs(clone: Clone) -> None:

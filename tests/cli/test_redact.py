@@ -87,19 +87,6 @@ def test_a_redacted_note_is_in_no_file_of_the_clone(project: Project, tmp_path: 
     assert_sound(project)
 
 
-def test_this_clones_copy_of_a_state_is_named_as_that_and_follows(project: Project) -> None:
-    project.change_state(notes=f"the customer is {SECRET}, says Ada")
-    project.faber("status")
-    said = redact(project, note_id(project))
-    copy = f".git/faber-ledger/runs/{project.run_id}/state.json"
-    assert "state.json, which does not belong to the log: change it yourself" in said
-    assert f"still in {copy}, this clone's copy of it: run `faber-ledger project {project.run_id}` after that" in said
-    assert said.count("change it yourself") == 1
-    project.change_state(notes="gone")
-    assert project.faber("project", project.run_id).returncode == 0
-    assert holders(project.root) == []
-
-
 def test_the_copies_that_doctor_made_go_too_and_those_of_other_files_are_cleaned(project: Project) -> None:
     copies = project.private.parent.parent / "doctor" / "20260105T143022Z"
     run = copies / ".fractary" / "runs" / project.run_id

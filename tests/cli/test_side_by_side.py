@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.command import COMMAND, run_command
 from support.patients import Patient
 from support.plugins import NAME, change_settings, home_of, install_plugin, list_plugin, plugin_environment
 from support.project import Project
@@ -146,21 +144,6 @@ def test_a_started_run_asks_for_what_the_plugin_cannot_do(project: Patient) -> N
     assert "Run `faber-ledger init --plugin` to keep backups and logs out of git." in started
 
 
-@pytest.mark.parametrize("is_inside", [True, False])
-def test_local_settings_get_no_hooks_beside_a_link_that_has_them_or_may(project: Patient, *, is_inside: bool) -> None:
-    run(project, "init")
-    target = project.root / "dotfiles.json" if is_inside else project.root.parent / "dotfiles.json"
-    (project.root / SETTINGS).rename(target)
-    (project.root / SETTINGS).symlink_to(target)
-    before = target.read_bytes()
-    data = run(project, "init", "--scope", "local")
-    (note,) = [note for note in data["notes"] if note.endswith(": none were added to .claude/settings.local.json")]
-    assert note.startswith(f"{SETTINGS} {'has the hooks' if is_inside else 'is not read here (a link leads out'}")
-    assert (data["scope"], target.read_bytes()) == (None, before)
-    assert not (project.root / ".claude/settings.local.json").exists()
-    assert "start a new session" not in project.call("init", "--scope", "local").stdout
-
-
 @pytest.mark.parametrize(("scope", "command"), [("project", "init"), ("user", "init --scope user")])
 def test_local_settings_get_no_hooks_beside_some_in_other_settings(project: Patient, scope: str, command: str) -> None:
     handler = {"type": "command", "command": "faber-ledger hook session-start"}
@@ -214,31 +197,6 @@ def test_hooks_written_by_hand_are_to_be_removed_by_hand(project: Patient) -> No
     for part in ((), ("--plugin",)):
         (note,) = [note for note in run(project, "init", *part)["notes"] if NAME in note]
         assert f"only the plugin's, {by_hand}{SETTINGS} and {by_hand}.claude/settings.local.json; to keep" in note
-
-
-def test_settings_of_a_home_folder_that_is_the_project_count_once(project: Patient) -> None:
-    home = {"HOME": str(project.root)}
-
-    def call(*arguments: str) -> str:
-        return project.faber(*arguments, env=home).stdout
-
-    call("init")
-    before = (project.root / SETTINGS).read_bytes()
-    assert "hooks.once" not in call("doctor")
-    call("init", "--scope", "user")
-    assert (project.root / SETTINGS).read_bytes() == before
-    assert "still has the hooks" not in call("uninstall")
-    assert not any((project.root / name).exists() for name in (SETTINGS, *GIT_FILES))
-
-
-def test_local_settings_that_have_hooks_keep_getting_what_they_lack(project: Patient) -> None:
-    run(project, "init", "--scope", "local")
-    run(project, "init")
-    local = project.root / ".claude/settings.local.json"
-    whole = json.loads(local.read_text())
-    change_settings(project, "local", hooks={event: whole["hooks"][event] for event in ("SessionStart", "SessionEnd")})
-    assert run(project, "init", "--scope", "local")["scope"] == "local"
-    assert json.loads(local.read_text()) == whole
 
 
 # What the client's files say
@@ -312,12 +270,6 @@ def test_settings_that_a_link_leads_out_to_are_not_read_which_is_said(project: P
     assert [*(project.root / ".claude").iterdir()] == [project.root / SETTINGS]
 
 
-def test_settings_that_cannot_be_read_are_named_where_a_plugin_is_looked_for(project: Patient) -> None:
-    project.write(".claude/settings.local.json", b"{")
-    (note,) = [note for note in run(project, "init", "--plugin")["notes"] if "plugin" in note]
-    assert note.startswith(".claude/settings.local.json is not read here (its text, line 1: not valid JSON")
-
-
 # doctor
 
 
@@ -344,15 +296,6 @@ def test_with_both_doctor_notes_it_and_names_a_command_for_each(project: Patient
     assert (level, what) == ("note", f"{SETTINGS} has the hooks, and so has the plugin {NAME}: {BOTH}")
     assert "`faber-ledger uninstall`" in hint
     assert f"`claude plugin disable {NAME}`" in hint
-
-
-def test_a_misplaced_hook_beside_the_plugin_is_to_be_removed(project: Patient) -> None:
-    install_plugin(project)
-    handler = {"type": "command", "command": "faber-ledger hook session-end", "timeout": 15}
-    change_settings(project, "local", hooks={"SessionStart": [{"matcher": "startup", "hooks": [handler]}]})
-    hints = [hint for *_, hint in hook_findings(project, "hooks.settings")]
-    assert hints
-    assert {*hints} == {f"remove it: the plugin {NAME} runs the hooks"}
 
 
 @pytest.mark.parametrize("is_named", [True, False])
@@ -422,38 +365,12 @@ def test_deliveries_of_a_plugin_that_no_settings_enable_are_evidence_for_a_week(
     assert [level for level, *_ in hook_findings(project)] == ["warning"]
 
 
-def test_an_installed_plugin_that_no_settings_enable_is_known_by_its_deliveries(project: Patient) -> None:
-    """An administrator's settings, or those of one session, enable it."""
-    list_plugin(project)
-    assert [level for level, *_ in hook_findings(project)] == ["warning"]
-    project.deliver(START, env=plugin_environment(project))
-    assert hook_findings(project) == []
-    assert "no hooks" not in project.call("worktree", "list").stdout
-    notes = run(project, "init")["notes"]
-    assert [note for note in notes if note.startswith("the hook of a plugin made a delivery here at 20")]
-    assert not (project.root / SETTINGS).exists()
-    change_settings(project, "project", enabledPlugins={NAME: False})
-    assert [level for level, *_ in hook_findings(project)] == ["warning"]
-    run(project, "init")
-    assert has_settings_hooks(project)
-
-
 def test_a_plugin_may_be_enabled_by_its_versions(project: Patient) -> None:
     list_plugin(project)
     change_settings(project, "project", enabledPlugins={NAME: ["^0.1"]})
     assert hook_findings(project) == []
     change_settings(project, "local", enabledPlugins={NAME: []})
     assert hook_findings(project) == []
-
-
-def test_the_plugin_without_the_program_on_path_is_an_error(project: Patient) -> None:
-    install_plugin(project)
-    environment = {**project.environment(), "PATH": f"/usr/bin{os.pathsep}/bin"}
-    done = run_command([COMMAND, "doctor", "--json"], cwd=project.root, env=environment, capture_output=True, text=True)
-    checks = {one["check"]: one["findings"] for one in json.loads(done.stdout)["data"]["checks"]}
-    assert [one["level"] for one in checks["hooks.program"]] == ["error"]
-    assert "not on PATH" in checks["hooks.program"][0]["what"]
-    assert checks["hooks.installed"] == []
 
 
 def test_a_plugin_of_another_marketplace_is_not_ours(project: Patient) -> None:
@@ -480,24 +397,6 @@ def test_repeats_are_noted_until_the_next_sessions_have_none(project: Patient) -
         assert hook_findings(project, "hooks.once")
         project.deliver("SessionEnd.other.print", client=client)
     assert hook_findings(project, "hooks.once") == []
-
-
-def test_repeats_in_another_clone_that_came_with_git_are_no_finding_here(project: Patient, tmp_path: Path) -> None:
-    for env in (plugin_environment(project), {}):
-        project.deliver(START, client="5c1e", env=env)
-    assert hook_findings(project, "hooks.once")
-    project.git("add", "-A", "-f")
-    project.git("commit", "--quiet", "-m", "Work")
-    project.git("clone", "--quiet", ".", str(tmp_path / "other"))
-    other = Patient(tmp_path / "other", project.run_id, "another-machine")
-    assert hook_findings(other, "hooks.once") == []
-    assert other.faber("run", "resume", project.run_id).returncode == 0
-    other.deliver("SessionStart.resume.print", client="5c1f")
-    assert len(other.of_type("session_started")) == 2
-    assert hook_findings(other, "hooks.once") == []
-    other.deliver("SessionStart.resume.print", client="5c1f")
-    ((_, what, _),) = hook_findings(other, "hooks.once")
-    assert "of the newest 2 deliveries" in what
 
 
 # Other worktrees

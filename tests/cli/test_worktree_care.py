@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from support.command import COMMAND
 from support.project import Project
 from support.sizes import few
 from support.worktrees import (
@@ -139,18 +136,6 @@ def test_what_lies_in_an_ignored_folder_of_a_worktree_keeps_it(project: Project,
     assert clean_up(project)["project-issue-259"]["action"] == "removed"
 
 
-def test_a_session_on_another_run_of_a_worktree_keeps_it(project: Project) -> None:
-    first = start_in_worktree(project, "259")
-    first.deliver(START, client="c-259", pid="259")
-    first.change_state(status="completed")
-    tree = Project(first.root, start_run(first, "260", "--yes"))
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
-    for names in ([], ["project-issue-259"]):
-        row = clean_up(project, *names)["project-issue-259"]
-        assert row["why"] == [f"the session {first.current} of the run {first.run_id} is open"]
-
-
 # The run's end is where it is at work
 
 
@@ -231,19 +216,6 @@ def test_a_worktree_that_git_cannot_fill_is_removed_with_its_branch(project: Pro
     assert project.git("branch", "--list", "feature/259") == ""
 
 
-def test_a_worktree_whose_path_is_not_utf_8_gets_a_run(project: Project) -> None:
-    folder = b"../odd-\xfe"
-    subprocess.run([b"git", b"worktree", b"add", b"--quiet", folder, b"-b", b"odd"], cwd=project.root, check=True)
-    tree = Project(Path(os.fsdecode(os.fsencode(project.root.parent) + b"/odd-\xfe")))
-    tree = Project(tree.root, start_run(tree, "259"))
-    assert tree.state["worktree"]["path"] == "../odd-\udcfe"
-    assert tree.deliver(START, fields={"cwd": "/"}).packet is not None
-    assert tree.faber("run", "resume", tree.run_id).returncode == 0
-    ascii_alone = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = tree.faber("status", env=ascii_alone)
-    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
-
-
 # What a cloned repository's links lead to
 
 
@@ -301,19 +273,6 @@ def test_a_worktree_without_hooks_is_reported_before_a_run_is_in_it(project: Pro
     assert "run `faber-ledger init` in it, and commit .claude/settings.json for the next one" in output
 
 
-def test_a_run_whose_state_was_written_from_its_ledger_can_be_resumed(project: Project) -> None:
-    project = Project(project.root, start_run(project, "9", "--yes"))  # no commit has its state
-    project.state_path.unlink()
-    copy = project.root / ".git/faber-ledger/runs" / project.run_id / "state.json"
-    for backup in (*project.run.glob("state*.backup*"), copy):
-        backup.unlink()
-    done = project.faber("project", project.run_id)
-    assert f"`faber-ledger run resume {project.run_id}`" in done.stdout
-    done = project.faber("run", "resume", project.run_id)
-    assert (done.returncode, project.state["status"]) == (0, "in_progress")
-    assert project.deliver(START).packet is not None
-
-
 def test_w_is_not_offered_where_no_worktree_can_be_made(tmp_path: Path) -> None:
     plain = Project(tmp_path / "plain")
     plain.root.mkdir()
@@ -322,19 +281,3 @@ def test_w_is_not_offered_where_no_worktree_can_be_made(tmp_path: Path) -> None:
     assert ("WARNING: Another workflow" in done.stdout, "Enter w" in done.stdout) == (True, False)
     plain.git("init", "--quiet")
     assert "Enter w" not in plain.faber("run", "start", "--work-id", "2").stdout
-
-
-def test_the_list_in_a_folder_that_is_gone_is_one_clear_error(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    line = 'rm -r "$PWD" && exec "$1" worktree list'
-    done = subprocess.run(
-        ["sh", "-c", line, "sh", COMMAND],
-        cwd=tree.root,
-        env=tree.environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    assert done.stderr.startswith("error: the current folder does not exist any more")
