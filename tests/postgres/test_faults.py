@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from support.postgres import DURABLE, SETTINGS, START_SECONDS, Cluster, PostgresServer, fresh_database, started_server
 from support.proxy import TO_CLIENT, TO_SERVER, proxied
-from support.sizes import pick
+from support.sizes import few, pick
 from support.team_server import MANY, Team, fill, made_team, started, wait_for_batch
 
 from faber_ledger.postgres.ask import MOST_EVENTS
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from support.project import Project
 
 MEGABYTE = 1024 * 1024
-TWO_BATCHES = MOST_EVENTS + 500
+EVENTS, INSIDE = pick(500, MOST_EVENTS + 500), pick(50_000, MEGABYTE)  # a batch, or two, and bytes of the first
 
 
 @pytest.fixture
@@ -94,6 +94,7 @@ def start_again(server: PostgresServer) -> None:
                 raise
 
 
+@pytest.mark.long(alone=True)
 def test_a_server_that_is_killed_in_a_push_has_whole_batches(tmp_path: Path) -> None:
     with started_server(settings=DURABLE) as server, team_on(server, tmp_path) as team:
         first = team.clones[0]
@@ -112,10 +113,10 @@ def test_a_server_that_is_killed_in_a_push_has_whole_batches(tmp_path: Path) -> 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("after", [MEGABYTE, 100, 1, 3_000][: pick(1, 4)])
+@pytest.mark.parametrize("after", few([INSIDE, 100, 1, 3_000], 1))
 def test_a_connection_that_is_cut_after_so_many_bytes_of_a_push(team: Team, after: int) -> None:
     first = team.clones[0]
-    total = pushed = fill(first, TWO_BATCHES)
+    total = pushed = fill(first, EVENTS)
     with proxied(team.database.admin_url, TO_SERVER, after) as proxy:
         process = started(first, proxy.through(url_of(team)))
         check_failed(team, process)
@@ -126,10 +127,10 @@ def test_a_connection_that_is_cut_after_so_many_bytes_of_a_push(team: Team, afte
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("after", [MEGABYTE, 100, 1, 3_000][: pick(1, 4)])
+@pytest.mark.parametrize("after", few([INSIDE, 100, 1, 3_000], 1))
 def test_a_connection_that_is_cut_after_so_many_bytes_of_a_fetch(team: Team, after: int) -> None:
     first, second, _ = team.clones
-    total = fill(first, TWO_BATCHES)
+    total = fill(first, EVENTS)
     team.synced(first)
     before = second.events
     with proxied(team.database.admin_url, TO_CLIENT, after) as proxy:
@@ -141,11 +142,11 @@ def test_a_connection_that_is_cut_after_so_many_bytes_of_a_fetch(team: Team, aft
     check_completed(team, second, total)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("direction", "after"), [(TO_SERVER, MEGABYTE), (TO_CLIENT, 3_000)][: pick(1, 2)])
+@pytest.mark.long(alone=True)
+@pytest.mark.parametrize(("direction", "after"), [(TO_SERVER, INSIDE), (TO_CLIENT, 3_000)])
 def test_a_network_that_hangs_holds_no_local_work_up(team: Team, direction: str, after: int) -> None:
     first = team.clones[0]
-    total = pushed = fill(first, TWO_BATCHES)
+    total = pushed = fill(first, EVENTS)
     with proxied(team.database.admin_url, direction, after, cuts=False) as proxy:
         process = started(first, proxy.through(url_of(team)))
         assert proxy.is_reached.wait(60)

@@ -74,7 +74,7 @@ def events_of(team: Team, clone: Project) -> list[bytes]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("lie", "is_fresh"), few(pair(LIES, (True, False)), 4))
+@pytest.mark.parametrize(("lie", "is_fresh"), few(pair(LIES, (True, False)), 2))
 def test_a_lie_is_made_good_by_the_next_true_answer(team: Team, tmp_path: Path, lie: str, is_fresh: bool) -> None:
     clone = fresh(team, tmp_path / "other") if is_fresh else team.clones[1]
     with lying(team.database, events_with(**typed(LIES[lie])), *EVENTS):

@@ -35,7 +35,10 @@ SELECT proname FROM pg_proc WHERE pronamespace = 'faber_ledger'::regnamespace
   AND has_function_privilege('public', oid, 'EXECUTE')"""
 
 
-@pytest.fixture(scope="module", params=[*FOLDERS])
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module", params=few(sorted(FOLDERS, reverse=True), 1))
 def server(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A server of its own, of each version, without our roles until a test makes them."""
     with started_server(request.param) as started:

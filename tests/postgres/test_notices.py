@@ -6,6 +6,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import psycopg
+import pytest
 from support.postgres import SETTINGS, Cluster, fresh_database, started_server
 from support.team_server import fill, made_team
 
@@ -42,6 +43,7 @@ def test_a_run_that_was_pushed_is_told_once_and_one_without_news_not_at_all(data
         assert heard() == [notification_of(team.project)]
 
 
+@pytest.mark.long(alone=True)
 def test_a_full_queue_stops_no_push(tmp_path: Path) -> None:
     """Anybody who may connect to any database of the server can fill it: its end is the oldest listener's."""
     with started_server(settings=SMALL_QUEUE) as server, fresh_database(Cluster(server.url())) as database:

@@ -77,19 +77,6 @@ SAYS: dict[str, dict[bytes, str]] = {
 SOURCES = ("URL", "PGPASSWORD", ".pgpass", "PGPASSFILE", "service", "several hosts")
 
 
-@pytest.mark.parametrize("password", ["cents", "me", "o"])
-def test_a_short_password_or_one_that_is_a_name_is_hidden_where_it_stands_as_one(tmp_path: Path, password: str) -> None:
-    says = f'password "{password}" of accents is wrong, see postgresql://me:{password}@127.0.0.1/db'
-    server = RepeatingServer({b"M": says}, admits=False)
-    project = Project.made(tmp_path / "project")
-    url = f"postgresql://me:{password}@127.0.0.1:{server.port}/db"
-    done = project.faber("fleet", env={"FABER_LEDGER_URL": url})
-    server.close()
-    assert server.got == [password]
-    assert 'password "***" of accents is wrong, see postgresql://me:***@127.0.0.1/db' in done.stderr
-    assert f"error: postgresql://me@127.0.0.1:{server.port}/db: " in done.stderr
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(("source", "way"), pair(SOURCES, [*SAYS]))
 def test_a_password_that_a_server_repeats_is_not_printed(tmp_path: Path, source: str, way: str) -> None:
