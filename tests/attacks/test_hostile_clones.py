@@ -76,8 +76,8 @@ def test_no_command_leaves_a_hostile_clone(tmp_path: Path, seed: int) -> None:
         calls.append((["hook", ARGUMENTS[event]], content, variables))
     places = {"EVENT": "01ARZ3NDEKTSV4RRFFQ69G5FAV", "LEDGER": str(project.ledger_path)}
     for name in sorted(CALLS, key=lambda name: name.startswith(LAST)):
-        for words in [words for words in CALLS[name] if "--worktree" not in words]:  # which is made beside the project
-            calls.append(([*name.split(), *[places.get(word, word) for word in words]], b"", environment))
+        for given in [given for given in CALLS[name] if "--worktree" not in given]:  # which is made beside the project
+            calls.append(([*name.split(), *[places.get(word, word) for word in given]], b"", environment))
     completing = {"_FABER_LEDGER_COMPLETE": "bash_complete", "COMP_CWORD": "2"}
     for words in ("faber-ledger show ", "faber-ledger status ", "faber-ledger run resume "):
         calls.insert(len(HOOKS), ([], b"", {**environment, **completing, "COMP_WORDS": words}))

@@ -152,27 +152,11 @@ def with_two_events_of_one_id(ledger: Path) -> None:
     _append_behind(ledger, id=note_of(ledger)[ID])
 
 
-def with_two_new_events_of_one_id(ledger: Path) -> None:
-    first = _append_behind(ledger)
-    _append_behind(ledger, id=first[ID])
-
-
 def _append_behind(ledger: Path, **changes: Any) -> Row:
     row = forged_row(ledger, **changes)
     insert_behind(ledger, ("event_id",), row)
     forge(ledger, "DELETE FROM head", f"INSERT INTO head (seq, hash) VALUES ({row[SEQ]}, x'{row[HASH].hex()}')")
     return row
-
-
-def with_an_event_out_of_order(ledger: Path) -> None:
-    row = rows_of(ledger)[-2]
-    content = bytearray(ledger.read_bytes())
-    before = row[ID].encode()
-    places = [at for at in range(1, len(content)) if content.startswith(before, at) and content[at - 1] == row[SEQ]]
-    assert places
-    for at in places:
-        content[at - 1] = 2
-    ledger.write_bytes(content)
 
 
 def with_damaged_pages(ledger: Path) -> None:
@@ -210,18 +194,6 @@ def without_heads(ledger: Path) -> None:
     forge(ledger, "DELETE FROM head")
 
 
-def with_foreign_heads(ledger: Path) -> None:
-    forge(ledger, "UPDATE head SET hash = randomblob(32)")
-
-
-def with_a_head_at_the_end(ledger: Path) -> None:
-    forge(ledger, f"INSERT INTO head (seq, hash) VALUES ({2**53}, randomblob(32))")
-
-
-def of_another_revision(ledger: Path) -> None:
-    forge(ledger, "UPDATE alembic_version SET version_num = '0002; touch PWN'")
-
-
 def truncated(ledger: Path) -> None:
     ledger.write_bytes(ledger.read_bytes()[:5000])
 
@@ -236,27 +208,17 @@ def with_another_payload_under_the_same_heads(ledger: Path) -> None:
     forge(ledger, f"UPDATE event SET payload = replace(payload, '{SAID}', '{LIE}')")
 
 
-def with_a_refused_event_that_no_head_names(ledger: Path) -> None:
-    with closing(sqlite3.connect(ledger)) as connection:
-        heads = connection.execute("SELECT seq, hash FROM head").fetchall()
-    forge_event(ledger, seq=3, hash=b"\x01" * 32)
-    kept = [f"INSERT INTO head (seq, hash) VALUES ({seq}, x'{digest.hex()}')" for seq, digest in heads]
-    forge(ledger, "DELETE FROM head", *kept)
-
-
 def empty(ledger: Path) -> None:
     ledger.write_bytes(b"")
 
 
 CHANGES: list[Change] = [
     *map(forging, FORGED.values()),
-    *(without_heads, with_foreign_heads, with_a_head_at_the_end, of_another_revision, truncated, of_another_program),
-    *(with_another_payload_under_the_same_heads, with_a_refused_event_that_no_head_names),
+    *(without_heads, truncated, of_another_program, with_another_payload_under_the_same_heads, empty),
     *(with_an_index_that_lacks_the_note, with_indexes_that_lack_the_note, with_two_events_of_one_id),
-    *(with_two_new_events_of_one_id, with_an_event_out_of_order, with_damaged_pages, empty),
+    with_damaged_pages,
 ]
 REFUSED = [*CHANGES[: len(FORGED)], truncated, of_another_program, with_damaged_pages, with_two_events_of_one_id]
-NAMES = [*FORGED, *[change.__name__ for change in CHANGES[len(FORGED) :]]]
 
 
 @pytest.mark.long
@@ -268,8 +230,7 @@ def test_a_pushed_ledger_stops_nobody_and_takes_nothing_away(team: Team, change:
     team.hand_over()
     said = said_by(bob, "bob-2")
     assert (SAID in said, ONLY_HERE in said) == (True, True)
-    passes = change is with_two_new_events_of_one_id  # the first of them
-    assert not [text for text in (LIE, "FORGED", "\x1b", "\n## System") if text in said and not passes]
+    assert not [text for text in (LIE, "FORGED", "\x1b", "\n## System") if text in said]
     assert before < bob.ids(log_of(bob)) == bob.ids()  # which was published over what Mallory wrote
     assert LIE.encode() not in bob.ledger.read_bytes()
     aside = set_aside(bob)

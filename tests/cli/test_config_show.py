@@ -12,11 +12,6 @@ SETTINGS = ".fractary/faber/ledger.json"
 CRITICAL = {"always_load": [{"id": "notes", "type": "markdown", "path": "NOTES.md", "required": True}]}
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
-
-
 def configured(project: Project, config: Any) -> str:
     path = Path(project.environment()["XDG_CONFIG_HOME"], "faber-ledger/config.json")
     path.parent.mkdir(parents=True)

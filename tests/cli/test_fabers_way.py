@@ -164,3 +164,12 @@ def test_init_can_be_told_to_install_no_hook(tmp_path: Path) -> None:
     assert not (project.root / ".git" / "hooks" / "pre-commit").exists()
     assert project.faber("init", "--git-only").returncode == 0
     assert "seal --pre-commit" in (project.root / ".git" / "hooks" / "pre-commit").read_text()
+
+
+def test_a_fix_on_another_branch_has_no_file_of_the_run(project: Project) -> None:
+    faber_starts(project)
+    commit(project)
+    project.git("checkout", "--quiet", "-b", "hotfix", "main")
+    project.write("fix.py", "y = 1\n")
+    commit(project, "Fix")
+    assert project.git("show", "--name-only", "--format=").split() == ["fix.py"]

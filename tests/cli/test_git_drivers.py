@@ -18,16 +18,6 @@ from faber_ledger.cli.setup.git import CACHE
 from faber_ledger.runs.text_cache import TEXT_CACHE
 
 
-@pytest.fixture
-def one(tmp_path: Path) -> Clone:
-    return Clone.first(tmp_path / "one")
-
-
-@pytest.fixture
-def other(one: Clone) -> Clone:
-    return one.clone("other")
-
-
 def config(clone: Clone) -> str:
     return (clone.root / ".git/config").read_text()
 
@@ -301,13 +291,6 @@ def test_hooks_kept_in_the_repository_are_found(one: Clone) -> None:
     one.git("commit", "-qm", "Code")
     assert LEDGER in one.git("show", "--name-only", "--format=", "HEAD")
     assert not hook_of(one).exists()
-
-
-def test_a_hooks_folder_of_several_repositories_is_left_alone(one: Clone, tmp_path: Path) -> None:
-    one.git("config", "core.hooksPath", str(tmp_path / "hooks"))
-    output = one.faber("init", "--pre-commit", code=1).stderr
-    assert f"`core.hooksPath` keeps the hooks in {tmp_path}/hooks, outside this repository" in output
-    assert not (tmp_path / "hooks").exists()
 
 
 def test_a_machine_without_the_program_can_commit(one: Clone, tmp_path: Path) -> None:

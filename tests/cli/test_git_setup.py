@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import pty
 from pathlib import Path
 
 import pytest
 from support.clones import FOLDER, LEDGER, RUN, STATE, Clone
-from support.command import COMMAND, Command
+from support.command import COMMAND
 from support.project import Project
 from support.sizes import few
 
@@ -18,11 +16,6 @@ LAST = "# <<< faber-ledger\n"
 OLDER = "/runs/**/ledger.db binary merge=faber-ledger diff=faber-ledger\n/runs/**/state.json merge=faber-ledger\n"
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 STASHES = ("merge.autoStash", "rebase.autoStash")
-
-
-@pytest.fixture
-def one(tmp_path: Path) -> Clone:
-    return Clone.first(tmp_path / "one")
 
 
 def doctor(clone: Clone) -> str:
@@ -185,29 +178,10 @@ def stashes(clone: Clone) -> list[str]:
 
 def on_terminal(clone: Clone, answer: str, *arguments: str) -> str:
     """Run `init --git-only` on a terminal, type the answer, and return what it showed."""
-    terminal, side = pty.openpty()
-    process = Command(
-        [COMMAND, "init", "--git-only", "--no-summaries", *arguments],  # else it asks about them first
-        cwd=clone.root,
-        env={**clone.environment, "TERM": "dumb"},
-        stdin=side,
-        stdout=side,
-        stderr=side,
-    )
-    os.close(side)
-    os.write(terminal, answer.encode())
-    shown = b""
-    while True:
-        try:
-            part = os.read(terminal, 65536)
-        except OSError:  # nobody has the other side open
-            break
-        shown += part
-        if not part:
-            break
-    assert process.wait() == 0, shown
-    os.close(terminal)
-    return shown.decode().replace("\r\n", "\n")
+    words = ("init", "--git-only", "--no-summaries", *arguments)  # else it asks about them first
+    shown, code = Project(clone.root).on_terminal(*words, answers=[answer.strip()])
+    assert code == 0, shown
+    return shown
 
 
 QUESTION = "Switch merge.autoStash and rebase.autoStash on?"
@@ -257,15 +231,6 @@ def test_no_autostash_takes_back_what_init_has_switched_on(one: Clone) -> None:
     assert "unchanged  this clone's git config" in one.faber("init", "--git-only").stdout
     one.faber("uninstall")
     assert one.git("config", "--local", "--get", "faber-ledger.autoStash", code=1) == ""
-
-
-def test_a_value_of_the_user_stays_whatever_init_is_told(tmp_path: Path) -> None:
-    clone = fresh(tmp_path)
-    clone.git("config", "--local", "merge.autoStash", "false")
-    clone.git("config", "--local", "rebase.autoStash", "true")
-    for choice in ("--autostash", "--no-autostash", "--autostash"):
-        clone.faber("init", "--git-only", choice)
-        assert stashes(clone) == ["false", "true"]
 
 
 def test_uninstall_leaves_no_backup_for_git_to_add(tmp_path: Path) -> None:

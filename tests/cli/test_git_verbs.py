@@ -16,16 +16,6 @@ from support.sizes import few
 DIRTY = f" M {LEDGER}\n M {STATE}\n"
 
 
-@pytest.fixture
-def one(tmp_path: Path) -> Clone:
-    return Clone.first(tmp_path / "one")
-
-
-@pytest.fixture
-def other(one: Clone) -> Clone:
-    return one.clone("other")
-
-
 def assert_settled(clone: Clone, *clients: str) -> None:
     """Let the next thing be written, and check that the sessions of all these clients are there."""
     clone.faber("project")
@@ -237,25 +227,6 @@ def test_a_stash_with_the_ledger_pops_after_a_commit(branch: Clone) -> None:
     assert_nothing_lost(branch, before)
 
 
-def test_patches_with_a_ledger_apply_with_am_3(branch: Clone) -> None:
-    save(branch)
-    patches = branch.git("format-patch", "-o", "../patches", "HEAD~2..HEAD").split()
-    branch.git("checkout", "-q", "-b", "elsewhere", "HEAD~2")
-    branch.faber("run", "resume", RUN)
-    (branch.root / "base.py").write_text("mine\n")
-    branch.compact("mine")
-    before = branch.kept_ids()
-    assert "does not match index" in branch.git("am", *patches, code=128)
-    branch.git("am", "--abort")
-    save(branch)
-    assert "the patch applies to" in branch.git("am", *patches, code=128)
-    branch.git("am", "--abort")
-    branch.git("am", "-3", *patches)
-    assert (branch.root / "three.py").exists()
-    branch.git("restore", "base.py")
-    assert_nothing_lost(branch, before)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("verb", few(["rebase", "merge"], 1))
 def test_a_rebase_or_merge_that_stopped_goes_on_after_a_seal(branch: Clone, verb: str) -> None:
@@ -271,18 +242,4 @@ def test_a_rebase_or_merge_that_stopped_goes_on_after_a_seal(branch: Clone, verb
     branch.git(*(["rebase", "--continue"] if verb == "rebase" else ["commit", "--no-edit"]))
     assert branch.git("branch", "--show-current") == "feature\n"
     assert branch.git("stash", "list") == ""
-    assert_nothing_lost(branch, before)
-
-
-def test_a_run_that_was_brought_back_by_hand_steps_aside_into_a_stash(branch: Clone) -> None:
-    save(branch)
-    branch.git("checkout", "-q", "main")
-    branch.faber("run", "resume", RUN)
-    branch.compact("mine")
-    before = branch.kept_ids()
-    assert "untracked working tree files would be overwritten" in branch.git("checkout", "feature", code=1)
-    branch.faber("seal", RUN)
-    branch.git("stash", "-q")
-    branch.git("checkout", "feature")
-    branch.git("stash", "pop", "-q")
     assert_nothing_lost(branch, before)

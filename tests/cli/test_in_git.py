@@ -180,7 +180,8 @@ def test_what_another_machine_pushed_is_to_pull(clone: Clone) -> None:
     assert "to pull" not in (line_of(clone) or "").replace("none to pull", "")
 
 
-@pytest.mark.parametrize("is_shared", [False, True])
+@pytest.mark.long
+@pytest.mark.parametrize("is_shared", few([True, False], 1))
 def test_an_old_fetch_is_worth_a_line_where_other_machines_work_on_the_run(clone: Clone, is_shared: bool) -> None:
     if is_shared:
         other = second(clone)
@@ -221,23 +222,6 @@ def test_a_project_that_does_not_commit_runs(clone: Clone) -> None:
 def test_without_an_answer_of_git_nothing_is_said(clone: Clone) -> None:
     (clone.root / ".git" / "index").write_bytes(b"no index")
     assert line_of(clone) is None
-
-
-def test_a_run_that_only_the_log_has(clone: Clone) -> None:
-    clone.git("checkout", "-qb", "feature")
-    clone.advance("second")
-    before = len(clone.ids())
-    clone.git("checkout", "-q", "main")
-    clone.git("rm", "-rq", ".fractary/runs")
-    clone.git("commit", "-qm", "no run on main")
-    assert "all on branches that are not checked out" in (line_of(clone) or "")
-    assert data_of(clone)["committed"] == before  # on feature
-    clone.git("push", "-q", "origin", "feature")
-    assert line_of(clone) is None
-    done = clone.call(str(COMMAND), "note", "add", "from main")
-    assert done.returncode == 0, done.stderr
-    said = f"{before} of {before + 1} events committed, {before} pushed, all on branches that are not checked out"
-    assert line_of(clone) == said
 
 
 @pytest.mark.parametrize("place", ["the clone", "the user's config"])

@@ -147,19 +147,6 @@ def test_everything_else_keeps_value_order_and_bytes(project: Project, indent: s
     assert project.settings.read_bytes() == before
 
 
-def test_odd_formatting_of_a_users_hooks_stays(project: Project) -> None:
-    before = (
-        '{"a" :1.0e1,\n\n "hooks":{"SessionStart":[ {"hooks":[{"command":"\\u00e9","timeout":1.50}]} ]  }, "z":[\n]}'
-    )
-    project.write(before)
-    project.run("init")
-    text = project.settings.read_text()
-    assert '"a" :1.0e1,\n\n "hooks":{"SessionStart":[ {"hooks":[{"command":"\\u00e9","timeout":1.50}]},' in text
-    assert text.endswith('  }, "z":[\n]}')
-    project.run("uninstall")
-    assert project.settings.read_text() == before
-
-
 def test_what_is_committed_is_not_named_to_commit(project: Project) -> None:
     assert "next: commit" in project.run("init").stdout
     assert "next: commit" in project.run("init").stdout

@@ -22,11 +22,6 @@ FOREIGN = {
 }
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
-
-
 @pytest.mark.parametrize("agent", FILES)
 def test_the_file_has_the_documented_form_and_goes_with_uninstall(project: Project, agent: str) -> None:
     done = project.faber("init", "--agent", agent)
@@ -232,16 +227,6 @@ def test_uninstall_leaves_an_edited_hook_and_what_it_needs(project: Project, age
     assert (project.root / ".fractary/.gitattributes").exists()
 
 
-def test_doctor_tells_which_agents_run_the_hooks_and_that_the_client_does_not(project: Project) -> None:
-    for agent in FILES:
-        assert project.faber("init", "--agent", agent).returncode == 0
-    ((level, what),) = findings(project, "hooks.installed")
-    assert level == "note"
-    assert ".codex/hooks.json has the hooks of codex, .github/hooks/faber-ledger.json has the hooks of copilot" in what
-    assert "the client itself has none" in what
-    assert findings(project, "hooks.agents") == []
-
-
 @pytest.mark.parametrize("agent", FILES)
 def test_where_another_agent_has_the_hooks_nothing_pushes_to_the_clients(project: Project, agent: str) -> None:
     """`init` in a project of Copilot would remove what alone gives it a packet after a compaction."""
@@ -262,21 +247,6 @@ def test_where_another_agent_has_the_hooks_nothing_pushes_to_the_clients(project
     for line in (done.stdout, output):
         assert "no hooks" not in line
         assert "no hook runs" not in line
-
-
-@pytest.mark.parametrize("agent", FILES)
-def test_doctor_names_repeated_and_missing_hooks(project: Project, agent: str) -> None:
-    assert project.faber("init", "--agent", agent).returncode == 0
-    path = project.root / FILES[agent]
-    value = json.loads(path.read_text())
-    start, *_, end = value["hooks"]
-    value["hooks"][start] *= 2
-    del value["hooks"][end]
-    path.write_text(json.dumps(value))
-    found = findings(project, "hooks.agents")
-    assert [level for level, _ in found] == ["warning", "warning"]
-    assert f"no hook for {end}" in found[0][1]
-    assert f"2 hooks for {start}" in found[1][1]
 
 
 @pytest.mark.parametrize("name", [*FILES.values(), ".github/hooks/mine.json"])

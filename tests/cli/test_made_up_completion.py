@@ -68,11 +68,6 @@ class Faber:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
-
-
-@pytest.fixture
 def faber(project: Project) -> Faber:
     return Faber(project)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import shutil
 import subprocess
 import tempfile
@@ -173,14 +171,6 @@ def test_contradicting_options_are_one_usage_error(sample: Project) -> None:
         assert message.count("error:") == 1
 
 
-def test_an_empty_log_says_that_it_is_empty(sample: Project) -> None:
-    sample.ledger_path.unlink()
-    with Log.open(str(sample.ledger_path)) as log:
-        log.commit()
-    assert sample.faber("replay").stdout == "the log is empty: nothing has happened yet\n"
-    assert "its log is empty" in refused(sample, "--at", "1", code=10)
-
-
 @pytest.fixture
 def united(sample: Project, tmp_path: Path) -> Project:
     """A run of two machines that worked apart: each has events of the seqs 12 and 13, and one came an hour later."""
@@ -231,30 +221,9 @@ def test_strict_names_every_event_that_does_not_fit_its_model(sample: Project) -
 
 
 def on_a_terminal(project: Project, *arguments: str, **env: str) -> tuple[int, str]:
-    """Run a command on a terminal; returns its exit code and what it printed there."""
-    main, end = pty.openpty()
-    environment = {name: value for name, value in project.environment(env).items() if name not in ("LESS", "LV")}
-    started = Command(
-        [COMMAND, *arguments],
-        cwd=project.root,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=end,
-        stderr=subprocess.PIPE,
-    )
-    os.close(end)
-    printed = b""
-    while True:
-        try:
-            piece = os.read(main, 65536)
-        except OSError:
-            break
-        if not piece:
-            break
-        printed += piece
-    _, errors = started.communicate(timeout=60)
-    os.close(main)
-    return started.returncode, (printed + errors).decode()
+    """Run a command on a terminal; return its exit code and what it printed there."""
+    shown, code = project.on_terminal(*arguments, env={"LESS": None, "LV": None, **env})
+    return code, shown
 
 
 @pytest.mark.long

@@ -153,14 +153,3 @@ def test_resolve_works_from_a_folder_below_and_in_a_project_below_the_top(tmp_pa
     assert done.returncode == 0, done.stdout + done.stderr
     assert one.ids() == both
     one.assert_sound()
-
-
-def test_marks_of_a_conflict_are_no_reason_to_take_a_backup(one: Clone, other: Clone) -> None:
-    one.change(mine=1)
-    other.change(theirs=2)
-    apart(one, other)
-    stopped(one)
-    for command in (["status"], ["session-load"], ["project"]):
-        done = one.call(str(COMMAND), *command)
-        assert "faber-ledger resolve" in done.stdout + done.stderr
-        assert "--restore" not in done.stdout + done.stderr

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
-from support.clones import ACTIVE, RUN, STATE, Clone
+from support.clones import STATE, Clone
 from support.command import COMMAND
 from support.layouts import LAYOUTS, Layout, begin_two, seen
 
@@ -115,26 +114,6 @@ def test_the_sign_of_a_marker_inside_a_text_is_no_conflict(tmp_path: Path) -> No
     assert one.faber("resolve").stdout == "no files of runs are in conflict\n"
     one.faber("project")
     assert one.state_path.read_bytes() == before
-
-
-@pytest.mark.parametrize("path", [STATE, ACTIVE, str(Path(ACTIVE).parent)])
-def test_markers_behind_a_link_are_nobodys(tmp_path: Path, path: str) -> None:
-    """What is staged would bring a file from outside into the repository."""
-    one = Clone.first(tmp_path / "one")
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    sides = f"<<<<<<< a\n{RUN}\n=======\n{RUN}\n>>>>>>> b\n"
-    content = sides.replace(RUN, json.dumps({"run_id": RUN})) if path == STATE else sides
-    (outside / Path(ACTIVE).name).write_text(content)
-    here = one.root / path
-    if here.is_dir():
-        shutil.rmtree(here)
-    else:
-        here.unlink()
-    here.symlink_to(outside if path == str(Path(ACTIVE).parent) else outside / Path(ACTIVE).name)
-    assert one.faber("resolve").stdout == "no files of runs are in conflict\n"
-    assert here.is_symlink()
-    assert (outside / Path(ACTIVE).name).read_text() == content
 
 
 @pytest.mark.parametrize("is_ours", [False, True], ids=["their link", "our link"])

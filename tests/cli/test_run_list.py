@@ -103,23 +103,6 @@ def test_a_hostile_cache_is_ignored_and_made_again(project: Project) -> None:
         }
 
 
-def test_a_broken_cache_is_made_again(project: Project) -> None:
-    for content in [
-        b"",
-        b"\x00" * 100,
-        b"[" * 100_000,
-        b"null",
-        b'{"version": 2, "runs": {}}',
-        b'{"version": 1, "runs": [1]}',
-        b'{"version": 1, "runs": {"a": 1, "b": [], "c": [[], {}], "e": [[null, null], {"status": 1}]}}',
-    ]:
-        good = project.faber("run", "list").stdout
-        whole = cache(project).read_bytes()
-        cache(project).write_bytes(content)
-        assert project.faber("run", "list").stdout == good
-        assert cache(project).read_bytes() == whole
-
-
 def test_a_cache_that_is_a_link_or_a_folder_is_not_followed(project: Project, tmp_path: Path) -> None:
     good = project.faber("run", "list").stdout
     mine = tmp_path / "mine.json"

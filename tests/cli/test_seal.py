@@ -14,11 +14,6 @@ from support.project import usual_state
 from faber_ledger.ledger.log import Log
 
 
-@pytest.fixture
-def one(tmp_path: Path) -> Clone:
-    return Clone.first(tmp_path / "one")
-
-
 def types_in(path: Path) -> list[str]:
     with Log.read(str(path)) as log:
         return [one["event"]["type"] for one in log.stream()]

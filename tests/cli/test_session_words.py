@@ -14,11 +14,6 @@ from support.project import Project, without_overrides
 START = "SessionStart.startup.print"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
-
-
 # A state that cannot be used
 
 

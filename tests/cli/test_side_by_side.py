@@ -365,14 +365,6 @@ def test_deliveries_of_a_plugin_that_no_settings_enable_are_evidence_for_a_week(
     assert [level for level, *_ in hook_findings(project)] == ["warning"]
 
 
-def test_a_plugin_may_be_enabled_by_its_versions(project: Patient) -> None:
-    list_plugin(project)
-    change_settings(project, "project", enabledPlugins={NAME: ["^0.1"]})
-    assert hook_findings(project) == []
-    change_settings(project, "local", enabledPlugins={NAME: []})
-    assert hook_findings(project) == []
-
-
 def test_a_plugin_of_another_marketplace_is_not_ours(project: Patient) -> None:
     """The settings may have come with the repository: nothing that they name is to be installed."""
     change_settings(project, "project", enabledPlugins={"faber-ledger@evil": True})
@@ -455,12 +447,6 @@ def test_uninstall_leaves_nothing_below_the_git_directory_if_there_never_was_a_r
     assert noted == [*(top.root / ".git").rglob("faber-ledger/**/clients/*")]
     assert project.faber("uninstall").returncode == 0
     assert {*(top.root / ".git").rglob("*")} == kept
-
-
-def test_uninstall_keeps_what_was_noted_where_a_run_is(project: Patient) -> None:
-    project.deliver(START, client="5c1e")
-    assert project.call("uninstall").returncode == 0
-    assert [*project.root.glob(".git/faber-ledger/clients/*")]
 
 
 # A project that has nothing of ours

@@ -21,11 +21,6 @@ SKILL_OF = {
 }
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
-
-
 def init(project: Project, *arguments: str, code: int = 0) -> str:
     return run(project, "init", "--commands", *arguments, code=code)
 

@@ -243,27 +243,6 @@ def test_a_malformed_registry_is_moved_aside_and_rebuilt(project: Project, conte
     assert [record["workflow_run_id"] for record in records(project)] == [tree.run_id]
 
 
-def test_a_registry_that_is_a_link_leads_nowhere(project: Project, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere.json").write_text("{}")
-    start_in_worktree(project, "259")
-    (project.root / REGISTRY).unlink()
-    (project.root / REGISTRY).symlink_to(tmp_path / "elsewhere.json")
-    assert project.faber("worktree", "list").returncode == 0
-    assert (tmp_path / "elsewhere.json").read_text() == "{}"
-    assert len(records(project)) == 1
-
-
-def test_a_rebuilt_registry_knows_from_the_run_who_made_its_worktree(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    (project.root / REGISTRY).write_text("{")
-    list_worktrees(project)
-    assert (records(project)[0]["created_by"], records(project)[0]["auto_cleanup"]) == ("fractary-faber", True)
-    tree.change_state(worktree={**tree.state["worktree"], "auto_cleanup": False})
-    (project.root / REGISTRY).unlink()
-    list_worktrees(project)
-    assert records(project)[0]["auto_cleanup"] is False
-
-
 def test_a_clone_without_a_run_in_a_worktree_gets_no_registry(tmp_path: Path) -> None:
     project = Project(tmp_path / "project")
     project.root.mkdir()

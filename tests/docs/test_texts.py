@@ -829,13 +829,9 @@ def test_the_question_is_repeated_until_the_answer_is_a_number_of_the_list(tmp_p
     ("seconds", "words"),
     [
         (0, "0 seconds"),
-        (1, "1 second"),
-        (42, "42 seconds"),
         (60, "1 minute"),
         (61, "1 minute 1 second"),
         (3_600, "1 hour"),
-        (3_605, "1 hour 5 seconds"),
-        (8_100, "2 hours 15 minutes"),
         (8_142, "2 hours 15 minutes"),
         (90_000, "1 day 1 hour"),
         (-1, "unknown"),
@@ -849,12 +845,9 @@ def test_a_duration_is_shown_in_its_two_largest_units(seconds: float | None, wor
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        (0, "just now"),
         (59.9, "just now"),
-        (60, "1 minute ago"),
         (190, "3 minutes ago"),
         (3_599, "59 minutes ago"),
-        (3_600, "1 hour ago"),
         (7_300, "2 hours ago"),
         (86_400, "1 day ago"),
         (28_120_320, "325 days ago"),

@@ -25,16 +25,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sqlalchemy.engine import URL
-    from support.postgres import Database
     from support.project import Project
 
 MEGABYTE = 1024 * 1024
 EVENTS, INSIDE = pick(500, MOST_EVENTS + 500), pick(50_000, MEGABYTE)  # a batch, or two, and bytes of the first
-
-
-@pytest.fixture
-def team(database: Database, tmp_path: Path) -> Team:
-    return made_team(database, tmp_path)
 
 
 @contextmanager

@@ -229,15 +229,6 @@ def test_projects_of_one_name_are_told_apart(project: Project, database: Databas
     assert runs_of(asked(project, url, "fleet", "--project", SECOND[:10])) == ["bare"]
 
 
-def test_a_redacted_session_still_counts(project: Project, database: Database, member: Login) -> None:
-    event = next(one for one in Project(project.root, "quiet").events if one["event"].get("session_id") == "q-1")
-    done = project.faber("redact", event["id"], "--run", "quiet", "--yes")
-    assert done.returncode == 0, done.stderr
-    put_run(database, member, project, "quiet")
-    run = next(one for one in asked(project, database.url(member), "fleet")["runs"] if one["run_id"] == "quiet")
-    assert (run["sessions"], run["abandoned"], run["machines"]) == (2, 1, ["desktop"])
-
-
 def test_hostile_rows_stop_no_table_and_what_hides_is_escaped(
     project: Project, database: Database, member: Login
 ) -> None:
@@ -257,23 +248,6 @@ def test_hostile_rows_stop_no_table_and_what_hides_is_escaped(
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
     assert "\\x1b[31m\\u202e" in done.stdout
-
-
-def test_no_text_is_longer_than_a_table_can_bear(project: Project, database: Database, member: Login) -> None:
-    """The server cuts those of a state, and the client those of an event."""
-    put_state(
-        database, member, "busy", json.dumps({"work_id": "w" * 5000, "status": 10**400, "current_phase": {"a": 1}})
-    )
-    add_run(project, "long", None, {**BEGUN, "run_id": "long", "work_id": "v" * 5000}, hour=3)
-    put_run(database, member, project, "long")
-    runs = {run["run_id"]: run for run in asked(project, database.url(member), "fleet")["runs"]}
-    assert (runs["busy"]["work_id"], runs["busy"]["status"], runs["busy"]["phase"]) == ("w" * 200, None, "architect")
-    assert runs["long"]["work_id"] == "v" * 200
-    with database.connect() as connection:
-        (state,) = connection.execute(
-            "SELECT faber_ledger.state_at_a_glance(content) FROM faber_ledger.state WHERE run_id = 'busy'"
-        ).fetchone() or ({},)
-    assert state == {"work_id": "w" * 200, "status": None, "current_phase": None}
 
 
 # Watching

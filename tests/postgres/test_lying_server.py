@@ -9,7 +9,7 @@ import pytest
 from support.lying import EVENTS, events_with, lying
 from support.project import RUN, Project
 from support.sizes import few, pair
-from support.team_server import Team, made_team, start_of
+from support.team_server import Team, fresh, made_team, start_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,13 +53,6 @@ def team(database: Database, tmp_path: Path) -> Team:
         first.deliver("SessionStart.startup.print", client=f"client-{number}")
     made.synced(first)
     return made
-
-
-def fresh(team: Team, folder: Path) -> Project:
-    """Make the project on another machine, which has none of the team's runs."""
-    project = Project.made(folder, run_id="another-run")
-    project.write(".fractary/faber/ledger.json", (team.clones[0].root / ".fractary/faber/ledger.json").read_bytes())
-    return project
 
 
 def typed(changed: dict[str, str]) -> dict[str, str]:

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from support.on_server import register
 from support.postgres import Login
 from support.project import Project
 
@@ -60,15 +59,6 @@ def test_a_login_that_sees_no_project_is_told_so_and_whom_to_ask(
         done = ask(project, database, stranger, *words)
         assert done.returncode == 14, words
         assert "faber-ledger db admit" in done.stderr, words
-
-
-def test_a_project_without_runs_is_no_refusal(project: Project, database: Database) -> None:
-    ann = database.login("ann")
-    register(database, ann, PROJECT)
-    assert "no runs yet" in ask(project, database, ann, "fleet").stdout
-    for words in (("fleet",), ("search", "no-such-word"), ("db", "members")):
-        done = ask(project, database, ann, *words)
-        assert (done.returncode, done.stderr) == (0, ""), words
 
 
 def test_who_admits_before_the_first_push_is_sent_to_it(project: Project, database: Database) -> None:
@@ -142,25 +132,6 @@ def test_a_project_that_loses_its_last_admin_says_so(project: Project, database:
     assert "faber-ledger db admit --admin ROLE" in warning
     assert ask(project, database, None, "db", "admit", "--admin", ann.role).returncode == 0
     assert ask(project, database, ann, "db", "admit", ben.role).returncode == 0
-
-
-def test_an_admin_who_is_admitted_again_stays_one(project: Project, database: Database, ann: Login) -> None:
-    assert ask(project, database, ann, "db", "admit", ann.role).returncode == 0
-    assert f"{ann.role}  admin" in ask(project, database, ann, "db", "members").stdout
-    assert ask(project, database, ann, "db", "admit", database.login("ben").role).returncode == 0
-
-
-def test_an_owner_who_is_no_member_lists_and_expels_as_an_admin_does(
-    project: Project, database: Database, ann: Login
-) -> None:
-    group, ben, owner = database.login("group"), database.login("ben"), database.login("owner")
-    run_sql(database, f"ALTER DATABASE {database.name} OWNER TO {owner.role}")
-    assert ask(project, database, ann, "db", "admit", group.role).returncode == 0
-    run_sql(database, f"GRANT {group.role} TO {ben.role}")
-    assert ann.role in ask(project, database, owner, "db", "members").stdout
-    done = ask(project, database, owner, "db", "expel", ben.role)
-    assert (done.returncode, "REVOKE" in done.stderr, group.role in done.stderr) == (1, True, True)
-    assert ask(project, database, owner, "db", "expel", ann.role).returncode == 1
 
 
 @pytest.mark.parametrize(

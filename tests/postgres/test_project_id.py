@@ -8,21 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 from support.project import RUN, Project
 from support.sizes import few
-from support.team_server import Team, made_team
+from support.team_server import Team
 
 from faber_ledger.ledger.clock import is_event_id
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.postgres import Database
+    pass
 
 SETTINGS = ".fractary/faber/ledger.json"
-
-
-@pytest.fixture
-def team(database: Database, tmp_path: Path) -> Team:
-    return made_team(database, tmp_path)
 
 
 def id_of(clone: Project) -> str:

@@ -10,7 +10,7 @@ import pytest
 from support.postgres import Login, started_server
 
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
-from faber_ledger.ledger.errors import LedgerError, NewerFormat
+from faber_ledger.ledger.errors import NewerFormat
 from faber_ledger.postgres.address import find_address
 from faber_ledger.postgres.server import open_server
 
@@ -107,19 +107,6 @@ def test_a_server_of_an_older_program_asks_for_its_own_upgrade(
     with pytest.raises(ServerRefused, match=r"0003.*0004") as raised, open_server(address_of(database.admin)):
         pass
     assert "faber-ledger db upgrade" in raised.value.hint
-
-
-def test_a_database_of_another_encoding_is_refused(database: Database) -> None:
-    name = f"{database.name}_latin"
-    with database.connect(autocommit=True) as connection:
-        statement = f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'"
-        connection.execute(statement.encode())
-    try:
-        url = database.admin_url.set(database=name).render_as_string(hide_password=False)
-        with pytest.raises(LedgerError, match="LATIN1"), open_server(address_of(url), has_schema=False):
-            pass
-    finally:
-        database.cluster.drop_database(name)
 
 
 def test_a_connection_that_the_server_ends_is_unavailable_and_is_made_again(database: Database) -> None:

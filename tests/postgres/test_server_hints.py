@@ -13,15 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 from support.command import COMMAND
 from support.project import RUN, Project, heed_interrupts
-from support.team_server import Team, made_team
+from support.team_server import Team
 
 if TYPE_CHECKING:
-    from support.postgres import Database
-
-
-@pytest.fixture
-def team(database: Database, tmp_path: Path) -> Team:
-    return made_team(database, tmp_path)
+    pass
 
 
 def test_a_sync_without_a_run_names_what_a_server_has(team: Team) -> None:
@@ -55,23 +50,6 @@ def test_a_run_that_is_not_here_may_be_on_a_server_that_was_not_asked(team: Team
     done = first.faber("run", "resume", "shop-nothere", env={"FABER_LEDGER_URL": team.url})
     assert done.returncode == 10
     assert done.stderr.startswith("error: there is no run shop-nothere")
-
-
-def test_a_project_that_is_on_no_server_has_no_run_there(team: Team) -> None:
-    first = team.clones[0]
-    (first.root / ".fractary/faber/ledger.json").unlink()
-    done = first.faber("run", "resume", "shop-nothere", env={"FABER_LEDGER_URL": team.url})
-    assert done.returncode == 10
-    assert "the team's server was not asked: the project has no id yet (run `faber-ledger init`" in done.stderr
-    assert "error: there is no run shop-nothere" in done.stderr
-
-
-def test_options_that_do_nothing_together_are_refused(team: Team) -> None:
-    first = team.clones[0]
-    done = team.sync(first, "--push", "--fetch")
-    assert (done.returncode, "give --push or --fetch" in done.stderr) == (2, True)
-    done = first.faber("fleet", "--every", "5", env={"FABER_LEDGER_URL": team.url})
-    assert (done.returncode, "--every needs --watch" in done.stderr) == (2, True)
 
 
 def test_an_empty_url_is_not_the_server_that_is_configured(team: Team) -> None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.postgres import Cluster, fresh_database
-from support.project import RUN, Project
+from support.project import RUN
 from support.server_rows import FIRST, put_state, stored
-from support.team_server import Team, made_team
+from support.team_server import Team
+from support.team_server import fresh as make_fresh
 
 from faber_ledger.migrations.server_upgrade import SCRIPTS, upgrade_server
 from faber_ledger.projections.fold import NAMES
@@ -24,24 +25,11 @@ CLIENTS = 16
 NOON, EVENING = "2026-01-05T12:00:00Z", "2026-01-05T18:00:00Z"
 
 
-@pytest.fixture
-def team(database: Database, tmp_path: Path) -> Team:
-    return made_team(database, tmp_path)
-
-
 def on_server(team: Team) -> Any:
     """Return what the server's state of the run says; None if it has none."""
     found = [json.loads(row["content"]) for row in stored(team.database, "state")]
     assert len(found) < 2
     return found[0] if found else None
-
-
-def fresh_clone(team: Team, folder: Path) -> Project:
-    """Return a clone of the same project that lacks the run."""
-    fresh = Project.made(folder / "fresh", run_id="another-run")
-    settings = ".fractary/faber/ledger.json"
-    fresh.write(settings, (team.clones[0].root / settings).read_bytes())
-    return fresh
 
 
 def test_a_push_leaves_out_our_blocks_the_work_tree_and_secrets(team: Team) -> None:
@@ -59,7 +47,7 @@ def test_a_clone_without_the_run_or_its_state_gets_the_servers(team: Team, tmp_p
     first, second, _ = team.clones
     first.change_state(current_phase="evaluate", plan={"of": "the team"})
     team.synced(first)
-    fresh = fresh_clone(team, tmp_path)
+    fresh = make_fresh(team, tmp_path / "fresh")
     done = team.sync(fresh, RUN)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads((fresh.root / f".fractary/runs/{RUN}/state.json").read_text()) == first.state
@@ -176,7 +164,7 @@ def test_a_forged_state_is_refused_by_name_and_leaves_no_file(team: Team, tmp_pa
     team.synced(first)
     with team.database.connect(team.login) as connection:
         assert put_state(connection, team.project, content, "9")
-    fresh = fresh_clone(team, tmp_path)
+    fresh = make_fresh(team, tmp_path / "fresh")
     done = team.sync(fresh, RUN)
     assert (done.returncode, f"the state.json of {RUN} is left out" in done.stderr) == (0, True)
     assert not (fresh.root / ".fractary" / "runs" / RUN / "state.json").exists()

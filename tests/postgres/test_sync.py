@@ -5,19 +5,11 @@ from __future__ import annotations
 import fcntl
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from support.project import RUN, Project
-from support.team_server import Team, made_team
+from support.team_server import Team
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from support.postgres import Database
-
-
-@pytest.fixture
-def team(database: Database, tmp_path: Path) -> Team:
-    return made_team(database, tmp_path)
 
 
 def test_three_clones_that_work_apart_end_with_the_same_bytes(team: Team) -> None:
@@ -95,26 +87,6 @@ def test_a_run_that_a_clone_has_never_seen_gets_its_folder_and_its_ledger(team: 
     assert team.export(second, other) == team.export(first, other)
     assert second.faber("verify", other).returncode == 0
     assert "nothing new" in team.sync(second, "--all").stdout
-
-
-def test_a_run_of_the_server_can_be_named_by_the_beginning_of_its_id(team: Team, tmp_path: Path) -> None:
-    first = team.clones[0]
-    assert first.faber("run", "start", "--work-id", "9", "--yes").returncode == 0
-    assert team.sync(first, "--all").returncode == 0
-    other = first.active_path.read_text().strip()
-    fresh = Project.made(tmp_path / "fresh", run_id="another-run")
-    fresh.write(".fractary/faber/ledger.json", (first.root / ".fractary/faber/ledger.json").read_bytes())
-    shared = next(RUN[:length] for length in range(len(RUN), 0, -1) if other.startswith(RUN[:length]))
-    several = team.sync(fresh, shared)
-    assert (several.returncode, f"{shared} is the beginning of several runs: " in several.stderr) == (10, True)
-    assert RUN in several.stderr
-    assert other in several.stderr
-    done = team.sync(fresh, RUN[:24])
-    assert (done.returncode, done.stderr) == (0, "")
-    assert team.export(fresh, RUN) == team.export(first, RUN)
-    missing = team.sync(fresh, "no-such-run")
-    assert missing.returncode == 10
-    assert "hint: `faber-ledger fleet` shows the runs of the server" in missing.stderr
 
 
 def test_push_and_fetch_alone_go_one_way(team: Team) -> None:

@@ -8,21 +8,14 @@ import socket
 import subprocess
 from typing import TYPE_CHECKING
 
-import pytest
 from support.project import RUN
-from support.team_server import Team, fill, made_team, started, wait_for_batch
+from support.team_server import Team, fill, started, wait_for_batch
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from support.postgres import Database
 
 CLIENTS = 8
-
-
-@pytest.fixture
-def team(database: Database, tmp_path: Path) -> Team:
-    return made_team(database, tmp_path)
 
 
 def test_a_client_that_is_killed_while_it_fetches_takes_in_all_or_nothing_and_goes_on(team: Team) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import pytest
-from support.project import RUN, Project
-from support.team_server import FORGED, Team, made_team, start_of
+from support.project import RUN
+from support.team_server import FORGED, Team, fresh, start_of
 
 from faber_ledger.ledger.plain_json import canonical
 from faber_ledger.ledger.row import compute_hash
@@ -16,25 +15,12 @@ from faber_ledger.runs.run import is_run_id, is_taken
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from support.postgres import Database
 
 CHILD = "01KE0000000000000000000002"
 
 
-@pytest.fixture
-def team(database: Database, tmp_path: Path) -> Team:
-    return made_team(database, tmp_path)
-
-
 def with_hash(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "hash": compute_hash(tuple(row.values()))}
-
-
-def fresh(team: Team, folder: Path) -> Project:
-    """Make the project on another machine, which has none of the team's runs."""
-    project = Project.made(folder, run_id="another-run")
-    project.write(".fractary/faber/ledger.json", (team.clones[0].root / ".fractary/faber/ledger.json").read_bytes())
-    return project
 
 
 def hostile_rows(team: Team) -> dict[str, dict[str, Any]]:

@@ -5,23 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
 from support.project import RUN, Project
-from support.team_server import Team, made_team
+from support.team_server import Team
 
 if TYPE_CHECKING:
     import subprocess
-    from pathlib import Path
 
-    from support.postgres import Database
 
 WORD = "hunter-0001"
 STILL_THERE = "the server may still have what was redacted"
-
-
-@pytest.fixture
-def team(database: Database, tmp_path: Path) -> Team:
-    return made_team(database, tmp_path)
 
 
 def note(clone: Project) -> str:

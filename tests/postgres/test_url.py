@@ -69,17 +69,6 @@ def test_each_command_prints_of_the_servers_events_what_it_prints_of_the_ledger(
     assert files_below(place.root) == []
 
 
-def test_the_content_of_a_load_is_found_in_the_clone_that_recorded_it(team: Team) -> None:
-    first, second, _ = team.clones
-    loaded = [one["artifact_id"] for one in first.of_type("artifact_loaded")]
-    assert loaded
-    words = ("show", loaded[0], "--run", RUN, "--content")
-    assert ask(team, first, *words).stdout == first.faber(*words).stdout != ""
-    refused = ask(team, second, *words)
-    assert refused.returncode == 10
-    assert "another clone recorded it with its key" in refused.stderr
-
-
 def test_a_run_is_the_active_one_or_named_by_its_beginning(team: Team) -> None:
     first, second, _ = team.clones
     expected = first.faber("log").stdout
