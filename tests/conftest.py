@@ -12,8 +12,12 @@ from support.sizes import IS_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
+    from support.clones import Clone
     from support.postgres import Cluster, Database
+    from support.project import Project
+    from support.team_server import Team
 
 move_to_memory()
 os.environ["XDG_STATE_HOME"] = str(make_folder())  # of the projects without git; never the developer's own
@@ -62,3 +66,33 @@ def database(cluster: Cluster) -> Iterator[Database]:
 
     with fresh_database(cluster) as fresh:
         yield fresh
+
+
+@pytest.fixture
+def team(database: Database, tmp_path: Path) -> Team:
+    """Three clones of a project whose members share a login of that server."""
+    from support.team_server import made_team
+
+    return made_team(database, tmp_path)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project with an active run."""
+    from support.project import Project
+
+    return Project.made(tmp_path / "project")
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Clone:
+    """A clone that is set up, with an active run that is committed."""
+    from support.clones import Clone
+
+    return Clone.first(tmp_path / "one")
+
+
+@pytest.fixture
+def other(one: Clone) -> Clone:
+    """Another clone of it, on another machine."""
+    return one.clone("other")

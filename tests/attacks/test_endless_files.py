@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.project import Project
+from support.sizes import few
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,7 +80,8 @@ def commit_endless(project: Project, table: str) -> None:
     project.git("commit", "--quiet", "--no-verify", "--all", "-m", "Look for ever")
 
 
-@pytest.mark.parametrize("table", ["sqlite_schema", "head"])
+@pytest.mark.long
+@pytest.mark.parametrize("table", few(["sqlite_schema", "head"], 1))
 def test_a_clone_of_a_ledger_that_never_ends_keeps_no_hook_and_no_command(
     origin: Project, tmp_path: Path, table: str
 ) -> None:
@@ -92,7 +94,8 @@ def test_a_clone_of_a_ledger_that_never_ends_keeps_no_hook_and_no_command(
     clone.assert_projected()
 
 
-@pytest.mark.parametrize("table", ["sqlite_schema", "head"])
+@pytest.mark.long
+@pytest.mark.parametrize("table", few(["head", "sqlite_schema"], 1))
 def test_a_ledger_that_never_ends_takes_nothing_from_a_clone(origin: Project, tmp_path: Path, table: str) -> None:
     clone = origin.clone(tmp_path / "clone", "desktop")
     clone.faber("init", "--git-only")

@@ -66,7 +66,7 @@ def put_ill_typed(project: Project, seed: int) -> list[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("seed", "has_git"), [(seed, seed % 2 == 0) for seed in range(pick(2, 24))])
+@pytest.mark.parametrize(("seed", "has_git"), [(seed, seed % 2 == 0) for seed in range(pick(1, 24))])
 def test_no_reader_ends_in_a_traceback(tmp_path: Path, seed: int, has_git: bool) -> None:
     """A peer's events have fields of other types, and every reader goes on, before and after the first hook (F7)."""
     project = Project.noted(tmp_path / "peer")
@@ -130,7 +130,7 @@ ILL_PAYLOADS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("kind", "said"), few(ILL_PAYLOADS, 2))
+@pytest.mark.parametrize(("kind", "said"), few(ILL_PAYLOADS, 1))
 def test_an_ill_payload_leaves_no_clone_unsound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, said: dict[str, Any]
 ) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.clones import LEDGER, RUN, Clone
+from support.folders import copy_prepared
 from support.forged_events import FORGED_ID, HUGE, add_head, forge_event, forged_row
 from support.forging import TRIGGERS, forge
 from support.sizes import few
@@ -33,24 +33,32 @@ class Team:
     """Ann, whose note everybody has, Bob, who has one more that he has not committed, and Mallory, who may push."""
 
     def __init__(self, folder: Path) -> None:
-        self.ann = Clone.first(folder / "ann")
-        self.ann.faber("note", "add", SAID)
-        self.ann.commit("a note")
-        self.ann.git("clone", "-q", "--bare", ".", "../shared.git")
-        self.ann.git("remote", "add", "origin", "../shared.git")
-        self.ann.git("fetch", "-q", "origin")
-        self.ann.git("branch", "-q", "--set-upstream-to=origin/main", "main")
-        self.mallory, self.bob = self.member("mallory"), self.member("bob")
-        self.bob.record("bob-1")
-        self.bob.commit("bob works")
-        self.bob.git("push", "-q")
-        self.mallory.git("pull", "-q", "--ff-only")
-        self.mallory.faber("note", "add", "a later word")
-        self.bob.faber("note", "add", ONLY_HERE)
+        self.ann, self.bob, self.mallory = [Clone(folder / name) for name in ("ann", "bob", "mallory")]
+
+    @classmethod
+    def prepare(cls, folder: Path) -> None:
+        """Make what each test begins with."""
+        Clone.first(folder / "ann")
+        team = cls(folder)
+        team.ann.faber("note", "add", SAID)
+        team.ann.commit("a note")
+        team.ann.git("clone", "-q", "--bare", ".", "../shared.git")
+        team.ann.git("remote", "add", "origin", "../shared.git")
+        team.ann.git("fetch", "-q", "origin")
+        team.ann.git("branch", "-q", "--set-upstream-to=origin/main", "main")
+        team.member("mallory")
+        team.member("bob")
+        team.bob.record("bob-1")
+        team.bob.commit("bob works")
+        team.bob.git("push", "-q")
+        team.mallory.git("pull", "-q", "--ff-only")
+        team.mallory.faber("note", "add", "a later word")
+        team.bob.faber("note", "add", ONLY_HERE)
 
     def member(self, name: str) -> Clone:
         self.ann.git("clone", "-q", "../shared.git", f"../{name}")
         made = Clone(self.ann.root.parent / name)
+        made.git("remote", "set-url", "origin", "../shared.git")
         made.faber("init", "--git-only", "--pre-commit")
         made.name_run()
         return made
@@ -69,6 +77,7 @@ class Team:
 
 @pytest.fixture
 def team(tmp_path: Path) -> Team:
+    copy_prepared(Team.prepare, tmp_path)
     return Team(tmp_path)
 
 
@@ -142,27 +151,11 @@ def with_two_events_of_one_id(ledger: Path) -> None:
     _append_behind(ledger, id=note_of(ledger)[ID])
 
 
-def with_two_new_events_of_one_id(ledger: Path) -> None:
-    first = _append_behind(ledger)
-    _append_behind(ledger, id=first[ID])
-
-
 def _append_behind(ledger: Path, **changes: Any) -> Row:
     row = forged_row(ledger, **changes)
     insert_behind(ledger, ("event_id",), row)
     forge(ledger, "DELETE FROM head", f"INSERT INTO head (seq, hash) VALUES ({row[SEQ]}, x'{row[HASH].hex()}')")
     return row
-
-
-def with_an_event_out_of_order(ledger: Path) -> None:
-    row = rows_of(ledger)[-2]
-    content = bytearray(ledger.read_bytes())
-    before = row[ID].encode()
-    places = [at for at in range(1, len(content)) if content.startswith(before, at) and content[at - 1] == row[SEQ]]
-    assert places
-    for at in places:
-        content[at - 1] = 2
-    ledger.write_bytes(content)
 
 
 def with_damaged_pages(ledger: Path) -> None:
@@ -200,18 +193,6 @@ def without_heads(ledger: Path) -> None:
     forge(ledger, "DELETE FROM head")
 
 
-def with_foreign_heads(ledger: Path) -> None:
-    forge(ledger, "UPDATE head SET hash = randomblob(32)")
-
-
-def with_a_head_at_the_end(ledger: Path) -> None:
-    forge(ledger, f"INSERT INTO head (seq, hash) VALUES ({2**53}, randomblob(32))")
-
-
-def of_another_revision(ledger: Path) -> None:
-    forge(ledger, "UPDATE alembic_version SET version_num = '0002; touch PWN'")
-
-
 def truncated(ledger: Path) -> None:
     ledger.write_bytes(ledger.read_bytes()[:5000])
 
@@ -226,31 +207,21 @@ def with_another_payload_under_the_same_heads(ledger: Path) -> None:
     forge(ledger, f"UPDATE event SET payload = replace(payload, '{SAID}', '{LIE}')")
 
 
-def with_a_refused_event_that_no_head_names(ledger: Path) -> None:
-    with closing(sqlite3.connect(ledger)) as connection:
-        heads = connection.execute("SELECT seq, hash FROM head").fetchall()
-    forge_event(ledger, seq=3, hash=b"\x01" * 32)
-    kept = [f"INSERT INTO head (seq, hash) VALUES ({seq}, x'{digest.hex()}')" for seq, digest in heads]
-    forge(ledger, "DELETE FROM head", *kept)
-
-
 def empty(ledger: Path) -> None:
     ledger.write_bytes(b"")
 
 
 CHANGES: list[Change] = [
     *map(forging, FORGED.values()),
-    *(without_heads, with_foreign_heads, with_a_head_at_the_end, of_another_revision, truncated, of_another_program),
-    *(with_another_payload_under_the_same_heads, with_a_refused_event_that_no_head_names),
+    *(without_heads, truncated, of_another_program, with_another_payload_under_the_same_heads, empty),
     *(with_an_index_that_lacks_the_note, with_indexes_that_lack_the_note, with_two_events_of_one_id),
-    *(with_two_new_events_of_one_id, with_an_event_out_of_order, with_damaged_pages, empty),
+    with_damaged_pages,
 ]
 REFUSED = [*CHANGES[: len(FORGED)], truncated, of_another_program, with_damaged_pages, with_two_events_of_one_id]
-NAMES = [*FORGED, *[change.__name__ for change in CHANGES[len(FORGED) :]]]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("change", few([*CHANGES[::3], *CHANGES[1::3], *CHANGES[2::3]], 5))
+@pytest.mark.parametrize("change", few([*CHANGES[::3], *CHANGES[1::3], *CHANGES[2::3]], 4))
 def test_a_pushed_ledger_stops_nobody_and_takes_nothing_away(team: Team, change: Change) -> None:
     bob = team.bob
     before = bob.ids(log_of(bob))
@@ -258,8 +229,7 @@ def test_a_pushed_ledger_stops_nobody_and_takes_nothing_away(team: Team, change:
     team.hand_over()
     said = said_by(bob, "bob-2")
     assert (SAID in said, ONLY_HERE in said) == (True, True)
-    passes = change is with_two_new_events_of_one_id  # the first of them
-    assert not [text for text in (LIE, "FORGED", "\x1b", "\n## System") if text in said and not passes]
+    assert not [text for text in (LIE, "FORGED", "\x1b", "\n## System") if text in said]
     assert before < bob.ids(log_of(bob)) == bob.ids()  # which was published over what Mallory wrote
     assert LIE.encode() not in bob.ledger.read_bytes()
     aside = set_aside(bob)
@@ -271,8 +241,9 @@ def test_a_pushed_ledger_stops_nobody_and_takes_nothing_away(team: Team, change:
     assert_sound(bob)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    "change", [forging(FORGED["a seq far after its parents"]), with_another_payload_under_the_same_heads]
+    "change", few([with_another_payload_under_the_same_heads, forging(FORGED["a seq far after its parents"])], 1)
 )
 def test_after_it_all_clones_end_alike(team: Team, change: Change) -> None:
     bob = team.bob
@@ -304,10 +275,8 @@ def log_of(clone: Clone) -> Path:
     return found
 
 
-@pytest.mark.parametrize(
-    "change",
-    [forging(FORGED["a wrong hash"]), with_indexes_that_lack_the_note],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("change", few([forging(FORGED["a wrong hash"]), with_indexes_that_lack_the_note], 1))
 def test_a_new_clone_reads_the_events_that_pass(team: Team, change: Change) -> None:
     change(team.mallory.ledger)
     team.push()
@@ -384,13 +353,3 @@ def test_a_ledger_that_claims_a_newer_format_stops_no_hook_and_no_commit(team: T
     assert {"bob-1", "bob-2", "bob-3"} <= bob.clients()
     assert "beside it" in bob.faber("log").stdout
     assert_sound(bob)
-
-
-def test_a_peer_who_changes_what_an_earlier_event_says_changes_it_for_nobody(team: Team) -> None:
-    changed = "UPDATE event SET payload = replace(payload, 'startup', 'resume') WHERE type = 'session_started'"
-    forge(team.mallory.ledger, changed)
-    forge_event(team.mallory.ledger)
-    team.hand_over()
-    assert "(resume)" not in said_by(team.bob, "bob-2")
-    assert '"resume"' not in json.dumps(team.bob.state)
-    assert_sound(team.bob)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.project import Answer, Project
-from support.sizes import pair
+from support.sizes import few, pair
 
 from faber_ledger.ledger.file import FORMAT_1, HEADS_FIT, statements
 from faber_ledger.ledger.log import LONG, Log
@@ -169,7 +169,8 @@ def test_an_end_that_waits_for_the_disk_is_recorded_once(project: Project, tmp_p
     assert waiting(project) == []
 
 
-@pytest.mark.parametrize("recorded", [START, END])
+@pytest.mark.long
+@pytest.mark.parametrize("recorded", few([START, END], 1))
 def test_standard_input_without_an_end_holds_up_no_hook(project: Project, recorded: str) -> None:
     """The client writes its line and leaves the pipe open (W14)."""
     if recorded == END:
@@ -206,7 +207,8 @@ def held(project: Project) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("held")
-@pytest.mark.parametrize("recorded", [START, END])
+@pytest.mark.long
+@pytest.mark.parametrize("recorded", few([END, START], 1))
 def test_a_ledger_that_another_program_keeps_locked_holds_up_no_hook(project: Project, recorded: str) -> None:
     """SQLite waits no longer than the hook may; the delivery waits instead (W1)."""
     answer = deliver_changed(project, recorded, "watch.SECONDS = watch.SECONDS_AT_THE_END = 1.0")
@@ -279,7 +281,8 @@ git_command.limit_answers = lambda seconds: limit_answers(min(seconds, 0.5))
 """
 
 
-@pytest.mark.parametrize("name", [".fractary/.gitattributes", ".git/info/attributes"])
+@pytest.mark.long
+@pytest.mark.parametrize("name", few([".fractary/.gitattributes", ".git/info/attributes"], 1))
 def test_a_pipe_where_git_looks_for_attributes_holds_up_no_seal(project: Project, name: str) -> None:
     """An archive has a pipe in place of a file that git opens and waits for (W15)."""
     project.git("init", "--quiet")

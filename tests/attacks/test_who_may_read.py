@@ -11,6 +11,7 @@ import pytest
 from support.command import Command
 from support.forged_events import forge_event
 from support.project import RUN, Project
+from support.sizes import few
 
 from faber_ledger.runs.git import forget_work_trees
 
@@ -60,7 +61,8 @@ def test_another_user_does_not_read_what_was_said(project: Project) -> None:
     assert mode_of(project.root / ".git" / "faber-ledger") == 0o700
 
 
-@pytest.mark.parametrize(("word", "mode"), [("group", 0o660), ("umask", 0o600)])
+@pytest.mark.long
+@pytest.mark.parametrize(("word", "mode"), few([("group", 0o660), ("umask", 0o600)], 1))
 def test_a_shared_repository_shares(tmp_path: Path, word: str, mode: int) -> None:
     """Who shares a repository on purpose, with core.sharedRepository, shares these files too (W19)."""
     project = Project.made(tmp_path / "project")

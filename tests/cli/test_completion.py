@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,14 +86,6 @@ def test_runs_are_offered(project: Project) -> None:
         assert offered(project, *words) == [RUN]
 
 
-def test_runs_are_offered_from_a_subdirectory_and_nothing_outside_a_project(project: Project, tmp_path: Path) -> None:
-    below = project.root / "deep" / "down"
-    below.mkdir(parents=True)
-    assert offered(project, "status", "", directory=below) == [RUN]
-    assert offered(project, "status", "", directory=tmp_path) == []
-    assert offered(project, "show", "", directory=tmp_path) == []
-
-
 def test_a_session_is_offered_where_a_command_expects_one(project: Project) -> None:
     assert project.current is not None
     assert offered(project, "log", "--session", "") == [project.current]
@@ -108,11 +99,6 @@ def test_events_are_offered_by_the_beginning_of_their_id_in_small_letters_too(pr
     assert offered(project, "show", ids[-1][:-1].lower()) == [ids[-1]]
     assert offered(project, "show", "--run", RUN, ids[0]) == [ids[0]]
     assert "orchestration-protocol" in offered(project, "show", "orch")
-
-
-def test_files_are_left_to_the_shell(project: Project) -> None:
-    for words in [("export", "-o", ""), ("import", "a"), ("union", "a", ""), ("timeline", "-o", "x")]:
-        assert asked(project, "bash", *words) == [["file", words[-1]]]
 
 
 def test_an_id_that_means_something_to_a_shell_is_not_offered(project: Project) -> None:
@@ -142,31 +128,6 @@ def test_a_log_that_cannot_be_read_offers_nothing_and_says_nothing(project: Proj
 
 
 # What it costs
-
-
-def imported_by(project: Project, *words: str) -> set[str]:
-    """Return the modules that completing the words imports."""
-    code = (
-        "import sys\n"
-        "from faber_ledger.cli import app\n"
-        "try:\n    app.run([])\nexcept SystemExit:\n    pass\n"
-        "sys.stderr.write(' '.join(sys.modules))"
-    )
-    env = {"_FABER_LEDGER_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["faber-ledger", *words])}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=project.root,
-        env=project.environment(env | {"COMP_CWORD": str(len(words))}),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return set(done.stderr.split())
-
-
-def test_no_completion_of_an_id_imports_expensive_modules(project: Project) -> None:
-    for words in [("show", "0"), ("log", "--session", "c"), ("status", "")]:
-        assert not imported_by(project, *words) & {"sqlalchemy", "pydantic", "alembic", "ulid"}
 
 
 def test_the_list_of_commands_has_the_short_help_of_each_command() -> None:
@@ -208,3 +169,16 @@ def test_bash_completes_a_run(project: Project) -> None:
     declared, *found = done.stdout.splitlines()
     assert declared.endswith("_faber_ledger_completion faber-ledger")
     assert (found, done.stderr) == ([RUN], "")
+
+
+def test_runs_are_offered_from_a_subdirectory_and_nothing_outside_a_project(project: Project, tmp_path: Path) -> None:
+    below = project.root / "deep" / "down"
+    below.mkdir(parents=True)
+    assert offered(project, "status", "", directory=below) == [RUN]
+    assert offered(project, "status", "", directory=tmp_path) == []
+    assert offered(project, "show", "", directory=tmp_path) == []
+
+
+def test_files_are_left_to_the_shell(project: Project) -> None:
+    for words in [("export", "-o", ""), ("import", "a"), ("union", "a", ""), ("timeline", "-o", "x")]:
+        assert asked(project, "bash", *words) == [["file", words[-1]]]

@@ -12,11 +12,6 @@ SETTINGS = ".fractary/faber/ledger.json"
 CRITICAL = {"always_load": [{"id": "notes", "type": "markdown", "path": "NOTES.md", "required": True}]}
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
-
-
 def configured(project: Project, config: Any) -> str:
     path = Path(project.environment()["XDG_CONFIG_HOME"], "faber-ledger/config.json")
     path.parent.mkdir(parents=True)
@@ -128,23 +123,3 @@ def test_the_projects_id_is_shown_and_a_word_that_is_none_is_named(project: Proj
     data = shown(project)
     assert data["project"] is None
     assert f"{SETTINGS}: project must be a ULID, as `faber-ledger init` writes one" in data["problems"]
-
-
-@pytest.mark.parametrize(
-    ("url", "safe"),
-    [
-        ("postgresql://me@host/db?sslmode=require", "postgresql://me@host/db?sslmode=require"),
-        ("postgresql://me:S3cret@host:5433/db", "postgresql://me:***@host:5433/db"),
-        ("postgresql://host/db?user=me&password=S3cret", "postgresql://host/db?***"),
-        ("postgresql://[::1/S3cret", "***"),
-    ],
-)
-def test_the_servers_address_is_shown_without_its_password(project: Project, url: str, safe: str) -> None:
-    path = Path(configured(project, {"url": url}))
-    for mode, warned in ((0o600, False), (0o644, "S3cret" in url)):
-        path.chmod(mode)
-        done = project.faber("config", "show")
-        assert done.returncode == 0, done.stderr
-        assert f"  server {safe}\n" in done.stdout
-        assert "S3cret" not in done.stdout + done.stderr
-        assert (f"{path} has a password, and others can read it (mode 0644)" in done.stdout) == warned

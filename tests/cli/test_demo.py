@@ -37,7 +37,7 @@ def data_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return data
 
 
-def test_the_sessions_are_those_of_the_story(temporary: Path) -> None:
+def test_the_sessions_and_the_log_are_those_of_the_story(temporary: Path) -> None:
     data = data_of(played(temporary, "--json"))
     sessions = data["sessions"]
     history = sessions["session_history"]
@@ -52,21 +52,16 @@ def test_the_sessions_are_those_of_the_story(temporary: Path) -> None:
     assert context["reload_count"] == 3
     assert [load["artifact_id"] for load in context["artifacts_in_context"]] == ARTIFACTS
     assert list(temporary.iterdir()) == []
-
-
-def test_the_log_was_written_by_two_clones_and_has_an_inferred_end(temporary: Path) -> None:
-    log = data_of(played(temporary, "--json"))["log"]
-    starts = [recorded for recorded in log if recorded["event"]["type"] == "session_started"]
+    starts = [recorded for recorded in data["log"] if recorded["event"]["type"] == "session_started"]
     assert [start["event"]["source"] for start in starts] == ["startup", "compact", "resume"]
     laptop, again, desktop = [start["writer"] for start in starts]
     assert laptop == again != desktop
-    ends = [recorded["event"] for recorded in log if recorded["event"]["type"] == "session_ended"]
+    ends = [recorded["event"] for recorded in data["log"] if recorded["event"]["type"] == "session_ended"]
     assert [(end["reason"], end["inferred"], end["client_reason"]) for end in ends] == [
         ("compaction", False, "auto"),
         ("abandoned", True, None),
         ("normal", False, "prompt_input_exit"),
     ]
-    assert [recorded["event"]["type"] for recorded in log].count("compaction_completed") == 1
 
 
 def test_the_story_shows_timeline_context_blocks_and_that_the_log_holds(temporary: Path) -> None:
@@ -82,9 +77,9 @@ def test_the_story_shows_timeline_context_blocks_and_that_the_log_holds(temporar
     assert '"total_sessions": 3,' in done.stdout
     assert done.stdout.endswith(": sound\n")
     assert "\x1b" not in done.stdout
-    assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.long(alone=True)
 def test_the_callers_home_git_and_client_change_nothing(
     temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,15 +109,6 @@ def test_the_callers_home_git_and_client_change_nothing(
     )
     machines = [one["environment"]["hostname"] for one in data["sessions"]["session_history"]]
     assert machines == ["laptop", "laptop", "desktop"]
-
-
-def test_keep_leaves_both_clones_and_names_them(temporary: Path) -> None:
-    done = played(temporary, "--keep")
-    (folder,) = temporary.iterdir()
-    for machine in ("laptop", "desktop"):
-        clone = folder.resolve() / machine / "myproject"
-        assert str(clone) in done.stderr
-        assert run_command([COMMAND, "verify"], cwd=clone, capture_output=True, check=False).returncode == 0
 
 
 def test_without_git_it_says_what_is_missing(temporary: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.clones import LEDGER, RUN, STATE, Clone
+from support.clones import LEDGER, STATE, Clone
 from support.command import COMMAND
 
 
@@ -33,10 +33,3 @@ def test_a_merge_that_has_stopped_is_an_error_and_no_backup_is_offered(one: Clon
     before = one.state_path.read_bytes()
     doctor(one, "--fix")
     assert one.state_path.read_bytes() == before
-
-
-def test_a_log_that_is_junk_is_made_again_and_set_aside(one: Clone) -> None:
-    (one.root / ".git/faber-ledger/runs" / RUN / "log.db").write_bytes(b"junk" * 100)
-    doctor(one)
-    assert len([*(one.root / ".git/faber-ledger/set-aside").iterdir()]) == 1
-    assert one.kept_ids() == one.ids()

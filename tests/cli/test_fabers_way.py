@@ -92,24 +92,6 @@ def test_a_run_within_one_client_session_is_whole_in_git_and_leaves_a_clean_tree
     assert len(project.history) == 1
 
 
-def test_the_first_commit_has_the_open_session_of_the_client(project: Project, tmp_path: Path) -> None:
-    faber_starts(project)
-    commit(project)
-    assert types(committed(project, tmp_path)) == ["run_adopted", "session_started"]
-    assert project.git("status", "--porcelain") == ""
-    project.deliver(PRE, client="me", pid="7")
-    assert project.types == ["run_adopted", "session_started", "session_ended"]
-
-
-def test_a_second_machine_gets_the_runs_packet_by_its_branch(project: Project, tmp_path: Path) -> None:
-    faber_starts(project)
-    commit(project)
-    project.git("push", "--quiet", "origin", BRANCH)
-    project.git("clone", "--quiet", "--branch", BRANCH, str(tmp_path / "site.git"), str(tmp_path / "desktop"))
-    desktop = Project(tmp_path / "desktop", RUN, "desktop")
-    assert f"# FABER run {RUN}" in (desktop.deliver(START, client="there", pid="8").packet or "")
-
-
 def test_a_commit_of_a_named_path_and_one_of_nothing_get_no_file_of_a_run(project: Project) -> None:
     faber_starts(project)
     commit(project)
@@ -142,15 +124,6 @@ def test_no_commit_is_stopped_by_what_is_wrong_with_a_run(project: Project) -> N
     project.git("add", "code.py")
     project.git("commit", "--quiet", "-m", "Code")
     assert "code.py" in project.git("show", "--name-only", "--format=").split()
-
-
-def test_a_fix_on_another_branch_has_no_file_of_the_run(project: Project) -> None:
-    faber_starts(project)
-    commit(project)
-    project.git("checkout", "--quiet", "-b", "hotfix", "main")
-    project.write("fix.py", "y = 1\n")
-    commit(project, "Fix")
-    assert project.git("show", "--name-only", "--format=").split() == ["fix.py"]
 
 
 def test_who_works_alone_on_main_goes_on_in_a_new_clone_and_a_colleague_there_does_not(
@@ -191,3 +164,12 @@ def test_init_can_be_told_to_install_no_hook(tmp_path: Path) -> None:
     assert not (project.root / ".git" / "hooks" / "pre-commit").exists()
     assert project.faber("init", "--git-only").returncode == 0
     assert "seal --pre-commit" in (project.root / ".git" / "hooks" / "pre-commit").read_text()
+
+
+def test_a_fix_on_another_branch_has_no_file_of_the_run(project: Project) -> None:
+    faber_starts(project)
+    commit(project)
+    project.git("checkout", "--quiet", "-b", "hotfix", "main")
+    project.write("fix.py", "y = 1\n")
+    commit(project, "Fix")
+    assert project.git("show", "--name-only", "--format=").split() == ["fix.py"]

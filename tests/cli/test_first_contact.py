@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support.patients import Patient
 from support.project import PROTOCOL, Project
+from support.sizes import pair
 
 WORKFLOWS = Path(__file__).parents[1] / "fixtures" / "workflows"
 
@@ -49,8 +50,10 @@ def start_fabers(project: Patient) -> None:
     project.active_path.write_text(f"{project.run_id}\n")
 
 
-@pytest.mark.parametrize("start", [start_ours, start_fabers])
-@pytest.mark.parametrize("prepare", [empty, with_the_plugin, with_files_in_the_tree])
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("prepare", "start"), pair([empty, with_the_plugin, with_files_in_the_tree], [start_ours, start_fabers])
+)
 def test_the_first_minute_meets_no_error(tmp_path: Path, prepare: Any, start: Any) -> None:
     """(spec-and-session-end 3)"""
     project = Patient(tmp_path / "project")

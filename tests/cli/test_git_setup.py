@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import pty
 from pathlib import Path
 
 import pytest
-from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone
-from support.command import COMMAND, Command
+from support.clones import FOLDER, LEDGER, RUN, STATE, Clone
+from support.command import COMMAND
 from support.project import Project
+from support.sizes import few
 
 ATTRIBUTES = ".fractary/.gitattributes"
 FIRST = "# >>> faber-ledger: how git merges and shows a run's files (`faber-ledger uninstall` removes this block)\n"
 LAST = "# <<< faber-ledger\n"
 OLDER = "/runs/**/ledger.db binary merge=faber-ledger diff=faber-ledger\n/runs/**/state.json merge=faber-ledger\n"
 STASHES = ("merge.autoStash", "rebase.autoStash")
-
-
-@pytest.fixture
-def one(tmp_path: Path) -> Clone:
-    return Clone.first(tmp_path / "one")
 
 
 def doctor(clone: Clone) -> str:
@@ -67,8 +61,7 @@ def test_other_lines_are_named_by_doctor_and_renewed_by_init(one: Clone) -> None
     assert "git.lines:" not in doctor(one)
 
 
-@pytest.mark.parametrize("ending", ["\n", "\r\n"])
-@pytest.mark.parametrize("name", [ATTRIBUTES, ".fractary/.gitignore"])
+@pytest.mark.parametrize(("name", "ending"), [(ATTRIBUTES, "\n"), (".fractary/.gitignore", "\r\n")])
 def test_lines_without_their_end_line_are_renewed_at_once(one: Clone, name: str, ending: str) -> None:
     path = one.root / name
     whole = path.read_bytes().replace(b"\n", ending.encode())
@@ -100,21 +93,11 @@ def test_a_rule_that_comes_after_ours_is_named(one: Clone, place: str, rule: str
     assert said in one.faber("init", "--git-only").stderr
 
 
-@pytest.mark.parametrize("command", [["init", "--git-only"], ["uninstall"]], ids=["init", "uninstall"])
-def test_a_folder_of_runs_that_leads_out_of_the_project_stops_neither(one: Clone, command: list[str]) -> None:
-    outside = one.root.parent / "outside" / "a-run"
-    outside.mkdir(parents=True)
-    (outside / "state.json").write_text('{"run_id": "a-run"}')
-    (one.root / ".fractary/faber/runs").symlink_to(outside.parent)
-    (one.root / ATTRIBUTES).write_text("")
-    one.faber(*command)
-    assert [path.name for path in outside.iterdir()] == ["state.json"]
-
-
 # --- what git does not look at
 
 
-@pytest.mark.parametrize("flag", ["skip-worktree", "assume-unchanged"])
+@pytest.mark.long
+@pytest.mark.parametrize("flag", few(["skip-worktree", "assume-unchanged"], 1))
 def test_a_flag_in_the_index_is_named_by_doctor_init_and_seal(one: Clone, flag: str) -> None:
     one.git("update-index", f"--{flag}", LEDGER)
     one.record("second")
@@ -126,16 +109,6 @@ def test_a_flag_in_the_index_is_named_by_doctor_init_and_seal(one: Clone, flag: 
     one.git(*undo.split()[1:])
     one.faber("seal")
     assert LEDGER in one.git("diff", "--cached", "--name-only")
-    assert "git.travels:" not in doctor(one)
-
-
-def test_a_file_with_both_flags_has_one_hint_after_the_other(one: Clone) -> None:
-    for flag in ("skip-worktree", "assume-unchanged"):
-        one.git("update-index", f"--{flag}", LEDGER)
-    for flag in ("assume-unchanged", "skip-worktree"):
-        undo = f"git update-index --no-{flag} {LEDGER}"
-        assert f"hint: run `{undo}`\n" in doctor(one)
-        one.git(*undo.split()[1:])
     assert "git.travels:" not in doctor(one)
 
 
@@ -170,43 +143,6 @@ def test_a_sparse_clone_names_what_brings_its_runs(one: Clone) -> None:
     sparse.faber("run", "resume", RUN)
 
 
-def test_a_run_that_a_sparse_checkout_takes_away_is_brought_back_by_the_command_that_is_named(one: Clone) -> None:
-    (one.root / "src").mkdir()
-    (one.root / "src" / "a.py").write_text("")
-    one.commit("code")
-    one.git("sparse-checkout", "set", "src")
-    one.deliver("session-start", "second", hook_event_name="SessionStart", source="startup")
-    add = "git sparse-checkout add .fractary"
-    done = one.faber("seal")  # a pre-commit hook calls it, and must not stop a commit of code
-    assert (done.stdout.startswith("nothing to seal"), f"run `{add}`" in done.stdout) == (True, True)
-    for command in (("seal", RUN), ("run", "finish", RUN)):
-        error = one.faber(*command, code=10).stderr
-        assert (f"run `{add}`" in error, "run resume" in error) == (True, False)
-    text = doctor(one)
-    for other in ("there is no .fractary yet", "on branches that are not checked out"):
-        assert other not in text
-
-
-def test_a_run_whose_changed_files_a_sparse_checkout_leaves_stays_active(one: Clone) -> None:
-    (one.root / "src").mkdir()
-    (one.root / "src" / "a.py").write_text("")
-    one.commit("code")
-    one.deliver("session-start", "first", hook_event_name="SessionStart", source="startup")
-    one.git("sparse-checkout", "set", "src")
-    assert (one.state_path.exists(), (one.root / ACTIVE).exists()) == (True, False)
-    known = len(one.ids())
-    start = one.deliver("session-start", "second", hook_event_name="SessionStart", source="startup")
-    assert RUN in start.stdout.decode()
-    assert len(one.ids()) > known
-    assert one.faber("status").stdout.startswith(f"Run: {RUN}\n")
-    add = "git sparse-checkout add .fractary"
-    assert f"hint: run `{add}`\n" in one.faber("seal", code=1).stderr
-    one.git(*add.split()[1:])
-    one.faber("seal", RUN)
-    one.git("commit", "-qm", "sealed")
-    assert "In git" not in one.faber("status", RUN).stdout
-
-
 # --- autoStash
 
 
@@ -223,29 +159,10 @@ def stashes(clone: Clone) -> list[str]:
 
 def on_terminal(clone: Clone, answer: str, *arguments: str) -> str:
     """Run `init --git-only` on a terminal, type the answer, and return what it showed."""
-    terminal, side = pty.openpty()
-    process = Command(
-        [COMMAND, "init", "--git-only", "--no-summaries", *arguments],  # else it asks about them first
-        cwd=clone.root,
-        env={**clone.environment, "TERM": "dumb"},
-        stdin=side,
-        stdout=side,
-        stderr=side,
-    )
-    os.close(side)
-    os.write(terminal, answer.encode())
-    shown = b""
-    while True:
-        try:
-            part = os.read(terminal, 65536)
-        except OSError:  # nobody has the other side open
-            break
-        shown += part
-        if not part:
-            break
-    assert process.wait() == 0, shown
-    os.close(terminal)
-    return shown.decode().replace("\r\n", "\n")
+    words = ("init", "--git-only", "--no-summaries", *arguments)  # else it asks about them first
+    shown, code = Project(clone.root).on_terminal(*words, answers=[answer.strip()])
+    assert code == 0, shown
+    return shown
 
 
 QUESTION = "Switch merge.autoStash and rebase.autoStash on?"
@@ -295,15 +212,6 @@ def test_no_autostash_takes_back_what_init_has_switched_on(one: Clone) -> None:
     assert "unchanged  this clone's git config" in one.faber("init", "--git-only").stdout
     one.faber("uninstall")
     assert one.git("config", "--local", "--get", "faber-ledger.autoStash", code=1) == ""
-
-
-def test_a_value_of_the_user_stays_whatever_init_is_told(tmp_path: Path) -> None:
-    clone = fresh(tmp_path)
-    clone.git("config", "--local", "merge.autoStash", "false")
-    clone.git("config", "--local", "rebase.autoStash", "true")
-    for choice in ("--autostash", "--no-autostash", "--autostash"):
-        clone.faber("init", "--git-only", choice)
-        assert stashes(clone) == ["false", "true"]
 
 
 def test_uninstall_leaves_no_backup_for_git_to_add(tmp_path: Path) -> None:

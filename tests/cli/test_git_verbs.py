@@ -5,26 +5,15 @@ After each of them every event that was ever acknowledged is in the ledger again
 
 from __future__ import annotations
 
-import functools
-import shutil
 from pathlib import Path
 
 import pytest
 from support.clones import ACTIVE, LEDGER, RUN, STATE, Clone
-from support.folders import make_folder
+from support.folders import copy_prepared
 from support.project import usual_state
+from support.sizes import few
 
 DIRTY = f" M {LEDGER}\n M {STATE}\n"
-
-
-@pytest.fixture
-def one(tmp_path: Path) -> Clone:
-    return Clone.first(tmp_path / "one")
-
-
-@pytest.fixture
-def other(one: Clone) -> Clone:
-    return one.clone("other")
 
 
 def assert_settled(clone: Clone, *clients: str) -> None:
@@ -38,7 +27,8 @@ def status(clone: Clone) -> str:
     return clone.git("status", "--porcelain")
 
 
-@pytest.mark.parametrize("how", [("--no-rebase",), ("--rebase",)])
+@pytest.mark.long
+@pytest.mark.parametrize("how", few([("--rebase",), ("--no-rebase",)], 1))
 def test_a_pull_over_what_is_not_committed_keeps_the_events_of_both_sides(
     one: Clone, other: Clone, how: tuple[str]
 ) -> None:
@@ -52,16 +42,7 @@ def test_a_pull_over_what_is_not_committed_keeps_the_events_of_both_sides(
     assert_settled(one, "there", "here", "uncommitted")
 
 
-def test_pull_without_autostash_is_refused_and_a_commit_lets_it_through(one: Clone, other: Clone) -> None:
-    one.faber("init", "--git-only", "--no-autostash")
-    other.advance("there")
-    one.record("uncommitted")
-    assert "You have unstaged changes" in one.git("pull", "--rebase", "../other", "main", code=128)
-    save(one)
-    one.git("pull", "-q", "--rebase", "../other", "main")
-    assert_settled(one, "there", "uncommitted")
-
-
+@pytest.mark.long(alone=True)
 def test_a_criss_cross_merge_keeps_the_events_of_both_sides(one: Clone, other: Clone) -> None:
     """Two merge bases: git runs the drivers on those first."""
     one.advance("here")
@@ -105,28 +86,6 @@ def test_the_events_of_a_commit_that_was_reset_come_back(one: Clone) -> None:
     one.git("reset", "-q", "--hard", "HEAD~1")
     one.record("third")
     assert_settled(one, "second", "third")
-
-
-def test_a_rebase_keeps_every_commit_and_every_event(one: Clone, other: Clone) -> None:
-    other.advance("there")
-    one.advance("here-1")
-    one.advance("here-2")
-    one.git("fetch", "-q", "../other", "main:theirs")
-    one.record("uncommitted")
-    one.git("rebase", "-q", "theirs")
-    assert one.git("rev-list", "--count", "theirs..main") == "2\n"
-    assert one.clients() == {"first", "there", "here-1", "here-2", "uncommitted"}
-    assert_settled(one, "there", "here-1", "here-2", "uncommitted")
-
-
-def test_a_cherry_pick_brings_the_events_of_earlier_commits_too(one: Clone, other: Clone) -> None:
-    other.advance("skipped")
-    other.advance("picked")
-    one.advance("here")
-    one.git("fetch", "-q", "../other", "main:theirs")
-    one.git("cherry-pick", "theirs")
-    assert one.clients() == {"first", "picked", "skipped", "here"}
-    assert_settled(one, "picked", "skipped", "here")
 
 
 def test_revert_removes_no_event(one: Clone) -> None:
@@ -179,38 +138,28 @@ def test_linked_worktrees_bring_each_others_events(one: Clone) -> None:
 
 @pytest.fixture
 def branch(tmp_path: Path) -> Clone:
-    return on_feature(tmp_path, main_has_run=False)
+    copy_prepared(prepare, tmp_path)
+    return Clone(tmp_path / "one")
 
 
-def on_feature(folder: Path, *, main_has_run: bool) -> Clone:
-    shutil.copytree(_made_feature(main_has_run), folder / "one", symlinks=True)
-    return Clone(folder / "one")
-
-
-@functools.cache
-def _made_feature(main_has_run: bool) -> Path:
-    folder = make_folder()
+def prepare(folder: Path) -> None:
     clone = Clone(folder / "one")
     clone.root.mkdir()
     clone.git("init", "-q", "-b", "main")
     clone.faber("init", "--git-only")
     change(clone, "base.py")
-    if not main_has_run:
-        clone.git("checkout", "-q", "-b", "feature")
+    clone.git("checkout", "-q", "-b", "feature")
     clone.state_path.parent.mkdir(parents=True)
     clone.put({**usual_state(RUN), "updated_at": "2026-01-05T14:30:22Z"})
     (clone.root / ACTIVE).write_text(f"{RUN}\n")
     clone.record("mine")
     clone.commit("begin")
-    if main_has_run:
-        clone.git("checkout", "-q", "-b", "feature")
     for name in ("one.py", "two.py", "three.py"):
         clone.compact("mine")
         change(clone, name)
     clone.git("branch", "other", "main")
     clone.end("mine")
     assert status(clone) == DIRTY
-    return clone.root
 
 
 def change(clone: Clone, name: str, text: str = "x = 1\n") -> None:
@@ -245,7 +194,8 @@ def assert_nothing_lost(clone: Clone, before: set[str]) -> None:
     assert status(clone) == ""
 
 
-@pytest.mark.parametrize("leave", [("checkout", "main"), ("checkout", "HEAD~1")], ids=" ".join)
+@pytest.mark.long
+@pytest.mark.parametrize("leave", few([("checkout", "main"), ("checkout", "HEAD~1")], 1), ids=" ".join)
 def test_a_branch_is_left_after_a_commit_and_found_again(branch: Clone, leave: tuple[str, str]) -> None:
     assert "would be overwritten by checkout" in branch.git(*leave, code=1)
     save(branch)
@@ -264,47 +214,6 @@ def test_a_branch_is_left_after_a_commit_and_found_again(branch: Clone, leave: t
     assert status(branch) == ""
 
 
-def test_a_finished_run_is_left_without_a_commit_after_the_sessions_end(branch: Clone) -> None:
-    branch.record("mine")
-    branch.change(status="completed")  # as FABER does
-    save(branch)
-    branch.end("mine")
-    assert status(branch) == ""
-    before = branch.kept_ids()
-    branch.git("checkout", "main")
-    assert status(branch) == ""
-    branch.git("checkout", "feature")
-    branch.faber("seal", RUN)
-    assert before <= branch.ids()
-
-
-def test_checkout_m_takes_what_is_not_committed_to_a_branch_that_has_the_run(tmp_path: Path) -> None:
-    branch = on_feature(tmp_path, main_has_run=True)
-    before = branch.kept_ids()
-    branch.git("checkout", "-m", "main")
-    assert status(branch) == f" M {LEDGER}\n"
-    branch.faber("project")
-    branch.git("checkout", "-m", "feature")
-    assert_nothing_lost(branch, before)
-    branch.git("checkout", "main")
-    assert status(branch) == ""
-
-
-def test_a_stash_after_a_commit_pops_over_what_was_recorded_since(branch: Clone) -> None:
-    (branch.root / "base.py").write_text("draft\n")
-    (branch.root / "draft.py").write_text("draft\n")
-    save(branch)
-    assert status(branch) == " M base.py\n?? draft.py\n"
-    branch.git("stash", "-qu")
-    branch.compact("mine")
-    before = branch.kept_ids()
-    branch.git("stash", "pop", "-q")
-    assert status(branch) == f" M {LEDGER}\n M {STATE}\n M base.py\n?? draft.py\n"
-    branch.faber("project")
-    assert before <= branch.ids()
-    branch.assert_sound()
-
-
 def test_a_stash_with_the_ledger_pops_after_a_commit(branch: Clone) -> None:
     (branch.root / "draft.py").write_text("draft\n")
     branch.git("stash", "-qu")
@@ -318,39 +227,8 @@ def test_a_stash_with_the_ledger_pops_after_a_commit(branch: Clone) -> None:
     assert_nothing_lost(branch, before)
 
 
-def test_a_reset_that_keeps_changes_runs_after_a_commit_and_removes_no_event(branch: Clone) -> None:
-    assert "not uptodate. Cannot merge" in branch.git("reset", "--keep", "HEAD~1", code=128)
-    (branch.root / "base.py").write_text("draft\n")
-    save(branch)
-    before = branch.ids()
-    branch.git("reset", "-q", "--keep", "HEAD~2")
-    assert not (branch.root / "three.py").exists()
-    assert (branch.root / "base.py").read_text() == "draft\n"
-    branch.compact("mine")
-    assert before <= branch.ids()
-    branch.assert_sound()
-
-
-def test_patches_with_a_ledger_apply_with_am_3(branch: Clone) -> None:
-    save(branch)
-    patches = branch.git("format-patch", "-o", "../patches", "HEAD~2..HEAD").split()
-    branch.git("checkout", "-q", "-b", "elsewhere", "HEAD~2")
-    branch.faber("run", "resume", RUN)
-    (branch.root / "base.py").write_text("mine\n")
-    branch.compact("mine")
-    before = branch.kept_ids()
-    assert "does not match index" in branch.git("am", *patches, code=128)
-    branch.git("am", "--abort")
-    save(branch)
-    assert "the patch applies to" in branch.git("am", *patches, code=128)
-    branch.git("am", "--abort")
-    branch.git("am", "-3", *patches)
-    assert (branch.root / "three.py").exists()
-    branch.git("restore", "base.py")
-    assert_nothing_lost(branch, before)
-
-
-@pytest.mark.parametrize("verb", ["rebase", "merge"])
+@pytest.mark.long
+@pytest.mark.parametrize("verb", few(["rebase", "merge"], 1))
 def test_a_rebase_or_merge_that_stopped_goes_on_after_a_seal(branch: Clone, verb: str) -> None:
     change(branch, "base.py", "mine\n")
     branch.record("uncommitted")
@@ -364,68 +242,4 @@ def test_a_rebase_or_merge_that_stopped_goes_on_after_a_seal(branch: Clone, verb
     branch.git(*(["rebase", "--continue"] if verb == "rebase" else ["commit", "--no-edit"]))
     assert branch.git("branch", "--show-current") == "feature\n"
     assert branch.git("stash", "list") == ""
-    assert_nothing_lost(branch, before)
-
-
-def test_a_cherry_pick_onto_a_branch_with_the_run_unites_the_events(tmp_path: Path) -> None:
-    branch = on_feature(tmp_path, main_has_run=True)
-    save(branch)
-    before = branch.ids()
-    branch.git("checkout", "-q", "-b", "release", "main")
-    branch.faber("run", "resume", RUN)
-    branch.compact("mine")
-    assert "would be overwritten by merge" in branch.git("cherry-pick", "feature~1", code=128)
-    before |= branch.kept_ids()
-    save(branch)
-    branch.git("cherry-pick", "feature~1")
-    assert (branch.root / "three.py").exists()
-    assert_nothing_lost(branch, before)
-
-
-# --- a branch that lacks the run: git stops with a conflict, and with `resolve` the side that has the run holds
-
-
-def test_a_run_that_was_brought_back_by_hand_steps_aside_into_a_stash(branch: Clone) -> None:
-    save(branch)
-    branch.git("checkout", "-q", "main")
-    branch.faber("run", "resume", RUN)
-    branch.compact("mine")
-    before = branch.kept_ids()
-    assert "untracked working tree files would be overwritten" in branch.git("checkout", "feature", code=1)
-    branch.faber("seal", RUN)
-    branch.git("stash", "-q")
-    branch.git("checkout", "feature")
-    branch.git("stash", "pop", "-q")
-    assert_nothing_lost(branch, before)
-
-
-@pytest.mark.parametrize(
-    "verb", [("cherry-pick", "feature~1"), ("rebase", "--onto", "main", "part~1", "part")], ids=" ".join
-)
-def test_commits_onto_a_branch_without_the_run_bring_it_there(branch: Clone, verb: tuple[str, ...]) -> None:
-    save(branch)
-    branch.git("branch", "part", "feature~1")
-    before = branch.kept_ids()
-    branch.git("checkout", "-q", "main")
-    branch.git(*verb, code=1)
-    assert LEDGER in branch.git("diff", "--name-only", "--diff-filter=U")
-    branch.faber("resolve")
-    assert branch.git("diff", "--name-only", "--diff-filter=U") == ""
-    branch.git(verb[0], "--continue")
-    assert (branch.root / "three.py").exists()
-    assert LEDGER in branch.git("ls-files")
-    assert before <= branch.kept_ids()
-    branch.faber("verify", RUN)
-
-
-def test_a_merge_of_a_branch_that_has_removed_the_run_keeps_it(branch: Clone) -> None:
-    save(branch)
-    branch.git("checkout", "-q", "-b", "without", "feature~1")
-    branch.git("rm", "-rq", ".fractary/runs")
-    branch.git("commit", "-qm", "without")
-    branch.git("checkout", "-q", "feature")
-    before = branch.kept_ids()
-    branch.git("merge", "without", code=1)
-    branch.faber("resolve")
-    branch.git("commit", "-q", "--no-edit")
     assert_nothing_lost(branch, before)

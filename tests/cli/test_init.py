@@ -128,9 +128,7 @@ def test_the_time_outs_are_those_that_the_client_needs() -> None:
     }
 
 
-@pytest.mark.parametrize("indent", ["  ", "    ", "\t"])
-@pytest.mark.parametrize("newline", ["\n", "\r\n"])
-@pytest.mark.parametrize("bom", ["", "\ufeff"])
+@pytest.mark.parametrize(("indent", "newline", "bom"), [("  ", "\n", ""), ("\t", "\r\n", "\ufeff")])
 def test_everything_else_keeps_value_order_and_bytes(project: Project, indent: str, newline: str, bom: str) -> None:
     before = (bom + dumped(indent).replace("\n", newline)).encode()
     project.write(before)
@@ -147,29 +145,6 @@ def test_everything_else_keeps_value_order_and_bytes(project: Project, indent: s
         assert after.count(b"\n") == after.count(b"\r\n")
     project.run("uninstall")
     assert project.settings.read_bytes() == before
-
-
-def test_odd_formatting_of_a_users_hooks_stays(project: Project) -> None:
-    before = (
-        '{"a" :1.0e1,\n\n "hooks":{"SessionStart":[ {"hooks":[{"command":"\\u00e9","timeout":1.50}]} ]  }, "z":[\n]}'
-    )
-    project.write(before)
-    project.run("init")
-    text = project.settings.read_text()
-    assert '"a" :1.0e1,\n\n "hooks":{"SessionStart":[ {"hooks":[{"command":"\\u00e9","timeout":1.50}]},' in text
-    assert text.endswith('  }, "z":[\n]}')
-    project.run("uninstall")
-    assert project.settings.read_text() == before
-
-
-@pytest.mark.parametrize("before", ["{}", '{"a": 1}', "{\n}", '{"model": "x", "b": [1]}\n'])
-def test_a_small_file_comes_back(project: Project, before: str) -> None:
-    project.write(before)
-    project.run("init")
-    assert json.loads(project.settings.read_text())["hooks"] == ours()
-    project.run("uninstall")
-    assert json.loads(project.settings.read_text()) == json.loads(before)
-    assert project.settings.read_text() == before.replace("{\n}", "{}")
 
 
 def test_what_is_committed_is_not_named_to_commit(project: Project) -> None:
@@ -191,38 +166,27 @@ def test_a_second_init_changes_nothing(project: Project) -> None:
     assert project.files() == before
     assert project.settings.stat().st_mtime_ns == 1
     assert (project.root / ".fractary/.gitignore").stat().st_mtime_ns == 2
+    assert project.run("init", "--dry-run").stdout == "nothing to change\n"
 
 
 @pytest.mark.parametrize(
     "old",
     [
-        "faber-ledger hook session-start",
         "faber-ledger hook SessionStart",
         "exec faber-ledger hook session-start",
         "'/opt/tools/faber-ledger-hook' session-start",
+        '"$CLAUDE_PROJECT_DIR"/.venv/bin/faber-ledger hook session-start',
         "command -v faber-ledger >/dev/null 2>&1 || exit 0; exec faber-ledger hook session-start",
         "command -v faber-ledger >/dev/null && faber-ledger hook session-start || true",
         hook_command("SessionStart"),
     ],
 )
-def test_a_hook_in_another_form_is_kept(project: Project, old: str) -> None:
+def test_a_hook_in_another_form_is_kept(old: str) -> None:
     handlers = [{"command": "a"}, {"type": "command", "command": old, "timeout": 5, "note": "mine"}, {"command": "b"}]
     groups = [{"hooks": handlers}, {"hooks": [{"command": "c"}]}]
-    project.write(json.dumps({"hooks": {"SessionStart": groups}}, indent=2))
-    project.run("init")
-    settings = json.loads(project.settings.read_text())
+    settings = json.loads(add_hooks(json.dumps({"hooks": {"SessionStart": groups}}, indent=2)))
     assert settings["hooks"]["SessionStart"] == groups
     assert commands(settings, "PreCompact") == [hook_command("PreCompact")]
-
-
-@pytest.mark.parametrize("program", ["/opt/tools/bin/faber-ledger", '"$CLAUDE_PROJECT_DIR"/.venv/bin/faber-ledger'])
-def test_a_program_named_by_its_path_answers_and_is_the_users(project: Project, program: str) -> None:
-    theirs = {"PreCompact": [{"hooks": [{"command": f"{program} hook pre-compact"}]}]}
-    project.write(json.dumps({"hooks": theirs}))
-    project.run("init")
-    assert json.loads(project.settings.read_text())["hooks"]["PreCompact"] == theirs["PreCompact"]
-    project.run("uninstall")
-    assert json.loads(project.settings.read_text())["hooks"] == theirs
 
 
 def test_a_users_hook_under_a_matcher_stays_and_ours_for_every_source_is_added(project: Project) -> None:
@@ -246,16 +210,6 @@ def test_a_time_out_that_the_user_set_stays_and_uninstall_still_finds_the_hook(p
     assert not project.settings.exists()
 
 
-def test_uninstall_removes_each_of_two_equal_hooks_and_nothing_between_them(project: Project) -> None:
-    mine: list[Any] = [{"hooks": [{"command": "a"}]}, {"hooks": [{"command": "b"}, {"command": "c"}]}]
-    ours_once = ours()["SessionStart"][0]
-    (handler,) = ours_once["hooks"]
-    groups = [ours_once, mine[0], ours_once, {"hooks": [handler, {"command": "b"}, handler, {"command": "c"}]}]
-    project.write(json.dumps({"hooks": {"SessionStart": groups}}, indent=2))
-    project.run("uninstall")
-    assert json.loads(project.settings.read_text()) == {"hooks": {"SessionStart": mine}}
-
-
 @pytest.mark.parametrize(
     "command",
     [
@@ -267,23 +221,16 @@ def test_uninstall_removes_each_of_two_equal_hooks_and_nothing_between_them(proj
         "x",
     ],
 )
-def test_a_command_that_only_resembles_ours_is_the_users(project: Project, command: str) -> None:
+def test_a_command_that_only_resembles_ours_is_the_users(command: str) -> None:
     before = json.dumps({"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": command}]}]}}, indent=2)
-    project.write(before)
-    project.run("uninstall")
-    assert project.settings.read_text() == before
-    project.run("init")
-    assert commands(json.loads(project.settings.read_text()), "SessionStart") == [command, hook_command("SessionStart")]
+    assert remove_hooks(before) == before
+    assert commands(json.loads(add_hooks(before)), "SessionStart") == [command, hook_command("SessionStart")]
 
 
-def test_groups_that_are_no_groups_are_left_alone(project: Project) -> None:
-    before = json.dumps(
-        {"hooks": {"SessionStart": [1, None, {"hooks": 5}, {"hooks": [None, {"command": 7}]}, []]}}, indent=2
-    )
-    project.write(before)
-    project.run("init")
-    project.run("uninstall")
-    assert project.settings.read_text() == before
+def test_groups_that_are_no_groups_are_left_alone() -> None:
+    groups: list[Any] = [1, None, {"hooks": 5}, {"hooks": [None, {"command": 7}]}, []]
+    before = json.dumps({"hooks": {"SessionStart": groups}}, indent=2)
+    assert remove_hooks(add_hooks(before)) == before
 
 
 JSON = st.recursive(
@@ -337,13 +284,6 @@ def test_the_user_scope_leaves_a_folder_without_a_project_alone(project: Project
     assert list(folder.iterdir()) == []
     project.run("uninstall", "--scope", "user", cwd=folder)
     assert not (project.home / ".claude").exists()
-
-
-def test_the_project_is_found_from_a_folder_inside(project: Project) -> None:
-    inside = project.root / "a" / "b"
-    inside.mkdir(parents=True)
-    project.run("init", cwd=inside)
-    assert set(project.files()) == {SETTINGS, *OURS}
 
 
 def test_a_link_stays_a_link_and_its_target_changes(project: Project) -> None:
@@ -448,24 +388,6 @@ def test_a_colleague_who_never_had_the_program_sees_nothing(used: Path, gone: st
     assert without_the_program(used) == (0, b"", b"")
 
 
-def test_hooks_without_a_shell_whose_words_the_client_shows_are_kept_and_answer(project: Project) -> None:
-    """(real-client D9)"""
-    own = {"type": "command", "command": "faber-ledger"}
-    handlers = {
-        event: [{"hooks": [{**own, "args": ["hook", name], "timeout": seconds}]}]
-        for event, (name, seconds) in HOOKS.items()
-    }
-    before = json.dumps({"hooks": handlers}, indent=2) + "\n"
-    project.write(before)
-    project.run("init")
-    assert project.settings.read_text() == before
-    found = {one["check"]: one for one in json.loads(project.run("doctor", "--json").stdout)["data"]["checks"]}
-    assert found["hooks.installed"]["findings"] == found["hooks.once"]["findings"] == []
-    assert found["hooks.settings"]["findings"] == []
-    project.run("uninstall")
-    assert project.settings.read_text() == before
-
-
 # --- bad settings
 
 
@@ -474,18 +396,12 @@ def test_hooks_without_a_shell_whose_words_the_client_shows_are_kept_and_answer(
     [
         (b"", "line 1: not valid JSON"),
         (b'{\n "a": 1,\n}\n', "line 3: not valid JSON"),
-        (b'{\n // note\n "a": 1}\n', "line 2: not valid JSON"),
-        (b'{"a": 1', "line 1: not valid JSON"),
         (b"[]", "settings.json: it is not a JSON object"),
         (b'{"a": NaN}', "settings.json: NaN is not JSON"),
-        (b"[" * 100_000, "nested too deeply"),
         (b'{"a": ' + b"[" * 100_000, "nested too deeply"),
         (b'{\n "a": "\xff"}', "line 2: it is not UTF-8"),
-        ('{"a": 1}'.encode("utf-16"), "line 1: it is not UTF-8"),
         (b'{\n\n "hooks": []}', "line 3: `hooks` is not an object"),
-        (b'{"hooks": null}', "`hooks` is not an object"),
         (b'{\n "hooks": {\n  "PreCompact": {}}}', "line 3: `hooks.PreCompact` is not a list"),
-        (b'{"hooks": {"SessionEnd": "x"}}', "`hooks.SessionEnd` is not a list"),
     ],
 )
 @pytest.mark.parametrize("command", ["init", "uninstall"])
@@ -510,22 +426,13 @@ def test_a_folder_or_a_pipe_in_the_settings_place_is_refused(project: Project) -
     project.settings.rmdir()
     os.mkfifo(project.settings)
     assert "is not a regular file" in project.run("init", code=1).stderr
-    assert not (project.root / ".fractary").exists()
-
-
-def test_settings_of_any_size_that_take_no_room_are_refused_and_not_read(project: Project) -> None:
-    project.settings.parent.mkdir()
-    with open(project.settings, "wb") as file:
-        file.truncate(20_000_000_000)
-    for command, code in (("init", 1), ("doctor", 23)):
-        failed = project.run(command, code=code)
-        assert "20,000,000,000 bytes" in failed.stdout + failed.stderr
-
-
-def test_a_link_to_itself_is_refused(project: Project) -> None:
-    project.settings.parent.mkdir()
+    project.settings.unlink()
     project.settings.symlink_to("settings.json")
     assert "cannot read" in project.run("init", code=1).stderr
+    shutil.rmtree(project.settings.parent)
+    project.write("a file", ".claude")
+    assert "settings.json: Not a directory" in project.run("init", code=1).stderr
+    assert not (project.root / ".fractary").exists()
 
 
 def test_when_the_second_file_cannot_be_written_neither_is(project: Project) -> None:
@@ -537,37 +444,11 @@ def test_when_the_second_file_cannot_be_written_neither_is(project: Project) -> 
     assert project.files() == before
 
 
-def test_when_the_second_file_cannot_be_staged_the_first_leaves_no_trace(tmp_path: Path) -> None:
-    project = Project(tmp_path)
-    (project.root / ".fractary").symlink_to("x" * 255 + "/" + "y" * 256)
-    assert "cannot write" in project.run("init", code=1).stderr
-    assert [path.name for path in project.root.iterdir()] == [".fractary"]
-
-
 def test_a_change_by_another_program_meanwhile_is_not_overwritten(project: Project) -> None:
     file = project.write("theirs, newer")
     with pytest.raises(LedgerError, match="changed meanwhile"):
         make_changes([FileChange(str(file), b"what was read", b"ours")])
     assert project.files() == {SETTINGS: b"theirs, newer"}
-
-
-def test_of_two_members_with_one_name_the_last_counts_as_in_the_client(project: Project) -> None:
-    project.write('{"hooks": {"Stop": []}, "hooks": {"SessionStart": [{"hooks": [{"command": "a"}]}]}}')
-    project.run("init")
-    held = json.loads(project.settings.read_text())
-    assert commands(held, "SessionStart") == ["a", hook_command("SessionStart")]
-    assert set(held["hooks"]) == set(HOOKS)
-
-
-def test_a_file_in_the_place_of_the_clients_folder_is_named(project: Project) -> None:
-    project.write("a file", ".claude")
-    assert "settings.json: Not a directory" in project.run("init", code=1).stderr
-    assert set(project.files()) == {".claude"}
-
-
-def test_an_unknown_scope_is_a_usage_error(project: Project) -> None:
-    project.run("init", "--scope", "galaxy", code=2)
-    assert project.files() == {}
 
 
 # --- dry run
@@ -590,11 +471,6 @@ def test_a_dry_run_shows_a_patch_that_git_applies_and_writes_nothing(project: Pr
     project.git("apply", "p.patch")
     (project.root / "p.patch").unlink()
     assert project.files() == before
-
-
-def test_a_dry_run_with_nothing_to_do_says_so(project: Project) -> None:
-    project.run("init")
-    assert project.run("init", "--dry-run").stdout == "nothing to change\n"
 
 
 # --- git
@@ -652,13 +528,6 @@ def test_init_fails_with_the_rule_when_git_ignores_what_must_travel(
     assert project.files() == before
 
 
-def test_a_rule_of_the_users_global_ignore_file_counts(project: Project) -> None:
-    rules = project.home / "ignored"
-    rules.write_text("*.db\n")
-    (project.home / ".gitconfig").write_text(f"[core]\n\texcludesFile = {rules}\n")
-    assert f"rule `*.db`, line 1 of {rules}" in project.run("init", code=1).stderr
-
-
 def test_a_tracked_file_that_is_ignored_counts_as_ignored(project: Project) -> None:
     project.write("r\n", ".fractary/runs/r/ledger.db")
     project.git("add", "-A")
@@ -679,14 +548,6 @@ def test_init_says_how_git_stops_to_track_the_active_file(project: Project) -> N
 def test_a_rule_that_re_includes_a_file_is_accepted(project: Project) -> None:
     project.write("*.db\n!ledger.db\n", ".gitignore")
     project.run("init")
-
-
-def test_a_folder_that_is_a_link_is_named_for_git_sees_nothing_behind_it(project: Project) -> None:
-    elsewhere = project.home / "elsewhere"
-    elsewhere.mkdir()
-    (project.root / ".fractary").symlink_to(elsewhere)
-    assert "link" in project.run("init", code=1).stderr
-    assert list(elsewhere.iterdir()) == []
 
 
 def test_an_ignore_file_that_is_a_link_is_refused(project: Project) -> None:
@@ -724,11 +585,6 @@ def test_without_git_and_off_the_path_it_works_and_tells_both(project: Project) 
     done = project.run("init", PATH=str(project.home))
     assert "note: git is not installed" in done.stderr
     assert f"note: faber-ledger-hook is not on PATH, so the hooks cannot run it: add {COMMAND.parent}" in done.stderr
-
-
-def test_a_git_that_cannot_answer_is_reported_and_init_continues(project: Project) -> None:
-    (project.root / ".git/config").write_text("[broken\n")
-    assert "note: git could not say whether it tracks the ledger: " in project.run("init").stderr
 
 
 def test_hooks_that_the_settings_switch_off_are_reported(project: Project) -> None:
@@ -787,16 +643,11 @@ def test_uninstall_leaves_no_hook_log_that_git_would_add(project: Project) -> No
     assert kept.exists()
 
 
-@pytest.mark.parametrize("theirs", ["cache/\n", "cache/", "a\r\nb\r\n", "a\r\nb", "\n", "caf\udce9/\n"])
-def test_the_ignore_files_own_lines_come_back(project: Project, theirs: str) -> None:
-    before = theirs.encode("utf-8", "surrogateescape")
-    file = project.write(before, ".fractary/.gitignore")
-    project.run("init")
-    assert file.read_bytes().startswith(before)
-    project.write("x", ".fractary/runs/r/ledger.lock")
-    assert ".fractary/runs/r/ledger.lock" not in project.git("status", "--short", "-uall")
-    project.run("uninstall")
-    assert file.read_bytes() == before
+@pytest.mark.parametrize("before", [b"cache/\n", b"cache/", b"a\r\nb\r\n", b"a\r\nb", b"\n", b"caf\xe9/\n"])
+def test_the_ignore_files_own_lines_come_back(before: bytes) -> None:
+    after = with_block(before, IGNORED)
+    assert after.startswith(before)
+    assert without_block(after) == before
 
 
 def test_an_older_block_is_replaced_in_place() -> None:

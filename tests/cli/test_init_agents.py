@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.project import Project
-from support.sizes import pair
+from support.sizes import few, pair
 
 FILES = {"codex": ".codex/hooks.json", "copilot": ".github/hooks/faber-ledger.json"}
 NAMES = {
@@ -20,11 +20,6 @@ FOREIGN = {
     "codex": '{ "hooks":  {"Stop": [{"hooks": [{"type": "command", "command": "é"}]}]} }\n',
     "copilot": '{"version":1,  "hooks": {"preCompact": [{"type": "command", "bash": "mine"}]}}\n',
 }
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
 
 
 @pytest.mark.parametrize("agent", FILES)
@@ -112,14 +107,12 @@ def test_copilot_gets_no_second_hooks_beside_the_clients(project: Project) -> No
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("name", "words"),
     [
-        {"command": "faber-ledger hook session-start"},
-        {"command": "/opt/tools/faber-ledger hook session-start"},
-        {"command": "faber-ledger", "args": ["hook", "session-start"]},
+        ("settings.json", {"command": "/opt/tools/faber-ledger hook session-start"}),
+        ("settings.local.json", {"command": "faber-ledger", "args": ["hook", "session-start"]}),
     ],
 )
-@pytest.mark.parametrize("name", ["settings.json", "settings.local.json"])
 def test_copilot_gets_no_second_hooks_beside_those_written_by_hand(
     project: Project, name: str, words: dict[str, object]
 ) -> None:
@@ -142,8 +135,10 @@ def test_what_copilot_does_not_need_is_committed_all_the_same(project: Project) 
     assert commit == [".fractary/.gitignore", ".fractary/.gitattributes", ".fractary/faber/ledger.json"]
 
 
-@pytest.mark.parametrize("content", ["{", '{"hooks": []}', '{"hooks": {"SessionStart": {}}}', None])
-@pytest.mark.parametrize("agent", FILES)
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("content", "agent"), few(pair([None, "{", '{"hooks": []}', '{"hooks": {"SessionStart": {}}}'], [*FILES]), 2)
+)
 def test_what_is_not_ours_in_any_form_keeps_nobody_from_uninstalling(
     project: Project, agent: str, content: str | None
 ) -> None:
@@ -192,14 +187,6 @@ def test_copilots_own_hooks_go_where_the_clients_come(project: Project, command:
     assert findings(project, "hooks.agents") == []
 
 
-def test_the_emptied_file_of_copilot_goes_with_its_folder(project: Project) -> None:
-    assert project.faber("init", "--agent", "copilot").returncode == 0
-    done = project.faber("init")
-    assert "removed    .github/hooks/faber-ledger.json" in done.stdout
-    assert ".github" not in done.stdout.partition("next: commit")[2]
-    assert not (project.root / ".github").exists()
-
-
 def test_a_removed_file_is_to_be_committed_where_git_tracks_it(project: Project) -> None:
     file = ".github/hooks/faber-ledger.json"
     assert project.faber("init", "--agent", "copilot").returncode == 0
@@ -231,19 +218,6 @@ def test_the_users_file_of_copilot_beside_a_projects_settings_is_named(project: 
 
 
 @pytest.mark.parametrize("agent", FILES)
-def test_gits_settings_stay_for_agents_hooks_of_another_scope(project: Project, agent: str, tmp_path: Path) -> None:
-    variable = {f"{agent.upper()}_HOME": str(tmp_path / "agent-home")}
-    assert project.faber("init", "--agent", agent).returncode == 0
-    assert project.faber("init", "--agent", agent, "--scope", "user", env=variable).returncode == 0
-    done = project.faber("uninstall", env=variable)
-    assert f"git's settings stay: {tmp_path}/agent-home" in done.stdout
-    assert (project.root / ".fractary/.gitattributes").exists()
-    assert project.faber("uninstall", "--scope", "user", env=variable).returncode == 0
-    assert project.faber("uninstall", env=variable).returncode == 0
-    assert not (project.root / ".fractary/.gitattributes").exists()
-
-
-@pytest.mark.parametrize("agent", FILES)
 def test_uninstall_leaves_an_edited_hook_and_what_it_needs(project: Project, agent: str) -> None:
     assert project.faber("init", "--agent", agent).returncode == 0
     path = project.root / FILES[agent]
@@ -251,16 +225,6 @@ def test_uninstall_leaves_an_edited_hook_and_what_it_needs(project: Project, age
     assert f"git's settings stay: {FILES[agent]}" in project.faber("uninstall").stdout
     assert "61" in path.read_text()
     assert (project.root / ".fractary/.gitattributes").exists()
-
-
-def test_doctor_tells_which_agents_run_the_hooks_and_that_the_client_does_not(project: Project) -> None:
-    for agent in FILES:
-        assert project.faber("init", "--agent", agent).returncode == 0
-    ((level, what),) = findings(project, "hooks.installed")
-    assert level == "note"
-    assert ".codex/hooks.json has the hooks of codex, .github/hooks/faber-ledger.json has the hooks of copilot" in what
-    assert "the client itself has none" in what
-    assert findings(project, "hooks.agents") == []
 
 
 @pytest.mark.parametrize("agent", FILES)
@@ -283,21 +247,6 @@ def test_where_another_agent_has_the_hooks_nothing_pushes_to_the_clients(project
     for line in (done.stdout, output):
         assert "no hooks" not in line
         assert "no hook runs" not in line
-
-
-@pytest.mark.parametrize("agent", FILES)
-def test_doctor_names_repeated_and_missing_hooks(project: Project, agent: str) -> None:
-    assert project.faber("init", "--agent", agent).returncode == 0
-    path = project.root / FILES[agent]
-    value = json.loads(path.read_text())
-    start, *_, end = value["hooks"]
-    value["hooks"][start] *= 2
-    del value["hooks"][end]
-    path.write_text(json.dumps(value))
-    found = findings(project, "hooks.agents")
-    assert [level for level, _ in found] == ["warning", "warning"]
-    assert f"no hook for {end}" in found[0][1]
-    assert f"2 hooks for {start}" in found[1][1]
 
 
 @pytest.mark.parametrize("name", [*FILES.values(), ".github/hooks/mine.json"])

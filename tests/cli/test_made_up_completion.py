@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.project import RUN, Project
 
-from faber_ledger.context.reconstitution.faber_files import MAX_EVENTS
 from faber_ledger.runs.progress import PHASES
 
 if TYPE_CHECKING:
@@ -69,11 +68,6 @@ class Faber:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
-
-
-@pytest.fixture
 def faber(project: Project) -> Faber:
     return Faber(project)
 
@@ -108,7 +102,6 @@ def test_a_run_of_fabers_that_went_properly_has_no_warning(faber: Faber, project
     faber.emit("workflow_start")
     for name in PHASES:
         faber.work(name)
-        assert warned(project) == []
     faber.finish()
     assert checked(project) == {"events": 22, "unreadable": 0, "is_partial": False, "not_compared": [], "warnings": []}
     for command in (["status"], ["replay", "--check"]):
@@ -261,16 +254,3 @@ def test_files_of_a_hostile_repository_are_counted_and_not_believed(
     assert "  not read: 3 events in files that cannot be read\n" in shown
     assert "\x1b" not in shown
     assert "\nwarning: y" not in shown
-
-
-def test_a_bounded_number_of_events_is_read_and_older_phases_are_not_compared(faber: Faber, project: Project) -> None:
-    start(project)
-    faber.emit("workflow_start")
-    faber.work("frame", "architect")
-    faber.number, faber.minute = 20, 20
-    for _ in range(MAX_EVENTS - 1):
-        faber.emit("step_start", phase="build")
-    faber.mark("build")
-    found = checked(project)
-    assert (found["events"], found["not_compared"]) == (MAX_EVENTS, ["frame"])
-    assert [(one["code"], one["phases"]) for one in found["warnings"]] == [("no_event", ["build"])]

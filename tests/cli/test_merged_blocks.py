@@ -9,6 +9,7 @@ import pytest
 from support.clones import RUN, STATE, Clone
 from support.command import COMMAND
 from support.layouts import LAYOUTS, Layout, begin, seen
+from support.sizes import few
 
 HERE = LAYOUTS["ours"]
 
@@ -39,7 +40,8 @@ def assert_right_in_a_fresh_clone(one: Clone, run_id: str, sessions: int, revisi
     assert state["mine"] == 1
 
 
-@pytest.mark.parametrize("layout", [HERE, LAYOUTS["shared"]])
+@pytest.mark.long
+@pytest.mark.parametrize("layout", few([HERE, LAYOUTS["shared"]], 1))
 def test_a_merge_commit_is_right_in_a_fresh_clone(tmp_path: Path, layout: Layout) -> None:
     one, _ = begin_two(tmp_path, layout)
     one.git("merge", "-q", "--no-edit", "there")
@@ -47,19 +49,6 @@ def test_a_merge_commit_is_right_in_a_fresh_clone(tmp_path: Path, layout: Layout
     assert one.git("status", "--porcelain") == ""
     one.faber("project")
     assert one.git("status", "--porcelain") == ""
-
-
-def test_a_pull_and_a_squash_are_right(tmp_path: Path) -> None:
-    one, _ = begin_two(tmp_path)
-    one.git("checkout", "-q", "-b", "squashed")
-    one.git("merge", "-q", "--squash", "there")
-    one.git("commit", "-qm", "squashed")
-    one.git("checkout", "-q", "main")
-    one.git("pull", "-q", "--no-rebase", "../other", "main")
-    assert_right_in_a_fresh_clone(one, HERE.run_id, 5)
-    one.git("clone", "-q", "-b", "squashed", ".", "../squashed")
-    squashed = Clone(tmp_path / "squashed")
-    assert squashed.faber("verify", HERE.run_id).stdout == f"{HERE.run_id}: sound\n"
 
 
 def test_each_commit_of_a_rebase_is_right(tmp_path: Path) -> None:
@@ -70,12 +59,6 @@ def test_each_commit_of_a_rebase_is_right(tmp_path: Path) -> None:
     before = Clone(tmp_path / "before")
     before.git("checkout", "-q", "HEAD~1")
     assert before.faber("verify", HERE.run_id).stdout == f"{HERE.run_id}: sound\n"
-
-
-def test_a_cherry_pick_is_right(tmp_path: Path) -> None:
-    one, _ = begin_two(tmp_path)
-    one.git("cherry-pick", "there~1", "there")
-    assert_right_in_a_fresh_clone(one, HERE.run_id, 5)
 
 
 def test_a_session_that_another_tool_wrote_is_not_written_over(tmp_path: Path) -> None:
@@ -112,8 +95,9 @@ def test_a_variable_that_names_another_commit_is_not_believed(tmp_path: Path, na
     assert merged["sessions"]["total_sessions"] == (3 if names_commit else 2)  # of the fold, or as both sides have it
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("verb", "driver"), [(["pull", "-q", "--rebase"], True), (["pull", "-q", "--no-rebase"], False)]
+    ("verb", "driver"), few([(["pull", "-q", "--rebase"], True), (["pull", "-q", "--no-rebase"], False)], 1)
 )
 def test_a_finished_run_stays_right_where_a_colleague_without_the_program_edited_its_state(
     tmp_path: Path, verb: list[str], driver: bool
@@ -135,8 +119,7 @@ def test_a_finished_run_stays_right_where_a_colleague_without_the_program_edited
     bob.assert_sound()
 
 
-@pytest.mark.parametrize("changed_here", [False])
-def test_blocks_that_one_side_changed_come_from_it_where_no_ledger_is_found(tmp_path: Path, changed_here: bool) -> None:
+def test_blocks_that_one_side_changed_come_from_it_where_no_ledger_is_found(tmp_path: Path) -> None:
     one = Clone.first(tmp_path / "one")
     base = one.state_path.read_text()
     one.record("second")
@@ -145,9 +128,8 @@ def test_blocks_that_one_side_changed_come_from_it_where_no_ledger_is_found(tmp_
     one.git("checkout", "-q", ".")
     one.git("rm", "-q", "--cached", STATE)  # nothing in git says which commits these are
     one.git("commit", "-qm", "none")
-    sides = [newer, older] if changed_here else [older, newer]
     names = [str(tmp_path / name) for name in ("base", "ours", "theirs")]
-    for name, text in zip(names, [base, *sides], strict=True):
+    for name, text in zip(names, [base, older, newer], strict=True):
         Path(name).write_text(text)
     one.faber("merge-driver", *names, "--", STATE)
     merged = json.loads(Path(names[1]).read_text())

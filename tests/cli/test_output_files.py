@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import pty
 import subprocess
 from pathlib import Path
 
 import pytest
 from support.command import COMMAND, Command
 from support.project import Project
-
-from faber_ledger.cli.ui import progress
 
 
 @pytest.fixture
@@ -36,42 +33,23 @@ def test_a_dash_is_standard_output_for_text_and_refused_for_databases(project: P
     assert not (project.root / "-").exists()
 
 
-@pytest.mark.parametrize("arguments", [["replay"], ["export"]])
-def test_a_long_log_shows_a_bar_while_its_output_goes_elsewhere(
-    project: Project, tmp_path: Path, arguments: list[str]
-) -> None:
-    ours, theirs = pty.openpty()
-    program = (
-        "import sys; from faber_ledger.cli import app; from faber_ledger.cli.ui import progress;"
-        " progress.LONG = 0; sys.exit(app.run(sys.argv[1:]))"
-    )
-    python = COMMAND.with_name("python")
-    with open(tmp_path / "out", "wb") as out:
-        done = subprocess.run(
-            [python, "-c", program, *arguments],
-            cwd=project.root,
-            env=project.environment(),
-            stdout=out,
-            stderr=theirs,
-            check=False,
-        )
-    os.close(theirs)
-    shown = os.read(ours, 65536).decode()
-    os.close(ours)
-    assert done.returncode == 0, shown
-    assert "100%" in shown
-    assert "100%" not in (tmp_path / "out").read_text()
-    assert progress.LONG > 0
-
-
-def test_a_file_without_an_event_is_imported_into_nothing(project: Project, tmp_path: Path) -> None:
-    empty = tmp_path / "empty.jsonl"
-    empty.write_bytes(b"")
-    runs = sorted((project.root / ".fractary" / "runs").iterdir())
-    for arguments in ([], ["--run-id", "another"]):
-        done = project.faber("import", str(empty), *arguments)
-        assert (done.returncode, f"{empty} has no events" in done.stderr) == (1, True)
-    assert sorted((project.root / ".fractary" / "runs").iterdir()) == runs
+def test_an_export_replaces_an_earlier_one_and_nothing_else(project: Project, tmp_path: Path) -> None:
+    settings = project.write(".claude/settings.json", '{"hooks": {}}\n')
+    for path in (project.state_path, settings, project.root / ".git" / "config"):
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        if not path.read_bytes():
+            path.write_text("[core]\n")
+        before = path.read_bytes()
+        done = project.faber("export", "-o", str(path))
+        assert (done.returncode, "is not overwritten" in done.stderr) == (1, True), path
+        assert path.read_bytes() == before
+    output = tmp_path / "events"
+    output.touch()
+    for form in ("jsonl", "cloudevents", "cloudevents", "jsonl", "jsonl"):
+        done = project.faber("export", "--format", form, "-o", str(output))
+        assert done.returncode == 0, done.stderr
+    assert output.read_text() == project.faber("export").stdout
 
 
 def test_each_fault_of_an_import_has_its_own_message(project: Project, tmp_path: Path) -> None:

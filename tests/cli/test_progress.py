@@ -46,9 +46,3 @@ def test_no_bar_is_shown_without_a_terminal(many: Project, command: list[str]) -
     done = many.faber(*command)
     assert "run-069" in done.stdout
     assert "verifying" not in done.stdout + done.stderr
-
-
-def test_no_bar_is_shown_for_a_few_runs_that_are_read_at_once(tmp_path: Path) -> None:
-    shown, _ = make_runs(tmp_path / "few", 3).on_terminal("verify", "--all")
-    assert "run-002: " in shown
-    assert "verifying" not in shown

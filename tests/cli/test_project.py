@@ -17,13 +17,6 @@ def project(tmp_path: Path) -> Project:
     return project
 
 
-def test_a_projection_that_agrees_changes_nothing(project: Project) -> None:
-    before = project.state_path.stat()
-    assert project.faber("project").returncode == 0
-    assert project.faber("project", "--rebuild").returncode == 0
-    assert project.state_path.stat().st_mtime_ns == before.st_mtime_ns
-
-
 def test_edited_blocks_are_written_again_from_the_log(project: Project) -> None:
     right = project.state_path.read_bytes()
     state = json.loads(right)
@@ -88,15 +81,6 @@ def test_a_broken_state_is_reported_and_kept_and_a_backup_restores_it(project: P
     assert restored.returncode == 0, restored.stderr
     assert json.loads(project.state_path.read_text()) == good
     assert project.faber("verify").returncode == 0
-
-
-def test_a_restore_without_a_backup_says_so(project: Project) -> None:
-    (project.run / "state.json.backup").unlink()
-    project.state_path.write_text("{")
-    done = project.faber("project", "--restore")
-    assert done.returncode == 1
-    assert "no backup that can be read" in done.stderr
-    assert project.state_path.read_text() == "{"
 
 
 def test_all_continues_after_a_run_that_fails(project: Project) -> None:

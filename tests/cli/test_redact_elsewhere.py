@@ -14,7 +14,7 @@ from support.folders import copy_prepared
 from support.forged_events import forge_event
 from support.program import path_with_program
 from support.project import Project
-from support.redacting import forge, lose
+from support.redacting import forge
 
 START, END = "SessionStart.startup.print", "SessionEnd.other.print"
 SAID = "deploy only after Bob approves"
@@ -101,16 +101,6 @@ def test_a_redaction_from_elsewhere_hides_at_once_and_the_next_start_says_how_ma
     pair.ann.assert_projected()
 
 
-def test_of_a_redaction_by_the_events_own_writer_no_undo_is_offered(pair: Pair) -> None:
-    redact(pair.ann, pair.note)
-    commit(pair.ann)
-    pull(pair.bob, pair.ann)
-    pair.bob.faber("log")
-    line = start_line(pair.bob)
-    assert "1 event was redacted elsewhere" in line
-    assert "--undo" not in line
-
-
 def test_what_is_set_aside_is_kept_until_30_days_after_the_start_that_named_it(pair: Pair) -> None:
     redact(pair.bob, pair.note)
     commit(pair.bob)
@@ -173,28 +163,13 @@ def test_a_redaction_cannot_be_redacted(pair: Pair) -> None:
     assert SAID not in shown(pair.ann)
 
 
-@pytest.mark.parametrize("said", [{"remains": {"no": "such"}}, {"reason": 7}])
-def test_a_redaction_in_another_form_has_no_effect_and_is_no_reason_to_fail(pair: Pair, said: dict[str, Any]) -> None:
-    name = by_bob(pair, **said)
+def test_a_redaction_in_another_form_has_no_effect_and_is_no_reason_to_fail(pair: Pair) -> None:
+    name = by_bob(pair, remains={"no": "such"})
     assert SAID in shown(pair.ann)
     done = pair.ann.faber("verify")
     assert (done.returncode, name in done.stdout) == (0, True), done.stdout
     assert "error    ledger" not in pair.ann.faber("doctor").stdout
     assert set_aside(pair.ann) == []
-
-
-def test_a_payload_that_the_log_lacks_is_absorbed_although_the_heads_are_equal(pair: Pair, tmp_path: Path) -> None:
-    whole = pair.ann.ledger_path.read_bytes()
-    lose(str(pair.bob.ledger_path), pair.note)
-    pair.bob.git("commit", "--quiet", "--all", "--no-verify", "-m", "Without the payload")  # a hook would put it back
-    carol = pair.bob.clone(tmp_path / "carol", "laptop")
-    assert SAID not in carol.faber("log").stdout
-    carol.ledger_path.write_bytes(whole)
-    assert SAID in carol.faber("log").stdout
-    pull(pair.ann, pair.bob)
-    assert SAID in pair.ann.faber("log").stdout
-    pair.ann.faber("note", "add", "and on")
-    assert SAID.encode() in pair.ann.ledger_path.read_bytes()
 
 
 def test_redact_goes_through_what_is_set_aside(pair: Pair) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import shutil
 import subprocess
 import tempfile
@@ -18,6 +16,7 @@ from support.command import COMMAND, Command
 from support.histories import histories
 from support.project import Project
 from support.sample_log import FIRST, RUN, SECOND, START, history, write_run
+from support.sizes import few
 from support.step_changes import apply_changes
 
 from faber_ledger.cli.reports.replay import changes_between, state_at
@@ -101,7 +100,7 @@ def test_the_state_at_any_time_is_the_fold_of_what_had_happened_by_the_clocks(
 def test_every_seq_every_id_and_every_time_gives_the_state_then(sample: Project) -> None:
     events = sample.events
     assert replay_data(sample, "--at", "0")["blocks"] == fold([])
-    for number, recorded in enumerate(events, 1):
+    for number, recorded in [*enumerate(events, 1)][2::4]:
         for moment in (str(recorded["seq"]), recorded["id"][:-1].lower(), recorded["at"]):
             data = replay_data(sample, "--at", moment)
             assert data["blocks"] == fold(events[:number])
@@ -160,46 +159,13 @@ def test_a_table_shows_what_each_session_completed_and_loaded_and_how_long_it_ra
 def test_contradicting_options_are_one_usage_error(sample: Project) -> None:
     for arguments, why in [
         (["--at", "3", "--diff", "1", "2"], "give one of --at, --diff, --check, --strict"),
-        (["--check", "--strict"], "not --check and --strict"),
-        (["--at", "3", "--from", "1"], "--at cannot be combined with --from"),
-        (["--check", "--session", "x"], "--check cannot be combined with --session"),
-        (["--strict", "--step"], "--strict cannot be combined with --step"),
         (["--diff", "1", "2", "--to", "3", "--step"], "--diff cannot be combined with --to and --step"),
         (["--at", "2026-01-05T14:30:22"], "write 2026-01-05T14:30:22Z if it is UTC"),
-        (["--at", "2026-01-05"], "write 2026-01-05T00:00:00Z if it is UTC"),
         (["--at", "14:30"], "is not a time with a zone, such as 2026-01-05T14:30:22Z"),
     ]:
         message = refused(sample, *arguments, code=2)
         assert why in message
         assert message.count("error:") == 1
-
-
-def test_an_unknown_id_is_refused_with_similar_ones(sample: Project) -> None:
-    for arguments, near in [
-        (["--at", "12"], "its last event is 11 01KE"),
-        (["--at", "01K"], "may be several things"),
-        (["--at", "01KE7QZZZZZZZZZZZZZZZZZZZZ"], "similar:\n  event 01KE"),
-        (["--at", "nonsense"], "there is no event nonsense"),
-        (["--session", "abc124"], f"similar:\n  session {FIRST}"),
-        (["--session", "claude-session-20260"], f"  session {FIRST}\n  session {SECOND}"),
-        (["--at", "\x1b[31m"], "\\x1b[31m"),
-    ]:
-        message = refused(sample, *arguments, code=10)
-        assert near in message
-        assert "\x1b" not in message
-
-
-def test_an_empty_log_says_that_it_is_empty(sample: Project) -> None:
-    sample.ledger_path.unlink()
-    with Log.open(str(sample.ledger_path)) as log:
-        log.commit()
-    assert sample.faber("replay").stdout == "the log is empty: nothing has happened yet\n"
-    assert replay_data(sample) == {"events": [], "sessions": []}
-    assert replay_data(sample, "--at", "0")["sessions"] == []
-    assert replay_data(sample, "--diff", "0", "2026-01-05T14:30:22Z")["changes"] == []
-    assert "its log is empty" in refused(sample, "--at", "1", code=10)
-    assert "fit their model" in sample.faber("replay", "--strict").stdout
-    assert sample.faber("log").stdout == ""
 
 
 @pytest.fixture
@@ -252,33 +218,13 @@ def test_strict_names_every_event_that_does_not_fit_its_model(sample: Project) -
 
 
 def on_a_terminal(project: Project, *arguments: str, **env: str) -> tuple[int, str]:
-    """Run a command on a terminal; returns its exit code and what it printed there."""
-    main, end = pty.openpty()
-    environment = {name: value for name, value in project.environment(env).items() if name not in ("LESS", "LV")}
-    started = Command(
-        [COMMAND, *arguments],
-        cwd=project.root,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=end,
-        stderr=subprocess.PIPE,
-    )
-    os.close(end)
-    printed = b""
-    while True:
-        try:
-            piece = os.read(main, 65536)
-        except OSError:
-            break
-        if not piece:
-            break
-        printed += piece
-    _, errors = started.communicate(timeout=60)
-    os.close(main)
-    return started.returncode, (printed + errors).decode()
+    """Run a command on a terminal; return its exit code and what it printed there."""
+    shown, code = project.on_terminal(*arguments, env={"LESS": None, "LV": None, **env})
+    return code, shown
 
 
-@pytest.mark.parametrize("command", ["log", "replay", "show"])
+@pytest.mark.long
+@pytest.mark.parametrize("command", few(["log", "replay", "show"], 1))
 def test_on_a_terminal_the_users_pager_gets_the_lines(sample: Project, command: str) -> None:
     arguments = (command, "3") if command == "show" else (command,)
     marked = "sed 's/^/PAGED /'; echo \"LESS is $LESS\""

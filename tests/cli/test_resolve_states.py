@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
-from support.clones import ACTIVE, RUN, STATE, Clone
+from support.clones import STATE, Clone
 from support.command import COMMAND
 from support.layouts import LAYOUTS, Layout, begin_two, seen
 
@@ -71,15 +70,6 @@ def test_markers_of_every_style_that_came_with_a_pull_are_resolved(tmp_path: Pat
     assert_both(third, "issue-258")
 
 
-def test_markers_that_were_staged_during_the_merge_are_resolved(tmp_path: Path) -> None:
-    one, other = begin_two(tmp_path)
-    stop_with_markers(one, other)
-    one.git("checkout", "--theirs", "--", str(one.ledger))
-    one.git("add", "-A")
-    one.faber("resolve")
-    assert_both(one, "issue-258")
-
-
 def put_markers(clone: Clone, hunks: list[tuple[str, str, str]]) -> None:
     """Put markers into the state: for each hunk, a line of the file, and the two sides' lines in its place."""
     text = clone.state_path.read_text()
@@ -126,26 +116,6 @@ def test_the_sign_of_a_marker_inside_a_text_is_no_conflict(tmp_path: Path) -> No
     assert one.state_path.read_bytes() == before
 
 
-@pytest.mark.parametrize("path", [STATE, ACTIVE, str(Path(ACTIVE).parent)])
-def test_markers_behind_a_link_are_nobodys(tmp_path: Path, path: str) -> None:
-    """What is staged would bring a file from outside into the repository."""
-    one = Clone.first(tmp_path / "one")
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    sides = f"<<<<<<< a\n{RUN}\n=======\n{RUN}\n>>>>>>> b\n"
-    content = sides.replace(RUN, json.dumps({"run_id": RUN})) if path == STATE else sides
-    (outside / Path(ACTIVE).name).write_text(content)
-    here = one.root / path
-    if here.is_dir():
-        shutil.rmtree(here)
-    else:
-        here.unlink()
-    here.symlink_to(outside if path == str(Path(ACTIVE).parent) else outside / Path(ACTIVE).name)
-    assert one.faber("resolve").stdout == "no files of runs are in conflict\n"
-    assert here.is_symlink()
-    assert (outside / Path(ACTIVE).name).read_text() == content
-
-
 @pytest.mark.parametrize("is_ours", [False, True], ids=["their link", "our link"])
 def test_a_side_that_is_a_link_is_left_with_the_command_that_takes_the_file(tmp_path: Path, is_ours: bool) -> None:
     one = Clone.first(tmp_path / "one")
@@ -173,17 +143,3 @@ def test_a_side_that_is_a_link_is_left_with_the_command_that_takes_the_file(tmp_
     assert (one.state, one.state_path.is_symlink()) == (state, False)
     assert (outside.read_text(), one.git("status", "--porcelain")) == ("{}", "")
     one.assert_sound()
-
-
-def test_a_state_that_is_valid_and_in_conflict_in_the_index_is_not_projected(tmp_path: Path) -> None:
-    one = Clone.first(tmp_path / "one", driver=False)
-    other = one.clone("other", driver=False)
-    one.change(status="paused")
-    one.commit("here")
-    other.change(status="failed")
-    other.commit("there")
-    one.git("pull", "--no-rebase", "../other", "main", code=1)
-    one.git("checkout", "--ours", "--", STATE)
-    done = one.faber("project", code=1)
-    assert "`faber-ledger resolve`" in done.stderr
-    assert one.git("status", "--porcelain").splitlines() == [f"UU {STATE}"]

@@ -14,11 +14,6 @@ from support.project import usual_state
 from faber_ledger.ledger.log import Log
 
 
-@pytest.fixture
-def one(tmp_path: Path) -> Clone:
-    return Clone.first(tmp_path / "one")
-
-
 def types_in(path: Path) -> list[str]:
     with Log.read(str(path)) as log:
         return [one["event"]["type"] for one in log.stream()]
@@ -84,18 +79,6 @@ def test_a_stale_projection_is_written_before_it_is_staged(one: Clone) -> None:
     assert one.git("diff", "--name-only") == ""
 
 
-def test_a_forged_event_is_left_out_of_what_is_staged(one: Clone) -> None:
-    shutil.rmtree(one.root / ".git/faber-ledger")
-    content = bytearray(one.ledger.read_bytes())
-    at = content.find(b'"source":"startup"')
-    content[at + 10 : at + 17] = b"STARTUP"
-    one.ledger.write_bytes(content)
-    output = one.faber("seal").stderr
-    assert "has 1 event that cannot enter the log" in output
-    assert b"STARTUP" not in one.ledger.read_bytes()
-    assert one.faber("verify", RUN).stdout.startswith(f"{RUN}: sound\n")
-
-
 def test_a_conflict_is_not_settled_unseen(one: Clone) -> None:
     other = one.clone("other")
     for clone, status in ((one, "paused"), (other, "failed")):
@@ -116,18 +99,6 @@ def test_a_seal_of_all_runs_has_a_line_for_each(one: Clone) -> None:
     assert any(line.startswith("second: 2 events; staged .fractary/runs/second/ledger.db, ") for line in lines)
     data = json.loads(one.faber("seal", "--all", "--json").stdout)["data"]
     assert all(len(run["staged"]) >= 2 for run in data["runs"])
-
-
-def test_a_seal_of_all_runs_publishes_a_torn_ledger_again(one: Clone) -> None:
-    for name in ("a-damaged", "z-other"):
-        one.faber("run", "start", "--work-id", "9", "--run-id", name, "--yes")
-    path = one.root / ".fractary/runs/a-damaged/ledger.db"
-    whole = path.read_bytes()
-    path.write_bytes(whole[:5000])
-    done = one.faber("seal", "--all")
-    assert path.read_bytes() == whole
-    assert "is not a sound ledger" in done.stderr
-    assert {".fractary/runs/z-other/ledger.db", ".fractary/runs/a-damaged/ledger.db"} <= {*staged(one)}
 
 
 def test_without_a_run_a_ledger_or_git_there_is_nothing_to_seal(one: Clone, tmp_path: Path) -> None:
@@ -225,42 +196,6 @@ def test_project_takes_a_missing_state_from_the_copy_then_the_backup_then_git(on
         one.assert_sound()
 
 
-def test_a_state_that_only_another_branch_has_is_not_taken(one: Clone) -> None:
-    one.change(mine=1)
-    one.commit("whole")
-    one.git("update-ref", "refs/kept", "HEAD")
-    one.git("checkout", "-q", "--orphan", "bare")
-    one.git("rm", "-q", "--cached", STATE)
-    one.git("commit", "-qm", "no state here", "--no-verify")
-    one.git("update-ref", "refs/heads/topic", "refs/kept")
-    without(one, one.root / COPY, *one.state_path.parent.glob("state*backup*"))
-    assert f"{RUN}: state.json was missing and was created" in one.faber("project", RUN).stdout
-    assert "mine" not in one.state
-
-
-# --- verify
-
-
-def test_verify_says_what_was_rolled_back(one: Clone) -> None:
-    before = one.ids()
-    one.record("taken")
-    lost = len(one.ids() - before)
-    one.git("reset", "-q", "--hard")
-    output = one.faber("verify", code=20).stdout
-    assert f"{RUN}: rolled_back: {LEDGER} lacks {lost} events of this clone's log" in output
-    assert f"  hint: run `faber-ledger project {RUN}`" in output
-    one.faber("project")
-    assert "taken" in one.clients()
-    one.assert_sound()
-
-
-def test_an_older_branch_or_a_newer_pull_is_not_called_rolled_back_when_it_is_not(one: Clone) -> None:
-    other = one.clone("other")
-    other.advance("there")
-    one.git("pull", "-q", "../other", "main")
-    assert one.faber("verify").stdout == f"{RUN}: sound\n"
-
-
 # --- run forget
 
 
@@ -317,17 +252,3 @@ def test_a_run_that_a_commit_has_is_removed_unless_its_session_is_open(one: Clon
     shutil.rmtree(one.state_path.parent, ignore_errors=True)
     done = one.faber("run", "forget", RUN, code=0 if ends else 1)
     assert ("a session of the run is open: " in done.stderr) != ends
-
-
-def test_forget_takes_a_run_or_the_list(one: Clone) -> None:
-    one.faber("run", "forget", code=2)
-    one.faber("run", "forget", RUN, "--list", code=2)
-    assert "is not a run id" in one.faber("run", "forget", "../../x", code=1).stderr
-
-
-def test_with_json_a_warning_is_in_the_one_object(one: Clone) -> None:
-    one.ledger.write_bytes(one.ledger.read_bytes()[:5000])
-    done = one.faber("seal", "--json")
-    assert done.stderr == ""
-    (warning,) = json.loads(done.stdout)["data"]["warnings"]
-    assert "is not a sound ledger" in warning

@@ -64,18 +64,6 @@ def test_seal_counts_only_what_it_stages(tmp_path: Path) -> None:
     assert one.faber("seal").stdout == f"{RUN}: {left} events of the log are not in the file: {why}\n"
 
 
-def test_what_is_recorded_afterwards_stays_in_the_log(tmp_path: Path) -> None:
-    one = Clone.first(tmp_path / "one")
-    before = one.state
-    one.record("last")
-    one.put({**before, "status": "completed"})
-    one.commit("finished, while the last session was open")
-    one.end("last")
-    assert one.kept_ids() > one.ids()
-    one.faber("seal", "--all")
-    assert one.git("status", "--porcelain") == ""
-
-
 def test_a_session_that_the_ledger_does_not_know_is_not_written_over(one: Clone) -> None:
     state = one.state
     state["sessions"]["session_history"].append(

@@ -72,18 +72,6 @@ def test_hits_come_by_run_the_newest_first(project: Project) -> None:
     assert (state["at"], state["event_id"]) == (STATE["updated_at"], None)
 
 
-def test_a_report_has_one_line_for_each_hit(project: Project) -> None:
-    lines = project.faber("search", "gateway").stdout.splitlines()
-    events = [hit["event_id"] for group in search(project, "gateway")["runs"] for hit in group["hits"]]
-    assert [line.split(maxsplit=3) for line in lines] == [
-        ["newer:", "2", "hits"],
-        ["2026-01-05T09:00:00Z", "note", events[0], "the gateway is up again"],
-        ["2026-01-05T09:30:00Z", "state", "decisions[0].reason", "Redis would need a second gateway"],
-        ["older:", "1", "hit"],
-        ["2026-01-05T08:00:04Z", "failed", events[2], "HTTP 502: gateway is down"],
-    ]
-
-
 def test_a_limit_leaves_out_the_oldest_and_says_so(project: Project) -> None:
     assert kinds(project, "gateway", "--limit", "2") == ["newer note", "newer decisions[0].reason"]
     assert kinds(project, "gateway", "--limit", "1") == ["newer decisions[0].reason"]
@@ -139,4 +127,16 @@ def test_a_run_that_cannot_be_read_is_named_and_the_others_are_searched(project:
     assert [warning.partition(" are ")[0].partition(" is ")[0] for warning in data["warnings"]] == [
         "the events of older",
         "the state of older",
+    ]
+
+
+def test_a_report_has_one_line_for_each_hit(project: Project) -> None:
+    lines = project.faber("search", "gateway").stdout.splitlines()
+    events = [hit["event_id"] for group in search(project, "gateway")["runs"] for hit in group["hits"]]
+    assert [line.split(maxsplit=3) for line in lines] == [
+        ["newer:", "2", "hits"],
+        ["2026-01-05T09:00:00Z", "note", events[0], "the gateway is up again"],
+        ["2026-01-05T09:30:00Z", "state", "decisions[0].reason", "Redis would need a second gateway"],
+        ["older:", "1", "hit"],
+        ["2026-01-05T08:00:04Z", "failed", events[2], "HTTP 502: gateway is down"],
     ]

@@ -71,8 +71,9 @@ def test_without_an_active_run_nothing_is_saved_and_no_run_is_searched(
     assert project.current
 
 
-@pytest.mark.parametrize("command", ["session-save", "session-load", "reconstitute"])
-@pytest.mark.parametrize("run_id", ["../myproject", "a/../../b", "/etc", "."])
+@pytest.mark.parametrize(
+    ("command", "run_id"), [("session-save", "../myproject"), ("session-load", "/etc"), ("reconstitute", ".")]
+)
 def test_a_run_id_that_is_a_path_is_refused(project: Project, command: str, run_id: str) -> None:
     before = project.state_path.read_bytes()
     done = project.faber(command, *(["--run-id"] if command != "reconstitute" else []), run_id)
@@ -82,14 +83,6 @@ def test_a_run_id_that_is_a_path_is_refused(project: Project, command: str, run_
 
 
 # Step 2: the state
-
-
-def test_an_empty_state_counts_as_corrupted(project: Project) -> None:
-    project.put_state("")
-    done = save(project)
-    assert done.returncode == 1
-    assert done.stderr.startswith("❌ ERROR: Cannot parse state file: ")
-    assert project.state_path.read_bytes() == b""
 
 
 def test_the_state_of_another_run_is_an_error(project: Project) -> None:
@@ -127,12 +120,6 @@ def test_the_session_gets_its_end_and_its_reason(project: Project, words: list[s
     assert project.current is None
 
 
-@pytest.mark.parametrize("reason", ["abandoned", "logout", ""])
-def test_another_reason_is_wrong_usage(project: Project, reason: str) -> None:
-    assert save(project, "--reason", reason).returncode == 2
-    assert project.current
-
-
 def test_no_phase_and_no_artifact_are_valid(tmp_path: Path) -> None:
     state = {name: value for name, value in usual_state().items() if name != "phases"}
     project = Project.made(tmp_path / "myproject", {**state, "sessions": {"current_session_id": "claude-session-1"}})
@@ -140,13 +127,6 @@ def test_no_phase_and_no_artifact_are_valid(tmp_path: Path) -> None:
     (ended,) = project.history
     assert (ended["session_id"], ended["phases_completed"], ended["artifacts_loaded"]) == ("claude-session-1", [], [])
     assert ended["started_at"] == ended["ended_at"]
-
-
-def test_without_git_the_commit_is_null(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "myproject", {**usual_state(), "sessions": {"current_session_id": "one"}})
-    shutil.rmtree(project.root / ".git")
-    assert save(project).returncode == 0
-    assert project.history[0]["environment"]["git_commit"] is None
 
 
 def test_only_the_two_blocks_change_and_the_file_is_indented_by_two(project: Project) -> None:
@@ -179,3 +159,24 @@ def test_an_end_tells_the_environment_of_a_session_that_lacks_it_alone(project: 
     assert save(other).returncode == 0
     assert other.of_type("session_ended")[-1]["environment"]["hostname"] == other.hostname
     assert other.history[-1]["environment"]["hostname"] == other.hostname
+
+
+def test_an_empty_state_counts_as_corrupted(project: Project) -> None:
+    project.put_state("")
+    done = save(project)
+    assert done.returncode == 1
+    assert done.stderr.startswith("❌ ERROR: Cannot parse state file: ")
+    assert project.state_path.read_bytes() == b""
+
+
+@pytest.mark.parametrize("reason", ["abandoned", "logout", ""])
+def test_another_reason_is_wrong_usage(project: Project, reason: str) -> None:
+    assert save(project, "--reason", reason).returncode == 2
+    assert project.current
+
+
+def test_without_git_the_commit_is_null(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "myproject", {**usual_state(), "sessions": {"current_session_id": "one"}})
+    shutil.rmtree(project.root / ".git")
+    assert save(project).returncode == 0
+    assert project.history[0]["environment"]["git_commit"] is None

@@ -14,11 +14,6 @@ from support.project import Project, without_overrides
 START = "SessionStart.startup.print"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
-
-
 # A state that cannot be used
 
 
@@ -47,13 +42,6 @@ def test_a_start_gives_the_context_and_says_that_no_run_has_the_status(project: 
     assert packet is not None
     assert packet.startswith(INVALID.format(path=f".fractary/runs/{project.run_id}/state.json"))
     assert "\n===== orchestration-protocol" in packet
-
-
-def test_a_number_that_is_too_large_is_named(project: Project) -> None:
-    """(spec-and-session-end 14)"""
-    project.put_state(project.state_path.read_text().replace("{", '{"num": 1e400,', 1))
-    done = project.faber("session-load")
-    assert (done.returncode, "Error: the number 1e400 is too large\n" in done.stderr) == (1, True)
 
 
 def test_a_state_that_nobody_may_read_is_answered_with_recovery_steps(project: Project) -> None:
@@ -105,22 +93,6 @@ def test_below_the_project_a_start_and_init_say_what_their_paths_are_relative_to
         assert line in below.faber(*command, "--yes" if command[0] == "run" else "--scope=project").stdout
     for command in (["init"], ["run", "start", "--work-id", "2", "--yes"], ["uninstall"]):
         assert "relative to" not in project.faber(*command).stdout
-
-
-def test_without_a_completed_phase_the_line_says_none(project: Project) -> None:
-    """(spec-and-session-end remark 12)"""
-    project.change_state(phases={})
-    project.deliver(START)
-    assert "\n  Phases completed: none\n" in project.faber("session-save").stdout
-
-
-def test_init_says_why_it_switches_autostash_on(tmp_path: Path) -> None:
-    """(spec-and-session-end remark 14)"""
-    project = Project(tmp_path / "project")
-    project.root.mkdir()
-    project.git("init", "--quiet")
-    said = "merge.autoStash and rebase.autoStash switched on, since git refuses to pull over a changed ledger\n"
-    assert said in project.faber("init").stdout
 
 
 def test_where_no_backup_is_left_git_is_named_which_has_older_versions(project: Project) -> None:

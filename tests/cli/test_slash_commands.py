@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from support.plugins import change_settings
-from support.project import PROTOCOL, Project
+from support.project import Project
 
 PLUGIN = Path(__file__).parents[2] / "plugin"
 FOLDER = ".claude/commands/fractary-faber"
@@ -18,11 +19,6 @@ SKILL_OF = {
     "session-load": "session-load",
     "session-save": "session-save",
 }
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "project")
 
 
 def init(project: Project, *arguments: str, code: int = 0) -> str:
@@ -71,32 +67,9 @@ def test_each_command_is_the_text_of_its_skill_and_a_line_that_says_whose_it_is(
         assert f"{FOLDER}/{name}.md" in said.partition("next: commit ")[2]
 
 
-def test_the_commands_are_those_that_the_requirement_documents_name_and_this_program_has(project: Project) -> None:
-    init(project)
-    for name in names(project):
-        assert run(project, name, "--help").startswith("Usage:")
-
-
-def test_a_second_init_changes_nothing(project: Project) -> None:
-    init(project)
-    before = content(project)
-    assert init(project).count(f"unchanged  {FOLDER}/") == 4
-    assert content(project) == before
-
-
-def test_without_the_option_nothing_is_written(project: Project) -> None:
-    run(project, "init")
-    assert names(project) == []
-
-
 def test_a_dry_run_shows_the_commands_and_writes_none(project: Project) -> None:
     assert f"+++ b/{FOLDER}/prime-context.md" in init(project, "--dry-run")
     assert names(project) == []
-
-
-def test_there_is_no_command_without_a_project(tmp_path: Path) -> None:
-    empty = Project(tmp_path)
-    assert "--commands needs a project" in init(empty, "--scope", "user", code=2)
 
 
 # What is not ours
@@ -163,14 +136,12 @@ def test_nothing_is_written_where_the_project_has_fabers_plugin(project: Project
     assert names(project) == []
 
 
-def test_a_document_of_faber_in_the_project_is_no_plugin(project: Project) -> None:
-    assert (project.root / PROTOCOL).exists()
-    init(project)
-    assert names(project) == sorted(SKILL_OF)
-
-
 @pytest.mark.parametrize("is_for_all", [True, False])
 def test_nothing_is_written_where_fabers_plugin_is_installed(project: Project, is_for_all: bool) -> None:
+    put_faber(project, str(project.root.parent / "another"))
+    init(project)
+    assert names(project) == sorted(SKILL_OF)
+    shutil.rmtree(Path(project.environment()["HOME"]) / ".claude")
     put_faber(project, None if is_for_all else str(project.root))
     assert "note: no slash commands are written: FABER's own plugin has them (fractary-faber@fractary)" in init(project)
     assert names(project) == []
@@ -196,12 +167,6 @@ def test_fabers_plugin_counts_if_it_is_enabled_and_not_if_it_is_switched_off(pro
     assert names(project) == sorted(SKILL_OF)
 
 
-def test_fabers_plugin_for_another_project_does_not_count(project: Project, tmp_path: Path) -> None:
-    put_faber(project, str(tmp_path / "another"))
-    init(project)
-    assert names(project) == sorted(SKILL_OF)
-
-
 # Removal
 
 
@@ -219,3 +184,8 @@ def test_git_may_have_changed_the_line_ends(project: Project) -> None:
         file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
     run(project, "uninstall")
     assert not (project.root / ".claude").exists()
+
+
+def test_there_is_no_command_without_a_project(tmp_path: Path) -> None:
+    empty = Project(tmp_path)
+    assert "--commands needs a project" in init(empty, "--scope", "user", code=2)

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 from support.command import COMMAND, run_command
-from support.sample_log import FIRST, RUN, SECOND, START, write_run
+from support.sample_log import FIRST, RUN, SECOND, write_run
 
-from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.ledger.log import Log
 
 
@@ -90,37 +89,3 @@ def test_nothing_is_written_beside_a_journal_that_sqlite_would_play(project: Pat
     )
     beside.unlink()
     assert sorted((path.name, path.read_bytes()) for path in project.iterdir() if path.is_file()) == before
-
-
-def test_nothing_is_written_beside_the_journal_of_the_file_that_a_link_leads_to(project: Path) -> None:
-    export(project, "--sqlite", "real.db")
-    (project / "audit.db").symlink_to("real.db")
-    (project / "real.db-journal").write_bytes(b"brought along")
-    assert "real.db-journal is there" in export(project, "--sqlite", "audit.db", code=1)
-
-
-def test_events_of_any_shape_have_a_row(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A newer version of a type may have fields of any shape; what no reader can use of a known one is not shown."""
-    loaded: Any = {"event": {"type": "artifact_loaded", "artifact_id": ["a"], "size_bytes": 2**70}}
-    others: Any = [
-        {"event": {"type": "session_started", "session_id": "x y", "environment": []}},
-        {"event": {"type": "compaction_completed"}},
-    ]
-    with Log.open(str(project / ".fractary" / "runs" / RUN / "ledger.db")) as log:
-        log.append([loaded, *others], at=START, writer="w")
-        monkeypatch.setattr(EVENT_TYPES["artifact_loaded"], "version", 2)
-        log.append([loaded], at=START, writer="w")
-        monkeypatch.undo()
-        log.commit()
-    export(project, "--sqlite", "audit.db")
-    assert ask(project, "SELECT count(*) FROM events") == [(15,)]
-    loads = "SELECT seq, version, redacted, artifact_id, size_bytes FROM loads JOIN events USING (run_id, seq)"
-    assert ask(project, f"{loads} WHERE seq >= 12 ORDER BY seq") == [
-        (12, 1, 1, "[redacted]", 0),
-        (15, 2, 0, '["a"]', float(2**70)),
-    ]
-
-
-def test_two_formats_at_once_are_wrong_usage(project: Path) -> None:
-    for arguments in (["--all"], ["--sqlite", "a.db", "-o", "b"], [RUN, "--all", "--sqlite", "a.db"]):
-        assert "error: " in export(project, *arguments, code=2)

@@ -30,10 +30,6 @@ def checked(project: Project, code: int = 21) -> dict[str, Any]:
     return state
 
 
-def test_a_state_that_shows_its_log_agrees(project: Project) -> None:
-    assert checked(project, code=0)["outcome"] == "agrees"
-
-
 def test_an_edited_field_is_named_with_both_values_and_its_event(project: Project) -> None:
     state = project.state
     state["sessions"]["session_history"][1]["end_reason"] = "manual"

@@ -19,7 +19,6 @@ from support.timelines import HOSTILE, RUN, History, draw, hostile, long_history
 
 from faber_ledger.cli.timeline.page import page
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.log import Log
 from faber_ledger.projections.timeline import build_timeline
 
 if TYPE_CHECKING:
@@ -59,13 +58,6 @@ def test_a_story_is_drawn_as_its_page(story: str, request: pytest.FixtureRequest
     assert written == golden.read_text("utf-8")
 
 
-def test_a_long_pause_is_folded_only_where_no_session_was_open() -> None:
-    quiet = History().start("a").end("a", 60).start("b", 7200).end("b", 60)
-    assert draw(quiet.events)["pauses"] == [(1767600060, 1767607260)]
-    watched = History().start("a").start("b", 7200).end("b", 60).end("a")
-    assert draw(watched.events)["pauses"] == []
-
-
 def test_a_compaction_ends_what_was_in_context() -> None:
     history = History().start("a").load("a", "specification").load("a", "workflow-state")
     history.end("a", 600, reason="compaction").start("b", 10, source="compact").load("b", "workflow-state")
@@ -75,13 +67,6 @@ def test_a_compaction_ends_what_was_in_context() -> None:
     assert ends["specification"] == [compaction["at"]]
     assert ends["workflow-state"][0] == compaction["at"]
     assert ends["workflow-state"][1] > compaction["at"]
-
-
-def test_context_is_not_drawn_while_no_session_is_open() -> None:
-    history = History().start("a").load("a", "specification").end("a", 60)
-    found = draw(history.start("b", 7200, source="resume").end("b", 60).events)
-    spans = [(span["start"][0], span["end"][0]) for span in found["lanes"][0]["spans"]]
-    assert spans == [(1767600000, 1767600060), (1767607260, 1767607320)]
 
 
 @given(histories())
@@ -136,17 +121,6 @@ def project(tmp_path: Path) -> Project:
     return project
 
 
-def test_the_active_run_is_drawn(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    project.deliver("SessionStart.startup.print")
-    done = project.faber("timeline", "-o", "run.html")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert re.fullmatch(r"wrote run\.html: 1 session, \d+ events, \d+\.\d KB\n", done.stdout)
-    with Log.read(str(project.ledger_path)) as log:
-        expected = page([build_timeline(project.run_id, log.stream(), seconds_of)])
-    assert (project.root / "run.html").read_text("utf-8") == expected
-
-
 def test_several_runs_share_a_page_with_an_index(project: Project) -> None:
     other = f"{RUN[:-6]}zzzzzz"
     write_run(project.root, other)
@@ -186,3 +160,17 @@ def test_open_calls_the_users_browser(project: Project, tmp_path: Path) -> None:
     done = project.faber("timeline", RUN, "-o", "run.html", "--open", env={"BROWSER": f"{browser} %s"})
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "asked").read_text() == f"file://{os.path.realpath(project.root / 'run.html')}"
+
+
+def test_a_long_pause_is_folded_only_where_no_session_was_open() -> None:
+    quiet = History().start("a").end("a", 60).start("b", 7200).end("b", 60)
+    assert draw(quiet.events)["pauses"] == [(1767600060, 1767607260)]
+    watched = History().start("a").start("b", 7200).end("b", 60).end("a")
+    assert draw(watched.events)["pauses"] == []
+
+
+def test_context_is_not_drawn_while_no_session_is_open() -> None:
+    history = History().start("a").load("a", "specification").end("a", 60)
+    found = draw(history.start("b", 7200, source="resume").end("b", 60).events)
+    spans = [(span["start"][0], span["end"][0]) for span in found["lanes"][0]["spans"]]
+    assert spans == [(1767600000, 1767600060), (1767607260, 1767607320)]

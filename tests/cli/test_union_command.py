@@ -32,20 +32,6 @@ def test_a_union_has_the_events_of_both_in_whatever_order_they_are_named(pair: t
     assert output == f"ab.db: {len(united)} events, united from 2 ledgers\n"
 
 
-def test_a_ledger_can_be_united_in_place(pair: tuple[Clone, Clone]) -> None:
-    one, other = pair
-    both = one.ids() | other.ids()
-    output = json.loads(one.faber("union", str(one.ledger), str(other.ledger), "-o", str(one.ledger), "--json").stdout)
-    assert output["data"] == {
-        "out": str(one.ledger),
-        "united": [str(one.ledger), str(other.ledger)],
-        "events": len(both),
-    }
-    assert one.ids() == both
-    one.faber("project")
-    one.assert_sound()
-
-
 def test_one_id_with_two_contents_is_refused_and_both_are_named(pair: tuple[Clone, Clone], tmp_path: Path) -> None:
     one, _ = pair
     out = tmp_path / "out.db"
@@ -95,3 +81,17 @@ def test_a_changed_event_is_left_out_and_named_once(pair: tuple[Clone, Clone]) -
     assert len(reports) == len({*reports})  # those that follow lack a parent
     assert one.faber("union", "x.db", "-o", "y.db").stderr == ""
     assert (one.root / "y.db").read_bytes() == (one.root / "x.db").read_bytes()
+
+
+def test_a_ledger_can_be_united_in_place(pair: tuple[Clone, Clone]) -> None:
+    one, other = pair
+    both = one.ids() | other.ids()
+    output = json.loads(one.faber("union", str(one.ledger), str(other.ledger), "-o", str(one.ledger), "--json").stdout)
+    assert output["data"] == {
+        "out": str(one.ledger),
+        "united": [str(one.ledger), str(other.ledger)],
+        "events": len(both),
+    }
+    assert one.ids() == both
+    one.faber("project")
+    one.assert_sound()

@@ -116,20 +116,6 @@ def test_a_ledger_is_read_as_it_is_at_one_moment(ledger: Path) -> None:
     assert len(refused) == 1
 
 
-def test_a_duplicated_id_is_seen_though_the_index_was_changed_with_it(ledger: Path) -> None:
-    forge(
-        ledger,
-        "DROP INDEX event_id",
-        "INSERT INTO event SELECT 12, id, type, version, at, writer, session_id, client, parents, salt, payload,"
-        " payload_hash, hash FROM event WHERE seq = 11",
-        "PRAGMA writable_schema = ON",
-        "CREATE INDEX event_id ON event (id)",
-        "UPDATE sqlite_master SET sql = 'CREATE UNIQUE INDEX event_id ON event (id)' WHERE name = 'event_id'",
-        "PRAGMA writable_schema = RESET",
-    )
-    assert {finding.kind for finding in found(ledger)} == {"duplicate_id"}
-
-
 def test_a_file_that_is_not_a_ledger_is_a_finding(ledger: Path) -> None:
     ledger.write_bytes(b"not a database, by any means " * 10)
     (finding,) = found(ledger)
@@ -249,13 +235,6 @@ def test_all_runs_are_verified_and_the_worst_counts(project: Path) -> None:
     assert "\nother-run: " in done.stdout
     assert verify(project, RUN).returncode == 0
     assert verify(project, RUN, "--all").returncode == 2
-
-
-def test_verify_reports_a_file_that_is_not_a_ledger(project: Path) -> None:
-    (folder(project) / "ledger.db").write_text("not a database, by any means " * 10)
-    done = verify(project)
-    assert done.returncode == 20
-    assert "not_a_ledger" in done.stdout
 
 
 def test_migrate_says_that_there_is_nothing_to_do(project: Path) -> None:

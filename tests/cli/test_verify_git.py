@@ -38,13 +38,6 @@ def forget(project: Project) -> None:
     shutil.rmtree(project.root / ".git" / "faber-ledger" / "runs")
 
 
-def test_a_log_is_compared_with_each_anchor_by_name(project: Project) -> None:
-    done = project.faber("verify", "--git")
-    assert done.returncode == 0, done.stdout
-    assert "compared with 3 versions in the history of HEAD:" in done.stdout
-    assert "cannot be detected as missing" in done.stdout
-
-
 def test_an_event_cut_off_the_end_is_missed(project: Project) -> None:
     count = len(project.events)
     forget(project)

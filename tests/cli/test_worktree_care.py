@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from support.command import COMMAND
 from support.project import Project
+from support.sizes import few
 from support.worktrees import (
     START,
     begin_project,
@@ -74,30 +72,11 @@ def test_a_bare_repository_gets_no_run_and_no_files(tmp_path: Path, arguments: t
     assert (done.returncode, "bare repository" in done.stderr, "git init" in done.stdout) == (1, True, False)
 
 
-def test_doctor_says_what_the_list_says_of_a_worktree_that_git_has_forgotten(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    shutil.rmtree(project.root / ".git" / "worktrees")
-    done = tree.faber("doctor")
-    assert "git no longer knows this worktree" in done.stdout
-    assert "`git worktree repair`" in done.stdout
-    assert "git init" not in done.stdout
-
-
 # What git does not show
 
 
-def test_the_dry_run_names_what_git_ignores(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    tree.write(".gitignore", ".env\n")
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
-    tree.write(".env", "SECRET=1")
-    row = clean_up(project, "--dry-run")["project-issue-259"]
-    assert row["action"] == "would be removed"
-    assert "files that git ignores are removed with it: .env" in row["why"]
-
-
-@pytest.mark.parametrize("flag", ["--skip-worktree", "--assume-unchanged"])
+@pytest.mark.long
+@pytest.mark.parametrize("flag", few(["--skip-worktree", "--assume-unchanged"], 1))
 def test_a_change_that_git_does_not_look_at_keeps_its_worktree(project: Project, flag: str) -> None:
     tree = start_in_worktree(project, "259")
     tree.write("settings.txt", "shared")
@@ -111,29 +90,12 @@ def test_a_change_that_git_does_not_look_at_keeps_its_worktree(project: Project,
     assert (tree.root / "settings.txt").read_text() == "mine"
 
 
-def test_a_bisection_in_progress_keeps_its_worktree(project: Project) -> None:
-    tree = merged(project)
-    tree.git("bisect", "start")
-    row = clean_up(project)["project-issue-259"]
-    assert row["action"] == "kept"
-    assert "a bisect is in progress in it" in row["why"][0]
-    tree.git("bisect", "reset")
-    assert clean_up(project)["project-issue-259"]["action"] == "removed"
-
-
 def test_a_rebase_in_progress_keeps_its_worktree(project: Project) -> None:
     tree = merged(project)
     tree.git("rebase", "--quiet", "--exec", "false", "HEAD~1", code=1)
     row = clean_up(project)["project-issue-259"]
     assert row["action"] == "kept"
     assert "a rebase is in progress in it" in " ".join(row["why"])
-
-
-def test_a_finished_run_that_is_not_merged_keeps_its_worktree_also_by_name(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    finish_run(tree)
-    row = clean_up(project, "project-issue-259")["project-issue-259"]
-    assert (row["action"], row["why"]) == ("kept", ["feature/259 is not merged"])
 
 
 def test_a_worktree_that_had_submodules_says_what_removes_it(project: Project, tmp_path: Path) -> None:
@@ -152,7 +114,8 @@ def test_a_worktree_that_had_submodules_says_what_removes_it(project: Project, t
 # What else lies in its folder
 
 
-@pytest.mark.parametrize("what", ["worktree", "repository", "bare"])
+@pytest.mark.long
+@pytest.mark.parametrize("what", few(["worktree", "repository", "bare"], 2))
 def test_what_lies_in_an_ignored_folder_of_a_worktree_keeps_it(project: Project, what: str) -> None:
     tree = start_in_worktree(project, "259")
     tree.write(".gitignore", "trees/\n")
@@ -171,29 +134,6 @@ def test_what_lies_in_an_ignored_folder_of_a_worktree_keeps_it(project: Project,
     shutil.rmtree(inner)
     project.git("worktree", "prune")
     assert clean_up(project)["project-issue-259"]["action"] == "removed"
-
-
-def test_a_session_on_another_run_of_a_worktree_keeps_it(project: Project) -> None:
-    first = start_in_worktree(project, "259")
-    first.deliver(START, client="c-259", pid="259")
-    first.change_state(status="completed")
-    tree = Project(first.root, start_run(first, "260", "--yes"))
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
-    for names in ([], ["project-issue-259"]):
-        row = clean_up(project, *names)["project-issue-259"]
-        assert row["why"] == [f"the session {first.current} of the run {first.run_id} is open"]
-
-
-def test_another_run_of_a_worktree_that_git_ignores_keeps_it(project: Project) -> None:
-    first = start_in_worktree(project, "259")
-    first.write(".gitignore", f"{first.run_id.rpartition('/')[2]}/\n")
-    first.change_state(status="completed")
-    tree = Project(first.root, start_run(first, "260", "--yes"))
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
-    row = clean_up(project)["project-issue-259"]
-    assert (row["action"], f"{first.run_id}/state.json" in row["why"][0]) == ("kept", True)
 
 
 # The run's end is where it is at work
@@ -239,16 +179,6 @@ def test_what_a_run_recorded_after_the_merge_is_handed_back_before_its_worktree_
     assert sorted(changed) == ["ledger.db", "state.json"]
 
 
-def test_a_released_and_merged_run_is_finished_and_removed_in_one_go(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    complete_phases(tree)
-    finish_run(tree, "in_progress")
-    project.git("merge", "--quiet", "feature/259")
-    shown, code = tree.on_terminal("run", "finish", answers=["y"])
-    assert (code, f"removed: {tree.root}" in shown) == (0, True), shown
-    assert Project(project.root, tree.run_id).state["status"] == "completed"
-
-
 def test_a_change_by_other_tools_in_the_merged_state_keeps_the_worktree(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     finish_run(tree)
@@ -259,15 +189,6 @@ def test_a_change_by_other_tools_in_the_merged_state_keeps_the_worktree(project:
     row = clean_up(project)["project-issue-259"]
     assert (row["action"], "uncommitted work" in row["why"][0]) == ("kept", True)
     assert home.state["notes"] == "the main one's"
-
-
-def test_other_work_after_the_merge_keeps_the_worktree_and_its_run_where_it_is(project: Project) -> None:
-    tree = merged(project)
-    tree.write("draft.txt", "not yet")
-    before = Project(project.root, tree.run_id).ledger_path.read_bytes()
-    row = clean_up(project)["project-issue-259"]
-    assert (row["action"], row["why"]) == ("kept", ["uncommitted work: draft.txt"])
-    assert Project(project.root, tree.run_id).ledger_path.read_bytes() == before
 
 
 # What goes wrong while a worktree is made
@@ -295,23 +216,11 @@ def test_a_worktree_that_git_cannot_fill_is_removed_with_its_branch(project: Pro
     assert project.git("branch", "--list", "feature/259") == ""
 
 
-def test_a_worktree_whose_path_is_not_utf_8_gets_a_run(project: Project) -> None:
-    folder = b"../odd-\xfe"
-    subprocess.run([b"git", b"worktree", b"add", b"--quiet", folder, b"-b", b"odd"], cwd=project.root, check=True)
-    tree = Project(Path(os.fsdecode(os.fsencode(project.root.parent) + b"/odd-\xfe")))
-    tree = Project(tree.root, start_run(tree, "259"))
-    assert tree.state["worktree"]["path"] == "../odd-\udcfe"
-    assert tree.deliver(START, fields={"cwd": "/"}).packet is not None
-    assert tree.faber("run", "resume", tree.run_id).returncode == 0
-    ascii_alone = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = tree.faber("status", env=ascii_alone)
-    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
-
-
 # What a cloned repository's links lead to
 
 
-@pytest.mark.parametrize("name", [".fractary/faber", ".fractary/runs", ".fractary"])
+@pytest.mark.long
+@pytest.mark.parametrize("name", few([".fractary", ".fractary/faber", ".fractary/runs"], 1))
 def test_a_link_out_of_the_project_is_not_written_through(project: Project, tmp_path: Path, name: str) -> None:
     outside = tmp_path / "outside"
     link = project.root / name
@@ -347,17 +256,6 @@ def test_a_folder_with_a_space_is_quoted_in_what_there_is_to_run(tmp_path: Path)
     assert (code, f"Next: cd '{project.root}'" in shown) == (0, True), shown
 
 
-@pytest.mark.parametrize("how", ["deleted", "moved"])
-def test_doctor_tells_of_a_worktree_that_is_not_where_git_has_it(project: Project, how: str) -> None:
-    tree = start_in_worktree(project, "259")
-    shutil.move(tree.root, tree.root.with_name("moved"))
-    if how == "deleted":
-        shutil.rmtree(tree.root.with_name("moved"))
-    done = project.faber("doctor")
-    assert f"the worktree {tree.root}: its folder does not exist" in done.stdout
-    assert "git worktree repair NEW-PATH" in done.stdout
-
-
 def test_a_moved_clone_is_reported_with_how_to_repair_its_worktrees(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     moved = Project(project.root.rename(project.root.with_name("moved")), project.run_id)
@@ -375,19 +273,6 @@ def test_a_worktree_without_hooks_is_reported_before_a_run_is_in_it(project: Pro
     assert "run `faber-ledger init` in it, and commit .claude/settings.json for the next one" in output
 
 
-def test_a_run_whose_state_was_written_from_its_ledger_can_be_resumed(project: Project) -> None:
-    project = Project(project.root, start_run(project, "9", "--yes"))  # no commit has its state
-    project.state_path.unlink()
-    copy = project.root / ".git/faber-ledger/runs" / project.run_id / "state.json"
-    for backup in (*project.run.glob("state*.backup*"), copy):
-        backup.unlink()
-    done = project.faber("project", project.run_id)
-    assert f"`faber-ledger run resume {project.run_id}`" in done.stdout
-    done = project.faber("run", "resume", project.run_id)
-    assert (done.returncode, project.state["status"]) == (0, "in_progress")
-    assert project.deliver(START).packet is not None
-
-
 def test_w_is_not_offered_where_no_worktree_can_be_made(tmp_path: Path) -> None:
     plain = Project(tmp_path / "plain")
     plain.root.mkdir()
@@ -396,19 +281,3 @@ def test_w_is_not_offered_where_no_worktree_can_be_made(tmp_path: Path) -> None:
     assert ("WARNING: Another workflow" in done.stdout, "Enter w" in done.stdout) == (True, False)
     plain.git("init", "--quiet")
     assert "Enter w" not in plain.faber("run", "start", "--work-id", "2").stdout
-
-
-def test_the_list_in_a_folder_that_is_gone_is_one_clear_error(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    line = 'rm -r "$PWD" && exec "$1" worktree list'
-    done = subprocess.run(
-        ["sh", "-c", line, "sh", COMMAND],
-        cwd=tree.root,
-        env=tree.environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    assert done.stderr.startswith("error: the current folder does not exist any more")

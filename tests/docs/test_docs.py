@@ -293,24 +293,3 @@ def test_no_file_teaches_to_fetch_a_name_that_is_not_ours_yet() -> None:
     for path in {*tracked(), *PAGES} - {Path(__file__)}:
         found = FETCHED_BY_NAME.search(path.read_bytes().decode("utf-8", "replace"))
         assert found is None, f"{path.relative_to(PROJECT)} teaches `{found and found[0]}`"
-
-
-@pytest.mark.parametrize(
-    ("words", "is_by_name"),
-    [
-        ("pip install faber-ledger", True),
-        ("python3 -m pip install --user faber_ledger", True),
-        ("pip install -U 'faber-ledger[bench]>=0.2'", True),
-        ("pipx install faber-ledger==0.2.0", True),
-        ("uv tool install faber-ledger", True),
-        ("uvx faber-ledger demo", True),
-        ("pipx install .", False),
-        ("pipx install ./faber_ledger-0.2.0-py3-none-any.whl", False),
-        ("pipx install faber_ledger-VERSION-py3-none-any.whl", False),
-        ("uv tool install dist/faber_ledger-0.2.0.tar.gz", False),
-        ("pip install 'faber-ledger @ git+file:///srv/git/faber-ledger'", False),
-        ("pipx uninstall faber-ledger", False),
-    ],
-)
-def test_a_name_to_fetch_is_seen_in_what_a_page_teaches(words: str, is_by_name: bool) -> None:
-    assert bool(FETCHED_BY_NAME.search(words)) is is_by_name

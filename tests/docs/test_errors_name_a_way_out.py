@@ -130,16 +130,6 @@ def test_a_log_that_cannot_be_read_comes_back_without_a_command(tmp_path: Path) 
     project.assert_projected()
 
 
-def test_a_foreign_file_that_is_not_a_ledger_is_named_by_its_own_path(tmp_path: Path) -> None:
-    project = begun(tmp_path)
-    junk = tmp_path / "junk" / "ledger.db"
-    junk.parent.mkdir()
-    junk.write_bytes(b"junk" * 100)
-    message = project.faber("union", str(junk), str(project.ledger_path), "--out", str(tmp_path / "out.db")).stderr
-    assert f"{junk} is not a SQLite database" in message
-    assert "hint: get the file again from where it is intact" in message
-
-
 def test_a_missing_state_is_one_line_in_the_hook_log_with_its_way_out(tmp_path: Path) -> None:
     project = begun(tmp_path)
     for path in project.run.glob("state.json*"):
@@ -155,20 +145,6 @@ def test_a_packet_without_a_workflow_says_how_to_recover(tmp_path: Path) -> None
     packet = Project.made(tmp_path / "project", state).deliver(START).packet
     assert packet is not None
     assert "Recovery:\n1. Add the missing fields to the file" in packet
-
-
-def test_wrong_usage_is_json_where_json_is_asked_for(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    for arguments, said in [
-        (["run", "start", "--json"], "say what the run is about"),
-        (["nonsense", "--json"], "no such command"),
-        (["log", "--json", "--nonsense"], "no such option"),
-    ]:
-        done = project.faber(*arguments)
-        error = json.loads(done.stderr)["error"]
-        assert (done.returncode, error["code"]) == (2, "usage")
-        assert said in error["message"]
-        assert error["hint"].startswith("run `faber-ledger")
 
 
 def test_several_active_runs_are_named_in_json(tmp_path: Path) -> None:
@@ -194,14 +170,6 @@ def test_a_broken_ledger_shows_in_its_own_column(tmp_path: Path) -> None:
     assert "is not a SQLite database" in row["ledger_problem"]
     line = project.faber("run", "list").stdout.splitlines()[1].split()
     assert line[2:] == ["in_progress", "build", "0", "no", "unreadable", "-"]
-
-
-def test_a_refused_start_names_no_file_that_does_not_exist_yet(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    for arguments in (("--run-id", "../x"), ("--workflow", "nowhere"), ("--workflow", "no/id at all")):
-        message = project.faber("run", "start", "--work-id", "7", *arguments).stderr
-        assert "state.json" not in message
-        assert ".active-run-id" not in message
 
 
 def test_a_recommended_command_can_be_pasted(tmp_path: Path) -> None:
@@ -288,13 +256,6 @@ def test_a_field_that_is_not_text_is_reported(tmp_path: Path) -> None:
         assert "missing required fields" not in done.stderr
 
 
-def test_the_error_for_a_missing_state_names_the_command(tmp_path: Path) -> None:
-    project = begun(tmp_path)
-    project.state_path.unlink()
-    for command in ["session-load", "session-save", "reconstitute"]:
-        assert f"faber-ledger project {RUN}`" in project.faber(command).stderr
-
-
 @pytest.mark.parametrize("name", ["state.json.backup", "state.backup.json"])
 def test_the_error_for_a_broken_state_names_the_existing_backup_and_the_command(tmp_path: Path, name: str) -> None:
     project = begun(tmp_path)
@@ -303,13 +264,6 @@ def test_the_error_for_a_broken_state_names_the_existing_backup_and_the_command(
     assert f".fractary/runs/{RUN}/{name} with `faber-ledger project {RUN} --restore`" in project.faber("status").stderr
     said = project.faber("session-save").stderr
     assert f"exists: {name}\n2. Restore from backup if available [faber-ledger project {RUN} --restore]\n" in said
-
-
-def test_the_error_for_an_unknown_run_names_no_restore(tmp_path: Path) -> None:
-    project = begun(tmp_path)
-    for command in ["session-load", "session-save"]:
-        message = project.faber(command, "--run-id", "no-such-run").stderr
-        assert "faber-ledger project" not in message
 
 
 def test_the_list_of_runs_says_why_a_run_cannot_be_read(tmp_path: Path) -> None:

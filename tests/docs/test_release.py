@@ -111,36 +111,23 @@ def refusal(project: Path, wheels: Path, **env: str) -> str:
     return ended.stderr
 
 
-def test_no_release_is_made_of_what_is_not_committed(project: Path, wheels: Path) -> None:
+REFUSED = (
+    ("src/faber_ledger/__init__.py", r"9\.8\.7", "9.8.8", "is 9.8.8, and CHANGELOG.md has 9.8.7 at its top"),
+    ("plugin/.claude-plugin/plugin.json", r"9\.8\.7", "9.8.6", "plugin/.claude-plugin/plugin.json has 9.8.6"),
+    ("CHANGELOG.md", " - 2026-12-24", "", "CHANGELOG.md has no version with a date at its top"),
+    ("CHANGELOG.md", r"## \[Unreleased\]\n", "## [Unreleased]\n\n- Something.\n", "changes under [Unreleased]"),
+)
+
+
+def test_no_release_is_made_of_what_does_not_fit_together(project: Path, wheels: Path) -> None:
+    for name, pattern, new, said in REFUSED:
+        change(project, name, pattern, new)
+        commit(project)
+        assert said in refusal(project, wheels)
+        git(project, "reset", "--quiet", "--hard", "HEAD~1")
     (project / "cli" / "new.py").write_text("")
     assert "not committed:\n?? cli/new.py" in refusal(project, wheels)
-
-
-def test_no_release_is_made_of_a_version_that_the_changelog_does_not_name(project: Path, wheels: Path) -> None:
-    change(project, "src/faber_ledger/__init__.py", r"9\.8\.7", "9.8.8")
-    commit(project)
-    assert "the version is 9.8.8, and CHANGELOG.md has 9.8.7 at its top" in refusal(project, wheels)
-
-
-def test_no_release_is_made_beside_a_plugin_of_another_version(project: Path, wheels: Path) -> None:
-    change(project, "plugin/.claude-plugin/plugin.json", r"9\.8\.7", "9.8.6")
-    commit(project)
-    assert "the version is 9.8.7, and plugin/.claude-plugin/plugin.json has 9.8.6" in refusal(project, wheels)
-
-
-def test_no_release_is_made_of_a_version_without_a_date(project: Path, wheels: Path) -> None:
-    change(project, "CHANGELOG.md", " - 2026-12-24", "")
-    commit(project)
-    assert "CHANGELOG.md has no version with a date at its top" in refusal(project, wheels)
-
-
-def test_no_release_is_made_while_changes_are_unreleased(project: Path, wheels: Path) -> None:
-    change(project, "CHANGELOG.md", r"## \[Unreleased\]\n", "## [Unreleased]\n\n- Something.\n")
-    commit(project)
-    assert "changes under [Unreleased]" in refusal(project, wheels)
-
-
-def test_no_release_is_made_under_the_tag_of_another_version(project: Path, wheels: Path) -> None:
+    (project / "cli" / "new.py").unlink()
     git(project, "tag", "v9.8.6")
     assert "the version is 9.8.7, and the commit's tag is v9.8.6" in refusal(project, wheels)
 
@@ -185,6 +172,7 @@ def test_a_release_is_built_without_the_filters_of_newer_tarfiles(project: Path,
     assert "failed with exit code 1:\nbroken\n" in refusal(project, wheels, PYTHONPATH=str(tmp_path / "old"))
 
 
+@pytest.mark.long(alone=True)
 def test_a_release_is_two_tried_files_that_every_build_makes_again(project: Path, wheels: Path, tmp_path: Path) -> None:
     git(project, "tag", "v9.8.7")
     made = release(project, wheels)

@@ -120,10 +120,6 @@ def save(project: Project) -> Printed:
     return run_command(project, "session-save", "--reason", "compaction")
 
 
-def save_by_hand(project: Project) -> Printed:
-    return run_command(project, "session-end", "--run-id", SPEC_RUN)
-
-
 def save_never_opened(project: Project) -> Printed:
     project.put_state({name: value for name, value in spec_state().items() if name != "sessions"})
     return run_command(project, "session-save")
@@ -367,9 +363,7 @@ TEXTS = [
     ),
     Text(SPEC, 725, start_second_agreed, "out", 0, QUESTION),
     # Session-save
-    Text(AGENT, 369, save_without_run, "out", 0, "ℹ️  No active workflow found"),
     Text(AGENT, 601, save_without_run, "out", 0, NO_RUN),
-    Text(END, 282, save_without_run, "out", 0, "ℹ️  No active workflow found"),
     Text(
         END,
         63,
@@ -412,7 +406,6 @@ Recovery:
         {"backup": "state.json.backup"},
     ),
     Text(END, 93, save_never_opened, "out", 0, "⚠️  No current session to end"),
-    Text(END, 300, save_twice, "out", 0, "⚠️  No current session to end"),
     Text(
         AGENT,
         615,
@@ -459,21 +452,6 @@ Recovery:
   Phases completed: frame, architect, build (partial)
   Artifacts loaded: 3 (workflow-state, orchestration-protocol, specification)""",
         {"session": SPEC_SESSION},
-    ),
-    Text(
-        END,
-        263,
-        save_by_hand,
-        "out",
-        0,
-        """\
-✓ Session ended and saved
-  Session ID: {current_session.session_id}
-  Reason: {current_session.end_reason}
-  Duration: {duration}
-  Phases completed: {phases}
-  Artifacts loaded: {loaded}""",
-        {"current_session.session_id": SPEC_SESSION, "current_session.end_reason": "manual"},
     ),
     # Session-load, Steps 1 and 2
     Text(
@@ -780,35 +758,6 @@ Consider using load_strategy: "summary" for large files.""",
         0,
         "Artifacts loaded (0):\nArtifacts skipped (1):\n  ⚠️ notes - ${failed.error}\n",
     ),
-    *[
-        Text(
-            AGENT,
-            238,
-            situation,
-            "out",
-            0,
-            """\
-✓ Context reloaded for run: {run_id}
-  Workflow: {workflow_id}
-  Run status: {status}
-
-Artifacts loaded (3):
-  ✓ workflow-state - Current workflow state file{more}
-  ✓ orchestration-protocol - Workflow execution protocol{more}
-  ✓ specification - Technical specification{more}
-
-Session tracking:
-  Current session: {session}
-  Total sessions: 3
-  Environment: dev-machine-1 (linux)
-
-Context metadata:
-  Last reload: {time}
-  Total reloads: 4""",
-            {"run_id": SPEC_RUN, "workflow_id": "fractary-faber:default", "status": "in_progress"},
-        )
-        for situation in (load, load_on_terminal)
-    ],
 ]
 
 FAILED_BESIDE_OTHERS = (load_with_required_missing, load_with_unset_field, load_without_source, load_of_unknown_type)
@@ -880,13 +829,9 @@ def test_the_question_is_repeated_until_the_answer_is_a_number_of_the_list(tmp_p
     ("seconds", "words"),
     [
         (0, "0 seconds"),
-        (1, "1 second"),
-        (42, "42 seconds"),
         (60, "1 minute"),
         (61, "1 minute 1 second"),
         (3_600, "1 hour"),
-        (3_605, "1 hour 5 seconds"),
-        (8_100, "2 hours 15 minutes"),
         (8_142, "2 hours 15 minutes"),
         (90_000, "1 day 1 hour"),
         (-1, "unknown"),
@@ -900,12 +845,9 @@ def test_a_duration_is_shown_in_its_two_largest_units(seconds: float | None, wor
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
-        (0, "just now"),
         (59.9, "just now"),
-        (60, "1 minute ago"),
         (190, "3 minutes ago"),
         (3_599, "59 minutes ago"),
-        (3_600, "1 hour ago"),
         (7_300, "2 hours ago"),
         (86_400, "1 day ago"),
         (28_120_320, "325 days ago"),

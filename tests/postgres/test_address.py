@@ -92,11 +92,6 @@ def test_a_message_is_one_line_without_passwords_in_any_form(monkeypatch: pytest
     assert said == "FATAL: *** (and ***, *** \\x1b[31m\\u202e)"
 
 
-def test_what_libpq_says_on_several_lines_is_readable_as_one() -> None:
-    said = "one failed: refused\n\tIs it running\n\tand listening?\ntwo failed:\n\n- no"
-    assert Address({}, "--url").screen(said) == "one failed: refused (Is it running and listening?); two failed: - no"
-
-
 @pytest.mark.parametrize("secret", ["z", "o", "role", "a+b"])
 def test_a_short_password_is_hidden_as_a_whole_word_alone(secret: str) -> None:
     address = Address({"user": "zoe", "host": "db", "password": secret}, "--url")

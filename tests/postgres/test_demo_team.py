@@ -38,6 +38,7 @@ def servers_in(place: Path) -> str:
     return subprocess.run(["pgrep", "-f", str(place)], capture_output=True, text=True, check=False).stdout
 
 
+@pytest.mark.long(alone=True)
 def test_the_demo_of_a_team_shows_a_fleet_a_hit_and_a_resume_and_leaves_nothing(place: Path) -> None:
     done = play(place)
     assert (done.returncode, done.stderr) == (0, "")
@@ -56,6 +57,7 @@ def test_the_demo_of_a_team_shows_a_fleet_a_hit_and_a_resume_and_leaves_nothing(
     assert servers_in(place) == ""
 
 
+@pytest.mark.long(alone=True)
 def test_a_demo_in_which_something_fails_ends_with_an_error_and_leaves_nothing(place: Path) -> None:
     shell = shutil.which("sh")
     assert shell is not None

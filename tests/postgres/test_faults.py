@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from support.postgres import DURABLE, SETTINGS, START_SECONDS, Cluster, PostgresServer, fresh_database, started_server
 from support.proxy import TO_CLIENT, TO_SERVER, proxied
-from support.sizes import pick
+from support.sizes import few, pick
 from support.team_server import MANY, Team, fill, made_team, started, wait_for_batch
 
 from faber_ledger.postgres.ask import MOST_EVENTS
@@ -25,16 +25,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sqlalchemy.engine import URL
-    from support.postgres import Database
     from support.project import Project
 
 MEGABYTE = 1024 * 1024
-TWO_BATCHES = MOST_EVENTS + 500
-
-
-@pytest.fixture
-def team(database: Database, tmp_path: Path) -> Team:
-    return made_team(database, tmp_path)
+EVENTS, INSIDE = pick(500, MOST_EVENTS + 500), pick(50_000, MEGABYTE)  # a batch, or two, and bytes of the first
 
 
 @contextmanager
@@ -94,6 +88,7 @@ def start_again(server: PostgresServer) -> None:
                 raise
 
 
+@pytest.mark.long(alone=True)
 def test_a_server_that_is_killed_in_a_push_has_whole_batches(tmp_path: Path) -> None:
     with started_server(settings=DURABLE) as server, team_on(server, tmp_path) as team:
         first = team.clones[0]
@@ -112,10 +107,10 @@ def test_a_server_that_is_killed_in_a_push_has_whole_batches(tmp_path: Path) -> 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("after", [MEGABYTE, 100, 1, 3_000][: pick(1, 4)])
+@pytest.mark.parametrize("after", few([INSIDE, 100, 1, 3_000], 1))
 def test_a_connection_that_is_cut_after_so_many_bytes_of_a_push(team: Team, after: int) -> None:
     first = team.clones[0]
-    total = pushed = fill(first, TWO_BATCHES)
+    total = pushed = fill(first, EVENTS)
     with proxied(team.database.admin_url, TO_SERVER, after) as proxy:
         process = started(first, proxy.through(url_of(team)))
         check_failed(team, process)
@@ -126,10 +121,10 @@ def test_a_connection_that_is_cut_after_so_many_bytes_of_a_push(team: Team, afte
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("after", [MEGABYTE, 100, 1, 3_000][: pick(1, 4)])
+@pytest.mark.parametrize("after", few([INSIDE, 100, 1, 3_000], 1))
 def test_a_connection_that_is_cut_after_so_many_bytes_of_a_fetch(team: Team, after: int) -> None:
     first, second, _ = team.clones
-    total = fill(first, TWO_BATCHES)
+    total = fill(first, EVENTS)
     team.synced(first)
     before = second.events
     with proxied(team.database.admin_url, TO_CLIENT, after) as proxy:
@@ -141,11 +136,11 @@ def test_a_connection_that_is_cut_after_so_many_bytes_of_a_fetch(team: Team, aft
     check_completed(team, second, total)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("direction", "after"), [(TO_SERVER, MEGABYTE), (TO_CLIENT, 3_000)][: pick(1, 2)])
+@pytest.mark.long(alone=True)
+@pytest.mark.parametrize(("direction", "after"), [(TO_SERVER, INSIDE), (TO_CLIENT, 3_000)])
 def test_a_network_that_hangs_holds_no_local_work_up(team: Team, direction: str, after: int) -> None:
     first = team.clones[0]
-    total = pushed = fill(first, TWO_BATCHES)
+    total = pushed = fill(first, EVENTS)
     with proxied(team.database.admin_url, direction, after, cuts=False) as proxy:
         process = started(first, proxy.through(url_of(team)))
         assert proxy.is_reached.wait(60)
@@ -159,44 +154,7 @@ def test_a_network_that_hangs_holds_no_local_work_up(team: Team, direction: str,
     check_completed(team, first, total + 1)
 
 
-def test_a_statement_that_takes_too_long_ends_the_push(team: Team) -> None:
-    """The server cancels it, as a statement's time-out does."""
-    first = team.clones[0]
-    total = pushed = fill(first, TWO_BATCHES)
-    with team.database.connect() as connection, team.database.connect(autocommit=True) as other:
-        connection.execute("LOCK TABLE faber_ledger.event IN EXCLUSIVE MODE")
-        process = started(first, team.url)
-        waiting = (
-            "FROM pg_stat_activity WHERE application_name = 'faber-ledger' AND datname = current_database()"
-            " AND wait_event_type = 'Lock'"
-        )
-        while not other.execute(f"SELECT 1 {waiting}".encode()).fetchone():
-            assert process.poll() is None, process.communicate()
-        total += record_meanwhile(first)
-        other.execute(f"SELECT pg_cancel_backend(pid) {waiting}".encode())
-        check_failed(team, process)
-    check_batches(team, pushed)
-    check_completed(team, first, total)
-
-
-def test_a_standby_gives_what_it_has_and_takes_nothing(tmp_path: Path) -> None:
-    with started_server() as primary, team_on(primary, tmp_path) as team:
-        first, second, _ = team.clones
-        assert first.faber("note", "add", "of the first").returncode == 0
-        team.synced(first)
-        with started_server(primary=primary) as standby:
-            total = len(team.rows()) + record_meanwhile(second)
-            login = standby.url(team.database.name, team.login).render_as_string(hide_password=False)
-            done = team.sync(second, url=login)
-            assert done.returncode == 13, done.stderr
-            assert "the server is read-only" in done.stderr
-            assert "connect to the server that takes changes" in done.stderr
-            assert team.login.password not in done.stderr
-            assert b"of the first" in team.export(second)
-            total += record_meanwhile(second)
-        check_completed(team, second, total)
-
-
+@pytest.mark.long(alone=True)
 def test_a_server_that_can_write_no_more_ends_the_push(tmp_path: Path) -> None:
     """A limit of its files' length, which any user may set."""
     with started_server(settings=SETTINGS) as server:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.lying import lying
 from support.project import RUN
-from support.team_server import FORGED, Team, made_team
+from support.team_server import FORGED, Team
 
 from faber_ledger.ledger.row import ID, PARENTS, PAYLOAD
 from faber_ledger.postgres import fetch
@@ -17,14 +17,6 @@ from faber_ledger.postgres.server import Server, open_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
-
-    from support.postgres import Database
-
-
-@pytest.fixture
-def team(database: Database, tmp_path: Path) -> Team:
-    return made_team(database, tmp_path)
 
 
 @pytest.fixture
@@ -90,18 +82,3 @@ def test_an_event_that_is_larger_than_any_is_refused_by_name(team: Team, column:
     assert (done.returncode, done.stdout) == (14, "")
     assert f": event {first.events[0]['id']}, its {column} is larger than any" in done.stderr
     assert team.export(second) == before
-
-
-def test_positions_without_an_end_are_followed_to_the_newest_that_was_asked_for(team: Team) -> None:
-    first, second, _ = team.clones
-    team.synced(first)
-    with team.database.connect() as connection:
-        connection.execute("CREATE SEQUENCE faber_ledger.endless")
-    columns = ["nextval('faber_ledger.endless') AS position", *[*PLACED][1:]]
-    endless = f"SELECT {', '.join(columns)} FROM honest ORDER BY honest.position DESC LIMIT 1"
-    with lying(team.database, endless, "events_after"):
-        done = team.sync(second, "--fetch")
-    assert (done.returncode, done.stdout) == (14, "")
-    assert "fewer events than it has counted" in done.stderr
-    team.synced(second, "--fetch")
-    assert team.export(second) == team.export(first)

@@ -152,17 +152,6 @@ def test_each_run_says_who_works_on_what(project: Project, database: Database, m
     ]
 
 
-def test_a_run_of_hooks_is_seen_as_its_clone_sees_it(tmp_path: Path, database: Database) -> None:
-    project, member = Project.made(tmp_path / "real"), database.login()
-    for recorded in ("SessionStart.startup.print", "PreCompact.auto.print", "SessionStart.compact.interactive"):
-        project.deliver(recorded)
-    put_project(database, member, project)
-    (run,) = asked(project, database.url(member), "fleet")["runs"]
-    assert (run["run_id"], run["work_id"], run["machine"], run["phase"]) == (RUN, "258", "dev-machine-1", "build")
-    assert (run["sessions"], run["open_sessions"]) == (len(project.history), [project.current])
-    assert run["compactions"] == len(project.metadata["compaction_events"])
-
-
 def test_two_machines_that_sync_are_one_fleet(tmp_path: Path, database: Database) -> None:
     member = database.login()
     url = {"FABER_LEDGER_URL": database.url(member)}
@@ -186,9 +175,8 @@ def test_two_machines_that_sync_are_one_fleet(tmp_path: Path, database: Database
     assert (group["run_id"], [hit["kind"] for hit in group["hits"]]) == (RUN, ["note"])
 
 
-@pytest.mark.parametrize(
-    ("options", "runs"),
-    [
+def test_filters_leave_out_the_others(project: Project, database: Database, member: Login) -> None:
+    for options, runs in (
         (["--open"], ["busy"]),
         (["--machine", "laptop"], ["busy", "quiet"]),
         (["--machine", "desktop"], ["quiet"]),
@@ -198,14 +186,9 @@ def test_two_machines_that_sync_are_one_fleet(tmp_path: Path, database: Database
         (["--open", "--machine", "desktop"], []),
         (["--project", "shop", "--limit", "1"], ["busy"]),
         (["--project", FIRST], ["busy", "quiet", "bare"]),
-    ],
-)
-def test_filters_leave_out_the_others(
-    project: Project, database: Database, member: Login, options: list[str], runs: list[str]
-) -> None:
-    found = asked(project, database.url(member), "fleet", *options)
-    assert runs_of(found) == runs
-    assert found["has_more"] == ("--limit" in options)
+    ):
+        found = asked(project, database.url(member), "fleet", *options)
+        assert (runs_of(found), found["has_more"]) == (runs, "--limit" in options), options
 
 
 def test_the_table_has_a_row_for_each_run(project: Project, database: Database, member: Login) -> None:
@@ -246,15 +229,6 @@ def test_projects_of_one_name_are_told_apart(project: Project, database: Databas
     assert runs_of(asked(project, url, "fleet", "--project", SECOND[:10])) == ["bare"]
 
 
-def test_a_redacted_session_still_counts(project: Project, database: Database, member: Login) -> None:
-    event = next(one for one in Project(project.root, "quiet").events if one["event"].get("session_id") == "q-1")
-    done = project.faber("redact", event["id"], "--run", "quiet", "--yes")
-    assert done.returncode == 0, done.stderr
-    put_run(database, member, project, "quiet")
-    run = next(one for one in asked(project, database.url(member), "fleet")["runs"] if one["run_id"] == "quiet")
-    assert (run["sessions"], run["abandoned"], run["machines"]) == (2, 1, ["desktop"])
-
-
 def test_hostile_rows_stop_no_table_and_what_hides_is_escaped(
     project: Project, database: Database, member: Login
 ) -> None:
@@ -274,23 +248,6 @@ def test_hostile_rows_stop_no_table_and_what_hides_is_escaped(
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
     assert "\\x1b[31m\\u202e" in done.stdout
-
-
-def test_no_text_is_longer_than_a_table_can_bear(project: Project, database: Database, member: Login) -> None:
-    """The server cuts those of a state, and the client those of an event."""
-    put_state(
-        database, member, "busy", json.dumps({"work_id": "w" * 5000, "status": 10**400, "current_phase": {"a": 1}})
-    )
-    add_run(project, "long", None, {**BEGUN, "run_id": "long", "work_id": "v" * 5000}, hour=3)
-    put_run(database, member, project, "long")
-    runs = {run["run_id"]: run for run in asked(project, database.url(member), "fleet")["runs"]}
-    assert (runs["busy"]["work_id"], runs["busy"]["status"], runs["busy"]["phase"]) == ("w" * 200, None, "architect")
-    assert runs["long"]["work_id"] == "v" * 200
-    with database.connect() as connection:
-        (state,) = connection.execute(
-            "SELECT faber_ledger.state_at_a_glance(content) FROM faber_ledger.state WHERE run_id = 'busy'"
-        ).fetchone() or ({},)
-    assert state == {"work_id": "w" * 200, "status": None, "current_phase": None}
 
 
 # Watching
@@ -373,6 +330,7 @@ def test_a_watch_looks_again_where_it_hears_nothing(
     assert watching.interrupt() == (0, "")
 
 
+@pytest.mark.long(alone=True)
 def test_a_watch_waits_for_a_server_that_is_lost(project: Project, cleaned: list[Watching]) -> None:
     with started_server(settings=DURABLE) as server:
         cluster = Cluster(server.url())

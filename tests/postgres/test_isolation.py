@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 from psycopg import sql
-from support.postgres import Cluster, Database, started_server
+from support.postgres import Database
 from support.sample_log import RUN
 from support.server_rows import FIRST, NOWHERE, SECOND, note, put, put_state, put_together, redaction_of, row_of, stored
 
@@ -193,53 +193,6 @@ def test_what_a_search_reads_of_the_index_tells_no_words_of_others(two: Two) -> 
     with two.database.connect(two.eve) as connection:
         for _ in range(2):  # in the first one the caches of the connection are filled
             plans = [connection.execute((asked + one).encode()).fetchall() for one in searches]
-    assert plans[0] == plans[1]
-
-
-def test_no_cost_of_the_planner_lets_a_search_look_at_words_of_others() -> None:
-    """The functions have costs of their own: with a caller's, 16 would choose a plan without the index."""
-    replaced = (
-        "CREATE OR REPLACE FUNCTION faber_ledger.event_words(of_project text, of_type text, said text) RETURNS text[]"
-        " IMMUTABLE COST 2000 LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE '%', said; RETURN '{}'; END $$"
-    )
-    heard: list[str] = []
-    with started_server(16) as server:
-        cluster = Cluster(server.url())
-        two = Two(Database(cluster, cluster.template))
-        with two.database.connect() as connection:
-            connection.execute(replaced)
-        with two.database.connect(two.eve) as connection:
-            connection.add_notice_handler(lambda notice: heard.append(notice.message_primary or ""))
-            connection.execute("SET random_page_cost = 1e12")
-            connection.execute("SET cpu_index_tuple_cost = 1e12")
-            connection.execute("SELECT * FROM faber_ledger.find_events(ARRAY['x'], NULL, NULL, NULL, NULL, NULL, 9)")
-    assert heard == []
-
-
-@pytest.mark.parametrize("function", ["find_events", "find_states"])
-def test_no_setting_lets_a_search_count_what_others_have_before_a_time(function: str) -> None:
-    """What passes the cursor could be counted by the temporary files of a join, where the planner chooses that."""
-    costs = [f"{name} = 0" for name in ("cpu_operator_cost", "cpu_tuple_cost", "cpu_index_tuple_cost", "seq_page_cost")]
-    asked = f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT 1 FROM faber_ledger.{function}"
-    with started_server(16) as server:
-        cluster = Cluster(server.url())
-        two = Two(Database(cluster, cluster.template))
-        with two.database.connect(two.alice) as connection:
-            put_together(connection, FIRST, [note(f"word{number}") for number in range(5_000)])
-            for number in range(500):
-                put_state(connection, FIRST, '{"said": "word"}', run_id=f"run-{number}")
-        with two.database.connect(autocommit=True) as connection:
-            connection.execute("VACUUM ANALYZE faber_ledger.event, faber_ledger.state")
-        with two.database.connect(two.eve) as connection:
-            for setting in (*costs, "random_page_cost = 1e300", "work_mem = '64kB'"):
-                connection.execute(f"SET {setting}".encode())
-            for _ in range(2):  # in the first one the caches of the connection are filled
-                plans = [
-                    connection.execute(
-                        f"{asked}(ARRAY['absent'], NULL, '{year}-01-01T00:00:00Z', '0', '0', '0', 9)".encode()
-                    ).fetchall()
-                    for year in (1000, 9000)
-                ]
     assert plans[0] == plans[1]
 
 

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from support.on_server import register
 from support.postgres import Login
 from support.project import Project
 
@@ -56,41 +55,10 @@ def test_a_login_that_sees_no_project_is_told_so_and_whom_to_ask(
         assert (done.returncode, done.stdout) == (14, ""), words
         assert done.stderr.startswith(f"error: {said}"), words
         assert f"hint: {wanted}" in done.stderr, words
-    for words in (("fleet", "--json"), ("search", "cents", "--json"), ("db", "members", "--json")):
-        done = ask(project, database, stranger, *words)
-        error = json.loads(done.stderr)["error"]
-        assert (done.returncode, done.stdout, error["code"]) == (14, "", "server_refused"), words
-        assert said in error["message"], words
-        assert wanted in error["hint"], words
     for words in (("sync",), ("fleet", "--project", "project"), ("log", "--url", "-", "--project", "project")):
         done = ask(project, database, stranger, *words)
         assert done.returncode == 14, words
         assert "faber-ledger db admit" in done.stderr, words
-
-
-@pytest.mark.parametrize("is_own_name", [True, False])
-def test_the_advice_stays_readable_whatever_the_password_is(
-    project: Project, database: Database, ann: Login, is_own_name: bool
-) -> None:
-    role = database.login("z").role
-    password = role if is_own_name else "z"
-    run_sql(database, f"ALTER ROLE {role} PASSWORD '{password}'")
-    done = ask(project, database, Login(role, password), "fleet")
-    assert done.returncode == 14
-    assert f"the role {role} sees no project" in done.stderr
-    assert f"`faber-ledger db admit {role}`" in done.stderr
-    assert "***" not in done.stderr
-    done = ask(project, database, Login(role, "y"), "fleet")
-    assert f'password authentication failed for user "{role}"' in done.stderr
-
-
-def test_a_project_without_runs_is_no_refusal(project: Project, database: Database) -> None:
-    ann = database.login("ann")
-    register(database, ann, PROJECT)
-    assert "no runs yet" in ask(project, database, ann, "fleet").stdout
-    for words in (("fleet",), ("search", "no-such-word"), ("db", "members")):
-        done = ask(project, database, ann, *words)
-        assert (done.returncode, done.stderr) == (0, ""), words
 
 
 def test_who_admits_before_the_first_push_is_sent_to_it(project: Project, database: Database) -> None:
@@ -164,59 +132,6 @@ def test_a_project_that_loses_its_last_admin_says_so(project: Project, database:
     assert ask(project, database, ann, "db", "admit", ben.role).returncode == 0
 
 
-def test_an_admin_who_is_admitted_again_stays_one(project: Project, database: Database, ann: Login) -> None:
-    assert ask(project, database, ann, "db", "admit", ann.role).returncode == 0
-    assert f"{ann.role}  admin" in ask(project, database, ann, "db", "members").stdout
-    assert ask(project, database, ann, "db", "admit", database.login("ben").role).returncode == 0
-
-
-def test_an_owner_who_is_no_member_lists_and_expels_as_an_admin_does(
-    project: Project, database: Database, ann: Login
-) -> None:
-    group, ben, owner = database.login("group"), database.login("ben"), database.login("owner")
-    run_sql(database, f"ALTER DATABASE {database.name} OWNER TO {owner.role}")
-    assert ask(project, database, ann, "db", "admit", group.role).returncode == 0
-    run_sql(database, f"GRANT {group.role} TO {ben.role}")
-    assert ann.role in ask(project, database, owner, "db", "members").stdout
-    done = ask(project, database, owner, "db", "expel", ben.role)
-    assert (done.returncode, "REVOKE" in done.stderr, group.role in done.stderr) == (1, True, True)
-    assert ask(project, database, owner, "db", "expel", ann.role).returncode == 1
-
-
-def test_whoever_is_in_a_group_of_the_group_is_taken_out_of_his_own(
-    project: Project, database: Database, ann: Login
-) -> None:
-    team = database.login("team", "IN ROLE faber_ledger_member")
-    guests = database.login("guests", "")
-    carl = database.login("carl")
-    run_sql(database, f"GRANT {team.role} TO {guests.role}")
-    run_sql(database, f"GRANT {guests.role} TO {carl.role}")
-    assert ask(project, database, ann, "db", "admit", team.role).returncode == 0
-    done = ask(project, database, ann, "db", "expel", carl.role)
-    assert done.returncode == 1
-    assert f'takes it out of the group: REVOKE "{guests.role}" FROM "{carl.role}";' in done.stderr
-    run_sql(database, f"REVOKE {guests.role} FROM {carl.role}")
-    assert ask(project, database, ann, "db", "expel", carl.role).returncode == 0
-
-
-def test_a_superuser_is_not_said_to_be_in_a_group(project: Project, database: Database, ann: Login) -> None:
-    root = database.login("root", "SUPERUSER")
-    done = ask(project, database, ann, "db", "expel", root.role)
-    assert done.returncode == 1
-    assert f"{root.role} still sees this project: a superuser sees every project" in done.stderr
-    assert "REVOKE" not in done.stderr
-
-
-def test_a_member_who_may_not_expel_is_told_who_may(project: Project, database: Database, ann: Login) -> None:
-    ben, stranger = database.login("ben"), database.login("stranger")
-    assert ask(project, database, ann, "db", "admit", ben.role).returncode == 0
-    done = ask(project, database, ben, "db", "expel", ann.role)
-    assert (done.returncode, f"{ben.role} is not an admin of this project" in done.stderr) == (14, True)
-    assert "hint: an admin of the project (`faber-ledger db members` names them) or the owner" in done.stderr
-    done = ask(project, database, stranger, "db", "expel", ann.role)
-    assert (done.returncode, f"the role {stranger.role} sees no project" in done.stderr) == (14, True)
-
-
 @pytest.mark.parametrize(
     ("role", "hint"),
     [
@@ -235,15 +150,6 @@ def test_a_role_that_no_project_admits_has_a_hint_of_its_own(
     )
 
 
-def test_whoever_pushes_to_a_project_of_others_is_sent_to_its_admin(
-    project: Project, database: Database, ann: Login
-) -> None:
-    ben = database.login("ben")
-    done = ask(project, database, ben, "sync")
-    assert (done.returncode, "is not a member of this project" in done.stderr) == (14, True)
-    assert f"hint: ask an admin of the project for `faber-ledger db admit {ben.role}`\n" in done.stderr
-
-
 def test_the_owner_of_a_restored_database_is_not_sent_to_an_admin(
     project: Project, database: Database, ann: Login
 ) -> None:
@@ -257,16 +163,3 @@ def test_the_owner_of_a_restored_database_is_not_sent_to_an_admin(
         assert connection.execute("SELECT project, role FROM faber_ledger.member").fetchall() == [(PROJECT, ann.role)]
     assert ask(project, database, None, "db", "admit", "--admin", ann.role).returncode == 0
     assert ann.role in ask(project, database, ann, "db", "members").stdout
-
-
-@pytest.mark.parametrize("has_database", [False, True])
-def test_an_upgrade_without_the_rights_names_who_has_them(
-    project: Project, database: Database, *, has_database: bool
-) -> None:
-    owner = database.login("owner", "")
-    run_sql(database, "DROP SCHEMA faber_ledger CASCADE")
-    if has_database:
-        run_sql(database, f"GRANT CREATE ON DATABASE {database.name} TO {owner.role}")
-    done = ask(project, database, owner, "db", "upgrade")
-    assert (done.returncode, "permission denied" in done.stderr) == (14, True), done.stderr
-    assert "hint: a superuser runs it, or a role that owns the database and has CREATEROLE" in done.stderr

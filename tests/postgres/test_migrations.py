@@ -13,6 +13,7 @@ from psycopg import sql
 from support.command import COMMAND, run_command
 from support.postgres import FOLDERS, Cluster, Login, fresh_database, started_server
 from support.server_rows import FIRST, note, put, redaction_of, stored
+from support.sizes import few
 
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.redaction import without_payload
@@ -34,7 +35,10 @@ SELECT proname FROM pg_proc WHERE pronamespace = 'faber_ledger'::regnamespace
   AND has_function_privilege('public', oid, 'EXECUTE')"""
 
 
-@pytest.fixture(scope="module", params=[*FOLDERS])
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module", params=few(sorted(FOLDERS, reverse=True), 1))
 def server(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A server of its own, of each version, without our roles until a test makes them."""
     with started_server(request.param) as started:
@@ -150,12 +154,8 @@ def test_an_upgrade_that_fails_leaves_nothing_behind(empty: Database) -> None:
     assert ask(empty, tables) == [("redaction",)]
 
 
-@pytest.mark.parametrize("has_schema", [False, True])
-def test_two_upgrades_at_once_are_one(empty: Database, has_schema: bool) -> None:
+def test_two_upgrades_at_once_are_one(empty: Database) -> None:
     failures: list[BaseException] = []
-    if has_schema:
-        with empty.connect() as connection:
-            connection.execute("CREATE SCHEMA faber_ledger")
 
     def upgrade() -> None:
         try:
@@ -174,7 +174,8 @@ def test_two_upgrades_at_once_are_one(empty: Database, has_schema: bool) -> None
     forget_roles(empty)
 
 
-@pytest.mark.parametrize("attribute", ["LOGIN", "SUPERUSER", "BYPASSRLS", "CREATEROLE"])
+@pytest.mark.long
+@pytest.mark.parametrize("attribute", few(["SUPERUSER", "LOGIN", "BYPASSRLS", "CREATEROLE"], 1))
 def test_a_role_of_our_name_that_may_do_more_is_not_used(empty: Database, attribute: str) -> None:
     empty.cluster.run(sql.SQL(f"CREATE ROLE {empty.keeper} {attribute}"))
     try:

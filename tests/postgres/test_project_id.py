@@ -7,21 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.project import RUN, Project
-from support.team_server import Team, made_team
+from support.sizes import few
+from support.team_server import Team
 
 from faber_ledger.ledger.clock import is_event_id
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from support.postgres import Database
+    pass
 
 SETTINGS = ".fractary/faber/ledger.json"
-
-
-@pytest.fixture
-def team(database: Database, tmp_path: Path) -> Team:
-    return made_team(database, tmp_path)
 
 
 def id_of(clone: Project) -> str:
@@ -51,7 +45,8 @@ def test_a_clone_that_has_exchanged_keeps_the_id_through_uninstall_and_init(team
     assert id_of(third) != team.project
 
 
-@pytest.mark.parametrize("text", [None, "", "[]", '{"project": 5}', '{"project": "not-an-id"}', "{"])
+@pytest.mark.long
+@pytest.mark.parametrize("text", few([None, '{"project": "not-an-id"}', "", "[]", '{"project": 5}', "{"], 2))
 def test_init_takes_the_id_of_the_commit_that_is_checked_out(team: Team, text: str | None) -> None:
     third = team.clones[2]
     if text is not None:
@@ -61,17 +56,3 @@ def test_init_takes_the_id_of_the_commit_that_is_checked_out(team: Team, text: s
     assert third.faber("init", "--git-only").returncode == 0
     assert is_event_id(id_of(third))
     assert (id_of(third) == team.project) == (text is None)
-
-
-def test_a_note_that_is_no_id_counts_for_nothing(team: Team) -> None:
-    first = team.clones[0]
-    team.synced(first)
-    (note,) = (first.root / ".git/faber-ledger").rglob("sync/project")
-    assert note.stat().st_mode & 0o077 == 0
-    note.write_text("not an id")
-    assert first.faber("uninstall", "--scope", "local").returncode == 0
-    first.git("commit", "--quiet", "-m", "without faber-ledger", "--", SETTINGS)
-    assert first.faber("init", "--git-only").returncode == 0
-    assert is_event_id(id_of(first))
-    assert id_of(first) != team.project
-    assert first.faber("config", "show").returncode == 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.command import COMMAND
 from support.project import Project
+from support.sizes import few
 from support.team_server import Team
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ def git(clone: Project, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("way", ["sync", "resume"])
+@pytest.mark.long
+@pytest.mark.parametrize("way", few(["resume", "sync"], 1))
 def test_the_way_out_that_doctor_names_unites_both(database: Database, tmp_path: Path, way: str) -> None:
     first = Project.noted(tmp_path / "first")
     bare, second = tmp_path / "bare", Project(tmp_path / "second", first.run_id, "second")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.project import RUN, Project
-from support.server_rows import put_state
 from support.team_server import Team, made_team
 
 if TYPE_CHECKING:
@@ -68,14 +67,6 @@ def test_a_configured_server_is_asked_for_a_run_that_is_not_here(team: Team, fre
     assert (missing.returncode, "there is no run no-such-run" in missing.stderr) == (10, True)
 
 
-def test_a_state_that_was_moved_away_is_replaced_by_the_servers(team: Team) -> None:
-    second = team.clones[1]
-    second.state_path.rename(second.root / "mine.json")
-    done = resume(team, second, RUN)
-    assert (done.returncode, second.state["current_phase"]) == (0, "evaluate"), done.stderr
-    assert second.faber("verify", RUN).returncode == 0
-
-
 def test_an_event_that_no_ledger_takes_is_counted(team: Team, fresh: Project) -> None:
     team.put(team.forged(team.clones[0], hash=bytes(32)))
     done = resume(team, fresh, RUN)
@@ -105,16 +96,6 @@ def test_a_run_whose_state_nobody_pushed_is_made_of_its_log(team: Team, fresh: P
     assert done.returncode == 0, done.stderr
     state = json.loads((fresh.root / f".fractary/runs/{run_id}/state.json").read_text())
     assert (state["status"], state["work_id"]) == ("in_progress", "9")
-
-
-def test_a_forged_state_is_left_out_and_one_is_made_of_the_log(team: Team, fresh: Project) -> None:
-    with team.database.connect(team.login) as connection:
-        assert put_state(connection, team.project, '{"status": "\\u001b[31m"', "9")
-    done = resume(team, fresh, RUN)
-    assert "is left out" in done.stderr
-    assert "\x1b" not in done.stdout + done.stderr
-    assert fresh.state["run_id"] == RUN
-    assert fresh.faber("verify", RUN).returncode == 0
 
 
 def test_a_fetch_that_stops_half_way_is_completed_by_the_next(team: Team, fresh: Project) -> None:

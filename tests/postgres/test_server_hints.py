@@ -13,15 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 from support.command import COMMAND
 from support.project import RUN, Project, heed_interrupts
-from support.team_server import Team, made_team
+from support.team_server import Team
 
 if TYPE_CHECKING:
-    from support.postgres import Database
-
-
-@pytest.fixture
-def team(database: Database, tmp_path: Path) -> Team:
-    return made_team(database, tmp_path)
+    pass
 
 
 def test_a_sync_without_a_run_names_what_a_server_has(team: Team) -> None:
@@ -55,23 +50,6 @@ def test_a_run_that_is_not_here_may_be_on_a_server_that_was_not_asked(team: Team
     done = first.faber("run", "resume", "shop-nothere", env={"FABER_LEDGER_URL": team.url})
     assert done.returncode == 10
     assert done.stderr.startswith("error: there is no run shop-nothere")
-
-
-def test_a_project_that_is_on_no_server_has_no_run_there(team: Team) -> None:
-    first = team.clones[0]
-    (first.root / ".fractary/faber/ledger.json").unlink()
-    done = first.faber("run", "resume", "shop-nothere", env={"FABER_LEDGER_URL": team.url})
-    assert done.returncode == 10
-    assert "the team's server was not asked: the project has no id yet (run `faber-ledger init`" in done.stderr
-    assert "error: there is no run shop-nothere" in done.stderr
-
-
-def test_options_that_do_nothing_together_are_refused(team: Team) -> None:
-    first = team.clones[0]
-    done = team.sync(first, "--push", "--fetch")
-    assert (done.returncode, "give --push or --fetch" in done.stderr) == (2, True)
-    done = first.faber("fleet", "--every", "5", env={"FABER_LEDGER_URL": team.url})
-    assert (done.returncode, "--every needs --watch" in done.stderr) == (2, True)
 
 
 def test_an_empty_url_is_not_the_server_that_is_configured(team: Team) -> None:
@@ -167,27 +145,13 @@ def test_a_watch_says_once_that_the_server_is_lost_and_once_that_it_is_back(team
     assert "tried again" not in rest
 
 
-def test_a_watch_that_has_worked_waits_for_a_server_that_refuses_and_says_when_the_reason_changes(team: Team) -> None:
-    first, role = team.clones[0], team.login.role
-    watching = Watching(first, FABER_LEDGER_URL=team.url)
-    watching.lines_until("events fetched")
-    said = []
-    for change in ("NOLOGIN", "LOGIN CONNECTION LIMIT 0", "CONNECTION LIMIT -1"):
-        with team.database.connect() as connection:
-            connection.execute(f'ALTER ROLE "{role}" {change}'.encode())
-        said.append(watching.next_line())
-    watching.interrupt()
-    assert "not permitted to log in; tried again every 1 s until the server is back" in said[0]
-    assert "too many connections for role" in said[1]
-    assert said[2] == "the server is back\n"
-
-
 def test_a_watch_that_never_worked_ends_where_the_server_refuses(team: Team) -> None:
     with team.database.connect() as connection:
         connection.execute(f'ALTER ROLE "{team.login.role}" NOLOGIN'.encode())
     assert team.sync(team.clones[0], "--watch", "1").returncode == 14
 
 
+@pytest.mark.long(alone=True)
 def test_a_watch_names_a_conflict_only_where_something_was_exchanged(team: Team) -> None:
     first, second, _ = team.clones
     team.synced(second)
@@ -230,12 +194,6 @@ def test_an_option_of_the_url_that_does_not_fit_is_named(
     assert "check the network" not in done.stderr
 
 
-def test_a_port_that_is_none_is_a_mistake_in_the_url(team: Team) -> None:
-    done = team.clones[0].faber("fleet", env={"FABER_LEDGER_URL": "postgresql://ann@127.0.0.1:99999/ledger"})
-    assert (done.returncode, "99999" in done.stderr) == (2, True)
-    assert "hint: check the options in the URL" in done.stderr
-
-
 class Refusing:
     """A server that answers a wish for TLS as it is told, and refuses whoever comes without."""
 
@@ -270,13 +228,3 @@ def test_a_login_without_a_password_is_told_what_libpq_compares(team: Team) -> N
     assert done.returncode == 14, done.stderr
     assert "no password supplied" in done.stderr
     assert "hint: libpq found no password: set PGPASSWORD, or write into ~/.pgpass a line whose host" in done.stderr
-
-
-def test_a_misspelt_setting_is_named_where_no_server_is(team: Team) -> None:
-    first = team.clones[0]
-    configure(first, team.url)
-    place = Path(first.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
-    place.write_text(json.dumps({"URL": team.url}))
-    done = first.faber("fleet")
-    assert done.returncode == 2
-    assert f"{place}: 'URL' is not a setting; did you mean 'url'?" in done.stderr

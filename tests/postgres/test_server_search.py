@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 from support.on_server import FIRST, SECOND, asked, put_project, put_run, put_state, register
 from support.postgres import START_SECONDS
@@ -79,13 +78,6 @@ def test_nothing_of_a_project_is_found_by_a_role_that_does_not_see_it(project: P
                     (projects,),
                 )
                 assert found.fetchall() == []
-
-
-def test_whoever_is_no_member_may_call_nothing(database: Database) -> None:
-    outsider = database.login(attributes="")
-    for call in ("find_events('{}', NULL, NULL, NULL, NULL, NULL, 9)", "words_of('x')", "state_at_a_glance('{}')"):
-        with database.connect(outsider) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
-            connection.execute(f"SELECT * FROM faber_ledger.{call}".encode())
 
 
 def test_projects_are_chosen_by_id_or_name(project: Project, database: Database, tmp_path: Path) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.postgres import Cluster, fresh_database
-from support.project import RUN, Project
+from support.project import RUN
 from support.server_rows import FIRST, put_state, stored
-from support.team_server import Team, made_team
+from support.team_server import Team
+from support.team_server import fresh as make_fresh
 
 from faber_ledger.migrations.server_upgrade import SCRIPTS, upgrade_server
 from faber_ledger.projections.fold import NAMES
@@ -26,24 +25,11 @@ CLIENTS = 16
 NOON, EVENING = "2026-01-05T12:00:00Z", "2026-01-05T18:00:00Z"
 
 
-@pytest.fixture
-def team(database: Database, tmp_path: Path) -> Team:
-    return made_team(database, tmp_path)
-
-
 def on_server(team: Team) -> Any:
     """Return what the server's state of the run says; None if it has none."""
     found = [json.loads(row["content"]) for row in stored(team.database, "state")]
     assert len(found) < 2
     return found[0] if found else None
-
-
-def fresh_clone(team: Team, folder: Path) -> Project:
-    """Return a clone of the same project that lacks the run."""
-    fresh = Project.made(folder / "fresh", run_id="another-run")
-    settings = ".fractary/faber/ledger.json"
-    fresh.write(settings, (team.clones[0].root / settings).read_bytes())
-    return fresh
 
 
 def test_a_push_leaves_out_our_blocks_the_work_tree_and_secrets(team: Team) -> None:
@@ -61,7 +47,7 @@ def test_a_clone_without_the_run_or_its_state_gets_the_servers(team: Team, tmp_p
     first, second, _ = team.clones
     first.change_state(current_phase="evaluate", plan={"of": "the team"})
     team.synced(first)
-    fresh = fresh_clone(team, tmp_path)
+    fresh = make_fresh(team, tmp_path / "fresh")
     done = team.sync(fresh, RUN)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads((fresh.root / f".fractary/runs/{RUN}/state.json").read_text()) == first.state
@@ -127,21 +113,6 @@ def test_the_later_time_counts_and_of_equal_ones_the_last(database: Database, pu
     assert found["at"] < "3"
 
 
-def test_of_sixteen_clients_that_push_at_once_the_newest_state_stays(database: Database) -> None:
-    login, start = database.login(), threading.Barrier(CLIENTS)
-    with database.connect(login) as connection:
-        connection.execute("SELECT faber_ledger.register_project(%s, 'app')", [FIRST])
-
-    def push(number: int) -> bool:
-        with database.connect(login) as connection:
-            start.wait(30)
-            return put_state(connection, FIRST, str(number), f"2026-01-05T14:30:{number:02}Z")
-
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        assert [*pool.map(push, range(CLIENTS))][-1]
-    assert [row["content"] for row in stored(database, "state")] == [str(CLIENTS - 1)]
-
-
 def test_a_redaction_removes_the_state_and_who_knows_it_brings_one_again(team: Team) -> None:
     first, second, _ = team.clones
     note = first.events[-1]["id"]
@@ -174,14 +145,11 @@ def test_a_redaction_sends_no_state_that_may_still_have_the_text(team: Team) -> 
     assert on_server(team)["plan"] == {"word": ""}
 
 
-@pytest.mark.parametrize(
-    "updated_at", [None, 1767614400, "2026-02-01T12:00:00.123456"], ids=["null", "a number", "no zone"]
-)
-def test_a_changed_state_whose_time_says_nothing_is_left_out_by_name(team: Team, updated_at: object) -> None:
+def test_a_changed_state_whose_time_says_nothing_is_left_out_by_name(team: Team) -> None:
     first = team.clones[0]
     first.change_state(updated_at=NOON)
     team.synced(first)
-    first.change_state(current_phase="evaluate", updated_at=updated_at)
+    first.change_state(current_phase="evaluate", updated_at="2026-02-01T12:00:00.123456")
     said = f"the state.json of {RUN} is left out: its updated_at is not a time with a zone"
     done = team.sync(first)
     assert (done.returncode, said in done.stderr) == (0, True)
@@ -189,16 +157,14 @@ def test_a_changed_state_whose_time_says_nothing_is_left_out_by_name(team: Team,
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["no JSON", '{"run_id": "another"}', '{"a": ' * 100_000 + "1" + "}" * 100_000, '{"status": NaN}'],
-    ids=["text", "other run", "deep", "NaN"],
+    "content", ['{"run_id": "another"}', '{"a": ' * 100_000 + "1" + "}" * 100_000], ids=["other run", "deep"]
 )
 def test_a_forged_state_is_refused_by_name_and_leaves_no_file(team: Team, tmp_path: Path, content: str) -> None:
     first = team.clones[0]
     team.synced(first)
     with team.database.connect(team.login) as connection:
         assert put_state(connection, team.project, content, "9")
-    fresh = fresh_clone(team, tmp_path)
+    fresh = make_fresh(team, tmp_path / "fresh")
     done = team.sync(fresh, RUN)
     assert (done.returncode, f"the state.json of {RUN} is left out" in done.stderr) == (0, True)
     assert not (fresh.root / ".fractary" / "runs" / RUN / "state.json").exists()

@@ -5,19 +5,11 @@ from __future__ import annotations
 import fcntl
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from support.project import RUN, Project
-from support.team_server import Team, fill, made_team
+from support.team_server import Team
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from support.postgres import Database
-
-
-@pytest.fixture
-def team(database: Database, tmp_path: Path) -> Team:
-    return made_team(database, tmp_path)
 
 
 def test_three_clones_that_work_apart_end_with_the_same_bytes(team: Team) -> None:
@@ -31,15 +23,6 @@ def test_three_clones_that_work_apart_end_with_the_same_bytes(team: Team) -> Non
     for one in team.clones:
         assert one.faber("verify", RUN).returncode == 0
         assert one.state["sessions"] == team.clones[0].state["sessions"]
-
-
-def test_a_session_of_one_clone_is_in_the_state_of_another_after_a_sync(team: Team) -> None:
-    first, second, _ = team.clones
-    team.synced(first)
-    second.deliver("SessionStart.startup.print", client="another-client")
-    team.synced(second)
-    assert team.synced(first)["fetched"] > 0
-    assert [one["session_id"] for one in first.history] == [one["session_id"] for one in second.history]
 
 
 def test_a_sync_without_news_says_so_and_changes_nothing(team: Team) -> None:
@@ -61,14 +44,6 @@ def leave_end_waiting(clone: Project) -> None:
     assert clone.current is not None
 
 
-def test_what_waits_is_recorded_before_the_push(team: Team) -> None:
-    first = team.clones[0]
-    team.synced(first)
-    leave_end_waiting(first)
-    assert team.synced(first)["pushed"] == 2
-    assert [row["type"] for row in team.rows()[-2:]] == ["session_ended", "checkout_recorded"]
-
-
 def test_a_sync_that_leaves_a_delivery_waiting_says_so_and_ends_with_1(team: Team) -> None:
     first = team.clones[0]
     team.synced(first)
@@ -80,6 +55,7 @@ def test_a_sync_that_leaves_a_delivery_waiting_says_so_and_ends_with_1(team: Tea
     assert f"{RUN}: not recorded yet, so not pushed: 1 delivery\n" in done.stderr
     first.state_path.write_bytes(state)
     assert team.synced(first)["pushed"] == 2
+    assert [row["type"] for row in team.rows()[-2:]] == ["session_ended", "checkout_recorded"]
 
 
 def test_without_its_notes_a_clone_compares_all_and_doubles_nothing(team: Team) -> None:
@@ -111,26 +87,6 @@ def test_a_run_that_a_clone_has_never_seen_gets_its_folder_and_its_ledger(team: 
     assert team.export(second, other) == team.export(first, other)
     assert second.faber("verify", other).returncode == 0
     assert "nothing new" in team.sync(second, "--all").stdout
-
-
-def test_a_run_of_the_server_can_be_named_by_the_beginning_of_its_id(team: Team, tmp_path: Path) -> None:
-    first = team.clones[0]
-    assert first.faber("run", "start", "--work-id", "9", "--yes").returncode == 0
-    assert team.sync(first, "--all").returncode == 0
-    other = first.active_path.read_text().strip()
-    fresh = Project.made(tmp_path / "fresh", run_id="another-run")
-    fresh.write(".fractary/faber/ledger.json", (first.root / ".fractary/faber/ledger.json").read_bytes())
-    shared = next(RUN[:length] for length in range(len(RUN), 0, -1) if other.startswith(RUN[:length]))
-    several = team.sync(fresh, shared)
-    assert (several.returncode, f"{shared} is the beginning of several runs: " in several.stderr) == (10, True)
-    assert RUN in several.stderr
-    assert other in several.stderr
-    done = team.sync(fresh, RUN[:24])
-    assert (done.returncode, done.stderr) == (0, "")
-    assert team.export(fresh, RUN) == team.export(first, RUN)
-    missing = team.sync(fresh, "no-such-run")
-    assert missing.returncode == 10
-    assert "hint: `faber-ledger fleet` shows the runs of the server" in missing.stderr
 
 
 def test_push_and_fetch_alone_go_one_way(team: Team) -> None:
@@ -227,12 +183,3 @@ def test_one_id_with_two_contents_is_named_and_the_rest_is_exchanged(team: Team)
         again = team.sync(second, *words)
         assert (again.returncode, again.stderr.count(named)) == (22, 1)
     assert [one["hash"] for one in team.rows() if one["id"] == row["id"]] == [row["hash"]]
-
-
-def test_a_bar_shows_how_far_a_long_exchange_is(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second, _ = team.clones
-    fill(first, 600)
-    monkeypatch.setenv("FABER_LEDGER_URL", team.url)
-    for clone, what in ((first, "pushing"), (second, "fetching")):
-        shown, code = clone.on_terminal("sync")
-        assert (code, f"{what} {RUN}" in shown, "100%" in shown) == (0, True, True), shown

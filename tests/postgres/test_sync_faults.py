@@ -8,40 +8,14 @@ import socket
 import subprocess
 from typing import TYPE_CHECKING
 
-import pytest
 from support.project import RUN
-from support.team_server import MANY, Team, fill, made_team, started, wait_for_batch
-
-from faber_ledger.postgres.ask import MOST_EVENTS
+from support.team_server import Team, fill, started, wait_for_batch
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from support.postgres import Database
 
 CLIENTS = 8
-
-
-@pytest.fixture
-def team(database: Database, tmp_path: Path) -> Team:
-    return made_team(database, tmp_path)
-
-
-def test_a_client_that_is_killed_between_batches_leaves_whole_batches(team: Team) -> None:
-    first = team.clones[0]
-    total = fill(first, MANY)
-    with team.database.connect(autocommit=True) as connection:
-        process = started(first, team.url)
-        wait_for_batch(connection)
-        process.kill()
-        process.communicate()
-    count = len(team.rows())
-    assert count % MOST_EVENTS == 0
-    assert 0 < count < total
-    done = team.sync(first)
-    assert (done.returncode, len(team.rows())) == (0, total)
-    team.synced(team.clones[1])
-    assert team.export(team.clones[1]) == team.export(first)
 
 
 def test_a_client_that_is_killed_while_it_fetches_takes_in_all_or_nothing_and_goes_on(team: Team) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import pytest
-from support.project import RUN, Project
-from support.team_server import FORGED, Team, made_team, start_of
+from support.project import RUN
+from support.team_server import FORGED, Team, fresh, start_of
 
 from faber_ledger.ledger.plain_json import canonical
 from faber_ledger.ledger.row import compute_hash
@@ -16,25 +15,12 @@ from faber_ledger.runs.run import is_run_id, is_taken
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from support.postgres import Database
 
 CHILD = "01KE0000000000000000000002"
 
 
-@pytest.fixture
-def team(database: Database, tmp_path: Path) -> Team:
-    return made_team(database, tmp_path)
-
-
 def with_hash(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "hash": compute_hash(tuple(row.values()))}
-
-
-def fresh(team: Team, folder: Path) -> Project:
-    """Make the project on another machine, which has none of the team's runs."""
-    project = Project.made(folder, run_id="another-run")
-    project.write(".fractary/faber/ledger.json", (team.clones[0].root / ".fractary/faber/ledger.json").read_bytes())
-    return project
 
 
 def hostile_rows(team: Team) -> dict[str, dict[str, Any]]:
@@ -175,16 +161,3 @@ def test_a_run_named_as_a_file_of_another_takes_no_place(team: Team) -> None:
         names = {path.name for path in clone.run.iterdir() if is_run_id(f"r/{path.name}")}
         assert {"state.json", "ledger.db"} <= names
         assert not {name for name in names if not is_taken(f"r/{name}")}
-
-
-def test_readers_name_a_run_that_no_clone_has(team: Team) -> None:
-    first = team.clones[0]
-    team.synced(first)
-    team.put(start_of(f"{RUN}/events.jsonl"), f"{RUN}/events.jsonl")
-    asked = {"FABER_LEDGER_URL": team.url}
-    done = first.faber("verify", "--all", "--url", "-", env=asked)
-    assert done.returncode == 20
-    assert "a run of the server is left out: " in done.stderr
-    assert f"{RUN}: sound\n" in done.stdout
-    done = first.faber("log", RUN, "--url", "-", env=asked)
-    assert (done.returncode, done.stderr) == (0, "")

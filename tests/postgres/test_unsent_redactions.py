@@ -5,23 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
 from support.project import RUN, Project
-from support.team_server import Team, made_team
+from support.team_server import Team
 
 if TYPE_CHECKING:
     import subprocess
-    from pathlib import Path
 
-    from support.postgres import Database
 
 WORD = "hunter-0001"
 STILL_THERE = "the server may still have what was redacted"
-
-
-@pytest.fixture
-def team(database: Database, tmp_path: Path) -> Team:
-    return made_team(database, tmp_path)
 
 
 def note(clone: Project) -> str:
@@ -52,14 +44,12 @@ def test_where_no_server_is_named_the_command_that_sends_it_is(team: Team) -> No
     assert WORD not in str(team.rows())
 
 
-@pytest.mark.parametrize("way", ["fetch", "resume"])
-def test_a_run_that_only_came_from_the_server_is_known_to_be_there(team: Team, way: str) -> None:
+def test_a_run_that_only_came_from_the_server_is_known_to_be_there(team: Team) -> None:
     first, second, _ = team.clones
     name = note(first)
     team.synced(first)
     second.faber("run", "forget", RUN)
-    words = ("sync", RUN, "--fetch") if way == "fetch" else ("run", "resume", RUN, "--url", "-")
-    assert second.faber(*words, env={"FABER_LEDGER_URL": team.url}).returncode == 0
+    assert team.sync(second, RUN, "--fetch").returncode == 0
     assert STILL_THERE in redact_alone(second, name).stderr
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy.engine import make_url
 from support.project import RUN, Project
-from support.team_server import Team, made_team, start_of
+from support.team_server import Team, made_team
 
 if TYPE_CHECKING:
     import subprocess
@@ -68,31 +68,6 @@ def test_each_command_prints_of_the_servers_events_what_it_prints_of_the_ledger(
     assert files_below(place.root) == []
 
 
-def test_a_database_of_the_servers_runs_has_the_same_rows(team: Team, tmp_path: Path) -> None:
-    import sqlite3
-
-    first, place = team.clones[0], elsewhere(team, tmp_path)
-    assert first.faber("export", "--all", "--sqlite", str(tmp_path / "local.db")).returncode == 0
-    done = ask(team, place, "export", "--all", "--sqlite", "remote.db")
-    assert done.returncode == 0, done.stderr
-    dumps = []
-    for path in (tmp_path / "local.db", place.root / "remote.db"):
-        with sqlite3.connect(path) as connection:
-            dumps.append(list(connection.iterdump()))
-    assert dumps[0] == dumps[1]
-
-
-def test_the_content_of_a_load_is_found_in_the_clone_that_recorded_it(team: Team) -> None:
-    first, second, _ = team.clones
-    loaded = [one["artifact_id"] for one in first.of_type("artifact_loaded")]
-    assert loaded
-    words = ("show", loaded[0], "--run", RUN, "--content")
-    assert ask(team, first, *words).stdout == first.faber(*words).stdout != ""
-    refused = ask(team, second, *words)
-    assert refused.returncode == 10
-    assert "another clone recorded it with its key" in refused.stderr
-
-
 def test_a_run_is_the_active_one_or_named_by_its_beginning(team: Team) -> None:
     first, second, _ = team.clones
     expected = first.faber("log").stdout
@@ -135,18 +110,6 @@ def test_nothing_is_left_in_the_temporary_and_the_state_folder(team: Team, tmp_p
     assert [path for path in files_below(home) if "faber-ledger" in str(path)] == []
 
 
-def test_an_unusable_copy_in_another_git_repository_changes_nothing(team: Team, tmp_path: Path) -> None:
-    """The temporary folder may be in a work tree, whose clone keeps mirrors."""
-    first, second, _ = team.clones
-    inside = second.root / "tmp"
-    inside.mkdir()
-    done = second.faber(
-        "verify", RUN, "--url", "-", env={"FABER_LEDGER_URL": team.url, "TMPDIR": str(inside), "GIT_DIR": ".git"}
-    )
-    assert (done.returncode, done.stdout) == (0, first.faber("verify", RUN).stdout)
-    assert second.git("status", "--porcelain") == ""
-
-
 def test_an_event_that_no_ledger_writes_is_left_out(team: Team, tmp_path: Path) -> None:
     first = team.clones[0]
     team.put(team.forged(first, hash=b"\1" * 32))
@@ -156,22 +119,19 @@ def test_an_event_that_no_ledger_writes_is_left_out(team: Team, tmp_path: Path) 
     assert (done.returncode, f"{RUN}: left_out: 1 event of the server left out" in done.stdout) == (20, True)
 
 
-def test_a_second_start_takes_nobodys_view_of_a_run_away(team: Team, tmp_path: Path) -> None:
-    first = team.clones[0]
-    assert first.faber("run", "start", "--work-id", "9", "--yes").returncode == 0
-    run_id = first.active_path.read_text().strip()
-    assert team.sync(first).returncode == 0
-    team.put(start_of(run_id), run_id)
-    place = elsewhere(team, tmp_path)
-    done = ask(team, place, "export", run_id)
-    assert (done.returncode, done.stdout) == (0, first.faber("export", run_id).stdout)
-    assert f"{run_id}: 1 event of the server left out" in done.stderr
-    assert ask(team, place, "verify", run_id).returncode == 20
+def test_project_with_a_url_prints_the_blocks_and_writes_nothing(team: Team) -> None:
+    first, second, _ = team.clones
+    before = second.state_path.read_bytes()
+    done = ask(team, second, "project")
+    assert done.stdout == first.faber("project", "--stdout").stdout
+    assert second.state_path.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
+def test_what_cannot_be_asked_of_a_server_is_refused(database: Database, tmp_path: Path) -> None:
+    made = made_team(database, tmp_path)
+    assert made.sync(made.clones[0]).returncode == 0
+    words: tuple[str, ...]
+    for words, code, message in (
         (("log", "no-such-run"), 10, "there is no run no-such-run"),
         (("log", "../x"), 1, "is not a run id"),
         (("verify", "--git"), 2, "leave out --url"),
@@ -179,16 +139,9 @@ def test_a_second_start_takes_nobodys_view_of_a_run_away(team: Team, tmp_path: P
         (("log", "--work-id", "258"), 2, "name the run"),
         (("export", RUN, "--project", "x"), 10, "no project x"),
         (("export", RUN, "--project", "01ARZ3NDEKTSV4RRFFQ69G5FAV"), 10, "no project 01ARZ3"),
-    ],
-    ids=lambda value: "-".join(value) if isinstance(value, tuple) else None,
-)
-def test_what_cannot_be_asked_of_a_server_is_refused(
-    database: Database, tmp_path: Path, words: tuple[str, ...], code: int, message: str
-) -> None:
-    made = made_team(database, tmp_path)
-    assert made.sync(made.clones[0]).returncode == 0
-    done = made.clones[1].faber(*words, "--url", "-", env={"FABER_LEDGER_URL": made.url})
-    assert (done.returncode, message in done.stderr) == (code, True), done.stderr
+    ):
+        done = made.clones[1].faber(*words, "--url", "-", env={"FABER_LEDGER_URL": made.url})
+        assert (done.returncode, message in done.stderr) == (code, True), done.stderr
 
 
 def test_a_project_without_a_url_is_wrong_usage(tmp_path: Path) -> None:

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.on_server import FIRST, register
-from support.postgres import fresh_database
 from support.searching import EVENTS, STATE
+from support.sizes import pick
 
 from faber_ledger.files.word_query import LONGEST_WORD, parse_query, words_of
 from faber_ledger.ledger.command_errors import UsageFailed
 from faber_ledger.ledger.plain_json import canonical
-from faber_ledger.migrations.server_upgrade import SCRIPTS, upgrade_server
 from faber_ledger.projections.searched import event_texts, state_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
-    from support.postgres import Cluster, Database
+    from support.postgres import Database
 
 PROJECT = "01K7ZZZZZZZZZZZZZZZZZZZZZZ"
 
@@ -74,14 +70,10 @@ def test_a_state_has_the_words_of_its_texts_without_our_blocks(database: Databas
     "said",
     [
         '{"text":"x',
-        "[1]",
-        "null",
         "",
         '{"text":{"a":["q"]},"findings":3}',
         "[" * 100_000,
         '{"text":' * 5000 + '"deep"' + "}" * 5000,
-        '{"text":1e999999}',
-        '{"text":"' + "w " * 600_000 + '"}',
         '{"text":"' + " ".join([f"word{number}" for number in range(150_000)]) + '"}',  # over 1 MB of words
         '{"text":"' + "x" * 1_500_000 + '"}',
     ],
@@ -92,34 +84,6 @@ def test_no_payload_and_no_state_stops_an_insert(database: Database, said: str) 
     asked(database, "state_words", PROJECT, said)
 
 
-def test_what_a_server_has_already_stops_no_upgrade(cluster: Cluster, tmp_path: Path) -> None:
-    before = tmp_path / "migrations"
-    shutil.copytree(SCRIPTS, before, ignore=shutil.ignore_patterns("0002*", "0003*", "__pycache__"))
-    with fresh_database(cluster, is_upgraded=False) as database:
-        with database.connect() as connection:
-            assert upgrade_server(connection, str(before)).after == "0001"
-        member = database.login()
-        register(database, member)
-        with database.connect() as inserting:
-            for place, payload in enumerate(["[", "[]", '{"text":"\\u0000 heron"}', '{"text":7}', "{" * 100_000]):
-                inserting.execute(
-                    "INSERT INTO faber_ledger.event"
-                    " (project, run_id, position, seq, id, type, version, at, writer, parents, salt, payload, hash)"
-                    " VALUES (%s, 'run', 0, 1, %s, 'note_recorded', 1, '2026', 'w', '', %s, %s, %s)",
-                    (FIRST, f"7{place}ZZZZZZZZZZZZZZZZZZZZZZZZ", bytes(16), payload, bytes(32)),
-                )
-            inserting.execute(
-                "INSERT INTO faber_ledger.document (project, run_id, id, position, heads, content, at, writer)"
-                " VALUES (%s, 'run', 'a', 0, '', %s, '', 'w')",
-                (FIRST, "[" * 100_000),
-            )
-        with database.connect() as connection:
-            assert upgrade_server(connection).before == "0001"
-        with database.connect(member) as connected:
-            found = connected.execute("SELECT id FROM faber_ledger.find_events('{heron}', NULL, NULL, '', '', '', 9)")
-            assert found.fetchall() == [("72ZZZZZZZZZZZZZZZZZZZZZZZZ",)]
-
-
 @pytest.mark.parametrize("text", ["a\0heron", "heron \\u0000 \\\\", "lone \ud800 heron", "\U0001f680heron"])
 def test_what_postgresql_does_not_know_hides_no_other_word(database: Database, text: str) -> None:
     found = asked(database, "event_words", PROJECT, "note_recorded", json.dumps({"text": text}))
@@ -127,7 +91,8 @@ def test_what_postgresql_does_not_know_hides_no_other_word(database: Database, t
     assert f"{PROJECT}=heron" in found
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(pick(1, 3)))
 def test_a_query_means_what_websearch_to_tsquery_means(database: Database, seed: int) -> None:
     chance = random.Random(seed)
     words = ["red", "blue", "heron"]

@@ -200,11 +200,11 @@ class Project:
             check=False,
         )
 
-    def on_terminal(self, *arguments: str, answers: list[str] | None = None) -> tuple[str, int]:
+    def on_terminal(self, *arguments: str, answers: list[str] | None = None, env: Any = None) -> tuple[str, int]:
         """Run a command on a terminal, type an answer at each prompt; return what was shown, and the exit code."""
         ours, theirs = pty.openpty()
         process = Command(
-            [COMMAND, *arguments], cwd=self.root, env=self.environment(), stdin=theirs, stdout=theirs, stderr=theirs
+            [COMMAND, *arguments], cwd=self.root, env=self.environment(env), stdin=theirs, stdout=theirs, stderr=theirs
         )
         os.close(theirs)
         shown, typed = b"", iter(answers or [])

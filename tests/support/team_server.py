@@ -116,6 +116,13 @@ def start_of(run_id: str, name: str = FORGED, **changes: Any) -> dict[str, Any]:
     return {**dict(zip(COLUMNS, (*row, compute_hash((*row, None))), strict=True)), **changes}
 
 
+def fresh(team: Team, folder: Path) -> Project:
+    """Make the project on another machine, which has none of the team's runs."""
+    project = Project.made(folder, run_id="another-run")
+    project.write(".fractary/faber/ledger.json", (team.clones[0].root / ".fractary/faber/ledger.json").read_bytes())
+    return project
+
+
 def fill(clone: Project, count: int) -> int:
     """Append notes to a clone's log; return how many events it has then."""
     with Log.open(str(clone.ledger_path), "OFF") as log:

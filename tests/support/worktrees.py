@@ -9,6 +9,7 @@ from typing import Any
 
 import jsonschema
 
+from support.folders import copy_prepared
 from support.project import Project
 
 REGISTRY = ".fractary/faber/worktrees.json"
@@ -17,14 +18,18 @@ SCHEMA = json.loads((Path(__file__).parents[2] / "schemas/json/worktrees.schema.
 
 
 def begin_project(root: Path) -> Project:
+    """Copy a committed git project, set up, with the run of work item 258 active in it."""
+    copy_prepared(_begin, root)
+    return Project(root, Project(root).active_path.read_text().strip())
+
+
+def _begin(root: Path) -> None:
     project = Project(root)
-    root.mkdir(parents=True)
     project.git("init", "--quiet", "--initial-branch=main")
     assert project.faber("init").returncode == 0
     project = Project(root, start_run(project, "258"))
     project.git("add", "-A")
     project.git("commit", "--quiet", "-m", "Begin")
-    return project
 
 
 def start_run(project: Project, work_id: str, *options: str, **env: str | None) -> str:
