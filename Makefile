@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 # Settings of the caller's shell for another virtualenv, for Python or for pip do not apply in ours.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help demo demo-team test test-contract test-long test-browser secrets ratchet lint format generate generated-check bench bench-hooks bench-quick faults soak team fuzz lock release
+.PHONY: help demo demo-team test test-contract test-long test-browser secrets ratchet lint format generate generated-check bench bench-hooks bench-quick faults team fuzz lock release
 .NOTPARALLEL: # two pips in one .venv would disturb each other
 
 help:
@@ -26,7 +26,6 @@ help:
 	@echo 'make bench-hooks   measure the hooks alone, in minutes, and write their rows'
 	@echo 'make bench-quick   measure a little, and print it'
 	@echo 'make faults        break every write of a hook and of three commands, and the server; the former goes into docs/internals/RELIABILITY.md'
-	@echo 'make soak          break everything at once for MINUTES=10; what was lost goes into docs/internals/RELIABILITY.md'
 	@echo 'make team          let a team work with git for WEEKS=2, from SEED=1 on, in SEEDS=1 repositories'
 	@echo 'make fuzz          mutate all input from outside, SECONDS=60 each, guided by coverage (Linux)'
 	@echo 'make lock          renew requirements.lock'
@@ -89,9 +88,6 @@ faults: .venv/test
 	cd tests && ../$(BIN)/python -m faults.matrix
 	cd tests && ../$(BIN)/python -m faults.crowds
 	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 tests/postgres/test_faults.py tests/postgres/test_sync_faults.py
-
-soak: .venv/test
-	cd tests && ../$(BIN)/python -m faults.soak $(or $(MINUTES),10) $(SEED)
 
 team: .venv/test
 	cd tests && ../$(BIN)/python -m team.simulate --weeks $(or $(WEEKS),2) --seed $(or $(SEED),1) --seeds $(or $(SEEDS),1)

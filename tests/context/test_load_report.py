@@ -43,15 +43,6 @@ def test_no_block_of_an_artifact_is_printed_twice(project: Project) -> None:
         assert len(re.findall(rf"^ *Resolved: .*{name}\.md$", shown, re.MULTILINE)) == 1
 
 
-def test_a_look_claims_nothing(project: Project) -> None:
-    shown, code = project.on_terminal("session-load")
-    assert code == 0
-    assert [line for line in shown.split("\n") if "✓" in line] == ["✓ Loaded workflow config: own"]
-    assert f"Would reload context for run: {project.run_id}\n" in shown
-    assert "Artifacts that would be loaded (3):\n  • first\n    Source: docs/first.md\n" in shown
-    assert shown.count("docs/first.md") == 2  # once as Source, once in Resolved
-
-
 def test_a_load_of_nothing_says_so_and_names_the_way_to_load(project: Project) -> None:
     """(session-manager-reload-reconstitution, section 5, 2; spec-and-session-end, section 5, 5)."""
     load(project)

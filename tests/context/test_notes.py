@@ -10,8 +10,7 @@ import pytest
 from support.command import COMMAND, run_command
 from support.project import RUN, Project
 
-from faber_ledger.context.notes import MAX_LETTERS, notes_of
-from faber_ledger.ledger.log import Log
+from faber_ledger.context.notes import MAX_LETTERS
 
 
 @pytest.fixture
@@ -76,13 +75,6 @@ def test_notes_come_back_in_reconstitution_and_in_the_log(project: Project) -> N
     data = json.loads(project.faber("reconstitute", "--json").stdout)["data"]
     assert [note["text"] for note in data["notes"]] == ["second", "first\nand more"]
     assert "note, in build: first and more" in project.faber("log").stdout
-
-
-def test_the_newest_notes_come_newest_first(project: Project) -> None:
-    for number in range(4):
-        project.faber("note", "add", f"note {number}")
-    with Log.read(str(project.ledger_path)) as log:
-        assert [note["text"] for note in notes_of(log, 2)[0]] == ["note 3", "note 2"]
 
 
 def test_the_newest_summary_stays_among_the_notes_and_what_is_left_out_is_counted(project: Project) -> None:

@@ -145,10 +145,7 @@ def test_a_state_that_is_not_a_file_is_refused(project: Project, kind: str) -> N
 def test_an_active_file_without_a_run_id_is_refused(project: Project) -> None:
     for content in [
         b"../../../elsewhere",
-        b"/etc\n",
         b"a/b/c/d",
-        b"-rf",
-        b"caf\xc3\xa9",
         b"x" * 100_000,
         b"a\0b",
         b"\x1b[31mred",
@@ -227,39 +224,9 @@ def of_a_newer_format(path: Path) -> None:
     connection.close()
 
 
-def with_a_trigger(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TRIGGER evil AFTER INSERT ON event BEGIN DELETE FROM head; END")
-    connection.close()
-
-
-def in_wal_mode(path: Path) -> None:
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.close()
-
-
-def truncated(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:5000])
-
-
-def with_a_header_alone(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:100])
-
-
-def scribbled_over(path: Path) -> None:
-    content = path.read_bytes()
-    path.write_bytes(content[:4096] + b"\xa5" * (len(content) - 4096))
-
-
 def a_link(path: Path) -> None:
     os.replace(path, path.with_name("real.db"))
     path.symlink_to("real.db")
-
-
-def a_dangling_link(path: Path) -> None:
-    path.unlink()
-    path.symlink_to("../../../../made-by-a-hook.db")
 
 
 def a_directory(path: Path) -> None:
@@ -270,13 +237,8 @@ def a_directory(path: Path) -> None:
 BROKEN_LEDGERS: dict[Callable[[Path], None], str] = {
     no_database: "is not a SQLite database",
     of_a_newer_format: f"has format {FORMAT + 1}",
-    with_a_trigger: "does not have the schema of a ledger",
-    truncated: "ledger.db",
     a_link: "is a link",
     another_programs: "does not have the schema of a ledger",
-    in_wal_mode: "is in WAL mode",
-    with_a_header_alone: "ledger.db",
-    scribbled_over: "",
     a_directory: "is not a regular file",
 }
 
@@ -285,7 +247,7 @@ NEVER_REPLACED = (of_a_newer_format, a_directory)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("breaks", few(BROKEN_LEDGERS, 5), ids=lambda breaks: breaks.__name__)
+@pytest.mark.parametrize("breaks", few(BROKEN_LEDGERS, 4), ids=lambda breaks: breaks.__name__)
 def test_a_file_that_is_not_a_ledger_is_reported_once_and_published_over(
     opened: Project, breaks: Callable[[Path], None]
 ) -> None:
@@ -307,14 +269,6 @@ def test_a_file_that_is_not_a_ledger_is_reported_once_and_published_over(
         opened.assert_projected()
 
 
-def test_what_holds_nothing_is_published_over(opened: Project) -> None:
-    a_dangling_link(opened.ledger_path)
-    assert opened.deliver(START, client=ME).packet
-    assert not (opened.root.parent / "made-by-a-hook.db").exists()
-    assert not opened.ledger_path.is_symlink()
-    opened.assert_projected()
-
-
 def test_another_programs_database_with_no_id_is_set_aside(project: Project) -> None:
     another_programs(project.ledger_path)
     before = project.ledger_path.read_bytes()
@@ -333,7 +287,6 @@ def test_another_programs_database_with_no_id_is_set_aside(project: Project) -> 
     ("content", "said"),
     [
         (None, "Workflow configuration not found: fractary-faber:special"),
-        (b"{", "cannot be used"),
         (b'{"critical_artifacts": {"always_load": {}}}', "is not a list"),
         (b'{"extends": "fractary-faber:special"}', "it extends itself"),
         (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "cannot be used"),
@@ -352,35 +305,6 @@ def test_an_unusable_workflow_is_reported_with_the_position(project: Project, co
     assert len(project.history) == 1
     assert project.metadata["reload_count"] == 0  # nothing was reloaded
     assert "last_artifact_reload" not in project.metadata
-    project.assert_projected()
-
-
-@pytest.mark.parametrize("workflow_id", [None, "fractary-faber:../x"])
-def test_a_state_without_a_usable_workflow_id_still_gives_the_position(project: Project, workflow_id: object) -> None:
-    project.change_state(workflow_id=workflow_id)
-    answer = project.deliver(START)
-    assert answer.code == 0
-    assert answer.packet is not None
-    assert f"# FABER run {RUN}" in answer.packet
-    assert len(project.history) == 1
-
-
-def test_a_run_of_very_many_sessions_still_gives_its_state(project: Project) -> None:
-    entry = {"started_at": "2026-01-05T14:30:22Z", "ended_at": "2026-01-05T14:30:22Z", "more": "x" * 400}
-    history = [{"session_id": f"session-{number}", **entry} for number in range(2_500)]
-    sessions = {"current_session_id": None, "total_sessions": len(history), "session_history": history}
-    project.change_state(sessions=sessions)
-    assert project.state_path.stat().st_size > 1_048_576
-    answer = project.deliver(START, client=ME)
-    assert answer.packet is not None
-    assert "\nworkflow-state (required): " in answer.packet
-    assert "ERROR" not in answer.packet
-    assert "artifact_failed" not in project.types
-    project.change_state(more="x" * 1_048_576)
-    packet = project.deliver("SessionStart.clear.print", client=ME).packet or ""
-    assert "\nworkflow-state (required): outline, " in packet
-    assert "ERROR" not in packet
-    assert project.log_lines == []
     project.assert_projected()
 
 
@@ -407,14 +331,9 @@ UNREADABLE = {
     "not UTF-8": b'{"session_id": "\xff\xfe"}',
     "a list": b"[1, 2]",
     "nested too deeply": b"[" * 200_000,
-    "binary": bytes(range(256)) * 100,
     "10 MB of no JSON": b"x" * 10_000_000,
     "a million members": b"{" + b",".join([b'"%d":0' % number for number in range(1_000_000)]) + b"}",
     "a million lists": b'{"a":[' + b"[]," * 1_000_000 + b"0]}",
-    "a million texts": b'{"a":[' + b'"",' * 1_000_000 + b"0]}",
-    "a million numbers": '{"a":[1.5'.encode("utf-16")
-    + ",1.5".encode("utf-16-le") * 1_000_000
-    + "]}".encode("utf-16-le"),
     "more than anyone sends": b'{"source": "' + b"x" * 33_554_432 + b'"}',
 }
 

@@ -116,12 +116,10 @@ def test_a_session_whose_start_was_redacted_keeps_its_place_and_times(tmp_path: 
     ("said", "is_gone"),
     [
         ("r:own", True),
-        ("r:other", True),
         ("r:other u:own", False),
         ("r:other u:other", False),
         ("r:own u:other", True),
         ("r:own u:own", False),
-        ("r:own r:other u:other", True),
         ("r:own u:own r:other", True),
         ("r:other u:own r:other", True),
     ],

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import stat
-import struct
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -151,20 +150,3 @@ def test_the_plugin_has_these_files_and_no_others() -> None:
     assert not [path for path in PLUGIN.rglob("*") if path.is_symlink()]
     mode = os.stat(PLUGIN / "bin/faber-ledger").st_mode
     assert mode & stat.S_IXUSR
-
-
-def test_the_readme_says_what_a_directory_of_plugins_asks_for() -> None:
-    text = (PLUGIN / "README.md").read_text()
-    assert len(text.split()) >= 40
-    for heading in ("## Install", "## What it records", "## Remove"):
-        assert heading in text
-    for name in SKILLS:
-        assert f"`/faber-ledger:{name}" in text
-
-
-def test_the_icon_is_a_square_picture_of_a_size_that_a_directory_takes() -> None:
-    icon = read(PLUGIN / ".claude-plugin/icon.png")
-    assert icon.startswith(b"\x89PNG\r\n\x1a\n")
-    width, height = struct.unpack(">II", icon[16:24])
-    assert width == height
-    assert 512 <= width <= 2048

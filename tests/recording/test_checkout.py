@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.project import RUN, Project
 
-from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.recording.environment import checkout_at_end
 from faber_ledger.runs import uncommitted as queries
 from faber_ledger.runs.active_file import note_use
@@ -104,16 +102,6 @@ def test_the_start_of_a_run_records_the_branch_without_a_client_too(project: Pro
     started.assert_projected()
 
 
-def test_it_is_shown_as_text_without_control_characters(project: Project) -> None:
-    project.deliver(STARTUP, client="another")
-    project.write(".git/HEAD", "ref: refs/heads/a\u001b[31m\u202eb\n")
-    project.deliver(STARTUP, **ME)
-    shown = project.faber("log", "--type", "checkout_recorded").stdout
-    assert "checked out at the start" in shown
-    assert not {"\u001b", "\u202e"} & {*shown}
-    assert EVENT_TYPES["checkout_recorded"].required == {}  # no fold reads it
-
-
 # The branch, from git's HEAD file
 
 
@@ -164,15 +152,14 @@ def test_nobody_knows_what_is_uncommitted_in_a_submodule(project: Project, submo
     assert uncommitted(project) is True
 
 
-@pytest.mark.parametrize("kind", ["clean", "process"])
-def test_no_program_of_the_repository_runs(project: Project, tmp_path: Path, kind: str) -> None:
+def test_no_program_of_the_repository_runs(project: Project, tmp_path: Path) -> None:
     """A filter, a file system monitor, a hook: whoever made the repository may have set them."""
     ran, program = tmp_path / "ran", tmp_path / "evil"
     program.write_text(f"#!/bin/sh\necho x >> {ran}\nexit 1\n")
     program.chmod(0o755)
     (tmp_path / "hooks").mkdir()
     (tmp_path / "hooks/post-index-change").symlink_to(program)
-    for name in (f"filter.evil.{kind}", "core.fsmonitor"):
+    for name in ("filter.evil.clean", "filter.evil.process", "core.fsmonitor"):
         project.git("config", name, str(program))
     project.git("config", "filter.evil.required", "true")
     project.git("config", "core.hooksPath", str(tmp_path / "hooks"))
@@ -192,16 +179,3 @@ def test_no_program_of_the_repository_runs(project: Project, tmp_path: Path, kin
 
 
 # What waits
-
-
-def test_a_waiting_delivery_keeps_what_was_checked_out_when_it_arrived(project: Project) -> None:
-    project.deliver(STARTUP, **ME)
-    with open(project.lock_path, "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        project.deliver(END, **ME)
-    project.git("switch", "--quiet", "--create", "later")
-    assert project.faber("note", "add", "recorded").returncode == 0
-    project.git("switch", "--quiet", "feat/258-csv")
-    assert project.faber("project", RUN).returncode == 0  # on the run's branch it is published
-    (end,) = [event for event in project.of_type("checkout_recorded") if event["is_end"]]
-    assert end["branch"] == "feat/258-csv"

@@ -14,7 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.project import RUN, Project, spec_state, usual_state
+from support.sizes import pick
 
+from faber_ledger.files.json_text import JsonText
+from faber_ledger.projections.fold import blocks_of, text_of
 from faber_ledger.runs import state_write
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import read_log
@@ -73,6 +76,7 @@ Step = tuple[str, Any]
 steps: st.SearchStrategy[Step] = st.one_of(
     st.tuples(st.just("deliver"), st.tuples(st.sampled_from(DELIVERIES), clients, st.sampled_from(["11", "12"]))),
     st.tuples(st.just("run"), st.sampled_from(COMMANDS)),
+    st.tuples(st.just("lay out"), st.sampled_from([None, 2, 4, "\t"])),
     st.tuples(
         st.just("change"),
         st.sampled_from(
@@ -85,19 +89,34 @@ beginnings = st.sampled_from(
 )
 
 
+def written_whole(project: Project, before: str) -> bytes:
+    """Return the state that folding the whole log and replacing the blocks that differ makes of `before`."""
+    document = JsonText(before)
+    found = blocks_of(document.value)
+    folded = project.folded()
+    differing = [name for name in folded if text_of({name: found.get(name)}) != text_of({name: folded[name]})]
+    return document.with_members({name: folded[name] for name in differing}).encode()
+
+
+@pytest.mark.long
 @given(beginnings, st.lists(steps, min_size=4, max_size=9))
-@settings(max_examples=5, deadline=None, print_blob=True, database=None)
+@settings(max_examples=pick(5, 50), deadline=None, print_blob=True, database=None)
 def test_fact_by_fact_or_all_at_once_the_blocks_are_the_same(beginning: dict[str, Any], done: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         project = Project.made(Path(folder) / "project", beginning)
         for kind, what in done:
+            before = project.state_path.read_bytes().decode()
             if kind == "change":
                 project.change_state(**what)
+            elif kind == "lay out":
+                project.state_path.write_text(json.dumps(json.loads(before), indent=what))
             elif kind == "deliver":
                 assert project.deliver(what[0], client=what[1], pid=what[2]).code == 0
             else:
                 finished = project.faber(*what)
                 assert finished.returncode == 0, finished.stderr
+            if kind in ("deliver", "run") and project.ledger_path.exists():
+                assert project.state_path.read_bytes() == written_whole(project, before)
         project.faber("session-load")
         assert shown(project)
         project.assert_projected()

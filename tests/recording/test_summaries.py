@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.project import RUN, Project
 from support.summaries import COMPACT, HEAD, ME, OTHER, POST, PRE, RESUME, STARTUP, THIRD, compacted, packet
 
@@ -93,43 +90,12 @@ def test_a_log_from_elsewhere_may_hold_anything_in_place_of_a_summary(project: P
 # What is recorded of it
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "DB_PASSWORD=hunter2hunter",
-        "password: 'correct horse'",
-        '"api_key": "0123456789abcdef"',
-        "**Password**: hunter2hunter",
-        "Authorization: Bearer abcdef0123456789abcdef",
-        "postgres://user:hunter2hunter@host/db",
-        "redis://:hunter2hunter@host/0",
-        "https://user:hunter2@hunter2!hunter2@host/x",
-        "https://0123456789abcdef0123@github.com/a/b.git",
-        "curl -u user:hunter2hunter https://host/x",
-        "curl -su 'user:hunter2 hunter2' https://host",
-        "curl -uuser:hunter2hunter https://host",
-        'curl --user "user:hunter2hunter" https://host',
-        "curl --proxy-user=user:hunter2hunter https://host",
-    ],
-)
-def test_what_is_called_a_secret_is_masked(text: str) -> None:
-    shown = mask_text(text)
-    assert "[masked" in shown
-    assert not re.search("hunter2|0123456789|correct", shown)
-
-
 def test_a_private_key_is_masked_to_its_end_even_if_that_was_cut_off() -> None:
     key = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEabc/+\n" * 900
     assert clean_summary("before " + key) == "before [masked: Private Key]"
     assert clean_summary("before " + key + "-----END RSA PRIVATE KEY----- after").startswith("before [masked")
     whole = "-----BEGIN PRIVATE KEY-----\nMIIEabc\n-----END PRIVATE KEY-----"
     assert clean_summary(f"before {whole} after") == "before [masked: Private Key] after"
-
-
-@given(st.text(max_size=200), st.integers(1, 200))
-def test_a_summary_is_bounded_whatever_it_contains(text: str, times: int) -> None:
-    assert len(clean_summary(text * times)) <= MAX_LENGTH
-    assert clean_summary(text * times).encode() is not None
 
 
 @pytest.mark.parametrize("piece", ["eyJ", "-----BEGIN "])
@@ -142,20 +108,11 @@ def test_32_megabytes_of_anything_are_recorded_and_the_hook_ends(project: Projec
     assert len(project.of_type("compaction_completed")) == 1
 
 
-@pytest.mark.parametrize(
-    ("path", "content", "variable"),
-    [
-        (".fractary/faber/ledger.json", '{"summaries": false}', None),
-        (".fractary/faber/ledger.json", '{"summaries": "no"}', None),
-        (".fractary/faber/ledger.json", '{"summaries": fals', None),
-    ],
-)
-def test_a_setting_keeps_summaries_out_even_where_it_is_misspelt(
-    project: Project, path: str, content: str, variable: str | None
-) -> None:
-    project.write(path, content)
+@pytest.mark.parametrize("content", ['{"summaries": "no"}', '{"summaries": fals'])
+def test_a_setting_keeps_summaries_out_even_where_it_is_misspelt(project: Project, content: str) -> None:
+    project.write(".fractary/faber/ledger.json", content)
     packet(project, STARTUP, ME)
-    compacted(project, ME, "We chose flock.", env={"FABER_LEDGER_SUMMARIES": variable})
+    compacted(project, ME, "We chose flock.")
     (event,) = project.of_type("compaction_completed")
     assert "summary" not in event
     assert b"flock" not in project.ledger_path.read_bytes()

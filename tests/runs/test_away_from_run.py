@@ -61,25 +61,6 @@ def check_out_main(project: Project) -> None:
     project.git("checkout", "-q", "main")
 
 
-def check_out_main_with_a_finished_run(project: Project) -> None:
-    """Check main out, which has a colleague's finished run that was not committed in this work tree."""
-    commit(project)
-    colleagues = project.root.parent / "colleague"
-    project.git("worktree", "add", "-q", str(colleagues), "main")
-    for path, content in {
-        ".fractary/runs/bob-300/state.json": json.dumps(
-            {"run_id": "bob-300", "workflow_id": "default", "work_id": "300", "status": "completed"}
-        ),
-        str(project.active_path.relative_to(project.root)): "bob-300\n",
-    }.items():
-        (colleagues / path).parent.mkdir(parents=True, exist_ok=True)
-        (colleagues / path).write_text(content)
-    project.git("-C", str(colleagues), "add", "-A")
-    project.git("-C", str(colleagues), "commit", "-qm", "bob's run")
-    project.git("worktree", "remove", "--force", str(colleagues))
-    project.git("checkout", "-q", "main")
-
-
 def detach(project: Project) -> None:
     commit(project)
     project.git("checkout", "-q", "--detach", "main")
@@ -122,10 +103,6 @@ SITUATIONS: dict[str, tuple[Callable[[Project], object], Callable[[Project], obj
     "stash -u of a first run": (stash, git("stash", "pop", "-q")),
     "bisect": (bisect, git("bisect", "reset")),
     "a stopped rebase": (stop_a_rebase, git("rebase", "--abort")),
-    "checkout of main with a colleague's finished run": (
-        check_out_main_with_a_finished_run,
-        git("checkout", "-q", "feature"),
-    ),
     "detached HEAD": (detach, git("checkout", "-q", "feature")),
     "clean -fdx of a first run": (clean, lambda project: project.faber("run", "resume", RUN)),
     "sparse checkout": (make_sparse, git("sparse-checkout", "disable")),

@@ -61,7 +61,6 @@ def test_the_file_is_a_byte_copy_of_the_log(project: Project) -> None:
         ["reset", "-q", "--hard"],
         ["stash", "-q", "-u"],
         ["clean", "-qfdx", "-e", ".claude"],
-        ["checkout", "-q", "-f", "-b", "other", "HEAD"],
         ["rm", "-qrf", "--cached", ".fractary/runs"],
     ],
     ids=" ".join,
@@ -168,11 +167,14 @@ def test_while_git_has_stopped_nothing_is_published(project: Project) -> None:
 @pytest.mark.skipif(STRACE is None or sys.platform != "linux", reason="strace shows the system calls")
 def test_the_tracked_file_is_never_opened_for_writing_and_has_no_journal_or_lock(project: Project) -> None:
     trace = project.root.parent / "trace"
-    for command in (["note", "add", "x"], ["verify"], ["status"], ["project", "--rebuild"], ["seal"], ["log"]):
+    delivery, environment, event = project.prepared("SessionStart.resume.print")
+    commands = (["note", "add", "x"], ["verify"], ["project", "--rebuild"], ["seal"], ["log"], ["hook", event])
+    for command in commands:
         subprocess.run(
             [STRACE or "", "-f", "-qq", "-e", "trace=%file", "-o", str(trace), COMMAND, *command],
             cwd=project.root,
-            env=project.environment(),
+            env=environment,
+            input=delivery,
             check=True,
             capture_output=True,
         )

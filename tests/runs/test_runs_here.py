@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -148,23 +147,3 @@ def test_the_hint_for_a_run_without_a_ledger_names_the_run(project: Project) -> 
     new.run.mkdir(parents=True)
     new.put_state({"run_id": "new-run", "workflow_id": "default", "status": "in_progress"})
     assert "run `faber-ledger session-load --run-id new-run`" in project.faber("log", "new-run").stderr
-
-
-def test_a_resumed_run_that_a_branch_has_says_what_to_do_before_the_switch(project: Project) -> None:
-    message = project.faber("run", "resume", OTHER, "--yes").stderr
-    assert "first remove" in message
-    assert message.index("first remove") < message.index("then run `git switch`")
-
-
-def test_session_save_asks_git_only_if_a_session_may_end(project: Project, tmp_path: Path) -> None:
-    project.git("checkout", "-q", "feature")
-    asked = tmp_path / "asked"
-    fake = tmp_path / "bin" / "git"
-    fake.parent.mkdir()
-    fake.write_text(f'#!/bin/sh\necho "$@" >> {asked}\nPATH={os.environ["PATH"]} exec git "$@"\n')
-    fake.chmod(0o755)
-    env = {"PATH": f"{fake.parent}:{os.environ['PATH']}"}
-    for has_asked in (True, False):
-        asked.write_text("")
-        assert project.faber("session-save", "--run-id", RUN, env=env).returncode == 0
-        assert ("status --porcelain" in asked.read_text()) is has_asked

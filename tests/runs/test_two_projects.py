@@ -123,53 +123,6 @@ def test_a_run_is_started_beside_that_of_the_other_project(pair: tuple[Project, 
     assert len(one.history) == 1
 
 
-def test_while_main_is_checked_out_each_goes_on_with_its_own_run(pair: tuple[Project, Project]) -> None:
-    for number, project in enumerate(pair):
-        project.deliver(START, client=f"c{number}", pid=str(number))
-    top = Project(top_of(pair[0]))
-    commit(top.root)
-    top.git("checkout", "-q", "main")
-    for number, project in enumerate(pair):
-        me = {"client": f"c{number}", "pid": str(number)}
-        assert project.run_id in project.deliver(PRE, **me).output.decode()
-        assert f"# FABER run {project.run_id}" in (project.deliver(COMPACTED, **me).packet or "")
-        project.deliver(END, **me)
-        assert (listed(project), active(project)) == ([project.run_id], project.run_id)
-    top.git("checkout", "-q", "feature")
-    for number, project in enumerate(pair):
-        project.deliver(START, client=f"d{number}", pid=f"1{number}")
-        assert [entry.get("end_reason") for entry in project.history] == ["compaction", "normal", None]
-        assert is_sound(project)
-    assert sorted(mirrors(top).values()) == sorted([ids(project.ledger_path) for project in pair])
-
-
-def test_a_linked_work_tree_and_a_second_clone_know_them_apart(pair: tuple[Project, Project], tmp_path: Path) -> None:
-    for number, project in enumerate(pair):
-        project.deliver(START, client=f"c{number}", pid=str(number))
-    top = Project(top_of(pair[0]))
-    commit(top.root)
-    top.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "linked"))
-    Project(tmp_path / "linked").git("clone", "-q", str(top.root), str(tmp_path / "clone"))
-    for place, hostname in (("linked", "dev-machine-1"), ("clone", "desktop")):
-        there = [Project(tmp_path / place / one.root.relative_to(top.root), one.run_id, hostname) for one in pair]
-        for number, project in enumerate(there):
-            assert project.faber("run", "resume", project.run_id, "--yes").returncode == 0
-            me = {"client": f"{place}{number}", "pid": f"2{number}"}
-            assert f"# FABER run {project.run_id}" in (project.deliver(START, **me).packet or "")
-        for number, project in enumerate(there):
-            me = {"client": f"{place}{number}", "pid": f"2{number}"}
-            assert f"`{project.run_id}`" in project.deliver(PRE, **me).output.decode()
-            assert project.deliver(END, **me).code == 0
-            assert active(project) == project.run_id
-            assert {entry["session_id"] for entry in project.history[1:]}.isdisjoint(
-                {entry["session_id"] for other in there if other is not project for entry in other.history}
-            )
-            assert is_sound(project)
-    assert [len(events) for events in mirrors(top).values()] == [len(events) for events in mirrors(there[0]).values()][
-        :2
-    ]
-
-
 def test_two_runs_with_one_id_are_not_mixed(tmp_path: Path) -> None:
     pair = [Project(one.root, "same") for one in repository(tmp_path / "repository", "a", "b")]
     for number, project in enumerate(pair):

@@ -102,24 +102,6 @@ def test_a_detached_head_is_no_other_branch(project: Project) -> None:
     assert not_in_file(project) == 0
 
 
-def test_nothing_is_written_where_git_has_stopped(project: Project) -> None:
-    project.write("code.txt", "one")
-    project.git("add", "code.txt")
-    project.git("commit", "--quiet", "-m", "One")
-    project.git("checkout", "--quiet", "-b", "side", "HEAD~1")
-    project.write("code.txt", "two")
-    project.git("add", "code.txt")
-    project.git("commit", "--quiet", "-m", "Two")
-    project.git("checkout", "--quiet", BRANCH)
-    project.git("merge", "side", code=1)
-    before = project.ledger_path.read_bytes(), project.state_path.read_bytes()
-    record(project)
-    assert (project.ledger_path.read_bytes(), project.state_path.read_bytes()) == before
-    project.git("merge", "--abort")
-    record(project)
-    assert not_in_file(project) == 0
-
-
 def test_a_run_that_is_completed_is_published_until_it_is_committed(project: Project) -> None:
     project.change_state(status="completed", completed_at="2026-01-05T18:00:00Z")
     project.deliver(END, client="first", pid="1")
