@@ -7,14 +7,13 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 # Settings of the caller's shell for another virtualenv, for Python or for pip do not apply in ours.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help demo demo-team test test-contract test-long test-browser secrets ratchet lint format generate generated-check bench bench-hooks bench-quick faults team fuzz lock release
+.PHONY: help demo demo-team test test-long test-browser secrets ratchet lint format generate generated-check bench bench-hooks bench-quick faults team fuzz lock release
 .NOTPARALLEL: # two pips in one .venv would disturb each other
 
 help:
 	@echo 'make demo          show a run on two machines'
 	@echo 'make demo-team     show three machines that share a PostgreSQL server, one of which is killed'
 	@echo 'make test          run the tests'
-	@echo 'make test-contract run those that only drive the installed command'
 	@echo 'make test-long     run the tests that `make test` makes smaller at their full size'
 	@echo 'make test-browser  test the timeline in Chromium, which has to be installed'
 	@echo 'make secrets       say which kinds of secrets are found, of those made up from SEED=20'
@@ -39,9 +38,6 @@ demo-team: .venv/test # whose extra has PostgreSQL's programs
 
 test: .venv/test
 	$(BIN)/pytest --numprocesses=auto --maxprocesses=4
-
-test-contract: .venv/test
-	$(BIN)/pytest -m 'contract and not browser' --numprocesses=auto --maxprocesses=4
 
 test-long: .venv/test
 	FABER_TEST_LONG=1 $(BIN)/pytest -m long --numprocesses=auto --maxprocesses=4

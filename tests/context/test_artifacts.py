@@ -167,7 +167,7 @@ def test_a_path_from_state_is_a_dotted_path(around: Surroundings, field: str) ->
     assert path_of(artifact(path_from_state=field), around) == "a.md"
 
 
-def test_a_path_comes_before_a_path_from_state_and_that_before_a_command(around: Surroundings) -> None:
+def test_a_path_counts_before_a_path_from_state_before_a_command(around: Surroundings) -> None:
     assert path_of(artifact(path="a.md", path_from_state="x", command="y"), around) == "a.md"
     assert reason(artifact(path_from_state="x.y", command="y"), around) == "State field not found: x.y"
     assert reason(artifact(command="y"), around) == "Artifact of type markdown must have path or path_from_state"
@@ -186,12 +186,12 @@ def test_the_four_placeholders_are_filled_once_and_a_missing_value_is_empty(arou
 @pytest.mark.parametrize(
     "value", ["../../etc", "a/b", ".hidden", "a b", "{project_root}", "x" * 256, "a\n", True, [], {}]
 )
-def test_a_value_that_could_be_more_than_a_name_never_enters_a_path(around: Surroundings, value: Any) -> None:
+def test_no_value_that_is_more_than_a_name_enters_a_path(around: Surroundings, value: Any) -> None:
     around["state"]["work_id"] = value
     assert reason(artifact(path="specs/{work_id}.md"), around) == "State field cannot be used in a path: work_id"
 
 
-def test_a_value_in_a_path_may_be_as_long_as_a_files_name_and_in_a_command_64(around: Surroundings) -> None:
+def test_a_value_may_be_longer_in_a_path_than_in_a_command(around: Surroundings) -> None:
     """Of 16 real plan ids, two have more than 64 characters."""
     around["state"]["plan_id"] = plan = "fractary-faber-258-" + "x" * 236
     assert path_of(artifact(path="plans/{plan_id}.json"), around) == f"plans/{plan}.json"
@@ -227,7 +227,7 @@ def test_a_file_outside_the_project_is_refused_links_resolved(around: Surroundin
     assert reason(artifact(path=path), around).startswith("Path is outside the project and the plugin roots: ")
 
 
-def test_a_file_that_the_project_lacks_is_searched_in_the_users_plugin_roots(around: Surroundings) -> None:
+def test_a_file_that_the_project_lacks_is_searched_in_plugin_roots(around: Surroundings) -> None:
     plugin = Path(around["plugin_roots"][0])
     (plugin / "docs").mkdir()
     (plugin / "docs/protocol.md").write_text("plugin's")

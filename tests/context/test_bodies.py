@@ -151,7 +151,7 @@ def test_all_acceptance_criteria_are_shown_in_evaluate_where_they_have_room(proj
     assert "Requirements, line " in shown
 
 
-def test_what_must_be_read_is_named_with_its_lines_in_the_first_2000(project: Project) -> None:
+def test_what_must_be_read_is_named_in_the_first_2000(project: Project) -> None:
     project.write(PROTOCOL, numbered(("Frame", 400), ("Build", 400)))
     project.write(SPECIFICATION, numbered(("Background", 900), ("Requirements", 900), ("Notes", 900)))
     artifacts = [
@@ -259,7 +259,7 @@ def test_the_state_is_compact_json_without_what_stands_above(project: Project) -
         ],
     ],
 )
-def test_steps_that_are_done_are_counted_and_the_state_is_then_an_outline(project: Project, phases: Any) -> None:
+def test_finished_steps_are_counted_and_the_state_is_an_outline(project: Project, phases: Any) -> None:
     project.change_state(phases=phases)
     text = packet(project)
     assert '"frame":"completed, 2 steps"' in text

@@ -57,9 +57,7 @@ def test_nothing_is_said_where_all_is_here(laptop: Clone, desktop: Clone) -> Non
     assert sentence_of(packet_of(laptop, "at-home")) is None
 
 
-def test_what_was_fetched_and_not_pulled_is_named_at_every_start_in_the_same_words(
-    laptop: Clone, desktop: Clone
-) -> None:
+def test_what_was_fetched_and_not_pulled_is_named_at_every_start(laptop: Clone, desktop: Clone) -> None:
     go_on(laptop)
     assert sentence_of(packet_of(desktop, "one")) is None  # nothing of it is in this clone
     desktop.git("fetch", "-q")
@@ -73,7 +71,7 @@ def test_what_was_fetched_and_not_pulled_is_named_at_every_start_in_the_same_wor
     assert sentence_of(packet_of(desktop, "two", "resume")) is None
 
 
-def test_a_clone_that_was_never_set_up_is_told_to_be_before_it_pulls(laptop: Clone, desktop: Clone) -> None:
+def test_a_clone_without_set_up_is_told_before_it_pulls(laptop: Clone, desktop: Clone) -> None:
     desktop.forget_driver()
     packets = [packet_of(desktop, "one"), packet_of(desktop, "one", "resume")]
     assert sentence_of(packets[0]) == NEVER

@@ -64,9 +64,7 @@ def test_a_project_that_ignores_fabers_own_active_file_is_in_order(project: Proj
         ("fractary-faber-cloud-deploy", "fractary-faber-cloud:deploy"),
     ],
 )
-def test_an_older_form_of_a_workflow_id_is_refused_with_the_one_that_is_meant(
-    project: Project, workflow_id: str, meant: str
-) -> None:
+def test_an_older_workflow_id_is_refused_with_the_one_meant(project: Project, workflow_id: str, meant: str) -> None:
     """(faber-as-it-runs-today H13.4)"""
     project.write("plugins/faber-cloud/config/workflows/deploy.json", "{}")
     done = project.faber("run", "start", "--work-id", "9", "--workflow", workflow_id, "--yes")

@@ -213,7 +213,7 @@ def test_a_load_that_cannot_be_recorded_gives_its_contents(project: Project) -> 
     assert names(load(project)) == BOTH
 
 
-def test_a_load_that_waits_gives_its_contents_and_is_recorded_by_the_next(project: Project) -> None:
+def test_a_load_that_waits_gives_its_contents_and_is_recorded_later(project: Project) -> None:
     load(project)
     project.age_log(400)
     project.refuse()
@@ -292,13 +292,3 @@ def test_a_dry_run_tells_all_that_the_load_would_do(project: Project) -> None:
     real = project.faber("session-load").stdout
     assert "Artifacts loaded (1):\n" in real
     assert "Artifacts skipped (1):\n" in real
-
-
-def test_where_no_run_is_a_named_one_is_answered_with_how_to_start_one(tmp_path: Path) -> None:
-    root = tmp_path / "empty"
-    root.mkdir()
-    empty = Project(root)
-    empty.git("init", "--quiet")
-    for words in (["session-load", "--work-id", "5"], ["run", "resume", "x"], ["reconstitute", "--work-id", "5"]):
-        done = empty.faber(*words)
-        assert "no runs yet: start one with `faber-ledger run start --work-id ID`" in done.stderr, words

@@ -77,7 +77,7 @@ def test_notes_come_back_in_reconstitution_and_in_the_log(project: Project) -> N
     assert "note, in build: first and more" in project.faber("log").stdout
 
 
-def test_the_newest_summary_stays_among_the_notes_and_what_is_left_out_is_counted(project: Project) -> None:
+def test_the_newest_summary_stays_and_what_is_left_out_is_counted(project: Project) -> None:
     project.faber("note", "add", "--kind", "summary", "all of it")
     for number in range(6):
         project.faber("note", "add", f"note {number}")
@@ -126,7 +126,7 @@ def test_an_empty_note_is_wrong_usage(project: Project, arguments: list[str], co
     assert not project.ledger_path.exists()
 
 
-def test_a_long_note_has_the_room_that_is_left_and_one_that_is_cut_names_what_shows_it(project: Project) -> None:
+def test_a_cut_note_names_the_command_that_shows_it(project: Project) -> None:
     project.faber("note", "add", "word " * 900 + "and the end")
     packet = project.deliver("SessionStart.startup.print").packet or ""
     assert "and the end\n" in packet

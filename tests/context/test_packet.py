@@ -199,7 +199,7 @@ def test_a_long_protocol_and_a_long_specification_both_show_their_important_part
     assert [event["given"] for event in project.of_type("artifact_loaded")] == ["inline", "outline", "outline"]
 
 
-def test_problems_come_first_and_those_that_do_not_fit_are_named_or_counted() -> None:
+def test_problems_come_first_and_the_rest_is_named_or_counted() -> None:
     problems = [f"❌ ERROR: Required artifact not found\nArtifact: a{number}\n" + "why\n" * 99 for number in range(90)]
     text, _ = pack(position_of(RUN, {"work_id": "258"}), [], problems, budget=9_500)
     assert text.startswith(problems[0][:200])

@@ -308,7 +308,7 @@ def test_a_cut_says_where_the_rest_is(project: Project) -> None:
     assert 550 < units(line) < 650
 
 
-def test_short_notes_are_in_the_position_and_a_long_one_goes_on_below(project: Project) -> None:
+def test_a_long_note_goes_on_below_the_position(project: Project) -> None:
     project.faber("note", "add", "begin " + "w" * 700 + " end")
     project.faber("note", "add", "short")
     first, _, rest = packet_of(project).partition("\nworkflow-state (")
@@ -325,7 +325,7 @@ def test_short_notes_are_in_the_position_and_a_long_one_goes_on_below(project: P
 # What the last session left
 
 
-def test_a_session_that_broke_off_is_told_at_each_start_of_the_next_conversation(project: Project) -> None:
+def test_the_next_conversation_hears_of_a_broken_session_at_each_start(project: Project) -> None:
     said = (
         "The session before this conversation broke off, or is still open: "
         "look first (`git status`, `git log`) whether its step is half done.\n"
@@ -417,17 +417,6 @@ def test_no_state_and_no_workflow_stops_it_or_makes_it_longer(state: Any, config
     for key in found["keys_shown"] - {"feedback_request", "pending_approvals"}:
         if isinstance(state.get(key), str):  # not a part of a member, nor a list
             assert " ".join(state[key].split())[:1] in found["text"]
-
-
-def test_the_longest_texts_all_have_room() -> None:
-    long = "word " * 1_000
-    request = {"request_id": "fb-1", "prompt": f"Q {long}"}
-    state = {**MEMBERS, "target": long, "additional_instructions": f"I {long}", "feedback_request": request}
-    state["errors"] = [{"message": f"E {long}"}]
-    text = position_of(RUN, state, workflow={"lineage": [("w.json", WORKFLOWS[0])]})["text"]
-    assert MAX_UNITS - 300 < units(text) <= MAX_UNITS
-    for start in ("Target: word", "the user: I word", "What to do: Implement", "(fb-1): Q word", "`errors`: E word"):
-        assert f"{start} " in text
 
 
 # The steps of a workflow

@@ -395,11 +395,6 @@ def test_for_build_falls_back_to_the_states_phase_if_no_phase_remains(project: P
             "in_progress → Continuing from build:implement",
         ),
         (
-            {"status": "paused", "current_step": "implement"},
-            "Resume point: Continue from build:implement",
-            "paused → Continuing from build:implement",
-        ),
-        (
             {"status": "failed", "phases": [{"name": "build", "failed_step": "test"}], "current_step": "implement"},
             "Resume point: Retry failed step build:test",
             "failed → Retrying build:test",
@@ -428,7 +423,7 @@ def test_each_status_has_its_resume_point(project: Project, state: dict[str, Any
     assert f"\n  Resume Mode:   {mode or 'N/A'}\n" in done.stdout
 
 
-def test_an_event_without_a_message_is_shown_by_its_error_or_its_step(project: Project) -> None:
+def test_an_event_without_a_message_shows_its_error_or_its_step(project: Project) -> None:
     """(session-manager-reload-reconstitution 10)"""
     shown: list[tuple[dict[str, Any], str]] = [
         ({"error": {"message": "tests failed: 3", "code": "E1"}, "phase": "build"}, "tests failed: 3"),
@@ -660,7 +655,7 @@ def test_row_11_an_empty_events_folder_is_information(project: Project) -> None:
     assert recorded(project)["events_empty"] == "INFO"
 
 
-def test_row_12_an_event_that_cannot_be_read_is_skipped_with_a_warning(project: Project) -> None:
+def test_row_12_an_unreadable_event_is_skipped_with_a_warning(project: Project) -> None:
     for number in (1, 2, 4, 6):
         put_event(project, number)
     put(project, "events/002-step_start.json", "{")
@@ -923,18 +918,6 @@ def test_a_command_from_the_projects_settings_is_never_run(project: Project) -> 
     )
     done = project.faber("reconstitute")
     assert "ℹ Issue #258 not fetched: no program is mapped; run /fractary-work:issue-fetch 258\n" in done.stdout
-
-
-@pytest.mark.parametrize("command", [["bin/fetch"], "gh"])
-def test_a_mapped_program_is_a_bare_name_or_an_absolute_path(project: Project, command: Any) -> None:
-    map_fetch(project, "")
-    config = Path(project.environment()["XDG_CONFIG_HOME"]) / "faber-ledger" / "config.json"
-    config.write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": command}}))
-    warned(project, "user_config_invalid", f"Error: {config}: commands: ")
-    done = project.faber("session-load")
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {config}: commands: ")
-    assert "/fractary-work:issue-fetch" in done.stderr
 
 
 def test_a_reconstitution_that_cannot_be_recorded_is_printed(project: Project) -> None:

@@ -64,7 +64,7 @@ def test_replacing_twice_is_replacing_once(text: str, value: Any) -> None:
     assert JsonText(once).with_members({"sessions": value}) == once
 
 
-def test_the_specs_example_keeps_its_blank_lines_and_its_lists_on_one_line() -> None:
+def test_the_specs_example_keeps_its_blank_lines_and_short_lists() -> None:
     text = SPEC.read_text("utf-8")
     sessions: dict[str, Any] = {"current_session_id": None, "total_sessions": 0, "session_history": []}
     after = JsonText(text).with_members({"sessions": sessions})
@@ -129,7 +129,7 @@ def test_a_value_nested_too_deeply_is_refused(opened: str, closed: str) -> None:
         JsonText('{"a": ' + opened * 1_000_000 + "1" + closed * 1_000_000 + "}")
 
 
-def test_the_deepest_value_that_is_not_too_deep_can_be_written_and_read() -> None:
+def test_the_deepest_allowed_value_is_written_and_read() -> None:
     deepest: list[Any] = []
     for _ in range(MAX_DEPTH - 1):
         deepest = [deepest]

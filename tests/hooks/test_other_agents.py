@@ -79,9 +79,7 @@ def packet_in(agent: str, output: str, *, is_prompt: bool = False) -> str:
 
 
 @pytest.mark.parametrize("agent", STORIES)
-def test_a_session_its_compaction_and_its_end_are_recorded_and_the_packet_is_given_twice(
-    project: Project, agent: str
-) -> None:
+def test_a_session_with_a_compaction_gets_the_packet_twice(project: Project, agent: str) -> None:
     start, compaction, again, end = STORIES[agent]
     first = packet_in(agent, deliver(project, agent, start))
     assert project.run_id in first
@@ -150,7 +148,7 @@ def test_no_prompt_is_kept(project: Project) -> None:
     assert not any(PROMPT.encode() in path.read_bytes() for path in project.root.rglob("*") if path.is_file())
 
 
-def test_an_agent_in_a_shell_of_the_client_is_not_taken_for_it(project: Project, tmp_path: Path) -> None:
+def test_an_agent_in_the_clients_shell_is_not_taken_for_it(project: Project, tmp_path: Path) -> None:
     elsewhere = Project.made(tmp_path / "elsewhere")
     inherited = {
         "CLAUDE_CODE_SESSION_ID": "the-client",
@@ -171,9 +169,7 @@ def test_an_agent_in_a_shell_of_the_client_is_not_taken_for_it(project: Project,
 @pytest.mark.parametrize(
     ("agent", "event"), pair(FROM_TABLE, ["session-start", "pre-compact", "post-compact", "session-end"])
 )
-def test_a_delivery_without_a_session_is_not_taken_for_one_of_the_client(
-    project: Project, agent: str, event: str
-) -> None:
+def test_a_delivery_without_a_session_is_not_the_clients(project: Project, agent: str, event: str) -> None:
     project.deliver("SessionStart.startup.interactive")
     known = project.events
     environment = project.prepared("SessionStart.startup.interactive")[1]

@@ -57,7 +57,7 @@ def test_all_four_hooks_of_plugin_and_settings_record_and_print_once(project: Pr
     project.assert_projected()
 
 
-def test_a_clone_that_was_never_set_up_is_told_once_at_its_first_start(project: Project) -> None:
+def test_a_clone_without_set_up_is_told_at_its_first_start(project: Project) -> None:
     project.faber("init", "--plugin")
     project.git("config", "--local", "--remove-section", "merge.faber-ledger")
     answers = [*deliver_to_both(project, START, client=ME, pid=PID), *deliver_to_both(project, START, pid=PID)]

@@ -181,7 +181,7 @@ def test_an_inconsistent_ledger_is_neither_read_nor_written(ledger: Path, statem
     assert append_sample(ledger)
 
 
-def test_bytes_after_the_last_page_are_refused_and_a_union_repairs_the_file(ledger: Path) -> None:
+def test_a_union_repairs_a_file_with_bytes_after_its_end(ledger: Path) -> None:
     os.truncate(ledger, 20 * 1024**3)  # sparse: it needs no space, but reading all of it would be slow
     for use in (Log.open, Log.read):
         with pytest.raises(IntegrityError, match="after its last page"):

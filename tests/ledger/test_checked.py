@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from support.forging import forge
 from support.sample_log import START, append_sample, every_type
+from support.sizes import pick
 from support.worked_clones import Work, do_work, worked
 
 from faber_ledger.ledger.checked import compute_hashes, read_verified
@@ -27,9 +28,10 @@ def ledger(tmp_path: Path) -> Path:
     return tmp_path / "ledger.db"
 
 
+@pytest.mark.long
 @given(worked)
-@settings(max_examples=20)
-def test_the_events_are_those_of_the_stream_and_fold_to_the_same_text(work: Work) -> None:
+@settings(max_examples=pick(8, 20))
+def test_verified_events_are_the_streams_and_fold_to_the_same(work: Work) -> None:
     with tempfile.TemporaryDirectory() as name:
         for path in do_work(Path(name), work).paths:
             with Log.read(path) as log:
@@ -61,10 +63,7 @@ def test_only_integers_are_hashed_as_numbers(ledger: Path, place: int, value: ob
     [
         "UPDATE event SET payload = replace(payload, 'frame', 'build') WHERE seq = 3",
         "UPDATE event SET salt = x'00' WHERE seq = 3",
-        "UPDATE event SET version = 'one' WHERE seq = 3",
-        "UPDATE event SET payload = CAST(payload AS BLOB) WHERE seq = 3",
         "UPDATE event SET parents = 7.5 WHERE seq = 3",
-        "UPDATE event SET writer = x'00' WHERE seq = 3",
         "UPDATE event SET payload = NULL, salt = NULL, payload_hash = x'00' WHERE seq = 3",
     ],
 )

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.forging import forge
 from support.project import Project
-from support.sample_log import START, append_sample, every_type, history
+from support.sample_log import append_sample, history
 
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat
 from faber_ledger.ledger.foreign import open_untrusted
@@ -66,7 +66,7 @@ def test_another_schema_is_refused_for_reading_uniting_and_writing(ledger: Path,
 
 
 MISTYPED = "UPDATE event SET at = CAST(at AS BLOB) WHERE seq = (SELECT max(seq) FROM event)"
-HUGE = "UPDATE event SET payload = CAST(zeroblob(100000000) AS TEXT) WHERE seq = 3"
+HUGE = "UPDATE event SET payload = CAST(zeroblob(20000000) AS TEXT) WHERE seq = 3"
 VALUES = {
     "a text for a number": "UPDATE event SET seq = 'three' WHERE seq = 3",
     "a number below one": "UPDATE event SET seq = -1 WHERE seq = 3",
@@ -139,24 +139,11 @@ def test_a_truncated_file_is_refused(ledger: Path, share: float) -> None:
     assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
 
 
-def test_a_deeply_nested_payload_is_refused_where_it_is_read(ledger: Path) -> None:
-    with Log.open(str(ledger)) as log:
-        log.append([{"event": {**every_type()[0], "workflow_id": "w"}}], at=START, writer="w")  # type: ignore[typeddict-item]  # an event with other fields
-        log.commit()
-    guards = [row[0] for row in sqlite3.connect(ledger).execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")]
-    changed(ledger, NO_GUARDS, f"UPDATE event SET payload = '{'[' * 200_000}' WHERE seq = 1", *guards)
-    with Log.read(str(ledger)) as log, pytest.raises(IntegrityError, match="JSON"):
-        list(log.stream())
-    assert {item.kind for item in find_problems(str(ledger))} == {"payload", "hash"}
-
-
 BOMB = "'{\"a\":[[]' || replace(hex(zeroblob(10000000)), '00', ',[],[]') || ']}'"
 
 
 @pytest.mark.parametrize("statement", [MISTYPED, HUGE, f"UPDATE event SET payload = {BOMB} WHERE seq = 2"])
-def test_whatever_is_in_the_file_every_reader_shows_the_log_and_the_next_event_publishes_it(
-    tmp_path: Path, statement: str
-) -> None:
+def test_whatever_is_in_the_file_readers_show_the_log(tmp_path: Path, statement: str) -> None:
     project = Project.made(tmp_path / "project")
     project.deliver("SessionStart.startup.print")
     commands = (("log",), ("log", "--json"), ("replay",), ("export",))

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from support.command import COMMAND, run_command
 from support.forging import forge
 from support.sample_log import START, append_sample, every_type
+from support.sizes import pick
 from support.worked_clones import EVENTS, Clones, Work, blocks, do_work, rows, unite, worked, write
 
 from faber_ledger.ledger.errors import UnionConflict
@@ -26,8 +27,9 @@ from faber_ledger.ledger.union import insert_rows, write_union
 from faber_ledger.ledger.verify import find_problems
 
 
+@pytest.mark.long
 @given(worked)
-@settings(max_examples=15)
+@settings(max_examples=pick(8, 30))
 def test_a_union_has_the_same_bytes_in_any_order_and_however_often(work: Work) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -43,8 +45,9 @@ def test_a_union_has_the_same_bytes_in_any_order_and_however_often(work: Work) -
         assert unite(again) == unite(again, one) == whole
 
 
+@pytest.mark.long
 @given(worked, st.permutations([0, 1, 2, 3]))
-@settings(max_examples=15)
+@settings(max_examples=pick(8, 30))
 def test_everybody_ends_with_the_same_heads_and_the_same_blocks(work: Work, order: list[int]) -> None:
     with tempfile.TemporaryDirectory() as name:
         made = do_work(Path(name), work)
@@ -62,8 +65,9 @@ def test_everybody_ends_with_the_same_heads_and_the_same_blocks(work: Work, orde
             made.append(clone, 0, 0)
 
 
+@pytest.mark.long
 @given(worked)
-@settings(max_examples=15)
+@settings(max_examples=pick(8, 30))
 def test_an_event_comes_after_its_parents_whatever_the_clocks_say(work: Work) -> None:
     with tempfile.TemporaryDirectory() as name:
         made = do_work(Path(name), work)
@@ -167,7 +171,7 @@ def test_a_log_that_lacks_an_early_event_unites_and_gets_it_back(ledger: Path, t
 
 def test_uniting_a_long_log_needs_memory_for_its_hashes_only(tmp_path: Path) -> None:
     made = Clones(tmp_path, [0, 0], [1, 2])
-    count, size = 3000, 4000
+    count, size = 1500, 4000
     note: Any = {**EVENTS[5], "error": "x" * size}
     with Log.open(made.paths[0]) as log:
         log.append([{"event": note}] * count, at=START, writer="w")

@@ -126,7 +126,7 @@ def test_a_path_that_leads_back_into_the_project_is_not_followed(project: Path, 
         assert "is not used" in run(project, code=127, env={"UV_TOOL_BIN_DIR": value})
 
 
-def test_what_is_below_the_current_directory_or_where_the_client_was_started_is_not_run(tmp_path: Path) -> None:
+def test_nothing_below_the_current_or_the_clients_directory_is_run(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     put_program(plain / "tools")
     assert "is not used" in run(plain, code=127, env={"UV_TOOL_BIN_DIR": str(plain / "tools")})
@@ -137,9 +137,7 @@ def test_what_is_below_the_current_directory_or_where_the_client_was_started_is_
 
 
 @pytest.mark.parametrize("has_marker", [True, False])
-def test_a_submodule_is_of_the_project_around_it_wherever_the_client_was_started(
-    project: Path, tmp_path: Path, *, has_marker: bool
-) -> None:
+def test_a_submodule_belongs_to_the_project_around_it(project: Path, tmp_path: Path, *, has_marker: bool) -> None:
     (project / "sub/.git").write_text("gitdir: ../.git/modules/sub\n") if has_marker else None
     put_program(project / "tools")
     (tmp_path / "elsewhere").mkdir()
@@ -163,9 +161,7 @@ def script_of_user(home: Path) -> Path:
 
 
 @pytest.mark.parametrize("marker", [".git", ".fractary", None])
-def test_a_home_in_git_is_the_project_of_what_is_in_it_and_keeps_the_users_programs(
-    tmp_path: Path, marker: str | None
-) -> None:
+def test_a_home_in_git_keeps_the_users_programs(tmp_path: Path, marker: str | None) -> None:
     home = tmp_path / "home"
     for folder in ("plain/sub", "work/project/.git", ".local/bin", *([marker] if marker else [])):
         (home / folder).mkdir(parents=True)

@@ -85,9 +85,7 @@ def test_removed_it_leaves_nothing(project: Project) -> None:
 @pytest.mark.parametrize(
     "recorded", ["SessionStart.startup.print", "SessionStart.resume.print", "SessionEnd.other.print"]
 )
-def test_a_client_that_still_has_the_removed_plugin_prints_nothing_where_no_run_is_left(
-    project: Project, recorded: str
-) -> None:
+def test_a_removed_plugin_prints_nothing_where_no_run_is_left(project: Project, recorded: str) -> None:
     install_plugin(project, "project").unlink()
     shutil.rmtree(project.root / ".fractary")
     answer = call(project, recorded)

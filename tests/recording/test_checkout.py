@@ -24,7 +24,6 @@ STARTUP = "SessionStart.startup.interactive"
 PRE = "PreCompact.auto.print"
 END = "SessionEnd.other.interactive"
 ME = {"client": "324802ff-0231-4ac6-8eb6-c6c99574fbae", "pid": "26210"}
-INSIDE = {"CLAUDE_CODE_SESSION_ID": "11111111-1111-4111-8111-111111111111", "CLAUDE_PID": "4711"}
 
 
 @pytest.fixture
@@ -81,15 +80,6 @@ def test_it_follows_each_start_and_end_of_a_delivery(project: Project) -> None:
     assert [(end["session_id"], end["branch"]) for end in ends] == [(first, "feat/258-csv"), (second, "other")]
     assert all(end["uncommitted"] in (False, None) for end in ends)  # None on a machine that is busy
     project.assert_projected()
-
-
-def test_it_follows_each_start_and_end_of_a_command(project: Project) -> None:
-    assert project.faber("session-load", "--trigger", "session_start").returncode in (0, 1)
-    assert project.faber("session-save").returncode == 0
-    assert project.faber("run", "resume", RUN, env=INSIDE).returncode == 0
-    assert project.faber("run", "start", "--work-id", "9", "--yes", env=INSIDE).returncode == 0
-    assert [event["branch"] for event in following(project, "session_started")] == ["feat/258-csv"] * 2
-    assert [event["branch"] for event in following(project, "session_ended")] == ["feat/258-csv"] * 2
 
 
 def test_the_start_of_a_run_records_the_branch_without_a_client_too(project: Project) -> None:

@@ -73,7 +73,7 @@ def setting_of(project: Project, **options: Any) -> tuple[bool, str]:
 # What is kept, and which sessions get it
 
 
-def test_where_summaries_stay_the_next_session_gets_one_and_no_commit_has_it(project: Project) -> None:
+def test_the_next_session_gets_a_kept_summary_and_no_commit_has_it(project: Project) -> None:
     assert settings_of(project) == '{"summaries": false}\n'
     packet(project, STARTUP, ME)
     compacted(project, ME, f"<analysis>thoughts</analysis>\n<summary>\n{SAID}\nDB_PASSWORD=hunter2hunter\n</summary>")
@@ -113,21 +113,6 @@ def test_the_newest_sixteen_of_a_run_are_kept(project: Project) -> None:
         project.deliver(POST, client=ME, fields={"compact_summary": f"number {number}"})
     assert [path.read_text() for path in kept(project)] == [f"number {number}" for number in range(2, 18)]
     assert "> number 17\n" in packet(project, STARTUP, OTHER)
-
-
-def test_without_git_the_summary_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
-    project = started(tmp_path / "p", "--no-summaries")
-    shutil.rmtree(project.root / ".git")
-    outside = {"GIT_CEILING_DIRECTORIES": str(tmp_path)}
-    packet(project, STARTUP, ME, env=outside)
-    compacted(project, ME, SAID, env=outside)
-    project.refuse()
-    project.deliver(POST, client=ME, fields={"compact_summary": SAID}, env=outside)
-    (waiting,) = (tmp_path / "state").rglob(f"inbox/{project.run_id}/*.json")
-    assert json.loads(waiting.read_text())["hook"] == "PostCompact"
-    assert files_with(project.root, SAID) == []
 
 
 @pytest.mark.parametrize(
@@ -236,33 +221,6 @@ def test_init_with_summaries_records_them(tmp_path: Path) -> None:
     assert setting_of(project) == (True, SETTING)
 
 
-def test_hooks_of_the_user_alone_set_no_project_up(tmp_path: Path) -> None:
-    project = Project(tmp_path / "p")
-    project.root.mkdir()
-    assert "a project keeps them in each clone with" in done(project, "init", "--scope", "user")
-    assert "need a project" in done(project, "init", "--scope", "user", "--no-summaries", code=2)
-    assert list(project.root.iterdir()) == []
-    project.git("init", "--quiet")
-    done(project, "init", "--git-only")
-    assert settings_of(project) == f'{{"summaries": {DEFAULT}}}\n'
-
-
-@pytest.mark.parametrize(
-    ("before", "option", "after"),
-    [
-        ('{ "packet_budget":6000 }', None, f'{{ "packet_budget":6000, "summaries": {DEFAULT} }}'),
-        ('{"summaries": true, "x": 1}', "--no-summaries", '{"summaries": false, "x": 1}'),
-    ],
-)
-def test_other_settings_keep_their_bytes(tmp_path: Path, before: str, option: str | None, after: str) -> None:
-    project = started(tmp_path / "p", *([option] if option else []), files={SETTING: before})
-    assert settings_of(project) == after
-    done(project, "init")
-    assert settings_of(project) == after
-    done(project, "uninstall")
-    assert settings_of(project) == after
-
-
 def test_settings_that_cannot_be_read_stop_it_before_anything_is_written(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     project.write(SETTING, b"{ no JSON")
@@ -315,7 +273,7 @@ def terminal(root: Path, *words: str, answers: list[str]) -> tuple[Project, str]
     return project, shown
 
 
-def test_on_a_terminal_init_says_what_is_masked_and_what_is_not_and_asks_once(tmp_path: Path) -> None:
+def test_on_a_terminal_init_says_what_is_masked_and_asks_once(tmp_path: Path) -> None:
     project, shown = terminal(tmp_path / "p", answers=[""])
     assert shown.count(QUESTION) == 1
     asked = " ".join(shown.partition(QUESTION)[0].split())
@@ -337,15 +295,3 @@ def test_where_a_setting_or_an_option_decides_nobody_is_asked(tmp_path: Path) ->
     assert QUESTION not in clone.on_terminal("init", "--git-only", "--no-autostash")[0]
     assert QUESTION not in terminal(tmp_path / "dry", "--dry-run", answers=[])[1]
     assert QUESTION not in terminal(tmp_path / "json", "--json", answers=[])[1]
-
-
-def test_in_a_shared_repository_the_question_says_who_can_read_them(tmp_path: Path) -> None:
-    project = Project(tmp_path / "p")
-    project.root.mkdir()
-    project.git("init", "--quiet", "--initial-branch=main", "--shared=group")
-    shown = " ".join(terminal(project.root, answers=["n"])[1].split())
-    assert "below the git directory, where those who share the repository can read it" in shown
-    done(project, "run", "start", "--work-id", "258", "--run-id", RUN)
-    packet(project, STARTUP, ME)
-    compacted(project, ME, SAID)
-    assert kept(project)[0].stat().st_mode & 0o777 == 0o660

@@ -114,7 +114,7 @@ def test_no_secret_of_a_delivery_is_left_in_any_file(project: Project) -> None:
     project.assert_projected()
 
 
-def test_a_delivery_waits_readable_by_its_user_alone_and_takes_its_secrets_along(project: Project) -> None:
+def test_a_waiting_delivery_takes_its_secrets_along(project: Project) -> None:
     """(W7) (W17)"""
     project.deliver(START, client=ME)
     before = len(project.events)
@@ -136,17 +136,6 @@ def test_a_secret_in_place_of_a_hooks_name_gets_into_no_log(project: Project) ->
 
 
 # What could not be recorded
-
-
-def test_doctor_copies_no_delivery(project: Project) -> None:
-    """(W7)"""
-    project.deliver(START, client=ME)
-    refused(project, (POST, {"compact_summary": SAID}), (END, {"reason": SAID}), client=ME)
-    fixed = project.faber("doctor", "--fix")
-    assert "record what waits in the inbox" in fixed.stdout
-    assert project.types[-1] == "session_ended"
-    assert list((project.root / ".git" / "faber-ledger" / "doctor").rglob("*.json"))  # of the state
-    assert holders(project) == []
 
 
 # What a person, or another tool, brings

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from support.project import RUN, Project
 from support.summaries import COMPACT, HEAD, ME, OTHER, POST, PRE, RESUME, STARTUP, THIRD, compacted, packet
 
-from faber_ledger.ledger.log import Log
 from faber_ledger.recording.secrets.mask import MAX_LENGTH, clean_summary, mask_text
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def project(tmp_path: Path) -> Project:
     return Project.made(tmp_path / "myproject")
 
 
-def test_a_conversation_gets_the_summary_of_another_that_was_compacted_before_it_began(project: Project) -> None:
+def test_a_conversation_gets_the_summary_of_an_earlier_one(project: Project) -> None:
     packet(project, STARTUP, ME)
     compacted(project, ME, "<analysis>thoughts</analysis>\n<summary>\nWe chose flock.\n</summary>")
     assert [event.get("summary") for event in project.of_type("compaction_completed")] == ["We chose flock."]
@@ -74,23 +73,10 @@ def test_session_load_gives_the_summary_too(project: Project) -> None:
     assert HEAD not in project.faber("session-load", "--force", env={"CLAUDE_CODE_SESSION_ID": ME}).stdout
 
 
-def test_a_log_from_elsewhere_may_hold_anything_in_place_of_a_summary(project: Project) -> None:
-    packet(project, STARTUP, ME)
-    good = {"type": "compaction_completed", "trigger": None, "agent_id": None, "phase": None, "step": None}
-    drafts: Any = [
-        {"event": {**good, "summary": summary, "phase": phase}, "client": ME}
-        for summary, phase in [("the last good one", "build"), (["x"], "build"), ("", None), (None, 7)]
-    ]
-    with Log.open(str(project.ledger_path)) as log:
-        log.append(drafts, at=1.0, writer="0" * 32)
-        log.commit()
-    assert "the last good one" in packet(project, STARTUP, OTHER)
-
-
 # What is recorded of it
 
 
-def test_a_private_key_is_masked_to_its_end_even_if_that_was_cut_off() -> None:
+def test_a_private_key_is_masked_even_if_it_was_cut() -> None:
     key = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEabc/+\n" * 900
     assert clean_summary("before " + key) == "before [masked: Private Key]"
     assert clean_summary("before " + key + "-----END RSA PRIVATE KEY----- after").startswith("before [masked")
@@ -166,7 +152,7 @@ def test_headings_in_another_conversations_summary_are_not_headings_of_the_packe
 # Its end, above all
 
 
-def test_a_long_summary_keeps_its_end_and_names_the_command_that_shows_all_of_it(project: Project) -> None:
+def test_a_long_summary_keeps_its_end_and_names_its_command(project: Project) -> None:
     packet(project, STARTUP, ME)
     said = "1. Primary Request: the beginning\n" + "2. a line of what was done\n" * 700 + "9. Next Step: the axle\n"
     compacted(project, ME, f"<summary>\n{said}</summary>")

@@ -115,7 +115,7 @@ def test_the_open_session_of_the_example_is_abandoned_when_a_client_starts(tmp_p
     project.assert_projected()
 
 
-def test_a_load_by_hand_goes_on_with_the_open_session_of_the_example(tmp_path: Path) -> None:
+def test_a_load_by_hand_goes_on_with_the_examples_session(tmp_path: Path) -> None:
     project = spec_project(tmp_path)
     done = project.faber("session-load")
     assert done.returncode == 0, done.stderr
@@ -145,7 +145,7 @@ def test_a_dry_run_adopts_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["session-save", "session-end", "SessionEnd"])
-def test_where_no_session_is_open_nothing_is_ended_and_the_state_keeps_its_bytes(tmp_path: Path, way: str) -> None:
+def test_where_no_session_is_open_the_state_keeps_its_bytes(tmp_path: Path, way: str) -> None:
     project = spec_project(tmp_path, current_session_id=None, total_sessions=1)
     before = project.state_path.read_bytes()
     result: Any = project.deliver(END) if way == "SessionEnd" else ENDINGS[way][0](project)
@@ -178,7 +178,7 @@ def test_an_open_session_that_is_in_the_history_is_updated_there(tmp_path: Path,
 
 @pytest.mark.long
 @pytest.mark.parametrize(("way", "last_reload"), few(pair(ENDINGS, [LAST_RELOAD, None]), 2))
-def test_a_session_without_a_start_gets_that_of_the_last_reload_or_now(
+def test_a_session_without_a_start_gets_the_last_reloads_or_now(
     tmp_path: Path, way: str, last_reload: str | None
 ) -> None:
     project = spec_project(tmp_path, session_history=[{"session_id": OPEN}])

@@ -111,7 +111,7 @@ SITUATIONS: dict[str, tuple[Callable[[Project], object], Callable[[Project], obj
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", few(SITUATIONS, 4))
-def test_a_session_is_recorded_and_gets_its_packet_while_its_run_is_away(tmp_path: Path, name: str) -> None:
+def test_a_session_is_recorded_while_its_run_is_away(tmp_path: Path, name: str) -> None:
     away, back = SITUATIONS[name]
     project = begin(tmp_path / "project")
     known = project.events
@@ -146,7 +146,7 @@ def test_a_session_is_recorded_and_gets_its_packet_while_its_run_is_away(tmp_pat
     assert project.faber("verify", RUN).returncode == 0
 
 
-def test_after_the_way_back_verify_calls_the_events_not_in_the_file_yet(tmp_path: Path) -> None:
+def test_after_the_way_back_verify_counts_the_unpublished_events(tmp_path: Path) -> None:
     away, back = SITUATIONS["checkout of main"]
     project = begin(tmp_path / "project")
     away(project)
@@ -165,14 +165,4 @@ def test_another_work_tree_that_has_the_run_gets_what_was_recorded_here(tmp_path
     linked = Project(tmp_path / "linked")
     assert linked.faber("project", RUN).returncode == 0
     assert "session_ended" in linked.types
-    linked.assert_projected()
-
-
-def test_a_work_tree_without_the_runs_files_does_not_keep_the_run_from_one_that_has_them(tmp_path: Path) -> None:
-    project = begin(tmp_path / "project")
-    check_out_main(project)
-    project.git("worktree", "add", "-q", str(tmp_path / "linked"), "feature")
-    linked = Project(tmp_path / "linked")
-    assert linked.deliver(START, client="two", pid="2").packet is not None
-    assert linked.types.count("session_started") == 2
     linked.assert_projected()

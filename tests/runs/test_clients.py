@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from hashlib import sha256
@@ -65,9 +64,7 @@ def test_a_command_in_a_client_opens_its_newest_session(project: Project) -> Non
     assert seen(project).run_id == "other"
 
 
-def test_a_process_whose_id_is_used_again_does_not_take_the_run_of_the_earlier_client(
-    project: Project, tmp_path: Path
-) -> None:
+def test_a_reused_process_id_does_not_take_the_earlier_clients_run(project: Project, tmp_path: Path) -> None:
     project.deliver("SessionStart.startup.print", client="earlier", pid="42")
     project.deliver("SessionEnd.other.print", client="earlier", pid="42")
     project.active_path.unlink()
@@ -90,18 +87,6 @@ def test_clients_are_forgotten_after_30_days(project: Project) -> None:
     note_delivery(root, "another", "7", MOMENT + 31 * DAY)
     assert seen_client(root, "client") is None
     assert list(folder(project).iterdir()) == [file_of(project, "another")]
-
-
-def test_the_number_of_files_is_bounded(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "MAX_CLIENTS", 3)
-    for number in range(6):
-        note_delivery(str(project.root), f"client-{number}", None, MOMENT + number)
-        os.utime(file_of(project, f"client-{number}"), (MOMENT + number, MOMENT + number))
-    assert sorted(json.loads(path.read_text())["client"] for path in folder(project).iterdir()) == [
-        "client-3",
-        "client-4",
-        "client-5",
-    ]
 
 
 @pytest.mark.parametrize("client", ["../../config", "NUL\0", "\ud800"])

@@ -26,7 +26,7 @@ def project(tmp_path: Path) -> Project:
     return project
 
 
-def test_each_recording_keeps_a_copy_of_the_state_that_only_its_owner_can_read(project: Project) -> None:
+def test_each_recording_keeps_a_private_copy_of_the_state(project: Project) -> None:
     first = state_copy(project).read_bytes()
     assert first == project.state_path.read_bytes()
     assert state_copy(project).stat().st_mode & 0o777 == 0o600
@@ -86,7 +86,7 @@ def test_each_look_at_a_run_brings_its_copy_up_to_date(project: Project) -> None
     assert project.state["current_phase"] == "release"
 
 
-def test_a_run_comes_back_with_the_copy_and_not_with_an_older_backup(project: Project) -> None:
+def test_a_run_comes_back_with_the_copy_not_an_older_backup(project: Project) -> None:
     project.put_state(project.state | {"status": "completed"})
     assert project.faber("status").returncode == 0
     project.state_path.unlink()

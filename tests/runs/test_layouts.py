@@ -252,26 +252,6 @@ def test_runs_of_a_plan_do_not_see_each_others_files(tmp_path: Path, layout: Lay
 
 
 @shared_layout
-def test_a_plans_folder_as_an_artifact_has_no_states_and_ledgers(tmp_path: Path, layout: Layout) -> None:
-    project = project_of(tmp_path / "project", layout)
-    project.write(f"{layout.folder}/plan.json", '{"goal": "all of it"}\n')
-    workflow = {
-        "id": "mine",
-        "critical_artifacts": {
-            "always_load": [{"id": "plan", "type": "directory", "path": layout.folder, "load_strategy": "all"}]
-        },
-    }
-    project.write(".fractary/faber/workflows/mine.json", json.dumps(workflow))
-    project.change_state(workflow_id="mine")
-    project.deliver(START, client="one", pid="71")
-    packet = project.deliver(AGAIN, client="one", pid="71").packet
-    assert packet is not None
-    assert "=== plan.json ===" in packet
-    assert "=== state-" not in packet
-    assert "=== ledger-" not in packet
-
-
-@shared_layout
 def test_a_runs_own_settings_have_its_suffix(tmp_path: Path, layout: Layout) -> None:
     project = project_of(tmp_path / "project", layout)
     project.write(layout.file("ledger.json"), '{"packet_budget": 4000}')
@@ -281,7 +261,7 @@ def test_a_runs_own_settings_have_its_suffix(tmp_path: Path, layout: Layout) -> 
     assert other["settings"]["packet_budget"]["from"] == "default"
 
 
-def test_events_and_summaries_of_a_plans_run_are_in_the_folder_of_its_id(tmp_path: Path) -> None:
+def test_events_and_summaries_of_a_plans_run_are_in_its_folder(tmp_path: Path) -> None:
     layout = LAYOUTS["shared"]
     project = project_of(tmp_path / "project", layout)
     event = {"type": "decision_point", "timestamp": "2026-04-17T10:21:00Z", "message": "use SQLite"}
@@ -353,21 +333,6 @@ def test_a_second_place_that_git_brings_is_not_used(tmp_path: Path) -> None:
     assert "move the one that is not used aside" in said
 
 
-def test_a_run_stays_where_it_is_recorded_and_nobody_is_told_to_move_fabers_file(tmp_path: Path) -> None:
-    layout = LAYOUTS["fabers"]
-    ours = Layout(f"{OURS}/{layout.run_id}/state.json", layout.run_id)
-    project = project_of(tmp_path / "project", ours)
-    project.deliver(START, client="one", pid="71")
-    other = project.write(layout.state, json.dumps(state_of(layout.run_id)))
-    before = other.read_bytes()
-    project.deliver(END, client="one", pid="71")
-    assert project.types[-1] == "session_ended"
-    assert other.read_bytes() == before
-    said = project.faber("doctor").stdout
-    assert f"{layout.state} is not used: the run {layout.run_id} is recorded in {ours.folder}" in said
-    assert "move the one" not in said
-
-
 def test_the_beginning_of_a_run_may_be_its_plans_folder(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     shutil.rmtree(project.run)
@@ -418,7 +383,7 @@ def test_where_git_ignores_the_states_reports_work_from_the_ledger(tmp_path: Pat
     assert clone.ledger_path.read_bytes() == before
 
 
-def test_where_git_ignores_the_states_a_run_is_resumed_and_its_load_says_what_to_add(tmp_path: Path) -> None:
+def test_a_load_after_a_resume_says_what_an_ignored_state_lacks(tmp_path: Path) -> None:
     layout = LAYOUTS["fabers"]
     project, clone = ignoring(tmp_path, layout)
     before = clone.ledger_path.read_bytes()
@@ -443,7 +408,7 @@ def started(project: Project, *arguments: str, **environment: str) -> str:
     return str(Path(json.loads(done.stdout)["data"]["directory"]).relative_to(project.root))
 
 
-def test_new_runs_go_where_fabers_tools_find_them_if_a_project_has_only_their_folder(tmp_path: Path) -> None:
+def test_new_runs_go_into_fabers_folder_where_it_is_the_only_one(tmp_path: Path) -> None:
     project = project_of(tmp_path / "project", LAYOUTS["fabers"])
     folder = started(project, "--run-id", "new")
     assert folder == f"{FABERS}/new"
@@ -456,27 +421,6 @@ def test_new_runs_go_where_fabers_tools_find_them_if_a_project_has_only_their_fo
     for name in (project.active_path, project.root / FABERS / ".active-run-id"):
         assert name.read_text() == "new\n"
     assert "new ones: .fractary/faber/runs (default)" in sure(project, "config", "show")
-
-
-def test_a_resumed_run_in_fabers_folder_gets_the_empty_folder_that_git_does_not_carry(tmp_path: Path) -> None:
-    project = project_of(tmp_path / "project", LAYOUTS["fabers"])
-    folder = started(project, "--run-id", "new")
-    commit(project, "Work")
-    clone = clone_of(project, LAYOUTS["fabers"], "clone")
-    assert not (clone.root / folder / "events").exists()
-    for _ in range(2):
-        sure(clone, "run", "resume", "new", "--yes")
-        assert list((clone.root / folder / "events").iterdir()) == []
-
-
-def test_a_run_in_a_worktree_goes_into_the_same_folder(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    shutil.rmtree(project.run.parent)
-    project.active_path.unlink()
-    (project.root / FABERS).mkdir(parents=True)  # git has nothing in it
-    done = project.faber("run", "start", "--work-id", "9", "--run-id", "new", "--worktree", "--json")
-    data = json.loads(done.stdout)["data"]
-    assert Path(data["directory"]) == Path(data["worktree"]["path"]) / FABERS / "new"
 
 
 def test_new_runs_go_to_our_folder_in_every_other_project(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,7 +74,7 @@ RECORDING = {
 
 
 @pytest.mark.parametrize("name", RECORDING)
-def test_a_command_that_records_does_so_on_the_kept_run_and_says_so(project: Project, name: str) -> None:
+def test_a_command_records_on_the_kept_run_and_says_so(project: Project, name: str) -> None:
     before = len(kept_events(project))
     done = project.faber(*RECORDING[name])
     assert done.returncode == 0, done.stderr
@@ -85,7 +83,7 @@ def test_a_command_that_records_does_so_on_the_kept_run_and_says_so(project: Pro
     assert not project.run.exists() or not project.ledger_path.exists()
 
 
-def test_another_tools_keys_of_the_branch_are_untouched_by_what_the_kept_run_recorded(project: Project) -> None:
+def test_what_the_kept_run_records_leaves_other_tools_keys_alone(project: Project) -> None:
     project.deliver(END, client="one", pid="1")
     project.active_path.unlink()
     project.git("checkout", "-q", "feature")
@@ -106,20 +104,7 @@ def test_a_command_that_writes_the_runs_files_names_what_brings_them_back(projec
     assert not project.state_path.exists()
 
 
-def test_a_redaction_where_the_tree_lacks_the_run_reaches_the_log_and_the_copy(project: Project) -> None:
-    (event,) = [one for one in kept_events(project) if one["event"]["type"] == "session_started"]
-    mirror = kept_folder(project) / "log.db"
-    inode = mirror.stat().st_ino
-    done = project.faber("redact", event["id"], "--yes")
-    assert done.returncode == 0, done.stderr
-    for name in os.listdir(kept_folder(project)):
-        assert project.hostname.encode() not in (kept_folder(project) / name).read_bytes(), name
-    assert mirror.stat().st_ino == inode
-
-
-def test_a_state_that_was_recorded_and_never_committed_is_not_set_back_to_the_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_uncommitted_state_is_not_set_back_to_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as earlier:
         earlier.setenv("GIT_COMMITTER_DATE", "2026-01-05T14:30:22Z")
         project = made(tmp_path / "project")
@@ -141,13 +126,3 @@ def test_the_hint_of_a_resume_is_enough_to_check_the_branch_out(project: Project
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     project.git("checkout", "-q", "feature")
     assert project.state["run_id"] == RUN
-
-
-def test_a_redaction_where_the_tree_lacks_the_run_removes_the_backup_that_git_left(project: Project) -> None:
-    (event,) = [one for one in kept_events(project) if one["event"]["type"] == "session_started"]
-    backup = project.run / "state.json.backup"
-    backup.parent.mkdir(parents=True, exist_ok=True)
-    backup.write_text(json.dumps({"run_id": RUN, "machine": project.hostname}))
-    done = project.faber("redact", event["id"], "--yes")
-    assert (done.returncode, backup.exists()) == (0, False), done.stderr
-    assert "state.json.backup" in done.stdout

@@ -107,7 +107,7 @@ def test_what_was_recorded_before_a_pull_and_never_committed_survives_it(project
 # One work tree
 
 
-def test_without_log_and_published_file_a_run_goes_on_with_the_committed_one(project: Project) -> None:
+def test_without_log_and_file_a_run_goes_on_from_the_commit(project: Project) -> None:
     before = names_in(project.ledger_path)
     shutil.rmtree(log_of(project).parent)
     project.ledger_path.unlink()
@@ -125,7 +125,7 @@ def test_a_renamed_folder_of_a_run_has_its_log(project: Project) -> None:
     assert_whole(project, "begin", "meanwhile")
 
 
-def test_what_was_recorded_in_a_work_tree_that_was_removed_is_in_the_log(project: Project, tmp_path: Path) -> None:
+def test_the_log_has_what_a_removed_work_tree_recorded(project: Project, tmp_path: Path) -> None:
     tree = Project(tmp_path / "tree", project.run_id)
     project.git("checkout", "-q", OTHER)
     project.git("worktree", "add", "-q", str(tree.root), "work")

@@ -130,17 +130,6 @@ def test_a_run_that_another_work_tree_has_is_listed_and_read_too(project: Projec
     assert OTHER in printed(project, "status", "other")
 
 
-def test_a_new_work_tree_lists_the_run_that_was_never_committed(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    project.deliver(START, client="one", pid="1")
-    project.git("worktree", "add", "-q", "../there", "-b", "new")
-    there = Project(tmp_path / "there", RUN)
-    assert listed(there)[RUN]["in_work_tree"] is False
-    assert "`faber-ledger run list` shows them" in there.faber("status").stderr
-    assert "`faber-ledger run resume RUN` brings its files here" in printed(there, "run", "list")
-    assert RUN in printed(there, "log", RUN[:-4], "--json") + printed(there, "status", RUN[:-4])
-
-
 def test_the_hint_for_a_run_without_a_ledger_names_the_run(project: Project) -> None:
     project.git("checkout", "-q", "feature")
     new = Project(project.root, "new-run")

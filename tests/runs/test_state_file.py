@@ -239,7 +239,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
-def test_a_full_disk_leaves_the_old_file_and_says_so_in_the_documents_words(project: Project) -> None:
+def test_a_full_disk_leaves_the_old_file_and_says_so(project: Project) -> None:
     project.change_state(padding="x" * 300_000)
     before = project.state_path.read_bytes()
     done = subprocess.run(

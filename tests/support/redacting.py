@@ -40,10 +40,6 @@ def payload_of(path: str, name: str) -> dict[str, Any]:
     return {key: value for key, value in event.items() if key not in ("type", "session_id")}
 
 
-def has_payload(path: str, name: str) -> bool:
-    return any(row[1] == name and row[10] is not None for row in rows(path))
-
-
 def forge(path: str, target: str, *, writer: str = "e" * 32, **said: Any) -> str:
     """Write a redaction without `redact`, as anyone can, and return its id."""
     event: Any = {"type": "event_redacted", "event_id": target, "reason": None}
