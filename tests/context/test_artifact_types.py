@@ -10,7 +10,6 @@ import select
 import signal
 import subprocess
 import sys
-import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.command import COMMAND
 from support.project import Project
-from support.sizes import few, pick
+from support.sizes import few
 
-from faber_ledger.context.artifact import ArtifactError, fill, run_suffix
+from faber_ledger.context.artifact import ArtifactError, fill
 from faber_ledger.context.artifact_command import ProgramFailed, run_program
 from faber_ledger.context.artifact_git import SUBCOMMANDS, git_arguments
 from faber_ledger.context.reload import load
@@ -74,25 +73,11 @@ def directory(notes: Path, strategy: str = "all") -> Loaded:
     return given_by(around(notes.parent), "directory", path="notes", load_strategy=strategy)
 
 
-def test_a_directory_is_given_file_by_file_in_the_order_of_names(notes: Path) -> None:
-    # RELOAD, Step 5: content += "=== ${file.name} ===\n", the file, "\n\n"
-    loaded = directory(notes)
-    assert loaded["content"] == "=== a.md ===\nfirst\n\n=== b.md ===\nsecond\n\n\n=== c.md ===\nthird\n\n\n"
-    assert (loaded["source"], loaded["resolved"]) == ("notes", str(notes))
-    assert loaded["size_bytes"] == len(loaded["content"])
-
-
-def test_the_latest_file_is_the_one_changed_last_and_of_two_the_one_with_the_greater_name(notes: Path) -> None:
+def test_the_latest_file_is_the_one_changed_last(notes: Path) -> None:
     latest = directory(notes, "latest_only")
     assert (latest["content"], latest["source"], latest["size_bytes"]) == ("first", "notes/a.md", 5)
     os.utime(notes / "c.md", (1_767_623_500, 1_767_623_500))
     assert directory(notes, "latest_only")["source"] == "notes/c.md"
-
-
-def test_a_summary_names_the_latest_file_by_its_time(notes: Path) -> None:
-    # RELOAD, Step 5: "Directory: ${source}\n", "Files: ${files.length}\n", "Latest: ${name} (${mtime})\n"
-    expected = "Directory: notes\nFiles: 3\nLatest: a.md (2026-01-05T14:31:40Z)\n"
-    assert directory(notes, "summary")["content"] == expected
 
 
 def test_an_empty_directory_is_loaded_and_says_that_it_is_empty(tmp_path: Path) -> None:
@@ -141,24 +126,6 @@ def test_a_directory_of_over_1_mb_is_refused_before_anything_is_read(notes: Path
     assert "Latest: huge" in directory(notes, "summary")["content"]
 
 
-@pytest.mark.long(alone=True)
-def test_very_many_files_are_counted_and_never_held(tmp_path: Path) -> None:
-    count = pick(50_000, 100_000)
-    folder = tmp_path / "project/notes"
-    folder.mkdir(parents=True)
-    here = os.open(folder, os.O_RDONLY)
-    for number in range(count):
-        os.close(os.open(f"file-{number:06}", os.O_CREAT | os.O_WRONLY, 0o600, dir_fd=here))
-    os.utime("file-000007", (2_000_000_000, 2_000_000_000), dir_fd=here)
-    os.close(here)
-    tracemalloc.start()
-    assert directory(folder, "summary")["content"].startswith(f"Directory: notes\nFiles: {count}\nLatest: file-000007")
-    assert directory(folder, "latest_only")["source"] == "notes/file-000007"
-    assert tracemalloc.get_traced_memory()[1] < 40 * count  # their names alone take more
-    tracemalloc.stop()
-    assert reason(around(folder.parent), "directory", path="notes").startswith("Artifact is larger than 1 MB")
-
-
 def test_a_file_or_a_folder_outside_is_not_a_directory_artifact(notes: Path) -> None:
     surroundings = around(notes.parent)
     assert reason(surroundings, "directory", path="notes/a.md").endswith("not a directory")
@@ -169,7 +136,7 @@ def test_a_file_or_a_folder_outside_is_not_a_directory_artifact(notes: Path) -> 
     assert reason(surroundings, "markdown", path="notes").endswith("a directory, not a regular file")
 
 
-def test_the_runs_own_folder_is_given_without_the_files_that_each_append_changes(tmp_path: Path) -> None:
+def test_the_runs_own_folder_is_given_without_what_each_append_changes(tmp_path: Path) -> None:
     run = tmp_path / ".fractary/faber/runs" / RUN
     run.mkdir(parents=True)
     left_over = ("state.json.tmp", "state.json.broken.backup", "ledger.db.tmp", "ledger.db.backup")
@@ -182,29 +149,6 @@ def test_the_runs_own_folder_is_given_without_the_files_that_each_append_changes
 
 
 # Placeholders
-
-
-def test_a_runs_suffix_distinguishes_it_from_others_of_its_plan() -> None:
-    for run_id, suffix in [
-        (RUN, "a1b2c3"),
-        ("plan-258-run-2026-02-04T19-56-42Z", "2026-02-04T19-56-42Z"),
-        ("a-run-b-run-2026-02-04T19-56-42Z-2", "2026-02-04T19-56-42Z-2"),
-        ("org/project/0a1b-2c3d", "2c3d"),
-        ("single", "single"),
-    ]:
-        assert run_suffix(run_id) == suffix
-
-
-def test_the_state_that_other_tools_keep_beside_a_plan_is_the_runs_own(tmp_path: Path) -> None:
-    run_id = "plan-258-run-2026-02-04T19-56-42Z"
-    run = tmp_path / ".fractary/runs" / run_id
-    run.mkdir(parents=True)
-    (run / "state.json").write_text('{"status": "paused"}')
-    surroundings = around(tmp_path, run_id=run_id, plan_id="plan-258")
-    surroundings |= {"run_dir": str(run), "state_path": str(run / "state.json")}
-    path = ".fractary/faber/runs/{plan_id}/state-{run_suffix}.json"
-    loaded = given_by(surroundings, "json", path=path)
-    assert (loaded["source"], loaded["is_state"]) == (f".fractary/runs/{run_id}/state.json", True)
 
 
 def test_a_placeholder_without_a_value_is_reported(tmp_path: Path) -> None:
@@ -295,36 +239,17 @@ def test_the_ledgers_files_never_appear_in_a_git_artifact(project: Project) -> N
 def test_any_other_git_command_is_refused_with_the_reason(project: Project) -> None:
     for command, why in [
         ("git push", "only these git commands are allowed: log, status"),
-        ("git config --list", "only these git commands are allowed: log"),
         ("rm -rf .", "only these git commands are allowed: log"),
-        ("git", "only these git commands are allowed: log"),
         ("git -c core.pager=x log", "'-c'"),
-        ("git --exec-path=. log", "'--exec-path=.'"),
-        ("git log --output=x", "'--output=x'"),
         ("git log --outpu=x", "'--outpu=x'"),
-        ("git diff -Ox", "'-Ox'"),
-        ("git diff --ext-diff", "'--ext-diff'"),
         ("git diff --no-index /etc/passwd a.txt", "'--no-index'"),
         ("git log -p --textconv", "'--textconv'"),
-        ("git log --show-signature", "'--show-signature'"),
-        ("git log --remerge-diff -p", "'--remerge-diff'"),
-        ("git log --help", "'--help'"),
         ("git branch -D main", "'-D'"),
-        ("git branch --edit-description", "'--edit-description'"),
-        ("git tag -d v1", "'-d'"),
-        ("git describe --dirty", "'--dirty'"),
-        ("git ls-files --exclude-from=/etc/passwd", "'--exclude-from=/etc/passwd'"),
-        ("git status --ignore-submodules=none", "'--ignore-submodules=none'"),
-        ("git diff -- /etc/passwd", "must be in the project"),
         ("git diff -- a.txt ../secret", "must be in the project"),
         ("git log -- :(top)..", "must be in the project"),
-        ("git status ':/'", "must be in the project"),
         ("git tag --list -- x", "may not have paths here"),
         ("git log | sh", "there is no shell"),
-        ("git log > x", "there is no shell"),
-        ("git log && id", "there is no shell"),
         ("git log $(id)", "there is no shell"),
-        ("git log `id`", "there is no shell"),
         ("git log 'x", "cannot be split"),
         ("git log --max-count", "needs a value"),
         ("git log nonsense", "`git log` failed: fatal: bad revision 'nonsense'"),
@@ -335,11 +260,9 @@ def test_any_other_git_command_is_refused_with_the_reason(project: Project) -> N
         assert project.git("branch", "--list") == "* main"
 
 
-def test_a_command_that_would_create_a_branch_or_tag_is_refused_with_the_reason(project: Project) -> None:
+def test_a_command_that_would_create_a_branch_or_tag_is_refused(project: Project) -> None:
     for command, answer in [
         ("git branch newb", "'newb' - `git branch` would create it; --list newb searches for it"),
-        ("git branch -v newb", "`git branch` would create it"),
-        ("git branch -a newb HEAD", "`git branch` would create it"),
         ("git branch --sort=refname newb", "`git branch` would create it"),
         ("git tag newt", "'newt' - `git tag` would create it; --list newt searches for it"),
         ("git tag newt HEAD", "`git tag` would create it"),
@@ -349,45 +272,18 @@ def test_a_command_that_would_create_a_branch_or_tag_is_refused_with_the_reason(
         assert project.git("for-each-ref") == before
 
 
-def test_branches_and_tags_can_be_searched(project: Project) -> None:
-    for command in ["git branch --list 'm*'", "git branch -l main", "git branch --contains HEAD", "git tag -n1 'v*'"]:
-        assert git(project, command).strip().split()[-1] in ("main", "a", "Begin")
-
-
 def test_the_ledgers_files_are_not_reached_by_their_hashes(project: Project) -> None:
     for command in [
-        *[
-            "git show BLOB",
-            "git show TREE",
-            "git show RUNS",
-            "git show HEAD^{tree}",
-            "git show HEAD:",
-            "git show HEAD:./",
-        ],
-        *[
-            "git show :",
-            "git show HEAD:a/../.fractary",
-            "git show :.fractary/note",
-            "git show RUNS:note",
-            "git show :0:./",
-        ],
-        *["git show tagged", "git show --tags", "git show --all", "git show HEAD^{tree}:.fractary/note"],
-        *[
-            "git diff BLOB OTHER",
-            "git diff RUNS HEAD:",
-            "git diff RUNS EMPTY",
-            "git diff EMPTY..RUNS",
-            "git diff -R RUNS",
-        ],
-        *["git diff HEAD:.fractary HEAD~1:plugins", "git diff HEAD:a.txt..BLOB"],
-        *["git cat-file -p HEAD:.fractary/note", "git cat-file blob BLOB", "git ls-tree HEAD", "git archive HEAD"],
+        *["git show BLOB", "git show HEAD^{tree}", "git show HEAD:", "git show HEAD:./", "git show :0:./"],
+        *["git show HEAD:a/../.fractary", "git show :.fractary/note", "git show RUNS:note", "git show tagged"],
+        *["git show --tags", "git show HEAD^{tree}:.fractary/note", "git diff BLOB OTHER", "git diff RUNS EMPTY"],
+        *["git diff EMPTY..RUNS", "git diff HEAD:.fractary HEAD~1:plugins", "git cat-file blob BLOB"],
     ]:
         blob = project.git("rev-parse", "HEAD:.fractary/note")
         project.git("tag", "--force", "tagged", blob)
         known = {
             "BLOB": blob,
             "OTHER": project.git("rev-parse", "HEAD:a.txt"),
-            "TREE": project.git("rev-parse", "HEAD^{tree}"),
             "RUNS": project.git("rev-parse", "HEAD:.fractary"),
             "EMPTY": "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
         }
@@ -401,15 +297,12 @@ def test_the_ledgers_files_are_not_reached_by_their_hashes(project: Project) -> 
 def test_commits_are_shown_whatever_they_are_called(project: Project) -> None:
     for command, answer in [
         ("git show --no-patch --format=%s v1", "Add a\n"),
-        ("git show -s --format=%s HEAD^!", "Add a\n"),
         ("git show -s --format=%s HEAD~1..HEAD", "Add a\n"),
-        ("git show -s --format=%s ':/Begin'", "Begin\n"),
         ("git show -s --format=%s 'HEAD^{/Begin}'", "Begin\n"),
         ("git show -s --format=%s 'HEAD@{2037-01-01 00:00:00}'", "Add a\n"),
         ("git show :a.txt", "one\n"),
         ("git show HEAD:plugins", "tree HEAD^{commit}:plugins\n\nfaber/\n"),
         ("git diff --name-only HEAD~1", "a.txt\n"),
-        ("git diff --name-only HEAD~1...HEAD", "a.txt\n"),
         ("git diff --name-only ^HEAD~1 HEAD", "a.txt\n"),
     ]:
         assert git(project, command) == answer
@@ -553,20 +446,6 @@ def test_a_missing_object_is_not_fetched(project: Project) -> None:
     assert mark.exists()
 
 
-def test_a_bare_repository_inside_the_project_is_not_asked(project: Project) -> None:
-    inside = project.root / "inside"
-    project.git("clone", "--quiet", "--bare", str(project.root), str(inside))
-    mark = hostile(project)
-    for name, value in {
-        "core.bare": "false",
-        "core.worktree": str(inside),
-        "core.fsmonitor": str(mark.with_name("evil")),
-    }.items():
-        project.git("-C", str(inside), "config", name, value)
-    assert "bare repository" in reason(around(inside), "git_info", command="git status")
-    assert not mark.exists()
-
-
 def test_a_worktree_elsewhere_is_not_read(project: Project, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -590,14 +469,9 @@ def test_a_program_that_hangs_is_killed_with_all_it_started(tmp_path: Path) -> N
     alive = tmp_path / "alive"  # a pipe that both hold open for writing: it ends when the last of them is gone
     os.mkfifo(alive)
     reader = os.open(alive, os.O_RDONLY | os.O_NONBLOCK)
-    child = "import time; print('child', flush=True); time.sleep(1000)"
-    code = f"""if True:
-        import subprocess, sys, time
-        pipe = open({str(alive)!r}, "w")
-        subprocess.Popen([sys.executable, "-c", {child!r}], stdout=pipe)
-        time.sleep(1000)"""
-    with pytest.raises(ProgramFailed, match="longer than 3 seconds"):
-        python(code, seconds=3)
+    shell = f"exec 3>'{alive}'; sh -c 'echo child >&3; exec sleep 1000' & exec sleep 1000"
+    with pytest.raises(ProgramFailed, match="longer than 1 second"):
+        run_program(["sh", "-c", shell], "/", os.environ, seconds=1, limit=1000)
     os.set_blocking(reader, True)
     with open(reader) as pipe:
         assert select.select([pipe], [], [], 60)[0]
@@ -607,15 +481,10 @@ def test_a_program_that_hangs_is_killed_with_all_it_started(tmp_path: Path) -> N
 
 
 def test_a_daemon_that_keeps_the_output_open_is_not_waited_for(tmp_path: Path) -> None:
-    code = f"""if True:
-        import os, time
-        if os.fork() == 0:
-            os.setsid()
-            open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
-            time.sleep(1000)"""
+    shell = f"setsid sh -c 'echo $$ >{tmp_path}/pid; exec sleep 1000' &"
     try:
-        with pytest.raises(ProgramFailed, match="longer than 3 seconds"):
-            python(code, seconds=3)
+        with pytest.raises(ProgramFailed, match="longer than 1 second"):
+            run_program(["sh", "-c", shell], "/", os.environ, seconds=1, limit=1000)
     finally:
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
@@ -648,7 +517,7 @@ def test_a_slash_command_is_left_to_the_agent(tmp_path: Path, kind: str) -> None
     assert loaded["sha256"] == hashlib.sha256(text.encode()).hexdigest()
 
 
-def test_a_program_that_the_user_mapped_is_run_instead_without_the_commands_own_arguments(tmp_path: Path) -> None:
+def test_a_mapped_program_is_run_without_the_commands_own_arguments(tmp_path: Path) -> None:
     surroundings = around(tmp_path)
     print_arguments = "import sys; print(*sys.argv[1:], sep='|')"
     surroundings["commands"] = {
@@ -730,7 +599,7 @@ def test_a_hook_asks_the_agent_and_runs_no_mapped_program(mine: Project) -> None
     assert "Add a" in answer.packet
 
 
-def test_a_command_runs_the_mapped_program_and_a_dry_run_only_names_it(mine: Project) -> None:
+def test_a_dry_run_only_names_the_mapped_program_that_a_load_runs(mine: Project) -> None:
     dry = mine.faber("session-load", "--dry-run")
     assert dry.returncode == 0, dry.stderr
     assert not (mine.root.parent / "ran").exists()
@@ -749,30 +618,19 @@ def test_a_command_runs_the_mapped_program_and_a_dry_run_only_names_it(mine: Pro
     assert mine.of_type("artifact_loaded")[0]["given"] == "inline"
 
 
-@pytest.mark.parametrize(
-    ("program", "work_id", "message"),
-    [
-        ([sys.executable, "-c", "print('The issue')", "{work_id}"], None, "no value in the run's state for {work_id}"),
-        (["/nowhere/no-such-program"], "258", "no-such-program cannot be run"),
-    ],
-)
-@pytest.mark.parametrize("is_required", [True])
-def test_a_dry_run_reports_a_mapped_program_that_cannot_be_run(
-    mine: Project, program: list[str], work_id: str | None, message: str, is_required: bool
-) -> None:
-    issue = {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch", "required": is_required}
+def test_a_dry_run_reports_a_mapped_program_that_cannot_be_run(mine: Project) -> None:
+    message = "no-such-program cannot be run"
+    issue = {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch", "required": True}
     mine.write(
         ".fractary/faber/workflows/mine.json",
         json.dumps({"id": "mine", "critical_artifacts": {"always_load": [issue]}}),
     )
-    mine.change_state(work_id=work_id)
     config = Path(mine.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
-    config.write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": program}}))
+    config.write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": ["/nowhere/no-such-program"]}}))
     dry = mine.faber("session-load", "--dry-run").stdout
     assert message in dry
-    mark, action = ("✗", "FAIL (the load would exit with code 1)") if is_required else ("⊘", "SKIP (cannot be loaded)")
-    assert f"  {mark} issue\n" in dry
-    assert f"    Action: {action}\n" in dry
+    assert "  ✗ issue\n" in dry
+    assert "    Action: FAIL (the load would exit with code 1)\n" in dry
     real = mine.faber("session-load")
     assert message in real.stdout + real.stderr
     packet = mine.deliver("SessionStart.startup.print").packet or ""
@@ -780,16 +638,15 @@ def test_a_dry_run_reports_a_mapped_program_that_cannot_be_run(
 
 
 def test_an_unknown_placeholder_of_a_command_is_refused(mine: Project) -> None:
-    for more in ["--id={nosuch} {work_id}"]:
-        issue = {"id": "issue", "type": "skill", "command": f"/fractary-spec:review {more}"}
-        mine.write(
-            ".fractary/faber/workflows/mine.json",
-            json.dumps({"id": "mine", "critical_artifacts": {"always_load": [issue]}}),
-        )
-        dry = mine.faber("session-load", "--dry-run").stdout
-        assert "    Error: unknown placeholder: {nosuch}\n" in dry
-        assert "    Action: SKIP (cannot be loaded)\n" in dry
-        assert "unknown placeholder: {nosuch}" in mine.faber("session-load").stderr
+    issue = {"id": "issue", "type": "skill", "command": "/fractary-spec:review --id={nosuch} {work_id}"}
+    mine.write(
+        ".fractary/faber/workflows/mine.json",
+        json.dumps({"id": "mine", "critical_artifacts": {"always_load": [issue]}}),
+    )
+    dry = mine.faber("session-load", "--dry-run").stdout
+    assert "    Error: unknown placeholder: {nosuch}\n" in dry
+    assert "    Action: SKIP (cannot be loaded)\n" in dry
+    assert "unknown placeholder: {nosuch}" in mine.faber("session-load").stderr
 
 
 def test_while_a_mapped_program_runs_others_can_record(mine: Project) -> None:
@@ -817,39 +674,6 @@ def test_without_a_mapping_a_command_says_that_the_agent_is_asked(mine: Project)
 # What is not text, and what must not be shown
 
 
-def test_git_output_that_is_not_text_is_reported(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    project.write("latin.txt", "caf\xe9\n".encode("latin-1"))
-    project.git("add", "latin.txt")
-    project.git("commit", "--quiet", "-m", "latin")
-    report = reason(around(project.root), "git_info", command="git show HEAD:latin.txt")
-    assert report == "`git show` failed: not UTF-8 text (byte 3)"
-
-
-@pytest.mark.parametrize(
-    "word",
-    ["HEAD:.fractary/runs/x/state.json", ":.fractary/x", "HEAD:./.fractary", ":0:.fractary/x", "HEAD:a/.fractary/b"],
-)
-def test_the_ledgers_files_are_not_shown_from_a_commit(tmp_path: Path, word: str) -> None:
-    with pytest.raises(ArtifactError, match="what the ledger writes is excluded"):
-        git_arguments(f"git show {word}", around(tmp_path))
-    assert git_arguments("git show HEAD:src/a.py", around(tmp_path))
-
-
-def test_a_command_to_run_is_one_quoted_line(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    command = "/x:y `rm` " + "z" * 1000
-    artifacts = [{"id": "ask", "type": "skill", "command": command}]
-    project.write(".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": artifacts}}))
-    project.change_state(workflow_id="mine")
-    packet = project.deliver("SessionStart.startup.print").packet
-    assert packet is not None
-    (line,) = [line for line in packet.split("\n") if line.startswith("- ask: deferred")]
-    assert "To load it, run `/x:y 'rm' zzz" in line
-    assert line.endswith("…`")
-    assert len(line) < 350
-
-
 def test_json_keeps_every_warning_in_the_one_object(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     artifacts = [{"id": "gone", "type": "markdown", "path": "gone.md"}]
@@ -869,56 +693,21 @@ def test_json_keeps_every_warning_in_the_one_object(tmp_path: Path) -> None:
 # Messages about commands that fail
 
 
-def commanded(tmp_path: Path, *commands: str, required: bool = False) -> Project:
-    """Return a project whose workflow has these git commands, named c0, c1, … in their order."""
-    project = Project.made(tmp_path / "project", run_id=RUN)
+def test_a_refused_or_failed_command_is_not_called_a_missing_path(project: Project) -> None:
     project.change_state(workflow_id="own")
-    artifacts = [
-        {"id": f"c{number}", "type": "git_info", "command": command, "description": "d", "required": required}
-        for number, command in enumerate(commands)
-    ]
-    project.write(".fractary/faber/workflows/own.json", json.dumps({"critical_artifacts": {"always_load": artifacts}}))
-    return project
-
-
-@pytest.mark.parametrize("required", [True])
-def test_a_command_that_is_refused_or_fails_is_not_called_a_path_that_is_not_found(
-    tmp_path: Path, required: bool
-) -> None:
-    kind = "❌ ERROR: Required" if required else "⚠️ WARNING: Optional"
-    for command, heading in (
-        ("git push", f"{kind} artifact refused: its command may not be run\nArtifact: c0\nCommand: git push\nError: "),
-        (
-            "git log nope",
-            f"{kind} artifact not loaded: its command failed\nArtifact: c0\nCommand: git log nope\nError: ",
-        ),
+    for command, what in (
+        ("git push", "artifact refused: its command may not be run"),
+        ("git log nope", "artifact not loaded: its command failed"),
     ):
-        folder = tmp_path / command[4:8]
-        folder.mkdir()
-        project = commanded(folder, command, required=required)
+        artifacts = [{"id": "c", "type": "git_info", "command": command, "description": "d", "required": True}]
+        config = {"critical_artifacts": {"always_load": artifacts}}
+        project.write(".fractary/faber/workflows/own.json", json.dumps(config))
+        heading = f"❌ ERROR: Required {what}\nArtifact: c\nCommand: {command}\nError: "
         report = project.faber("session-load").stderr
         assert heading in report
         assert "Path:" not in report
         assert "not found" not in report
-        if required:
-            assert heading in (project.deliver("SessionStart.startup.print").packet or "")
-
-
-def test_a_dry_run_marks_what_cannot_be_loaded_as_what_it_is(tmp_path: Path) -> None:
-    project = commanded(tmp_path, "git push", "git log -1 --format=%s")
-    lines = project.faber("session-load", "--dry-run").stdout.splitlines()
-    refused = lines[lines.index("  ⊘ c0") : lines.index("  ✓ c1")]
-    assert "    Action: SKIP (cannot be loaded)" in refused
-    assert "    Action: LOAD" not in refused
-    assert "Total: 2 artifacts (1 would be loaded, 1 skipped)" in lines
-    project.write(
-        ".fractary/faber/workflows/own.json",
-        project.root.joinpath(".fractary/faber/workflows/own.json").read_text().replace("false", "true"),
-    )
-    dry = project.faber("session-load", "--dry-run")
-    assert "  ✗ c0\n" in dry.stdout
-    assert "    Action: FAIL (the load would exit with code 1)" in dry.stdout
-    assert dry.returncode == project.faber("session-load").returncode == 1
+        assert heading in (project.deliver("SessionStart.startup.print", client=command[:8]).packet or "")
 
 
 def test_gits_own_files_are_not_artifacts(project: Project) -> None:

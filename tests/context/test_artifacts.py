@@ -15,17 +15,14 @@ from faber_ledger.context.artifact import (
     ArtifactError,
     fill_command,
     find_file,
-    given_text,
     path_of,
     state_for_packet,
 )
 from faber_ledger.context.reload import load
 from faber_ledger.context.selection import (
     age_of,
-    full_trigger,
     is_current,
     is_recent,
-    recorded_trigger,
     select,
 )
 from faber_ledger.context.workflow import parse_artifact
@@ -99,44 +96,6 @@ def chosen(
     return [one["id"] for one in found], warnings
 
 
-def test_the_order_is_always_conditional_phase() -> None:
-    w = workflow(
-        [artifact("a", reload_triggers=["session_start"])],
-        [artifact("c", condition="work_id != null", reload_triggers=["session_start"])],
-        build=[artifact("p", reload_triggers=["session_start"])],
-        release=[artifact("r", reload_triggers=["session_start"])],
-    )
-    assert chosen(w, ["session_start"], work_id="1") == (["a", "c", "p"], [])
-    assert chosen(w, ["session_start"], current_phase="release") == (["a", "r"], [])
-    assert chosen(w, ["session_start"], current_phase=["build"]) == (["a"], [])
-
-
-@pytest.mark.parametrize(
-    ("trigger", "ids"),
-    [
-        ("session_start", ["start"]),
-        ("compaction_detected", ["compaction"]),
-        ("phase_start:build", ["build"]),
-        ("phase_start:release", []),
-        ("phase_start", ["build"]),
-        ("phase_transition:architect->build", ["transition"]),
-        ("phase_transition", []),
-        ("manual", ["start", "build", "transition", "compaction", "manual"]),
-    ],
-)
-def test_a_trigger_loads_what_lists_its_full_form_and_manual_loads_all(trigger: str, ids: list[str]) -> None:
-    w = workflow(
-        [
-            artifact("start", reload_triggers=["session_start"]),
-            artifact("build", reload_triggers=["phase_start:build"]),
-            artifact("transition", reload_triggers=["phase_transition:architect->build"]),
-            artifact("compaction", reload_triggers=["compaction_detected"]),
-            artifact("manual", reload_triggers=["manual"]),
-        ]
-    )
-    assert chosen(w, [trigger]) == (ids, [])
-
-
 def test_requested_ids_override_the_trigger_but_not_a_condition() -> None:
     w = workflow(
         [artifact("a", reload_triggers=["session_start"]), artifact("b", reload_triggers=[])],
@@ -161,17 +120,6 @@ def test_a_condition_that_cannot_be_evaluated_is_reported_and_counts_as_false(co
     part = {"state.a <": "\n   Not understood: its end", "": "\n   Not understood: its end"}.get(str(condition), "")
     message = f"Cannot evaluate condition: {condition}\n   Artifact: c{part}"
     assert chosen(w, ["manual"]) == (["without"], [message])
-
-
-def test_a_trigger_is_recorded_as_its_bare_word() -> None:
-    triggers = ["session_start", "manual", "phase_start:build", "phase_transition:architect->build"]
-    assert [recorded_trigger(name) for name in triggers] == [
-        "session_start",
-        "manual",
-        "phase_start",
-        "phase_transition",
-    ]
-    assert full_trigger("phase_start", {"current_phase": "build"}) == "phase_start:build"
 
 
 @pytest.mark.parametrize(
@@ -218,10 +166,6 @@ def test_a_path_in_the_project_is_found_however_it_is_written(around: Surroundin
         assert found == {"source": "specs/a.md", "resolved": expected, "folder": around["root"], "size_bytes": 5}
 
 
-def test_an_absolute_path_in_the_project_is_recorded_relative_to_it(around: Surroundings) -> None:
-    assert find_file(artifact(path=put(around, "specs/a.md")), around)["source"] == "specs/a.md"
-
-
 @pytest.mark.parametrize(
     "field", ["artifacts.spec_path", "$.artifacts.spec_path", "state.artifacts.spec_path", "list[0]"]
 )
@@ -230,7 +174,7 @@ def test_a_path_from_state_is_a_dotted_path(around: Surroundings, field: str) ->
     assert path_of(artifact(path_from_state=field), around) == "a.md"
 
 
-def test_a_path_comes_before_a_path_from_state_and_that_before_a_command(around: Surroundings) -> None:
+def test_a_path_counts_before_a_path_from_state_before_a_command(around: Surroundings) -> None:
     assert path_of(artifact(path="a.md", path_from_state="x", command="y"), around) == "a.md"
     assert reason(artifact(path_from_state="x.y", command="y"), around) == "State field not found: x.y"
     assert reason(artifact(command="y"), around) == "Artifact of type markdown must have path or path_from_state"
@@ -249,15 +193,12 @@ def test_the_four_placeholders_are_filled_once_and_a_missing_value_is_empty(arou
 @pytest.mark.parametrize(
     "value", ["../../etc", "a/b", ".hidden", "a b", "{project_root}", "x" * 256, "a\n", True, [], {}]
 )
-@pytest.mark.parametrize("name", ["work_id", "plan_id"])
-def test_a_value_that_could_be_more_than_a_name_never_enters_a_path(
-    around: Surroundings, name: str, value: Any
-) -> None:
-    around["state"][name] = value
-    assert reason(artifact(path=f"specs/{{{name}}}.md"), around) == f"State field cannot be used in a path: {name}"
+def test_no_value_that_is_more_than_a_name_enters_a_path(around: Surroundings, value: Any) -> None:
+    around["state"]["work_id"] = value
+    assert reason(artifact(path="specs/{work_id}.md"), around) == "State field cannot be used in a path: work_id"
 
 
-def test_a_value_in_a_path_may_be_as_long_as_a_files_name_and_in_a_command_64(around: Surroundings) -> None:
+def test_a_value_may_be_longer_in_a_path_than_in_a_command(around: Surroundings) -> None:
     """Of 16 real plan ids, two have more than 64 characters."""
     around["state"]["plan_id"] = plan = "fractary-faber-258-" + "x" * 236
     assert path_of(artifact(path="plans/{plan_id}.json"), around) == f"plans/{plan}.json"
@@ -265,8 +206,8 @@ def test_a_value_in_a_path_may_be_as_long_as_a_files_name_and_in_a_command_64(ar
         fill_command("git log -- {plan_id}", around)
 
 
-@pytest.mark.parametrize("plan", [None, "another", "p" * 300, "../..", 7])
-@pytest.mark.parametrize("before", ["", "/", "{project_root}/"])
+@pytest.mark.parametrize("plan", [None, "../.."])
+@pytest.mark.parametrize("before", ["", "{project_root}/"])
 @pytest.mark.parametrize("place", PLACES_OF_STATE)
 def test_the_place_of_the_state_in_any_layout_means_the_runs_own(
     around: Surroundings, place: str, before: str, plan: Any
@@ -293,7 +234,7 @@ def test_a_file_outside_the_project_is_refused_links_resolved(around: Surroundin
     assert reason(artifact(path=path), around).startswith("Path is outside the project and the plugin roots: ")
 
 
-def test_a_file_that_the_project_lacks_is_searched_in_the_users_plugin_roots(around: Surroundings) -> None:
+def test_a_file_that_the_project_lacks_is_searched_in_plugin_roots(around: Surroundings) -> None:
     plugin = Path(around["plugin_roots"][0])
     (plugin / "docs").mkdir()
     (plugin / "docs/protocol.md").write_text("plugin's")
@@ -303,25 +244,6 @@ def test_a_file_that_the_project_lacks_is_searched_in_the_users_plugin_roots(aro
     assert find_file(artifact(path="docs/protocol.md"), around)["source"] == "docs/protocol.md"
     put(around, "plugins/faber/docs/protocol.md", "project's")
     assert load(wanted, around)["content"] == "project's"
-
-
-def test_a_missing_file_is_reported_with_where_it_should_be(around: Surroundings) -> None:
-    with pytest.raises(ArtifactError) as raised:
-        find_file(artifact(path="/specs/a.md"), around)
-    assert raised.value.resolved == f"{around['root']}/specs/a.md"
-    assert raised.value.message == f"File not found: {around['root']}/specs/a.md"
-
-
-def test_a_run_is_used_where_it_is_whatever_layout_the_workflow_names(around: Surroundings, tmp_path: Path) -> None:
-    wanted = artifact("workflow-state", "json", path=".fractary/runs/{run_id}/state.json")
-    other = Path(around["root"], ".fractary/faber/runs", RUN)
-    other.mkdir(parents=True)
-    (other / "state.json").write_text('{"other": 1}')
-    around["run_dir"] = str(other)
-    around["state_path"] = str(other / "state.json")
-    loaded = load(wanted, around)
-    assert loaded["source"] == f".fractary/faber/runs/{RUN}/state.json"
-    assert loaded["is_state"]
 
 
 # What
@@ -346,17 +268,6 @@ def test_a_file_is_loaded_with_its_size_and_digest(around: Surroundings) -> None
     }
 
 
-def test_sizes_are_judged_at_100_kb_and_1_mb(around: Surroundings) -> None:
-    for size, is_large in ((102_400, False), (102_401, True), (1_048_576, True)):
-        put(around, "a.md", "x" * size)
-        assert load(artifact(path="a.md"), around)["is_large"] is is_large
-    put(around, "a.md", "x" * 1_048_577)
-    assert "larger than 1 MB: 1,048,577 bytes" in reason(artifact(path="a.md"), around)
-    with Path(around["root"], "a.md").open("wb") as file:
-        file.truncate(5 * 1024**3)
-    assert "larger than 1 MB" in reason(artifact(path="a.md"), around)
-
-
 def test_anything_but_a_regular_text_file_is_refused_with_the_reason(around: Surroundings) -> None:
     root = Path(around["root"])
     (root / "folder").mkdir()
@@ -377,12 +288,6 @@ def test_anything_but_a_regular_text_file_is_refused_with_the_reason(around: Sur
     }.items():
         assert reasons[name].startswith(f"Cannot read {root}/{name}")
         assert reasons[name].endswith(why)
-
-
-@pytest.mark.parametrize("path", ["\ud800", "x" * 5000, "a/" * 3000, "a.md/b", "", ".", "/", "//", "~", "${HOME}"])
-def test_an_odd_path_fails_as_an_artifact_and_never_otherwise(around: Surroundings, path: str) -> None:
-    put(around, "a.md")
-    assert reason(artifact(path=path), around)
 
 
 def test_malformed_definitions_fail_with_the_documents_words_when_they_are_loaded(around: Surroundings) -> None:
@@ -407,15 +312,6 @@ def test_the_runs_state_is_given_without_what_each_append_changes(around: Surrou
     assert after["size_bytes"] == before["size_bytes"] == len(before["content"].encode())
     put(around, relative, json.dumps({**state, "status": "paused"}))
     assert load(wanted, around)["sha256"] != before["sha256"]
-
-
-@given(st.dictionaries(st.text(), st.integers() | st.text(st.characters(codec=None)) | st.none()))
-def test_the_ledgers_blocks_never_show_in_a_states_digest(state: dict[str, Any]) -> None:
-    text = json.dumps(state)
-    kept = {name: value for name, value in state.items() if name not in ("sessions", "context_metadata", "updated_at")}
-    changed = json.dumps({**kept, "sessions": {}, "context_metadata": 1, "updated_at": "x"})
-    assert given_text(text, True) == given_text(changed, True)
-    assert state_for_packet(state).encode()
 
 
 @given(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.project import RUN, Project
 
-from faber_ledger.runs.progress import current_step, resume_point
+from faber_ledger.runs.progress import current_step
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,21 +48,6 @@ def project(tmp_path: Path) -> Project:
 )
 def test_a_step_may_be_named_by_its_id(members: dict[str, Any], step: str | None) -> None:
     assert current_step({"current_phase": "build", **members}) == step
-
-
-@pytest.mark.parametrize(
-    ("phase", "step"),
-    [
-        ({"failed_step": "lint", "current_step": "test"}, "lint"),
-        ({"failed_step": "build:lint", "current_step": "test"}, "lint"),
-        ({"current_step": "test"}, "test"),
-        ({"current_step_id": "build:test"}, "test"),
-        ({}, "implement"),
-    ],
-)
-def test_a_failed_run_resumes_at_the_phases_own_step(phase: dict[str, Any], step: str) -> None:
-    state = {**STATE, "status": "failed", "phases": {"build": phase}}
-    assert resume_point(state) == {"phase": "build", "step": step, "mode": "retry"}
 
 
 def test_the_step_is_in_packet_hint_events_status_and_reconstitution(project: Project) -> None:
@@ -109,15 +94,6 @@ def test_a_missing_workflow_id_is_looked_up_in_the_metadata(project: Project, wo
     assert "Workflow: fractary-faber:default" in project.faber("session-load", "--force").stdout
     assert json.loads(project.faber("status", "--json").stdout)["data"]["workflow_id"] == "fractary-faber:default"
     assert project.state["workflow_id"] == workflow_id  # it is another tool's key
-
-
-@pytest.mark.parametrize("metadata", ["{", "[]", '{"workflow_id": 7}', '{"workflow_id": ""}', "{}"])
-def test_metadata_without_a_usable_workflow_id_is_as_if_there_were_none(project: Project, metadata: str) -> None:
-    project.put_state({**STATE, "workflow_id": None})
-    project.write(f".fractary/runs/{RUN}/metadata.json", metadata)
-    done = project.faber("session-load")
-    assert done.returncode == 1
-    assert "workflow_id" in done.stderr
 
 
 def test_metadata_behind_a_link_out_of_the_run_is_not_read(project: Project, tmp_path: Path) -> None:

@@ -56,18 +56,6 @@ def test_a_project_that_ignores_fabers_own_active_file_is_in_order(project: Proj
     assert findings(project, "git.travels") == []
 
 
-def test_a_condition_may_compare_numbers(project: Project) -> None:
-    """(faber-as-it-runs-today H13.2)"""
-    often = {"id": "often", "type": "markdown", "path": "often.md", "condition": "state.retries >= 2"}
-    seldom = {"id": "seldom", "type": "markdown", "path": "often.md", "condition": "state.retries < 2"}
-    config = {"critical_artifacts": {"conditional_load": [often, seldom]}}
-    project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
-    project.write("often.md", "Again.\n")
-    project.change_state(retries=3)
-    assert project.deliver(STARTUP).errors == ""
-    assert project.in_context == ["often"]
-
-
 @pytest.mark.parametrize(
     ("workflow_id", "meant"),
     [
@@ -76,9 +64,7 @@ def test_a_condition_may_compare_numbers(project: Project) -> None:
         ("fractary-faber-cloud-deploy", "fractary-faber-cloud:deploy"),
     ],
 )
-def test_an_older_form_of_a_workflow_id_is_refused_with_the_one_that_is_meant(
-    project: Project, workflow_id: str, meant: str
-) -> None:
+def test_an_older_workflow_id_is_refused_with_the_one_meant(project: Project, workflow_id: str, meant: str) -> None:
     """(faber-as-it-runs-today H13.4)"""
     project.write("plugins/faber-cloud/config/workflows/deploy.json", "{}")
     done = project.faber("run", "start", "--work-id", "9", "--workflow", workflow_id, "--yes")
@@ -105,27 +91,6 @@ def test_a_specification_may_say_its_type_in_bold(project: Project, text: str, k
     assert f"  Type: {kind}\n  Status: {status}\n" in done.stdout
 
 
-def test_what_the_ledger_knows_follows_the_documents_first_session(project: Project) -> None:
-    """(faber-as-it-runs-today H13.8)"""
-    project.deliver(STARTUP)
-    project.deliver(STARTUP, client="another")
-    count = len(project.events)
-    known = f"  (the ledger has 2 sessions and {count} events)\n"
-    said = project.faber("reconstitute", RUN).stdout
-    assert f"ℹ No session summaries found (first session for this run)\n{known}" in said
-    assert f"ℹ No events found (new run)\n{known}" in said
-    assert f"  Sessions:      0 previous\n{known}" in said
-
-
-def test_a_run_without_sessions_is_adopted_without_any(project: Project, tmp_path: Path) -> None:
-    """(faber-as-it-runs-today H13.12)"""
-    project.deliver(STARTUP)
-    assert f"run {RUN} adopted; its state.json had no sessions\n" in project.faber("log").stdout
-    other = Project.made(tmp_path / "other", {**usual_state(), "sessions": OLDER})
-    other.deliver(STARTUP)
-    assert f"run {RUN} adopted with the sessions that its state.json had\n" in other.faber("log").stdout
-
-
 def test_events_that_fabers_tools_consolidated_are_found(project: Project) -> None:
     """(faber-as-it-runs-today H13.13)"""
     lines = [
@@ -139,19 +104,3 @@ def test_events_that_fabers_tools_consolidated_are_found(project: Project) -> No
     assert "events.jsonl, line 30" in done.stderr
     project.write(f".fractary/runs/{RUN}/events/001-step.json", json.dumps({"type": "step_start"}))
     assert "✓ Loaded 1 recent events\n" in project.faber("reconstitute", RUN).stdout
-
-
-def test_what_another_tool_changes_in_the_two_blocks_is_named_in_the_hook_log(project: Project) -> None:
-    """(faber-as-it-runs-today H13.9)"""
-    project.deliver(STARTUP)
-    project.change_state(context_metadata={**project.metadata, "compaction_count": 7})
-    project.deliver("PreCompact.auto.print")
-    (line,) = project.log_lines
-    assert "state.json differed from the ledger in context_metadata.compaction_count" in line
-
-
-def test_the_worktree_of_a_run_is_beside_the_project_as_the_specification_has_it(project: Project) -> None:
-    """(faber-as-it-runs-today H13.14)"""
-    done = project.faber("run", "start", "--work-id", "9", "--worktree")
-    assert done.returncode == 0, done.stderr
-    assert (project.root.parent / "project-issue-9/.fractary/runs").is_dir()

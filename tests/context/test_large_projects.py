@@ -36,7 +36,7 @@ def test_a_json_object_with_very_many_members_shows_those_that_fit() -> None:
     assert units(shown) <= 1_000
 
 
-def test_a_start_reads_a_bounded_part_of_a_workflows_artifacts_and_names_the_rest(tmp_path: Path) -> None:
+def test_a_start_reads_a_bounded_part_and_names_the_rest(tmp_path: Path) -> None:
     project = named(tmp_path, [{"id": f"text-{number}", "path": "docs/text.md"} for number in range(40)])
     project.write("docs/text.md", "A line of plain text.\n" * 40_000)
     packet = project.deliver("SessionStart.startup.print").packet or ""

@@ -86,7 +86,7 @@ def test_the_state_is_never_too_large(project: Project) -> None:
     assert project.state["context_metadata"]["reload_count"] == 3
 
 
-def test_a_large_state_shows_the_current_phase_and_the_newest_of_its_lists(project: Project) -> None:
+def test_a_large_state_shows_its_phase_and_the_newest_entries(project: Project) -> None:
     """It does not show what was done first (session-manager-reload-reconstitution 5)."""
     project.put_state(large_state())
     text = packet(project)
@@ -102,7 +102,7 @@ def test_a_large_state_shows_the_current_phase_and_the_newest_of_its_lists(proje
 
 
 @pytest.mark.parametrize("is_keyed", [False, True])
-def test_a_long_phase_shows_the_steps_around_the_current_one_in_the_room_that_is_free(is_keyed: bool) -> None:
+def test_a_long_phase_shows_the_steps_around_the_current_one(is_keyed: bool) -> None:
     names = [f"step-{number:02}" for number in range(60)]
     steps = [{"id": name, "notes": f"{name} " * 35} for name in names]
     build = {"steps": {step.pop("id"): step for step in steps} if is_keyed else steps}
@@ -115,13 +115,6 @@ def test_a_long_phase_shows_the_steps_around_the_current_one_in_the_room_that_is
     assert '"phases.build.steps" (21 to 22 of 60)' in short
     state["current_step"] = "step-59"
     assert '"phases.build.steps" (the last ' in compact_state(state, 5_000)[0]
-
-
-def test_a_broken_state_is_not_given_as_an_artifact(project: Project) -> None:
-    project.put_state("{")
-    text = packet(project)
-    assert text.count("❌ ERROR") == 1
-    assert "workflow-state (required): whole" not in text
 
 
 # Summaries
@@ -156,7 +149,6 @@ def test_the_summary_strategy_outlines_a_file_and_lifts_its_limits(project: Proj
     [
         ({"path": "gone.md"}, {}, "1. Check if path is correct in workflow config"),
         ({"path": "a.md"}, {"a.md": "a\0b"}, "1. Correct what the error says about the file"),
-        ({"path": "../out.md"}, {}, "1. Correct what the error says, in the workflow config or in the run's state"),
         (
             {"path": "d", "type": "directory"},
             {"d/a.md": "x" * 700_000, "d/b.md": "x" * 700_000},

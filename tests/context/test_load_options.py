@@ -11,7 +11,6 @@ from support.project import PROTOCOL, Project
 if TYPE_CHECKING:
     from pathlib import Path
 
-START = "SessionStart.startup.print"
 TASKS = "Recovery: run TaskList to see pending steps, then continue from next pending step.\n"
 
 
@@ -77,24 +76,6 @@ def test_an_id_that_is_not_configured_is_answered_with_those_that_are(project: P
     done = project.faber("session-load", "--artifacts", "specfication,workflow-state")
     named = "the workflow has workflow-state, orchestration-protocol, specification"
     assert f"⚠️ WARNING: Artifact not configured: specfication - {named}\n" in done.stderr
-
-
-@pytest.mark.parametrize("hook", [False, True])
-def test_two_artifacts_with_one_id_are_named(project: Project, hook: bool) -> None:
-    """(spec-and-session-end 14)"""
-    twice = [{"id": "notes", "type": "markdown", "path": f"{name}.md", "description": name} for name in ("one", "two")]
-    critical = {"critical_artifacts": {"always_load": twice}}
-    project.write(".fractary/plugins/faber/workflows/own.json", json.dumps(critical))
-    for name in ("one", "two"):
-        project.write(f"{name}.md", f"# {name}\n")
-    project.change_state(workflow_id="own")
-    said = "Artifact named twice: notes - one is loaded, a required one if there is one"
-    if hook:
-        packet = project.deliver(START).packet or ""
-        assert (said in packet, "# one" in packet, "# two" in packet) == (True, True, False)
-    else:
-        done = project.faber("session-load")
-        assert (f"⚠️ WARNING: {said}\n" in done.stderr, "# one" in done.stdout) == (True, True)
 
 
 # Which come first

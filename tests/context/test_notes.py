@@ -10,8 +10,7 @@ import pytest
 from support.command import COMMAND, run_command
 from support.project import RUN, Project
 
-from faber_ledger.context.notes import MAX_LETTERS, notes_of
-from faber_ledger.ledger.log import Log
+from faber_ledger.context.notes import MAX_LETTERS
 
 
 @pytest.fixture
@@ -78,14 +77,7 @@ def test_notes_come_back_in_reconstitution_and_in_the_log(project: Project) -> N
     assert "note, in build: first and more" in project.faber("log").stdout
 
 
-def test_the_newest_notes_come_newest_first(project: Project) -> None:
-    for number in range(4):
-        project.faber("note", "add", f"note {number}")
-    with Log.read(str(project.ledger_path)) as log:
-        assert [note["text"] for note in notes_of(log, 2)[0]] == ["note 3", "note 2"]
-
-
-def test_the_newest_summary_stays_among_the_notes_and_what_is_left_out_is_counted(project: Project) -> None:
+def test_the_newest_summary_stays_and_what_is_left_out_is_counted(project: Project) -> None:
     project.faber("note", "add", "--kind", "summary", "all of it")
     for number in range(6):
         project.faber("note", "add", f"note {number}")
@@ -134,7 +126,7 @@ def test_an_empty_note_is_wrong_usage(project: Project, arguments: list[str], co
     assert not project.ledger_path.exists()
 
 
-def test_a_long_note_has_the_room_that_is_left_and_one_that_is_cut_names_what_shows_it(project: Project) -> None:
+def test_a_cut_note_names_the_command_that_shows_it(project: Project) -> None:
     project.faber("note", "add", "word " * 900 + "and the end")
     packet = project.deliver("SessionStart.startup.print").packet or ""
     assert "and the end\n" in packet

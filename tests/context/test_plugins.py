@@ -119,7 +119,7 @@ def test_a_marketplace_named_in_the_workflows_id_comes_first(project: Project) -
     assert f"{MARKETPLACES}/fractary-faber/plugins/faber/config/workflows/default.json" in packet_of(project)
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"plugins": []}', '{"plugins": {"faber@x": [{"installPath": 7}, 8]}}'])
+@pytest.mark.parametrize("content", ["{", '{"plugins": {"faber@x": [{"installPath": 7}, 8]}}'])
 def test_a_list_that_cannot_be_used_is_as_if_there_were_none(project: Project, content: str) -> None:
     put_marketplace(project)
     (home_of(project) / LIST).write_text(content)

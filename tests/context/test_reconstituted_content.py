@@ -196,7 +196,7 @@ def test_only_prints_the_named_parts_and_no_report(project: Project) -> None:
     assert only(project, "position")[0] == f"# FABER run {RUN}"
 
 
-def test_an_issue_that_only_a_client_can_fetch_is_named_with_its_command(project: Project) -> None:
+def test_an_issue_for_the_client_is_named_with_its_command(project: Project) -> None:
     project.change_state(work_id="258")
     assert only(project, "issue") == [
         "There is nothing for: issue (no program is mapped, or it failed: run `/fractary-work:issue-fetch 258`)"
@@ -259,7 +259,7 @@ def test_huge_and_hostile_sources_stay_within_the_budget_and_forge_no_line(proje
         assert f"(`faber-ledger reconstitute {RUN} --only PART`)" in whole
 
 
-def test_a_part_that_is_cut_says_how_to_see_more_and_that_shows_it(project: Project) -> None:
+def test_a_cut_part_names_the_command_that_shows_it(project: Project) -> None:
     body = "\n".join([f"line {number}" for number in range(9_000)])
     put_issue(project, body=body)
     cut = content_of(project)

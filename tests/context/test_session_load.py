@@ -62,7 +62,7 @@ def test_a_named_run_counts_before_the_active_one(project: Project, name: str) -
 
 
 @pytest.mark.parametrize("status", ["in_progress", "paused", "awaiting_feedback"])
-def test_without_an_active_file_the_one_run_at_work_is_found_at_any_depth(project: Project, status: str) -> None:
+def test_without_an_active_file_the_run_at_work_is_found(project: Project, status: str) -> None:
     project.active_path.unlink()
     for number, other in enumerate(("completed", "failed", "cancelled", "pending")):
         add_run(project, f"other-{number}", status=other)
@@ -75,7 +75,7 @@ def test_without_an_active_file_the_one_run_at_work_is_found_at_any_depth(projec
 # Which artifacts
 
 
-def test_the_three_lists_are_loaded_in_their_order_and_a_name_chooses_among_them(project: Project) -> None:
+def test_the_three_lists_are_loaded_in_order_and_names_choose(project: Project) -> None:
     use_workflow(
         project,
         always_load=[artifact(project, "always")],
@@ -163,7 +163,7 @@ def test_a_dry_run_after_a_load_changes_no_byte(project: Project) -> None:
     assert {path: path.read_bytes() for path in project.run.iterdir()} == before
 
 
-def test_a_session_has_a_new_id_and_the_environment_that_a_shell_prints(project: Project) -> None:
+def test_a_session_has_a_new_id_and_the_shells_environment(project: Project) -> None:
     for _ in range(2):
         load(project, "--trigger", "session_start", FABER_LEDGER_HOSTNAME=None)
     ids = [session["session_id"] for session in project.history]

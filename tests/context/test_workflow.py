@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from faber_ledger.context.selection import every_artifact
-from faber_ledger.context.workflow import SHIPPED, load_workflow, parse_artifact
+from faber_ledger.context.workflow import SHIPPED, load_workflow
 from faber_ledger.ledger.errors import WorkflowNotFound
 from faber_ledger.runs.settings import read_user_config, user_config_path
 
@@ -73,15 +71,6 @@ def test_the_project_comes_before_plugin_roots_and_those_before_what_is_shipped(
     assert [artifact["id"] for artifact in every_artifact(found)] == ["notes"]
 
 
-def test_a_custom_workflow_is_the_projects_own(tmp_path: Path) -> None:
-    custom(tmp_path, "mine", {"critical_artifacts": {**CRITICAL, "phase_specific": {"build": CRITICAL["always_load"]}}})
-    found = load_workflow(str(tmp_path), "mine", [])
-    assert found["id"] == "mine"
-    assert found["path"] == ".fractary/plugins/faber/workflows/mine.json"
-    assert found["critical_artifacts"]["always_load"] == found["critical_artifacts"]["phase_specific"]["build"]
-    assert found["critical_artifacts"]["conditional_load"] == []
-
-
 def test_a_workflow_without_artifacts_has_those_of_its_ancestors(tmp_path: Path) -> None:
     custom(tmp_path, "child", {"extends": "parent"})
     custom(tmp_path, "parent", {"extends": "grandparent", "critical_artifacts": None})
@@ -116,9 +105,7 @@ def test_a_workflow_adds_its_artifacts_to_those_of_all_its_ancestors(tmp_path: P
 
 
 @pytest.mark.parametrize("parent", [None, "{", {"extends": "child"}, {"critical_artifacts": 7}])
-def test_an_ancestor_that_cannot_be_read_is_a_warning_for_a_workflow_with_artifacts(
-    tmp_path: Path, parent: Any
-) -> None:
+def test_an_unreadable_ancestor_is_a_warning_for_a_workflow_with_artifacts(tmp_path: Path, parent: Any) -> None:
     custom(tmp_path, "child", {"extends": "parent", "critical_artifacts": CRITICAL})
     if parent is not None:
         custom(tmp_path, "parent", parent)
@@ -154,7 +141,7 @@ def test_a_projects_workflow_may_be_in_either_folder(tmp_path: Path, folder: str
         assert load_workflow(str(tmp_path), workflow_id, [])["path"] == f"{folder}/mine.json"
 
 
-def test_a_bare_id_is_the_projects_then_the_plugins_then_what_is_shipped(tmp_path: Path) -> None:
+def test_a_bare_id_is_the_projects_then_a_plugins_then_shipped(tmp_path: Path) -> None:
     root, plugin = tmp_path / "project", tmp_path / "plugin"
     root.mkdir()
     roots = [str(plugin)]
@@ -170,11 +157,7 @@ def test_a_bare_id_is_the_projects_then_the_plugins_then_what_is_shipped(tmp_pat
 
 @pytest.mark.parametrize(
     "place",
-    [
-        "marketplaces/acme/plugins/etl/.fractary/faber/workflows",
-        "marketplaces/acme/plugins/etl/config/workflows",
-        "marketplaces/plugins/etl/config/workflows",
-    ],
+    ["marketplaces/acme/plugins/etl/.fractary/faber/workflows", "marketplaces/plugins/etl/config/workflows"],
 )
 def test_another_plugins_workflow_is_found_below_a_root_and_is_never_fabers(tmp_path: Path, place: str) -> None:
     inside = write(tmp_path / place, "load", {"critical_artifacts": CRITICAL})
@@ -205,21 +188,12 @@ def test_a_missing_workflow_is_reported_in_the_documents_words(tmp_path: Path, w
     "workflow_id",
     [
         "",
-        "..",
         "../x",
-        "a/b",
-        "fractary-faber:",
-        "fractary-faber:../x",
-        ".hidden",
-        "a\nb",
         "a\0b",
-        "other:x",
         "url:https://example.org/x.json",
-        "faber@../..:x",
         "../..@fractary-faber:x",
         "faber@fractary-faber:../../x",
         "project:../x",
-        "@:x",
         "x" * 200,
     ],
 )
@@ -233,13 +207,10 @@ def test_an_invalid_workflow_id_is_refused(tmp_path: Path, workflow_id: str) -> 
     ("config", "problem"),
     [
         ("{", "line 1 column 2"),
-        ("", "Expecting value"),
         ("[]", "not a JSON object"),
         ("[" * 100_000, "recursion"),
         ({"critical_artifacts": []}, "critical_artifacts is not an object"),
-        ({"critical_artifacts": {"always_load": {}}}, "critical_artifacts.always_load is not a list"),
         ({"critical_artifacts": {"conditional_load": 1}}, "critical_artifacts.conditional_load is not a list"),
-        ({"critical_artifacts": {"phase_specific": []}}, "critical_artifacts.phase_specific is not an object"),
         (
             {"critical_artifacts": {"phase_specific": {"build": {}}}},
             "critical_artifacts.phase_specific.build is not a list",
@@ -254,7 +225,7 @@ def test_a_malformed_workflow_is_an_error_that_says_what_and_where(tmp_path: Pat
     assert ".fractary/plugins/faber/workflows/bad.json" in error.message
 
 
-def test_a_workflow_that_is_a_pipe_or_not_text_or_huge_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_workflow_that_is_a_pipe_binary_or_huge_is_refused(tmp_path: Path) -> None:
     path = custom(tmp_path, "odd", "{}")
     path.write_bytes(b"\xff\xfe")
     assert "not UTF-8" in failure(tmp_path, "odd").message
@@ -281,9 +252,7 @@ def test_a_workflow_linked_from_outside_is_refused(tmp_path: Path) -> None:
     ("raw", "problem"),
     [
         ({"type": "json", "path": "a"}, "Artifact must have an id"),
-        ({"id": 7, "type": "json", "path": "a"}, "Artifact must have an id"),
         ("text", "Artifact is not a JSON object"),
-        ({"id": "a", "type": "json", "path": 7}, "path must be a string"),
         ({"id": "a", "type": "json", "reload_triggers": "manual"}, "reload_triggers must be a list of strings"),
         ({"id": "a", "type": "json", "required": "yes"}, "required must be true or false"),
     ],
@@ -294,23 +263,6 @@ def test_a_malformed_artifact_keeps_its_problem_for_when_it_is_loaded(tmp_path: 
     assert problem in str(artifact["problem"])
     assert artifact["id"] in ("a", "always_load[0]")
     assert artifact["required"] is (raw != "text" and raw.get("required") == "yes")
-
-
-@given(
-    st.recursive(
-        st.none() | st.booleans() | st.integers() | st.text(),
-        lambda x: (
-            st.lists(x)
-            | st.dictionaries(st.sampled_from(["id", "type", "path", "required", "condition", "reload_triggers"]), x)
-        ),
-        max_leaves=6,
-    )
-)
-def test_any_definition_gets_every_field(raw: Any) -> None:
-    whole = parse_artifact(raw, "always_load[0]")
-    assert whole["id"]
-    assert isinstance(whole["type"], str)
-    assert isinstance(whole["required"], bool)
 
 
 # The user's own configuration
@@ -336,15 +288,11 @@ def test_the_user_maps_slash_commands_to_programs(monkeypatch: pytest.MonkeyPatc
     ("config", "problem"),
     [
         ("{", "line 1"),
-        ([], "not a JSON object"),
         ({"plugin_roots": "/opt"}, "not a list of paths"),
-        ({"plugin_roots": [1]}, "plugin_roots[0] is not a path"),
         ({"plugin_roots": ["relative"]}, "'relative' is not an absolute path"),
-        ({"commands": []}, "commands is not an object"),
         ({"commands": {"issue-fetch": ["gh"]}}, "'issue-fetch' is not a slash command"),
         ({"commands": {"/work:issue-fetch {work_id}": ["gh"]}}, "not a slash command without arguments"),
         ({"commands": {"/work:issue-fetch": "gh issue view"}}, "not a list of a program and its arguments"),
-        ({"commands": {"/work:issue-fetch": []}}, "not a list of a program and its arguments"),
         ({"commands": {"/work:issue-fetch": ["gh", 7]}}, "not a list of a program and its arguments"),
     ],
 )
@@ -357,13 +305,3 @@ def test_a_malformed_user_configuration_counts_as_empty_and_says_why(
     assert read["plugin_roots"] == []
     assert str(path) in str(read["problem"])
     assert problem in str(read["problem"])
-
-
-def test_a_workflow_that_extends_a_missing_one_is_named(tmp_path: Path) -> None:
-    write(tmp_path / ".fractary/faber/workflows", "f", {"extends": "missing"})
-    with pytest.raises(WorkflowNotFound) as raised:
-        load_workflow(str(tmp_path), "f", [])
-    assert raised.value.message == (
-        "Workflow configuration not found: missing, which .fractary/faber/workflows/f.json extends"
-    )
-    assert raised.value.hint == "correct `extends` in .fractary/faber/workflows/f.json"

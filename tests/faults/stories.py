@@ -125,6 +125,9 @@ def outcome_of(story: Story, made: Project, call: Call, fault: str, folder: Path
     if state == "broken":
         problems.append("state.json is neither the old nor the new one")
     problems += _check_next(story, project, hook, must=where != "absent")
+    is_silent_start = story.recorded == START and not ended.output and is_recorded
+    if is_silent_start and project.history[0]["artifacts_loaded"]:
+        problems.append("what was not printed is recorded as given")
     shutil.rmtree(folder)
     return Outcome(where, state, tuple(problems))
 

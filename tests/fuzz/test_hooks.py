@@ -45,7 +45,7 @@ def test_every_recorded_delivery_is_accepted(box: Box, recorded: str) -> None:
 
 
 @given(deliveries())
-@some(60)
+@some(30)
 def test_a_mutated_delivery_harms_nothing(box: Box, delivery: tuple[str, bytes]) -> None:
     project = box.restore()
     known = project.events
@@ -55,7 +55,7 @@ def test_a_mutated_delivery_harms_nothing(box: Box, delivery: tuple[str, bytes])
 
 
 @given(kinds, st.binary(max_size=200) | st.builds(rendered, hard_values, st.booleans()))
-@some(30)
+@some(15)
 def test_any_bytes_and_any_json_are_accepted(box: Box, kind: str, content: bytes) -> None:
     project = box.restore()
     box.deliver(kind, content)
@@ -88,7 +88,7 @@ DECIDING: dict[str, Any] = {
 
 
 @given(st.data(), kinds, st.booleans())
-@some(60)
+@some(30)
 def test_any_state_keeps_everything_but_our_blocks(box: Box, data: st.DataObject, kind: str, has_ledger: bool) -> None:
     project = box.restore()
     state = {**project.state, **DECIDING}
@@ -100,7 +100,7 @@ def test_any_state_keeps_everything_but_our_blocks(box: Box, data: st.DataObject
 
 
 @given(st.data(), st.sampled_from(WORKFLOWS))
-@some(40)
+@some(20)
 def test_any_workflow_gives_a_packet(box: Box, data: st.DataObject, workflow: dict[str, Any]) -> None:
     project = box.restore()
     project.change_state(workflow_id="special")
@@ -119,7 +119,7 @@ def shown_in_log(project: Project) -> str:
 
 
 @given(st.data(), st.lists(kinds, min_size=1, max_size=2))
-@some(30)
+@some(15)
 def test_a_ledger_that_was_changed_on_disk_stops_no_hook(box: Box, data: st.DataObject, delivered: list[str]) -> None:
     project = box.restore()
     project.ledger_path.write_bytes(data.draw(spoiled(project.ledger_path.read_bytes())))
@@ -143,7 +143,7 @@ def waiting(box: Box) -> tuple[str, dict[str, Any]]:
 
 
 @given(st.data(), kinds)
-@some(40)
+@some(20)
 def test_a_mutated_waiting_delivery_stops_no_hook(
     box: Box, waiting: tuple[str, dict[str, Any]], data: st.DataObject, kind: str
 ) -> None:
@@ -164,7 +164,7 @@ REFUSED = (1, 10, 12, 20, 22)
 
 
 @given(st.data(), st.booleans())
-@some(50)
+@some(25)
 def test_mutated_lines_are_imported_completely_or_not_at_all(box: Box, data: st.DataObject, is_new: bool) -> None:
     project = box.restore()
     environment = project.environment()

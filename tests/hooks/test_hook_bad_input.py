@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.command import COMMAND
-from support.project import RUN, Answer, Project, usual_state, without_overrides
+from support.project import RUN, Answer, Project, usual_state
 from support.sizes import few, pair
 
 from faber_ledger.hooks.main import LONGEST_LOG
@@ -145,10 +145,7 @@ def test_a_state_that_is_not_a_file_is_refused(project: Project, kind: str) -> N
 def test_an_active_file_without_a_run_id_is_refused(project: Project) -> None:
     for content in [
         b"../../../elsewhere",
-        b"/etc\n",
         b"a/b/c/d",
-        b"-rf",
-        b"caf\xc3\xa9",
         b"x" * 100_000,
         b"a\0b",
         b"\x1b[31mred",
@@ -227,39 +224,9 @@ def of_a_newer_format(path: Path) -> None:
     connection.close()
 
 
-def with_a_trigger(path: Path) -> None:
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TRIGGER evil AFTER INSERT ON event BEGIN DELETE FROM head; END")
-    connection.close()
-
-
-def in_wal_mode(path: Path) -> None:
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.close()
-
-
-def truncated(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:5000])
-
-
-def with_a_header_alone(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:100])
-
-
-def scribbled_over(path: Path) -> None:
-    content = path.read_bytes()
-    path.write_bytes(content[:4096] + b"\xa5" * (len(content) - 4096))
-
-
 def a_link(path: Path) -> None:
     os.replace(path, path.with_name("real.db"))
     path.symlink_to("real.db")
-
-
-def a_dangling_link(path: Path) -> None:
-    path.unlink()
-    path.symlink_to("../../../../made-by-a-hook.db")
 
 
 def a_directory(path: Path) -> None:
@@ -270,13 +237,8 @@ def a_directory(path: Path) -> None:
 BROKEN_LEDGERS: dict[Callable[[Path], None], str] = {
     no_database: "is not a SQLite database",
     of_a_newer_format: f"has format {FORMAT + 1}",
-    with_a_trigger: "does not have the schema of a ledger",
-    truncated: "ledger.db",
     a_link: "is a link",
     another_programs: "does not have the schema of a ledger",
-    in_wal_mode: "is in WAL mode",
-    with_a_header_alone: "ledger.db",
-    scribbled_over: "",
     a_directory: "is not a regular file",
 }
 
@@ -285,10 +247,8 @@ NEVER_REPLACED = (of_a_newer_format, a_directory)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("breaks", few(BROKEN_LEDGERS, 5), ids=lambda breaks: breaks.__name__)
-def test_a_file_that_is_not_a_ledger_is_reported_once_and_published_over(
-    opened: Project, breaks: Callable[[Path], None]
-) -> None:
+@pytest.mark.parametrize("breaks", few(BROKEN_LEDGERS, 4), ids=lambda breaks: breaks.__name__)
+def test_a_file_that_is_not_a_ledger_is_published_over(opened: Project, breaks: Callable[[Path], None]) -> None:
     breaks(opened.ledger_path)
     ledger = bytes_of(opened.ledger_path)
     known = len(opened.recorded)
@@ -305,14 +265,6 @@ def test_a_file_that_is_not_a_ledger_is_reported_once_and_published_over(
         assert len(opened.log_lines) == 1
         assert opened.faber("verify").returncode == 0
         opened.assert_projected()
-
-
-def test_what_holds_nothing_is_published_over(opened: Project) -> None:
-    a_dangling_link(opened.ledger_path)
-    assert opened.deliver(START, client=ME).packet
-    assert not (opened.root.parent / "made-by-a-hook.db").exists()
-    assert not opened.ledger_path.is_symlink()
-    opened.assert_projected()
 
 
 def test_another_programs_database_with_no_id_is_set_aside(project: Project) -> None:
@@ -333,7 +285,6 @@ def test_another_programs_database_with_no_id_is_set_aside(project: Project) -> 
     ("content", "said"),
     [
         (None, "Workflow configuration not found: fractary-faber:special"),
-        (b"{", "cannot be used"),
         (b'{"critical_artifacts": {"always_load": {}}}', "is not a list"),
         (b'{"extends": "fractary-faber:special"}', "it extends itself"),
         (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "cannot be used"),
@@ -352,35 +303,6 @@ def test_an_unusable_workflow_is_reported_with_the_position(project: Project, co
     assert len(project.history) == 1
     assert project.metadata["reload_count"] == 0  # nothing was reloaded
     assert "last_artifact_reload" not in project.metadata
-    project.assert_projected()
-
-
-@pytest.mark.parametrize("workflow_id", [None, "fractary-faber:../x"])
-def test_a_state_without_a_usable_workflow_id_still_gives_the_position(project: Project, workflow_id: object) -> None:
-    project.change_state(workflow_id=workflow_id)
-    answer = project.deliver(START)
-    assert answer.code == 0
-    assert answer.packet is not None
-    assert f"# FABER run {RUN}" in answer.packet
-    assert len(project.history) == 1
-
-
-def test_a_run_of_very_many_sessions_still_gives_its_state(project: Project) -> None:
-    entry = {"started_at": "2026-01-05T14:30:22Z", "ended_at": "2026-01-05T14:30:22Z", "more": "x" * 400}
-    history = [{"session_id": f"session-{number}", **entry} for number in range(2_500)]
-    sessions = {"current_session_id": None, "total_sessions": len(history), "session_history": history}
-    project.change_state(sessions=sessions)
-    assert project.state_path.stat().st_size > 1_048_576
-    answer = project.deliver(START, client=ME)
-    assert answer.packet is not None
-    assert "\nworkflow-state (required): " in answer.packet
-    assert "ERROR" not in answer.packet
-    assert "artifact_failed" not in project.types
-    project.change_state(more="x" * 1_048_576)
-    packet = project.deliver("SessionStart.clear.print", client=ME).packet or ""
-    assert "\nworkflow-state (required): outline, " in packet
-    assert "ERROR" not in packet
-    assert project.log_lines == []
     project.assert_projected()
 
 
@@ -407,14 +329,9 @@ UNREADABLE = {
     "not UTF-8": b'{"session_id": "\xff\xfe"}',
     "a list": b"[1, 2]",
     "nested too deeply": b"[" * 200_000,
-    "binary": bytes(range(256)) * 100,
     "10 MB of no JSON": b"x" * 10_000_000,
     "a million members": b"{" + b",".join([b'"%d":0' % number for number in range(1_000_000)]) + b"}",
     "a million lists": b'{"a":[' + b"[]," * 1_000_000 + b"0]}",
-    "a million texts": b'{"a":[' + b'"",' * 1_000_000 + b"0]}",
-    "a million numbers": '{"a":[1.5'.encode("utf-16")
-    + ",1.5".encode("utf-16-le") * 1_000_000
-    + "]}".encode("utf-16-le"),
     "more than anyone sends": b'{"source": "' + b"x" * 33_554_432 + b'"}',
 }
 
@@ -446,29 +363,6 @@ def test_a_long_text_is_read_whatever_it_contains(text: str, is_ascii: bool, enc
     line = json.dumps({"cwd": text, "compact_summary": summary, "session_id": ME}, ensure_ascii=is_ascii)
     call = Call("PostCompact", line.encode(encoding, "surrogatepass"), {})
     assert (call.problem, call.compact_summary, call.client) == (None, summary, ME)
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"session_id": 7, "source": ["startup"], "cwd": {"a": 1}, "agent_id": 0},
-        {"session_id": "x" * 1_000_000, "source": "y" * 1_000_000, "cwd": "/z" * 500_000},
-        {"session_id": "a\0b", "source": "'; DROP TABLE event; --", "cwd": "/tmp/\0"},
-    ],
-)
-def test_fields_of_any_kind_are_accepted(project: Project, fields: dict[str, Any]) -> None:
-    content = json.dumps({"hook_event_name": "SessionStart", "source": "startup"} | fields).encode()
-    assert project.deliver(START, stdin=content).packet
-    assert len(project.history) == 1
-    project.assert_projected()
-
-
-def test_variables_that_are_not_text_are_accepted(project: Project) -> None:
-    env = {"CLAUDE_CODE_SESSION_ID": b"\xff\xfe".decode("utf-8", "surrogateescape")}
-    assert project.deliver(START, client=ME, stdin=b"", env=env).packet
-    assert project.deliver(END, client=ME, stdin=b"", env=env).output == b""
-    assert [entry["end_reason"] for entry in project.history] == ["normal"]
-    project.assert_projected()
 
 
 def test_an_event_that_is_not_one_of_our_hooks_is_reported(project: Project) -> None:
@@ -544,48 +438,6 @@ def test_a_hook_in_a_directory_that_is_gone_finds_the_project(project: Project, 
     (tmp_path / "gone").mkdir()
     assert shell(project, 'rmdir "$PWD" && exec "$1" hook session-start', directory=tmp_path / "gone").packet
     assert len(project.history) == 1
-
-
-def test_a_read_only_run_gives_the_context_and_loses_nothing(project: Project) -> None:
-    project.deliver(START, client="earlier")
-    state, ledger = project.state_path.read_bytes(), bytes_of(project.ledger_path)
-    project.run.chmod(0o500)
-    for recorded in EVERY:
-        content, environment, event = project.prepared(recorded, client=ME)
-        done = subprocess.run(
-            [COMMAND, "hook", event],
-            cwd=project.root,
-            env=environment,
-            input=content,
-            capture_output=True,
-            check=False,
-            timeout=60,
-            preexec_fn=without_overrides,
-        )
-        answer = Answer(done.returncode, done.stdout, done.stderr)
-        check(project, answer, said="ledger.db cannot be written", packet=recorded == START)
-    project.run.chmod(0o700)
-    assert project.state_path.read_bytes() == state
-    assert bytes_of(project.ledger_path) == ledger
-    assert project.faber("project").returncode == 0
-    assert project.types[-1] == "session_ended"
-    project.assert_projected()
-
-
-@pytest.mark.parametrize("name", ["lock", "log.db"])
-def test_a_folder_in_place_of_one_of_our_files_is_reported(project: Project, name: str) -> None:
-    folder = project.private / name
-    folder.mkdir()
-    before = project.state_path.read_bytes()
-    answer = project.deliver(START, client=ME)
-    check(project, answer, said="", packet=True)
-    assert project.log_lines
-    if name == "lock":
-        assert project.state_path.read_bytes() == before
-    if folder.is_dir():
-        folder.rmdir()
-    assert project.deliver("SessionStart.resume.interactive", client=ME).packet
-    project.assert_projected()
 
 
 # The hook log

@@ -98,12 +98,6 @@ def test_no_hook_without_free_text_loads_a_rule_for_secrets(project: Path, name:
     assert ("faber_ledger.context.packet" in loaded) == (name == "session-start")
 
 
-def test_help_loads_none_of_the_large_packages_but_click(project: Path) -> None:
-    loaded = loaded_by([COMMAND, "--help"], project)
-    assert "click" in loaded
-    assert loaded & {"alembic", "pydantic", "sqlalchemy"} == set()
-
-
 def test_git_showing_a_ledger_loads_nothing_expensive(project: Path) -> None:
     folder = activate_run(project)
     loaded_by_hook("session-start", project)

@@ -122,7 +122,7 @@ def test_every_kind_of_compaction_ends_the_session(project: Project) -> None:
         assert reasons(project) == ["compaction"] * number
 
 
-def test_every_reason_of_a_clients_end_saves_the_session_as_a_normal_one(project: Project) -> None:
+def test_every_reason_of_a_clients_end_is_a_normal_one(project: Project) -> None:
     for number, reason in enumerate(["clear", "logout", "prompt_input_exit", "resume", "other"], 1):
         packet(project.deliver(STARTUP, client=reason, pid=str(number)))
         silent(project.deliver(END, client=reason, pid=str(number), fields={"reason": reason}))
@@ -144,7 +144,7 @@ def test_an_end_after_a_compaction_that_never_came_replaces_the_compaction(proje
     project.assert_projected()
 
 
-def test_a_second_compaction_after_one_that_failed_is_recorded_as_an_end_again(project: Project) -> None:
+def test_a_second_compaction_after_a_failed_one_is_an_end_again(project: Project) -> None:
     packet(project.deliver(STARTUP, client=ME))
     hinted(project.deliver(PRE, client=ME, fields={"prompt_id": "one"}))
     hinted(project.deliver(PRE, client=ME, fields={"prompt_id": "two"}))
@@ -170,7 +170,7 @@ def test_a_subagents_compaction_does_not_end_the_session(project: Project) -> No
 # Clear, resume, fork
 
 
-def test_a_clear_ends_one_session_and_opens_another_for_the_new_client_id(project: Project) -> None:
+def test_a_clear_ends_one_session_and_opens_another(project: Project) -> None:
     packet(project.deliver(STARTUP, client=ME, pid="28220"))
     silent(project.deliver("SessionEnd.clear.interactive", client=ME, pid="28220"))
     assert project.current is None
@@ -194,7 +194,7 @@ def test_the_next_start_after_a_kill_ends_the_session_as_abandoned(project: Proj
     project.assert_projected()
 
 
-def test_a_late_end_replaces_the_inferred_one_and_leaves_the_new_session_open(project: Project) -> None:
+def test_a_late_end_replaces_the_inferred_one_alone(project: Project) -> None:
     packet(project.deliver(STARTUP, client=ME, pid="26210"))
     packet(project.deliver(STARTUP, client=OTHER, pid="30728"))
     going_on = project.current
@@ -300,7 +300,7 @@ def test_any_delivery_made_twice_at_once_counts_once(project: Project, recorded:
         (PRE, ("1", "1"), 2, False),  # a compaction that failed, asked for again
     ],
 )
-def test_a_repeat_comes_within_half_a_minute_from_one_process_else_within_two_seconds(
+def test_a_repeat_comes_from_one_process_or_within_two_seconds(
     project: Project, recorded: str, pids: tuple[str | None, str | None], age: float, is_repeat: bool
 ) -> None:
     before, after = pids
@@ -315,7 +315,7 @@ def test_a_repeat_comes_within_half_a_minute_from_one_process_else_within_two_se
         assert is_repeated(view, caller, {**last[1], "pid": after}) is is_repeat
 
 
-def test_a_client_without_a_process_id_that_is_killed_and_resumed_within_seconds_gets_its_context(
+def test_a_client_resumed_within_seconds_of_a_kill_gets_its_context(
     project: Project,
 ) -> None:
     """Two hooks that are installed twice come within two seconds (spec-and-session-end 6)."""
@@ -325,17 +325,6 @@ def test_a_client_without_a_process_id_that_is_killed_and_resumed_within_seconds
     packet(project.deliver(RESUME, **older))
     assert reasons(project) == ["abandoned", None]
     assert ignored(project) == []
-    project.assert_projected()
-
-
-@pytest.mark.parametrize(("age", "sessions"), [(10, 1), (31, 2)])
-def test_the_same_delivery_counts_again_after_half_a_minute(project: Project, age: int, sessions: int) -> None:
-    packet(project.deliver(STARTUP, client=ME, pid="26210"))
-    project.age_log(age)
-    again = project.deliver(STARTUP, client=ME, pid="26210")
-    assert (again.packet is None) is (sessions == 1)
-    assert len(project.history) == sessions
-    assert ignored(project) == ["repeated"] * (2 - sessions)
     project.assert_projected()
 
 
@@ -350,17 +339,6 @@ def test_without_input_the_variables_and_the_argument_replace_it(project: Projec
     packet(project.deliver(COMPACT, client=ME, pid="26210", stdin=b"\n"))
     silent(project.deliver(END, client=ME, pid="26210", stdin=b""))
     assert reasons(project) == ["compaction", "normal"]
-    project.assert_projected()
-
-
-def test_without_input_and_variables_the_call_is_about_this_clones_open_session(project: Project) -> None:
-    nothing: dict[str, Any] = {
-        "env": {"CLAUDE_CODE_SESSION_ID": None, "CLAUDE_PROJECT_DIR": None, "CLAUDE_PID": None},
-        "stdin": b"",
-    }
-    packet(project.deliver(STARTUP, client=ME, pid="26210"))
-    silent(project.deliver(END, **nothing))
-    assert reasons(project) == ["normal"]
     project.assert_projected()
 
 
@@ -394,18 +372,6 @@ def test_the_run_is_that_of_the_clients_project_wherever_it_has_moved(project: P
 # Whose session it is
 
 
-def test_the_end_of_a_client_without_a_session_here_ends_no_other_session(project: Project) -> None:
-    packet(project.deliver(STARTUP, client=ME, pid="26210"))
-    session = project.current
-    silent(project.deliver(END, client=OTHER, pid="30728"))
-    assert project.current == session
-    assert ignored(project) == []
-    hinted(project.deliver(PRE, client=OTHER, pid="30728"))  # this client is at work on the run
-    silent(project.deliver(END, client=ME, pid="26210"))
-    assert reasons(project) == ["normal", "compaction"]
-    project.assert_projected()
-
-
 @pytest.mark.parametrize(("status", "recorded"), [("completed", END), ("cancelled", PRE)])
 def test_a_run_completed_while_its_session_is_open_is_still_ended(project: Project, status: str, recorded: str) -> None:
     packet(project.deliver(STARTUP, client=ME))
@@ -417,7 +383,7 @@ def test_a_run_completed_while_its_session_is_open_is_still_ended(project: Proje
     project.assert_projected()
 
 
-def test_a_start_on_a_run_that_is_over_does_nothing_and_says_so(project: Project) -> None:
+def test_a_start_on_a_finished_run_does_nothing_and_says_so(project: Project) -> None:
     status = "completed"
     project.change_state(status=status)
     before = project.state_path.read_bytes()
@@ -483,20 +449,6 @@ def test_a_run_goes_on_where_it_was_pulled_to(project: Project, tmp_path: Path) 
     project.assert_projected()
 
 
-def test_the_same_process_number_on_another_machine_is_another_process(project: Project, tmp_path: Path) -> None:
-    packet(project.deliver(STARTUP, client=ME, pid="26210"))
-    laptop = project.current
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "-m", "At work")
-    desktop = project.clone(tmp_path / "desktop" / "myproject", "desktop")
-    packet(desktop.deliver(RESUME, client=ME, pid="26210"))
-    silent(desktop.deliver(END, client=ME, pid="26210"))
-    first, second = desktop.history
-    assert (first["session_id"], first["end_reason"]) == (laptop, "abandoned")
-    assert second["end_reason"] == "normal"
-    desktop.assert_projected()
-
-
 # The packet
 
 
@@ -511,32 +463,13 @@ def test_the_packet_is_the_same_for_the_same_state_whoever_asks(project: Project
     assert project.history[0]["started_at"][:10] not in text
 
 
-def test_another_tools_time_stamp_does_not_change_the_packet(project: Project) -> None:
-    project.change_state(updated_at="2026-01-05T14:30:00Z")
-    first = packet(project.deliver(STARTUP, client=ME))
-    project.deliver(END, client=ME)
-    project.change_state(updated_at="2026-01-06T09:00:00.123Z")
-    assert packet(project.deliver(STARTUP, client=OTHER)) == first
-    project.change_state(current_step="implement")
-    assert packet(project.deliver(STARTUP, client="third")) != first
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("letter", "where"),
-    few(
-        pair(
-            ["🦀a", '"\\\n', "é", "漢", "a", "🦀", "\u0001"],
-            ["protocol", "protocol that is a little too long", "state"],
-        ),
-        4,
-    ),
+    ("letter", "where"), few(pair(["🦀a", '"\\\n', "é", "漢", "a", "🦀", "\u0001"], ["protocol", "state"]), 2)
 )
 def test_the_packet_stays_below_what_the_client_cuts(project: Project, letter: str, where: str) -> None:
     huge = letter * (900_000 // len(letter.encode()))
-    if where == "protocol that is a little too long":
-        project.write(PROTOCOL, letter * (9_600 // units(letter)))
-    elif where == "protocol":
+    if where == "protocol":
         project.write(PROTOCOL, huge)
     else:
         project.change_state(target=huge[:70_000], current_step=huge[:70_000])
@@ -544,31 +477,6 @@ def test_the_packet_stays_below_what_the_client_cuts(project: Project, letter: s
     assert 100 < units(text) <= 9_500
     assert text.startswith(f"# FABER run {RUN}")
     assert text.encode()  # nothing was cut within a character
-
-
-def test_a_packet_of_many_artifacts_stays_below_what_the_client_cuts(project: Project) -> None:
-    artifacts = []
-    for count in range(200):
-        project.write(f"docs/{count}.md", f"{count} " * 500)
-        artifacts.append(
-            {
-                "id": f"artifact-{count}",
-                "type": "markdown",
-                "path": f"docs/{count}.md",
-                "description": "🦀" * 50,
-                "required": True,
-                "reload_triggers": ["session_start"],
-            }
-        )
-    config = {"id": "default", "critical_artifacts": {"always_load": artifacts}}
-    project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
-    text = packet(project.deliver(STARTUP))
-    assert units(text) <= 9_500
-    given = project.history[0]["artifacts_loaded"]
-    assert 0 < len(given) < 200  # what is listed by its path alone was not given
-    assert given == [one["id"] for one in artifacts if f"\n===== {one['id']} (required): " in text]
-    assert project.deliver(STARTUP).packet is None  # a repeat is known however much was loaded
-    project.assert_projected()
 
 
 def test_a_required_artifact_that_is_missing_comes_first_and_the_others_follow(project: Project) -> None:
@@ -599,10 +507,3 @@ def test_an_optional_artifact_that_is_missing_stops_nothing(project: Project) ->
     project.write("specs/WORK-258.md", "# The specification\n")
     assert "# The specification" in packet(project.deliver(RESUME, client=ME))
     assert project.in_context == ["workflow-state", "orchestration-protocol", "specification"]
-
-
-def test_an_end_and_a_finished_compaction_print_nothing(project: Project) -> None:
-    packet(project.deliver(STARTUP, client=ME))
-    silent(project.deliver(POST, client=ME))
-    silent(project.deliver(END, client=ME))
-    assert project.log_lines == []

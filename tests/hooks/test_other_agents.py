@@ -79,9 +79,7 @@ def packet_in(agent: str, output: str, *, is_prompt: bool = False) -> str:
 
 
 @pytest.mark.parametrize("agent", STORIES)
-def test_a_session_its_compaction_and_its_end_are_recorded_and_the_packet_is_given_twice(
-    project: Project, agent: str
-) -> None:
+def test_a_session_with_a_compaction_gets_the_packet_twice(project: Project, agent: str) -> None:
     start, compaction, again, end = STORIES[agent]
     first = packet_in(agent, deliver(project, agent, start))
     assert project.run_id in first
@@ -125,14 +123,6 @@ def test_the_compression_that_gemini_announces_at_every_prompt_is_not_recorded(p
     assert [entry["end_reason"] for entry in project.history] == ["compaction"]
 
 
-def test_copilots_two_forms_are_recorded_alike(project: Project) -> None:
-    packet_in("copilot", deliver(project, "copilot", "SessionStart.startup"))
-    deliver(project, "copilot", "PreCompact.manual")
-    packet_in("copilot", deliver(project, "copilot", "userPromptTransformed"), is_prompt=True)
-    deliver(project, "copilot", "SessionEnd.complete")
-    assert [entry["end_reason"] for entry in project.history] == ["compaction", "normal"]
-
-
 def test_cursor_gets_the_packet_at_a_start_alone(project: Project) -> None:
     assert project.run_id in packet_in("cursor", deliver(project, "cursor", "sessionStart"))
     assert deliver(project, "cursor", "preCompact.auto") == ""
@@ -158,20 +148,7 @@ def test_no_prompt_is_kept(project: Project) -> None:
     assert not any(PROMPT.encode() in path.read_bytes() for path in project.root.rglob("*") if path.is_file())
 
 
-def test_two_agents_on_one_run_have_a_session_each(project: Project) -> None:
-    deliver(project, "codex", "SessionStart.startup", session_id="codex-1")
-    deliver(project, "gemini", "SessionStart.startup", session_id="gemini-1")
-    project.deliver("SessionStart.startup.interactive")
-    assert len(project.history) == 3
-    deliver(project, "gemini", "SessionEnd.exit", session_id="gemini-1")
-    deliver(project, "codex", "SessionEnd", session_id="codex-1")
-    clients = [recorded["client"] for recorded in project.events if recorded["event"]["type"] == "session_started"]
-    assert clients[:2] == ["codex-1", "gemini-1"]
-    assert len(set(clients)) == 3
-    project.assert_projected()
-
-
-def test_an_agent_in_a_shell_of_the_client_is_not_taken_for_it(project: Project, tmp_path: Path) -> None:
+def test_an_agent_in_the_clients_shell_is_not_taken_for_it(project: Project, tmp_path: Path) -> None:
     elsewhere = Project.made(tmp_path / "elsewhere")
     inherited = {
         "CLAUDE_CODE_SESSION_ID": "the-client",
@@ -192,9 +169,7 @@ def test_an_agent_in_a_shell_of_the_client_is_not_taken_for_it(project: Project,
 @pytest.mark.parametrize(
     ("agent", "event"), pair(FROM_TABLE, ["session-start", "pre-compact", "post-compact", "session-end"])
 )
-def test_a_delivery_without_a_session_is_not_taken_for_one_of_the_client(
-    project: Project, agent: str, event: str
-) -> None:
+def test_a_delivery_without_a_session_is_not_the_clients(project: Project, agent: str, event: str) -> None:
     project.deliver("SessionStart.startup.interactive")
     known = project.events
     environment = project.prepared("SessionStart.startup.interactive")[1]
@@ -212,9 +187,8 @@ def test_the_client_can_be_named_and_the_agent_follow_the_event(project: Project
     assert packet_in("cursor", hook(project, "sessionStart", "--agent", "cursor", stdin=content).output.decode())
 
 
-@pytest.mark.parametrize("agent", ["../codex"])
-def test_an_unknown_agent_is_one_line_in_the_hook_log(project: Project, agent: str) -> None:
-    assert hook(project, "--agent", agent, "session-start", stdin=b"{}").output == b""
+def test_an_unknown_agent_is_one_line_in_the_hook_log(project: Project) -> None:
+    assert hook(project, "--agent", "../codex", "session-start", stdin=b"{}").output == b""
     (line,) = project.log_lines
     assert "is not an agent that faber-ledger knows: claude, codex, copilot, cursor, gemini" in line
     assert not project.ledger_path.exists()

@@ -65,7 +65,7 @@ def test_only_a_start_tells(project: Project, recorded: str) -> None:
     assert SAID in (project.deliver(STARTUP).message or "")
 
 
-def test_a_clone_that_was_set_up_is_not_told_even_if_it_loses_its_settings_later(project: Project) -> None:
+def test_a_clone_that_was_set_up_is_never_told_again(project: Project) -> None:
     project.faber("init", "--git-only")
     assert project.deliver(STARTUP).message == LINE
     project.git("config", "--local", "--remove-section", "merge.faber-ledger")

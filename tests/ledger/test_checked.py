@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from support.forging import forge
 from support.sample_log import START, append_sample, every_type
+from support.sizes import pick
 from support.worked_clones import Work, do_work, worked
 
 from faber_ledger.ledger.checked import compute_hashes, read_verified
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import HASH, INSERT, ROW, compute_hash
+from faber_ledger.ledger.row import HASH, ROW
 from faber_ledger.projections.fold import fold
 
 
@@ -27,9 +28,10 @@ def ledger(tmp_path: Path) -> Path:
     return tmp_path / "ledger.db"
 
 
+@pytest.mark.long
 @given(worked)
-@settings(max_examples=20)
-def test_the_events_are_those_of_the_stream_and_fold_to_the_same_text(work: Work) -> None:
+@settings(max_examples=pick(8, 20))
+def test_verified_events_are_the_streams_and_fold_to_the_same(work: Work) -> None:
     with tempfile.TemporaryDirectory() as name:
         for path in do_work(Path(name), work).paths:
             with Log.read(path) as log:
@@ -56,29 +58,12 @@ def test_only_integers_are_hashed_as_numbers(ledger: Path, place: int, value: ob
     assert compute_hashes([(*row[:place], value, *row[place + 1 :])]) != [row[HASH]]
 
 
-@pytest.mark.parametrize("reader", [read_verified, Log.stream])
-def test_a_fraction_is_not_a_version_even_if_its_hash_fits(tmp_path: Path, reader: Any) -> None:
-    path = str(tmp_path / "forged.db")
-    with Log.open(path) as log:
-        envelope = (1, "01KE7HV3R0ZZZZZZZZZZZZZZZZ", "coffee", 1.5, "2026-01-05T15:00:00Z", "w", None, None)
-        row = (*envelope, b"", bytes(16), "{}", None)
-        digest = compute_hash((*row, None))
-        log.connection.execute(INSERT, (*row, digest))
-        log.connection.execute("INSERT INTO head VALUES (?, 1)", (digest,))
-        log.commit()
-    with Log.read(path) as log, pytest.raises(IntegrityError, match="has a value of another type than any ledger"):
-        list(reader(log))
-
-
 @pytest.mark.parametrize(
     "statement",
     [
         "UPDATE event SET payload = replace(payload, 'frame', 'build') WHERE seq = 3",
         "UPDATE event SET salt = x'00' WHERE seq = 3",
-        "UPDATE event SET version = 'one' WHERE seq = 3",
-        "UPDATE event SET payload = CAST(payload AS BLOB) WHERE seq = 3",
         "UPDATE event SET parents = 7.5 WHERE seq = 3",
-        "UPDATE event SET writer = x'00' WHERE seq = 3",
         "UPDATE event SET payload = NULL, salt = NULL, payload_hash = x'00' WHERE seq = 3",
     ],
 )

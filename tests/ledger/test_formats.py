@@ -101,7 +101,6 @@ def test_a_dry_run_upgrades_only_a_copy(ledger: Path, scripts: str) -> None:
     "mistake",
     [
         "DELETE FROM head; DROP TRIGGER event_is_never_deleted",
-        "DROP TABLE event",
         "SELECT * FROM nothing",
         "INSERT INTO event SELECT 99, '01KE7HV3R0ZZZZZZZZZZZZZZZZ', type, version, at, writer, session_id, client,"
         " parents, salt, payload, payload_hash, hash FROM event WHERE seq = 1",

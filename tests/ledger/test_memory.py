@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from support.sample_log import FIRST, START, drafts
-from support.sizes import few
 
 from faber_ledger.ledger.exchange import line_of
 from faber_ledger.ledger.log import Log
@@ -88,7 +87,7 @@ def most_memory(operation: str, path: str) -> int:
     return int(subprocess.run(child, capture_output=True, text=True, check=True).stdout)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("operation", few(["import", "union", *OPERATIONS], 1))
+@pytest.mark.long(alone=True)
+@pytest.mark.parametrize("operation", OPERATIONS)
 def test_memory_does_not_grow_with_the_log(logs: dict[int, str], operation: str) -> None:
     assert most_memory(operation, logs[LONG]) - most_memory(operation, logs[SHORT]) < MOST

@@ -47,7 +47,7 @@ def test_what_is_no_json_is_refused_in_the_same_words(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", '{"a": 1', '"a', '"\\x"', '{"a": 1} x', "", '{"a" 1}', "[1,]"])
-def test_what_is_no_json_is_refused_in_the_same_words_by_a_process_that_read_nothing_before(text: str) -> None:
+def test_no_json_is_refused_alike_in_a_fresh_process(text: str) -> None:
     """The scanner in C leaves it to the package to raise, which nothing has loaded yet."""
     script = "import sys; from faber_ledger.ledger import plain_json; print('json' in sys.modules)\n"
     script += f"try: plain_json.loads({text!r})\nexcept ValueError as error: print(repr((type(error), str(error))))"

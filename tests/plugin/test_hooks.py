@@ -11,13 +11,11 @@ from typing import Any
 
 import pytest
 from support.command import COMMAND
-from support.plugins import NAME, change_settings, home_of, install_plugin, plugin_environment
+from support.plugins import install_plugin, plugin_environment
 from support.project import Answer, Project
-from support.sizes import pair
 from support.skills import PLUGIN
 
 HOOKS = json.loads((PLUGIN / "hooks/hooks.json").read_text())["hooks"]
-SETTINGS = ".claude/settings.json"
 PLACES = f"{COMMAND.parent}:{os.environ['PATH']}"  # where a hook finds the program; not the plugin's `bin`
 CLIENT = "4f0c2b7e-0d5c-4d0e-9f57-6a1b7c1f0a11"
 
@@ -38,22 +36,6 @@ def run_handler(project: Project, recorded: str, handler: dict[str, Any], env: d
         timeout=handler["timeout"],
     )
     return Answer(done.returncode, done.stdout, done.stderr)
-
-
-def start_client(project: Project) -> list[Answer]:
-    """Run what a client that is started in the project runs: the hooks of its settings, and of an enabled plugin."""
-    files = [home_of(project) / SETTINGS, project.root / SETTINGS, project.root / ".claude/settings.local.json"]
-    settings = [json.loads(path.read_text()) for path in files if path.exists()]
-    found: list[tuple[Any, dict[str, str]]] = [
-        (group, {}) for one in settings for group in one.get("hooks", {}).get("SessionStart", [])
-    ]
-    enabled: dict[str, bool] = {}
-    for one in settings:  # the user's come first, and the local ones decide
-        enabled |= one.get("enabledPlugins", {})
-    if enabled.get(NAME):
-        found += [(group, plugin_environment(project)) for group in HOOKS["SessionStart"]]
-    handlers = [(handler, env) for group, env in found for handler in group["hooks"]]
-    return [run_handler(project, "SessionStart.startup.print", handler, env) for handler, env in handlers]
 
 
 def call(project: Project, recorded: str) -> Answer:
@@ -100,43 +82,10 @@ def test_removed_it_leaves_nothing(project: Project) -> None:
     assert {path.name for path in left} == {"ledger.db"}
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("scope", "parts"), pair(["user", "project", "local"], ["plugin", "settings", "plugin and settings"])
-)
-def test_once_all_is_removed_the_next_start_of_the_client_prints_nothing(
-    project: Project, scope: str, parts: str
-) -> None:
-    if "settings" in parts:
-        assert project.faber("init", "--scope", scope).returncode == 0
-    if "plugin" in parts:
-        install_plugin(project, scope)
-        assert project.faber("init", "--plugin", "--commands").returncode == 0
-    answers = start_client(project)
-    assert len(answers) == 1 + (parts == "plugin and settings")
-    assert len([answer for answer in answers if answer.packet is not None]) == 1
-    assert len([answer for answer in answers if answer.output]) == 1
-    assert project.faber("uninstall", "--scope", scope).returncode == 0
-    if "plugin" in parts:
-        assert len(start_client(project)) == 1  # the plugin is not ours to remove
-        settings = change_settings(project, scope, enabledPlugins={})  # as the client does
-        shutil.rmtree(home_of(project) / ".claude/plugins")
-        if scope == "project":
-            settings.unlink()
-        assert project.faber("uninstall").returncode == 0
-    before = {path for path in project.root.rglob("*") if ".git" not in path.parts}
-    assert start_client(project) == []
-    assert {path for path in project.root.rglob("*") if ".git" not in path.parts} == before
-    assert not [path for path in before if path.name == "fractary-faber" or path.suffix == ".lock"]
-    assert "faber-ledger" not in (project.root / ".git/config").read_text()
-
-
 @pytest.mark.parametrize(
     "recorded", ["SessionStart.startup.print", "SessionStart.resume.print", "SessionEnd.other.print"]
 )
-def test_a_client_that_still_has_the_removed_plugin_prints_nothing_where_no_run_is_left(
-    project: Project, recorded: str
-) -> None:
+def test_a_removed_plugin_prints_nothing_where_no_run_is_left(project: Project, recorded: str) -> None:
     install_plugin(project, "project").unlink()
     shutil.rmtree(project.root / ".fractary")
     answer = call(project, recorded)

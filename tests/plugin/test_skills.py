@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from support.command import COMMAND
 from support.project import RUN, Project
+from support.sizes import few
 from support.skills import PLUGIN, inline_command, read_skill
 
+EVERY = ("session-load", "what-happened", "session-save", "reconstitute", "status")
 STARTUP = "SessionStart.startup.interactive"
 CLIENT = "4f0c2b7e-0d5c-4d0e-9f57-6a1b7c1f0a11"
 HOSTILE = """It's "quoted" `touch bad` $(touch bad) $HOME; touch bad && touch bad | cat > bad
@@ -100,12 +102,13 @@ def test_the_user_says_how_much_of_what_happened(project: Project) -> None:
 # What the model is told of a failure
 
 
-@pytest.mark.parametrize("name", ["session-load", "session-save", "reconstitute", "status", "what-happened"])
+@pytest.mark.long
+@pytest.mark.parametrize("name", few(EVERY, 2))
 def test_a_wrong_option_reaches_the_model(project: Project, name: str) -> None:
     assert "error: no such option '--nonsense'" in skill(project, name, "--nonsense")
 
 
-@pytest.mark.parametrize("name", ["session-load", "reconstitute", "status", "what-happened"])
+@pytest.mark.parametrize("name", ["session-load", "what-happened"])
 def test_a_run_that_is_not_there_reaches_the_model(project: Project, name: str) -> None:
     project.active_path.unlink()
     named = "--run-id missing" if name == "session-load" else "missing"
@@ -114,7 +117,8 @@ def test_a_run_that_is_not_there_reaches_the_model(project: Project, name: str) 
     assert "rror" in said or "❌" in said or "no run" in said
 
 
-@pytest.mark.parametrize("name", ["session-load", "session-save", "reconstitute", "status", "what-happened"])
+@pytest.mark.long
+@pytest.mark.parametrize("name", few(EVERY, 2))
 def test_a_program_that_is_nowhere_reaches_the_model(project: Project, name: str) -> None:
     said = shell(project, inline_command(name, ""), path="/usr/bin:/bin")
     assert said.startswith("error: faber-ledger is not installed")

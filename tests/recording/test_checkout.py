@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.project import RUN, Project
 
-from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.recording.call import checkout_at_end
 from faber_ledger.runs import uncommitted as queries
 from faber_ledger.runs.active_file import note_use
@@ -26,7 +24,6 @@ STARTUP = "SessionStart.startup.interactive"
 PRE = "PreCompact.auto.print"
 END = "SessionEnd.other.interactive"
 ME = {"client": "324802ff-0231-4ac6-8eb6-c6c99574fbae", "pid": "26210"}
-INSIDE = {"CLAUDE_CODE_SESSION_ID": "11111111-1111-4111-8111-111111111111", "CLAUDE_PID": "4711"}
 
 
 @pytest.fixture
@@ -85,15 +82,6 @@ def test_it_follows_each_start_and_end_of_a_delivery(project: Project) -> None:
     project.assert_projected()
 
 
-def test_it_follows_each_start_and_end_of_a_command(project: Project) -> None:
-    assert project.faber("session-load", "--trigger", "session_start").returncode in (0, 1)
-    assert project.faber("session-save").returncode == 0
-    assert project.faber("run", "resume", RUN, env=INSIDE).returncode == 0
-    assert project.faber("run", "start", "--work-id", "9", "--yes", env=INSIDE).returncode == 0
-    assert [event["branch"] for event in following(project, "session_started")] == ["feat/258-csv"] * 2
-    assert [event["branch"] for event in following(project, "session_ended")] == ["feat/258-csv"] * 2
-
-
 def test_the_start_of_a_run_records_the_branch_without_a_client_too(project: Project) -> None:
     assert project.faber("run", "start", "--work-id", "9", "--run-id", "nine", "--yes").returncode == 0
     started = Project(project.root, "nine")
@@ -102,16 +90,6 @@ def test_the_start_of_a_run_records_the_branch_without_a_client_too(project: Pro
     ]
     assert "feat/258-csv checked out at the start" in project.faber("log", "nine").stdout
     started.assert_projected()
-
-
-def test_it_is_shown_as_text_without_control_characters(project: Project) -> None:
-    project.deliver(STARTUP, client="another")
-    project.write(".git/HEAD", "ref: refs/heads/a\u001b[31m\u202eb\n")
-    project.deliver(STARTUP, **ME)
-    shown = project.faber("log", "--type", "checkout_recorded").stdout
-    assert "checked out at the start" in shown
-    assert not {"\u001b", "\u202e"} & {*shown}
-    assert EVENT_TYPES["checkout_recorded"].required == {}  # no fold reads it
 
 
 # The branch, from git's HEAD file
@@ -198,16 +176,3 @@ def test_no_program_of_the_repository_runs(project: Project, tmp_path: Path, kin
 
 
 # What waits
-
-
-def test_a_waiting_delivery_keeps_what_was_checked_out_when_it_arrived(project: Project) -> None:
-    project.deliver(STARTUP, **ME)
-    with open(project.lock_path, "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        project.deliver(END, **ME)
-    project.git("switch", "--quiet", "--create", "later")
-    assert project.faber("note", "add", "recorded").returncode == 0
-    project.git("switch", "--quiet", "feat/258-csv")
-    assert project.faber("project", RUN).returncode == 0  # on the run's branch it is published
-    (end,) = [event for event in project.of_type("checkout_recorded") if event["is_end"]]
-    assert end["branch"] == "feat/258-csv"

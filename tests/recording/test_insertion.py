@@ -44,7 +44,7 @@ def start_of_another_run(sample: Row, **changes: str) -> Row:
     return (*row, compute_hash((*row, None)))
 
 
-def test_what_passes_enters_a_new_run_and_its_blocks_are_written_into_a_state_that_is_there(tmp_path: Path) -> None:
+def test_what_passes_enters_a_new_run_and_its_state(tmp_path: Path) -> None:
     append_sample(tmp_path / "a.db")
     rows = rows_in(tmp_path / "a.db")
     (tmp_path / "p" / ".fractary").mkdir(parents=True)
@@ -70,7 +70,7 @@ def test_one_id_with_another_content_is_a_conflict_and_the_rest_enters(tmp_path:
     assert rows_in(Path(run.log_path)) == [*rows, other]
 
 
-def test_a_start_of_another_run_beside_a_new_runs_own_is_refused_whichever_is_older(tmp_path: Path) -> None:
+def test_a_second_start_in_a_new_run_is_refused(tmp_path: Path) -> None:
     append_sample(tmp_path / "a.db")
     rows = rows_in(tmp_path / "a.db")
     foreign = start_of_another_run(rows[0])

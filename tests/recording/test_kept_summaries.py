@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.files_with import files_with
 from support.project import PROTOCOL, RUN, Project
-from support.summaries import HEAD, ME, OTHER, POST, RESUME, STARTUP, THIRD, compacted, packet
+from support.summaries import HEAD, ME, OTHER, POST, STARTUP, compacted, packet
 
 from faber_ledger.cli.setup.project import QUESTION
 
@@ -36,14 +36,6 @@ def started(root: Path, *options: str, files: dict[str, str] | None = None) -> P
         project.write(name, content)
     done(project, "init", *options)
     done(project, "run", "start", "--work-id", "258", "--run-id", RUN)
-    committed(project)
-    return project
-
-
-def set_up_by_0_1_0(root: Path) -> Project:
-    """Return a project as 0.1.0 has set it up and committed it: with all but the setting."""
-    project = started(root, "--summaries")
-    project.git("rm", "--quiet", SETTING)
     committed(project)
     return project
 
@@ -81,7 +73,7 @@ def setting_of(project: Project, **options: Any) -> tuple[bool, str]:
 # What is kept, and which sessions get it
 
 
-def test_where_summaries_stay_the_next_session_gets_one_and_no_commit_has_it(project: Project) -> None:
+def test_the_next_session_gets_a_kept_summary_and_no_commit_has_it(project: Project) -> None:
     assert settings_of(project) == '{"summaries": false}\n'
     packet(project, STARTUP, ME)
     compacted(project, ME, f"<analysis>thoughts</analysis>\n<summary>\n{SAID}\nDB_PASSWORD=hunter2hunter\n</summary>")
@@ -99,20 +91,6 @@ def test_where_summaries_stay_the_next_session_gets_one_and_no_commit_has_it(pro
     assert in_git(project, "compaction_completed")
     assert files_with(project.root, "hunter2") == []
     project.assert_projected()
-
-
-def test_the_same_conversations_get_a_kept_summary_as_a_recorded_one(project: Project) -> None:
-    packet(project, STARTUP, ME)
-    compacted(project, ME, "the first")
-    assert HEAD not in packet(project, RESUME, ME)
-    first = packet(project, STARTUP, OTHER)
-    assert "> the first\n" in first
-    compacted(project, ME, "the second")
-    compacted(project, OTHER, "its own")
-    assert packet(project, RESUME, OTHER) == first
-    assert "> its own\n" in packet(project, STARTUP, THIRD)
-    loaded = project.faber("session-load", "--content", env={"CLAUDE_CODE_SESSION_ID": "a fourth"})
-    assert "> its own\n" in loaded.stdout
 
 
 def test_a_clone_never_has_the_summary_and_a_linked_work_tree_does(project: Project, tmp_path: Path) -> None:
@@ -135,29 +113,6 @@ def test_the_newest_sixteen_of_a_run_are_kept(project: Project) -> None:
         project.deliver(POST, client=ME, fields={"compact_summary": f"number {number}"})
     assert [path.read_text() for path in kept(project)] == [f"number {number}" for number in range(2, 18)]
     assert "> number 17\n" in packet(project, STARTUP, OTHER)
-
-
-def test_hooks_that_are_installed_twice_keep_one(project: Project) -> None:
-    packet(project, STARTUP, ME)
-    compacted(project, ME, SAID)
-    project.deliver(POST, client=ME, fields={"compact_summary": SAID})
-    assert project.types[-1] == "delivery_ignored"
-    assert len(kept(project)) == 1
-
-
-def test_without_git_the_summary_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
-    project = started(tmp_path / "p", "--no-summaries")
-    shutil.rmtree(project.root / ".git")
-    outside = {"GIT_CEILING_DIRECTORIES": str(tmp_path)}
-    packet(project, STARTUP, ME, env=outside)
-    compacted(project, ME, SAID, env=outside)
-    project.refuse()
-    project.deliver(POST, client=ME, fields={"compact_summary": SAID}, env=outside)
-    (waiting,) = (tmp_path / "state").rglob(f"inbox/{project.run_id}/*.json")
-    assert json.loads(waiting.read_text())["hook"] == "PostCompact"
-    assert files_with(project.root, SAID) == []
 
 
 @pytest.mark.parametrize(
@@ -254,19 +209,6 @@ def test_a_redaction_that_another_clone_made_removes_it(project: Project, tmp_pa
     assert kept(project) == []
 
 
-def test_a_kept_summary_goes_with_a_forgotten_run(project: Project) -> None:
-    packet(project, STARTUP, ME)
-    compacted(project, ME, SAID)
-    (path,) = kept(project)
-    project.git("rm", "-r", "--quiet", "--cached", ".fractary/runs")
-    shutil.rmtree(project.run)
-    project.git("checkout", "--quiet", "--orphan", "fresh")
-    committed(project)
-    project.git("branch", "-D", "main", "--quiet")
-    assert ", 1 kept summary, are removed" in done(project, "run", "forget", RUN, "--yes")
-    assert not path.parent.exists()
-
-
 # What `init` writes, and what it says
 
 
@@ -277,60 +219,6 @@ def test_init_with_summaries_records_them(tmp_path: Path) -> None:
     assert [event["summary"] for event in project.of_type("compaction_completed")] == [SAID]
     assert kept(project) == []
     assert setting_of(project) == (True, SETTING)
-
-
-@pytest.mark.parametrize(
-    ("command", "setting"), [(("init",), b'{ "packet_budget":6000 }'), (("init", "--git-only"), b"{ no JSON")]
-)
-def test_a_project_that_was_set_up_before_keeps_what_holds_in_it(
-    tmp_path: Path, command: tuple[str, ...], setting: bytes | None
-) -> None:
-    project = set_up_by_0_1_0(tmp_path / "p")
-    if setting is not None:
-        project.write(SETTING, setting)
-    done(project, *command)
-    if setting == b"{ no JSON":
-        assert (project.root / SETTING).read_bytes() == setting
-    else:
-        assert settings_of(project) == (setting.decode() if setting is not None else "{}\n")
-    if setting == b"{ no JSON":
-        return
-    packet(project, STARTUP, ME)
-    compacted(project, ME, SAID)
-    assert [event["summary"] for event in project.of_type("compaction_completed")] == [SAID]
-    assert setting_of(project) == (True, "default")
-
-
-def test_hooks_of_the_user_alone_set_no_project_up(tmp_path: Path) -> None:
-    project = Project(tmp_path / "p")
-    project.root.mkdir()
-    assert "a project keeps them in each clone with" in done(project, "init", "--scope", "user")
-    assert "need a project" in done(project, "init", "--scope", "user", "--no-summaries", code=2)
-    assert list(project.root.iterdir()) == []
-    project.git("init", "--quiet")
-    done(project, "init", "--git-only")
-    assert settings_of(project) == f'{{"summaries": {DEFAULT}}}\n'
-
-
-@pytest.mark.parametrize(
-    ("before", "option", "after"),
-    [
-        ('{ "packet_budget":6000 }', None, f'{{ "packet_budget":6000, "summaries": {DEFAULT} }}'),
-        (
-            '{\n\t"precompact_hint": true\n}\n',
-            None,
-            f'{{\n\t"precompact_hint": true,\n\t"summaries": {DEFAULT}\n}}\n',
-        ),
-        ('{"summaries": true, "x": 1}', "--no-summaries", '{"summaries": false, "x": 1}'),
-    ],
-)
-def test_other_settings_keep_their_bytes(tmp_path: Path, before: str, option: str | None, after: str) -> None:
-    project = started(tmp_path / "p", *([option] if option else []), files={SETTING: before})
-    assert settings_of(project) == after
-    done(project, "init")
-    assert settings_of(project) == after
-    done(project, "uninstall")
-    assert settings_of(project) == after
 
 
 def test_settings_that_cannot_be_read_stop_it_before_anything_is_written(tmp_path: Path) -> None:
@@ -385,18 +273,15 @@ def terminal(root: Path, *words: str, answers: list[str]) -> tuple[Project, str]
     return project, shown
 
 
-@pytest.mark.parametrize(("answer", "setting"), [("y", "true"), ("", DEFAULT)])
-def test_on_a_terminal_init_says_what_is_masked_and_what_is_not_and_asks_once(
-    tmp_path: Path, answer: str, setting: str
-) -> None:
-    project, shown = terminal(tmp_path / "p", answers=[answer])
+def test_on_a_terminal_init_says_what_is_masked_and_asks_once(tmp_path: Path) -> None:
+    project, shown = terminal(tmp_path / "p", answers=[""])
     assert shown.count(QUESTION) == 1
     asked = " ".join(shown.partition(QUESTION)[0].split())
     assert "or stay in this clone, below the git directory, where you alone can read it" in asked
     assert "Masked before: tokens and keys of known forms, passwords in URLs, private keys" in asked
     assert "Not masked: a secret without a known form or such a word before it, names of people and customers" in asked
-    assert settings_of(project) == f'{{"summaries": {setting}}}\n'
-    assert ("are recorded and committed" in shown) == (setting == "true")
+    assert settings_of(project) == f'{{"summaries": {DEFAULT}}}\n'
+    assert "are recorded and committed" in shown
     assert QUESTION not in terminal(tmp_path / "p", answers=[])[1]
 
 
@@ -410,25 +295,3 @@ def test_where_a_setting_or_an_option_decides_nobody_is_asked(tmp_path: Path) ->
     assert QUESTION not in clone.on_terminal("init", "--git-only", "--no-autostash")[0]
     assert QUESTION not in terminal(tmp_path / "dry", "--dry-run", answers=[])[1]
     assert QUESTION not in terminal(tmp_path / "json", "--json", answers=[])[1]
-    earlier = set_up_by_0_1_0(tmp_path / "earlier")
-    assert QUESTION not in earlier.on_terminal("init", "--no-autostash")[0]
-
-
-def test_without_git_the_question_says_that_they_are_kept_nowhere_else(tmp_path: Path) -> None:
-    project = Project(tmp_path / "p")
-    (project.root / ".fractary").mkdir(parents=True)
-    shown, code = project.on_terminal("init", answers=["n"])
-    assert (code, QUESTION in shown) == (0, True)
-    assert "or be left out, since there is no git directory to keep it in" in " ".join(shown.split())
-
-
-def test_in_a_shared_repository_the_question_says_who_can_read_them(tmp_path: Path) -> None:
-    project = Project(tmp_path / "p")
-    project.root.mkdir()
-    project.git("init", "--quiet", "--initial-branch=main", "--shared=group")
-    shown = " ".join(terminal(project.root, answers=["n"])[1].split())
-    assert "below the git directory, where those who share the repository can read it" in shown
-    done(project, "run", "start", "--work-id", "258", "--run-id", RUN)
-    packet(project, STARTUP, ME)
-    compacted(project, ME, SAID)
-    assert kept(project)[0].stat().st_mode & 0o777 == 0o660

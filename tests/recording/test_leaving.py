@@ -61,7 +61,7 @@ def test_what_is_locked_is_left_at_the_next_delivery(first: Project, delivery: s
     assert first.state["sessions"]["current_session_id"] is None
 
 
-def test_a_load_that_goes_on_with_a_session_does_not_change_since_when_the_client_is_there(first: Project) -> None:
+def test_a_load_does_not_change_since_when_the_client_is_there(first: Project) -> None:
     since = seen(first).session_at
     assert first.faber("session-load", env=IN_CLIENT).returncode in (0, 1)
     assert seen(first).session_at == since

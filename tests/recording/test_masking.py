@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import resource
 import subprocess
 import sys
 import time
@@ -15,8 +14,6 @@ from detect_secrets.core.scan import scan_line
 from detect_secrets.settings import default_settings
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.command import COMMAND
-from support.project import Project
 from support.secret_kinds import (
     AREAS,
     ENOUGH,
@@ -29,8 +26,7 @@ from support.secret_kinds import (
     found_settings,
     make_samples,
 )
-from support.sizes import few
-from support.summaries import ME, POST, PRE, STARTUP, packet
+from support.sizes import few, pick
 
 from faber_ledger.recording.secrets.mask import MAX_LENGTH, MAX_NAMES, clean_summary, mask_text, mask_tokens
 from faber_ledger.recording.secrets.tokens import BODY, MIDDLES, TOKENS
@@ -40,14 +36,15 @@ ROWS = [(rule[0], marker, *rule[2:]) for rule in TOKENS for marker in rule[1]]
 SAMPLES = make_samples()
 SEEDS = (SEED, 1, 60)  # what is found of each kind must not hang on one secret's letters
 KB = 1024
-LEAST_KINDS = 100  # of the corpus that the other detector finds: 155 when this was written
+LEAST_KINDS = pick(40, 100)  # of the corpus that the other detector finds: 155 when this was written
 
 
 # Which kinds are found
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_of_all_kinds_94_in_100_are_found_and_each_that_0_1_masked(seed: int) -> None:
+@pytest.mark.long
+@pytest.mark.parametrize("seed", few(SEEDS, 1))
+def test_of_all_kinds_94_in_100_are_found(seed: int) -> None:
     found = {kind: len(settings) >= ENOUGH for kind, settings in found_settings(make_samples(seed)).items()}
     assert [kind for kind in FOUND_BY_0_1 if not found[kind]] == []
     assert sum(found.values()) >= 0.94 * len(found)
@@ -85,11 +82,12 @@ def test_every_token_that_is_known_by_its_middle_is_found() -> None:
         assert least <= most
 
 
+@pytest.mark.long
 def test_what_another_detector_finds_is_found() -> None:
     missed: list[tuple[str, str]] = []
     kinds: set[str] = set()
     with default_settings():
-        for sample in SAMPLES:
+        for sample in SAMPLES[:: pick(3, 1)]:
             shown = mask_text(sample.text)
             for line in sample.text.splitlines():
                 values = {found.secret_value or "" for found in scan_line(line)}
@@ -111,49 +109,33 @@ def is_secret(value: str, secrets: list[str], shown: str) -> bool:
 @pytest.mark.parametrize(
     "form",
     [
-        "jdbc:oracle:thin:app/«{b62:14}»@//db:1521/APP",
         "sqlplus -S app/«{b62:14}»@db:1521/APP",
         "app password «{let:4} {let:4} {let:4} {let:4}»",
-        "SMTP_PASSWORD=«{let:4} {let:4} {let:4} {let:4}»",
         "circle ci token for the api v2 is «{hex:40}», put it away",
         "curl -u AC{hex:32}:«{hex:32}» https://api.twilio.com/",
         "la contraseña de la base de datos de pruebas es «{typed}#»",
-        "le mot de passe de la base de données est «{typed}#»",
         "log in as root with «correct-maple-lantern-{num:2}»",
         "floating licence key: «{up:5}-{up:5}-{up:5}-{up:5}-{up:5}»",
-        "recovery codes for the bot:\n«a{num:4}-b{num:4}»\n«c{num:4}-d{num:4}»\n«e{num:4}-f{num:4}»",
         '"recovery_codes": ["«a{num:4}-b{num:4}»", "«c{num:4}-d{num:4}»"]',
-        "WPA2 key «Kaffee{num:4}bohne»",
         "WLAN-Schlüssel: «Kaffee{num:4}bohne»",
         "Teams bot password «8Q~x{num:4}z»",
         "mytool login --user bob --password «{let:4}-{let:4}-{let:4}-{let:4}»",
-        "mytool --passwd «{let:8}» sync",
-        "psqlx -u bob -p «{typed}» -h db",
         'Client("AC{hex:32}", "«{hex:32}»")',
         "AKIA{b32:16} / «{b64:40}»",
         "[smtp.acme.io]:587 bot@acme.io:«{typed}%x»",
         "SecretID:       «{uuid}»",
-        "secret_id             «{uuid}»",
-        "códigos de recuperación: «{num:8}», «{num:8}», «{num:8}»",
         "Lizenzschlüssel «A{up:4}-{up:4}7-{up:5}-{up:5}-{up:5}»",
-        "activated with «A{up:4}-{up:4}7-{up:5}-{up:5}-{up:5}»",
         "el PIN de la tarjeta es «{num:4}»",
         "curl -b 'sid=«{low:18}»' https://host",
-        "Set-Cookie: session=«{let:24}»; HttpOnly",
         'Authorization: Digest username="bob", nonce="1a2b", response="«{hex:32}»"',
         "net use Z: \\\\nas\\share «Kiwi{num:4}» /user:bob",
         'expect "Password:"\nsend "«{typed}»\\r"',
-        "rclone obscure «Kiwi{num:4}!»",
         "createUser bob SHA «{typed}» AES «{typed}x»",
         'bob : EAP "«{typed}»"',
         "the upload token from the settings page — `«{uuid}»` — is the secret CODECOV",
-        "echo bob:«{typed}» | sudo chpasswd",
         "keytool -list -storepass «{typed}»",
         "TOTP secret «{b32:14}27»",
-        "tool --db-password «{let:10}»",
         'password for root is "«{let:10}»"',
-        "<tr><td>Password</td><td>«{typed}»</td></tr>",
-        "usuario: admin / contraseña: «{let:9}»\n",
         "$ openssl rand -hex 32\n«{hex:64}»",
         "printf '«{typed}' | docker login --password-stdin",
         "kubectl create secret generic db --from-literal=api=«a{b62:18}7»",
@@ -171,7 +153,8 @@ def test_what_was_once_not_found_is_masked(form: str) -> None:
 # What is not masked
 
 
-@pytest.mark.parametrize("area", AREAS)
+@pytest.mark.long
+@pytest.mark.parametrize("area", few(AREAS, 1))
 def test_false_alarms_in_this_repository_are_less_than_one_in_20_kb(area: str) -> None:
     size, alarms = false_alarms(area)
     assert size > 100 * KB
@@ -198,34 +181,24 @@ def test_what_a_field_names_stays(said: str) -> None:
     "said",
     [
         "OrderServiceIntegrationTest.shouldReturn404WhenOrderDoesNotExist",
-        "s.getConnectionPoolManager()",
         "release-v1.0-linux-x86_64-unknown-linux-musl-static-build2",
-        "md-grid-layout-column-12x",
         "https://github.com/acme/pypi-attestations-and-more-for-python-3-12",
-        "pod/auth-service-4e92e3bc08-x6k3p",
         "detect-secrets@16.28.21",
         '"stripe-x": "^7.0.21-beta.9"',
         '"license": "BSD-3-Clause"',
-        "License: LGPL-2.1+",
         "Signature Algorithm: sha1WithRSAEncryption",
-        "crypto/keys as well as cannotUseCache",
         "the username ([#2375](https://www.github.com/nodejs/node-gyp/issues/2375))",
         "[the channel](https://acme.slack.com/archives/C019Y2T6STH)",
-        "xmlSecOpenSSLAppDefaultKeysMngrInit",
         "_ZN4node16NodeMainInstance3RunEv",
-        "credentials: 'same-origin'",
         "apiKey: process.env.API_KEY_V2",
         '"token": "ACTION_V2"',
-        "aws: m5.2xlarge",
         "MemDeallocPolicy MDP = MemDeallocPolicy::Standard",
         "tests/auth/test_login.py::TestPasswordReset::test_token_is_rejected[user-None-403]",
         "postgres://user:password@localhost:5432/db",
-        "jdbc:oracle:thin:user/<password>@host:1521/x",
         "DB_PASSWORD=changeme",
         "arn:aws:iam::123456789012:role/ledger-deploy-eu-central-1",
         r"`(?i)(password|secret|token)\s*[:=]\s*\S+`",
         "secretName: wildcard-acme-io-tls2",
-        "existingSecret: postgres-credentials-v2",
         "the token check of commit 31e4452415df60f290d94d7efecc22a4e5d4697e",
     ],
 )
@@ -355,26 +328,7 @@ def cpu_time(text: str) -> float:
     return time.process_time() - start
 
 
-@pytest.mark.long(alone=True)
-def test_64_kb_of_hostile_text_take_less_than_three_hooks(tmp_path: Path) -> None:
-    mask_text("password=a1!b2c3")  # what is compiled once
-    project = Project.made(tmp_path / "project")
-    packet(project, STARTUP, ME)
-    hooks = []
-    for number in range(3):
-        project.deliver(PRE, client=ME, fields={"prompt_id": str(number)})
-        fields = {"prompt_id": str(number), "compact_summary": "We chose flock."}
-        content, environment, _ = project.prepared(POST, client=ME, fields=fields)
-        start = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([COMMAND, "hook", "post-compact"], cwd=project.root, env=environment, input=content, check=True)
-        end = resource.getrusage(resource.RUSAGE_CHILDREN)
-        hooks.append(end.ru_utime - start.ru_utime + end.ru_stime - start.ru_stime)
-    texts = {piece: piece * (64 * KB // len(piece.encode())) for piece in PIECES}
-    slowest = max((min(cpu_time(text) for _ in range(3)), piece) for piece, text in texts.items())
-    assert slowest[0] < 3 * min(hooks), (hooks, slowest)
-
-
-def test_where_a_text_has_more_names_than_anybody_writes_the_rest_is_masked() -> None:
+def test_after_more_names_than_anybody_writes_the_rest_is_masked() -> None:
     """So its time is bounded, and nothing that a name leads is left."""
     text = "".join([f"DB_{number}_PASSWORD=kr4!{number}\n" for number in range(MAX_NAMES + 100)])
     masked = mask_text(text)

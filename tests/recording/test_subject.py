@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.project import RUN, Answer, Project, usual_state
+from support.project import RUN, Project, usual_state
 
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.run import ACTIVE_FILES
@@ -17,10 +16,7 @@ if TYPE_CHECKING:
 
 START = "SessionStart.startup.interactive"
 COMPACT = "SessionStart.compact.interactive"
-RESUME = "SessionStart.resume.interactive"
-CLEAR = "SessionStart.clear.interactive"
 PRE = "PreCompact.auto.print"
-POST = "PostCompact.auto.print"
 END = "SessionEnd.other.interactive"
 OURS, FABERS = ACTIVE_FILES
 ME = {"client": "me", "pid": "7"}
@@ -137,25 +133,3 @@ def test_a_client_that_left_the_worktree_is_still_recorded_there(project: Projec
 
 
 # What the user is told (D2)
-
-
-def test_a_clone_that_is_set_up_is_told_nothing(project: Project) -> None:
-    assert project.faber("init", "--git-only").returncode == 0
-    project.active_path.unlink()
-    project.change_state(status="completed")
-    assert project.deliver(START).output == b""
-
-
-def test_a_project_without_faber_is_told_nothing(tmp_path: Path) -> None:
-    project = Project(tmp_path / "plain")
-    project.root.mkdir()
-    project.git("init", "--quiet")
-    assert project.deliver(START).output == b""
-    assert not (project.root / ".git/faber-ledger").exists()
-
-
-def test_the_answer_is_one_json_object(project: Project) -> None:
-    name(project, "gone")
-    answer = project.deliver(START)
-    assert set(json.loads(answer.output)) == {"systemMessage"}
-    assert isinstance(answer, Answer)

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.project import RUN, Project
 from support.summaries import COMPACT, HEAD, ME, OTHER, POST, PRE, RESUME, STARTUP, THIRD, compacted, packet
 
-from faber_ledger.ledger.log import Log
 from faber_ledger.recording.secrets.mask import MAX_LENGTH, clean_summary, mask_text
 
 if TYPE_CHECKING:
@@ -27,7 +23,7 @@ def project(tmp_path: Path) -> Project:
     return Project.made(tmp_path / "myproject")
 
 
-def test_a_conversation_gets_the_summary_of_another_that_was_compacted_before_it_began(project: Project) -> None:
+def test_a_conversation_gets_the_summary_of_an_earlier_one(project: Project) -> None:
     packet(project, STARTUP, ME)
     compacted(project, ME, "<analysis>thoughts</analysis>\n<summary>\nWe chose flock.\n</summary>")
     assert [event.get("summary") for event in project.of_type("compaction_completed")] == ["We chose flock."]
@@ -77,59 +73,15 @@ def test_session_load_gives_the_summary_too(project: Project) -> None:
     assert HEAD not in project.faber("session-load", "--force", env={"CLAUDE_CODE_SESSION_ID": ME}).stdout
 
 
-def test_a_log_from_elsewhere_may_hold_anything_in_place_of_a_summary(project: Project) -> None:
-    packet(project, STARTUP, ME)
-    good = {"type": "compaction_completed", "trigger": None, "agent_id": None, "phase": None, "step": None}
-    drafts: Any = [
-        {"event": {**good, "summary": summary, "phase": phase}, "client": ME}
-        for summary, phase in [("the last good one", "build"), (["x"], "build"), ("", None), (None, 7)]
-    ]
-    with Log.open(str(project.ledger_path)) as log:
-        log.append(drafts, at=1.0, writer="0" * 32)
-        log.commit()
-    assert "the last good one" in packet(project, STARTUP, OTHER)
-
-
 # What is recorded of it
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "DB_PASSWORD=hunter2hunter",
-        "password: 'correct horse'",
-        '"api_key": "0123456789abcdef"',
-        "**Password**: hunter2hunter",
-        "Authorization: Bearer abcdef0123456789abcdef",
-        "postgres://user:hunter2hunter@host/db",
-        "redis://:hunter2hunter@host/0",
-        "https://user:hunter2@hunter2!hunter2@host/x",
-        "https://0123456789abcdef0123@github.com/a/b.git",
-        "curl -u user:hunter2hunter https://host/x",
-        "curl -su 'user:hunter2 hunter2' https://host",
-        "curl -uuser:hunter2hunter https://host",
-        'curl --user "user:hunter2hunter" https://host',
-        "curl --proxy-user=user:hunter2hunter https://host",
-    ],
-)
-def test_what_is_called_a_secret_is_masked(text: str) -> None:
-    shown = mask_text(text)
-    assert "[masked" in shown
-    assert not re.search("hunter2|0123456789|correct", shown)
-
-
-def test_a_private_key_is_masked_to_its_end_even_if_that_was_cut_off() -> None:
+def test_a_private_key_is_masked_even_if_it_was_cut() -> None:
     key = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEabc/+\n" * 900
     assert clean_summary("before " + key) == "before [masked: Private Key]"
     assert clean_summary("before " + key + "-----END RSA PRIVATE KEY----- after").startswith("before [masked")
     whole = "-----BEGIN PRIVATE KEY-----\nMIIEabc\n-----END PRIVATE KEY-----"
     assert clean_summary(f"before {whole} after") == "before [masked: Private Key] after"
-
-
-@given(st.text(max_size=200), st.integers(1, 200))
-def test_a_summary_is_bounded_whatever_it_contains(text: str, times: int) -> None:
-    assert len(clean_summary(text * times)) <= MAX_LENGTH
-    assert clean_summary(text * times).encode() is not None
 
 
 @pytest.mark.parametrize("piece", ["eyJ", "-----BEGIN "])
@@ -142,20 +94,11 @@ def test_32_megabytes_of_anything_are_recorded_and_the_hook_ends(project: Projec
     assert len(project.of_type("compaction_completed")) == 1
 
 
-@pytest.mark.parametrize(
-    ("path", "content", "variable"),
-    [
-        (".fractary/faber/ledger.json", '{"summaries": false}', None),
-        (".fractary/faber/ledger.json", '{"summaries": "no"}', None),
-        (".fractary/faber/ledger.json", '{"summaries": fals', None),
-    ],
-)
-def test_a_setting_keeps_summaries_out_even_where_it_is_misspelt(
-    project: Project, path: str, content: str, variable: str | None
-) -> None:
-    project.write(path, content)
+@pytest.mark.parametrize("content", ['{"summaries": "no"}', '{"summaries": fals'])
+def test_a_setting_keeps_summaries_out_even_where_it_is_misspelt(project: Project, content: str) -> None:
+    project.write(".fractary/faber/ledger.json", content)
     packet(project, STARTUP, ME)
-    compacted(project, ME, "We chose flock.", env={"FABER_LEDGER_SUMMARIES": variable})
+    compacted(project, ME, "We chose flock.")
     (event,) = project.of_type("compaction_completed")
     assert "summary" not in event
     assert b"flock" not in project.ledger_path.read_bytes()
@@ -209,7 +152,7 @@ def test_headings_in_another_conversations_summary_are_not_headings_of_the_packe
 # Its end, above all
 
 
-def test_a_long_summary_keeps_its_end_and_names_the_command_that_shows_all_of_it(project: Project) -> None:
+def test_a_long_summary_keeps_its_end_and_names_its_command(project: Project) -> None:
     packet(project, STARTUP, ME)
     said = "1. Primary Request: the beginning\n" + "2. a line of what was done\n" * 700 + "9. Next Step: the axle\n"
     compacted(project, ME, f"<summary>\n{said}</summary>")

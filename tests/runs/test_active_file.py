@@ -58,28 +58,6 @@ def test_a_pull_leaves_the_run_that_was_started_here_active(
     assert active(other) == "mine"
 
 
-def test_stash_pop_leaves_it_active(one: Clone, other: Clone) -> None:
-    start_and_commit(one, "theirs")
-    start(other, "mine")
-    other.git("stash", "-q", "-u")
-    other.git("pull", "-q", "--no-rebase", "../one", "main")
-    other.git("stash", "pop", "-q")
-    assert active(other) == "mine"
-
-
-def test_a_run_that_git_clean_removed_with_the_active_file_stays_active(tmp_path: Path) -> None:
-    clone = Clone(tmp_path / "plain")
-    clone.root.mkdir()
-    clone.git("init", "-q")
-    start(clone, "mine")
-    clone.git("clean", "-q", "-fdx")
-    assert active_run(str(clone.root)).run_id == "mine"
-    assert "`faber-ledger run resume mine` restores them" in clone.faber("run", "list").stdout
-    clone.faber("run", "resume", "mine", "--yes")
-    assert active(clone) == "mine"
-    assert "restores them" not in clone.faber("run", "list").stdout
-
-
 def test_an_active_file_that_somebody_removed_ends_the_claim(one: Clone) -> None:
     (one.root / ACTIVE).unlink()
     assert active_run(str(one.root)).run_id is None

@@ -61,25 +61,6 @@ def check_out_main(project: Project) -> None:
     project.git("checkout", "-q", "main")
 
 
-def check_out_main_with_a_finished_run(project: Project) -> None:
-    """Check main out, which has a colleague's finished run that was not committed in this work tree."""
-    commit(project)
-    colleagues = project.root.parent / "colleague"
-    project.git("worktree", "add", "-q", str(colleagues), "main")
-    for path, content in {
-        ".fractary/runs/bob-300/state.json": json.dumps(
-            {"run_id": "bob-300", "workflow_id": "default", "work_id": "300", "status": "completed"}
-        ),
-        str(project.active_path.relative_to(project.root)): "bob-300\n",
-    }.items():
-        (colleagues / path).parent.mkdir(parents=True, exist_ok=True)
-        (colleagues / path).write_text(content)
-    project.git("-C", str(colleagues), "add", "-A")
-    project.git("-C", str(colleagues), "commit", "-qm", "bob's run")
-    project.git("worktree", "remove", "--force", str(colleagues))
-    project.git("checkout", "-q", "main")
-
-
 def detach(project: Project) -> None:
     commit(project)
     project.git("checkout", "-q", "--detach", "main")
@@ -122,10 +103,6 @@ SITUATIONS: dict[str, tuple[Callable[[Project], object], Callable[[Project], obj
     "stash -u of a first run": (stash, git("stash", "pop", "-q")),
     "bisect": (bisect, git("bisect", "reset")),
     "a stopped rebase": (stop_a_rebase, git("rebase", "--abort")),
-    "checkout of main with a colleague's finished run": (
-        check_out_main_with_a_finished_run,
-        git("checkout", "-q", "feature"),
-    ),
     "detached HEAD": (detach, git("checkout", "-q", "feature")),
     "clean -fdx of a first run": (clean, lambda project: project.faber("run", "resume", RUN)),
     "sparse checkout": (make_sparse, git("sparse-checkout", "disable")),
@@ -134,7 +111,7 @@ SITUATIONS: dict[str, tuple[Callable[[Project], object], Callable[[Project], obj
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", few(SITUATIONS, 4))
-def test_a_session_is_recorded_and_gets_its_packet_while_its_run_is_away(tmp_path: Path, name: str) -> None:
+def test_a_session_is_recorded_while_its_run_is_away(tmp_path: Path, name: str) -> None:
     away, back = SITUATIONS[name]
     project = begin(tmp_path / "project")
     known = project.events
@@ -169,7 +146,7 @@ def test_a_session_is_recorded_and_gets_its_packet_while_its_run_is_away(tmp_pat
     assert project.faber("verify", RUN).returncode == 0
 
 
-def test_after_the_way_back_verify_calls_the_events_not_in_the_file_yet(tmp_path: Path) -> None:
+def test_after_the_way_back_verify_counts_the_unpublished_events(tmp_path: Path) -> None:
     away, back = SITUATIONS["checkout of main"]
     project = begin(tmp_path / "project")
     away(project)
@@ -188,14 +165,4 @@ def test_another_work_tree_that_has_the_run_gets_what_was_recorded_here(tmp_path
     linked = Project(tmp_path / "linked")
     assert linked.faber("project", RUN).returncode == 0
     assert "session_ended" in linked.types
-    linked.assert_projected()
-
-
-def test_a_work_tree_without_the_runs_files_does_not_keep_the_run_from_one_that_has_them(tmp_path: Path) -> None:
-    project = begin(tmp_path / "project")
-    check_out_main(project)
-    project.git("worktree", "add", "-q", str(tmp_path / "linked"), "feature")
-    linked = Project(tmp_path / "linked")
-    assert linked.deliver(START, client="two", pid="2").packet is not None
-    assert linked.types.count("session_started") == 2
     linked.assert_projected()

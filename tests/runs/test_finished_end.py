@@ -60,14 +60,6 @@ def test_no_end_of_a_session_makes_a_merged_finished_run_dirty(project: Project,
     assert "session_ended" not in file_types(project)
 
 
-def test_the_backup_of_the_finished_run_is_removed(project: Project) -> None:
-    backup = project.run / "state.json.backup"
-    assert backup.exists()
-    project.deliver(END, client="one", pid="1")
-    assert not backup.exists()
-    assert "left over from a finished run" not in project.faber("doctor").stdout
-
-
 def test_a_client_that_leaves_the_run_for_another_one_leaves_it_clean(project: Project) -> None:
     inside = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "one", "CLAUDE_PID": "1"}
     done = project.faber("run", "start", "--work-id", "9", "--run-id", "next", "--yes", env=inside)

@@ -60,9 +60,8 @@ LAYOUTS = {
 }
 SHARED = [layout for layout in LAYOUTS.values() if layout.suffix]
 every_layout = pytest.mark.parametrize(
-    "layout", few([LAYOUTS["plan, by its path"], LAYOUTS["shared"], *LAYOUTS.values()], 3)
+    "layout", few([LAYOUTS["plan, by its path"], LAYOUTS["shared"], *LAYOUTS.values()], 2)
 )
-two_layouts = pytest.mark.parametrize("layout", [LAYOUTS["fabers"], LAYOUTS["shared, by its path"]])
 
 
 @pytest.fixture(autouse=True)
@@ -167,8 +166,8 @@ def others_in(project: Project, layout: Layout) -> list[str]:
     return [neighbour(layout)] if layout.suffix else []
 
 
-@two_layouts
-def test_another_clone_goes_on_with_it(tmp_path: Path, layout: Layout) -> None:
+def test_another_clone_goes_on_with_it(tmp_path: Path) -> None:
+    layout = LAYOUTS["shared, by its path"]
     laptop = project_of(tmp_path / "laptop", layout)
     laptop.deliver(START, client="one", pid="71")
     laptop.deliver(END, client="one", pid="71")
@@ -206,8 +205,8 @@ def test_two_clones_are_merged(tmp_path: Path, layout: Layout, drivers: bool) ->
     desktop.assert_projected()
 
 
-@two_layouts
-def test_a_run_that_git_removed_comes_back_to_its_place(tmp_path: Path, layout: Layout) -> None:
+def test_a_run_that_git_removed_comes_back_to_its_place(tmp_path: Path) -> None:
+    layout = LAYOUTS["shared, by its path"]
     project = project_of(tmp_path / "project", layout)
     project.deliver(START, client="one", pid="71")
     project.git("rm", "-rq", "--cached", layout.folder)
@@ -218,41 +217,6 @@ def test_a_run_that_git_removed_comes_back_to_its_place(tmp_path: Path, layout: 
     sure(project, "run", "resume", layout.path_form)
     assert project.ledger_path.exists()
     assert project.state["run_id"] == layout.run_id
-    project.assert_projected()
-
-
-def test_a_run_that_was_moved_comes_back_to_its_new_place(tmp_path: Path) -> None:
-    before, after = LAYOUTS["plan"], LAYOUTS["shared"]
-    project = project_of(tmp_path / "project", before)
-    project.deliver(START, client="one", pid="71")
-    for name in ("state.json", "ledger.db"):
-        project.write(after.file(name), "")
-        (project.root / before.file(name)).rename(project.root / after.file(name))
-    shutil.rmtree(project.root / before.folder)
-    seen(project, after).deliver(END, client="one", pid="71")
-    project.git("rm", "-rq", "--cached", FABERS)
-    project.git("commit", "-q", "--amend", "-m", "Without the runs")
-    project.git("clean", "-fdxq", FABERS)
-    sure(project, "run", "resume", after.run_id)
-    assert project.ledger_path.exists()
-    project.assert_projected()
-
-
-@two_layouts
-def test_a_linked_worktree_works_on_it(tmp_path: Path, layout: Layout) -> None:
-    project = project_of(tmp_path / "project", layout)
-    project.git("worktree", "add", "-q", str(tmp_path / "linked"), "-b", "feat/258")
-    linked = seen(Project(tmp_path / "linked"), layout)
-    sure(linked, "run", "resume", layout.run_id)
-    assert linked.deliver(START, client="one", pid="71").packet is not None
-    linked.deliver(END, client="one", pid="71")
-    linked.change_state(status="completed")
-    linked.assert_projected()
-    assert not project.ledger_path.exists()
-    assert layout.run_id in sure(project, "worktree", "list")
-    commit(linked, "Work")
-    project.git("merge", "-q", "feat/258")
-    assert "removed: " in sure(project, "worktree", "cleanup", "linked")
     project.assert_projected()
 
 
@@ -288,26 +252,6 @@ def test_runs_of_a_plan_do_not_see_each_others_files(tmp_path: Path, layout: Lay
 
 
 @shared_layout
-def test_a_plans_folder_as_an_artifact_has_no_states_and_ledgers(tmp_path: Path, layout: Layout) -> None:
-    project = project_of(tmp_path / "project", layout)
-    project.write(f"{layout.folder}/plan.json", '{"goal": "all of it"}\n')
-    workflow = {
-        "id": "mine",
-        "critical_artifacts": {
-            "always_load": [{"id": "plan", "type": "directory", "path": layout.folder, "load_strategy": "all"}]
-        },
-    }
-    project.write(".fractary/faber/workflows/mine.json", json.dumps(workflow))
-    project.change_state(workflow_id="mine")
-    project.deliver(START, client="one", pid="71")
-    packet = project.deliver(AGAIN, client="one", pid="71").packet
-    assert packet is not None
-    assert "=== plan.json ===" in packet
-    assert "=== state-" not in packet
-    assert "=== ledger-" not in packet
-
-
-@shared_layout
 def test_a_runs_own_settings_have_its_suffix(tmp_path: Path, layout: Layout) -> None:
     project = project_of(tmp_path / "project", layout)
     project.write(layout.file("ledger.json"), '{"packet_budget": 4000}')
@@ -317,7 +261,7 @@ def test_a_runs_own_settings_have_its_suffix(tmp_path: Path, layout: Layout) -> 
     assert other["settings"]["packet_budget"]["from"] == "default"
 
 
-def test_events_and_summaries_of_a_plans_run_are_in_the_folder_of_its_id(tmp_path: Path) -> None:
+def test_events_and_summaries_of_a_plans_run_are_in_its_folder(tmp_path: Path) -> None:
     layout = LAYOUTS["shared"]
     project = project_of(tmp_path / "project", layout)
     event = {"type": "decision_point", "timestamp": "2026-04-17T10:21:00Z", "message": "use SQLite"}
@@ -327,28 +271,12 @@ def test_events_and_summaries_of_a_plans_run_are_in_the_folder_of_its_id(tmp_pat
     assert sure(project, "run", "list").count(SUFFIX) == 1
 
 
-def test_a_commit_takes_the_ledger_of_a_plans_run_along(tmp_path: Path) -> None:
-    layout = LAYOUTS["shared"]
-    project = project_of(tmp_path / "project", layout)
-    sure(project, "init", "--git-only", "--pre-commit")
-    project.deliver(START, client="one", pid="71")
-    project.write("code.py", "pass\n")
-    project.git("add", "code.py")
-    project.git("commit", "-q", "-m", "Work")
-    assert layout.file("ledger.db") in project.git("show", "--name-only", "--format=").splitlines()
-    assert neighbour(layout) not in project.git("show", "--name-only", "--format=").splitlines()
-    assert "session_started" in project.git("show", "--format=", "--", layout.file("ledger.db"))
-
-
 # Which id a run has
 
 
-@pytest.mark.parametrize(
-    ("layout", "named"), [(LAYOUTS["plan"], "another-run"), (LAYOUTS["shared"], f"{PLAN}-run-{OTHER}")]
-)
-def test_a_state_that_claims_another_run_is_refused(tmp_path: Path, layout: Layout, named: str) -> None:
-    project = project_of(tmp_path / "project", layout)
-    project.change_state(run_id=named)
+def test_a_state_that_claims_another_run_is_refused(tmp_path: Path) -> None:
+    project = project_of(tmp_path / "project", LAYOUTS["shared"])
+    project.change_state(run_id=f"{PLAN}-run-{OTHER}")
     before = project.state_path.read_bytes()
     project.deliver(START, client="one", pid="71")
     assert any(["it is the state of another run" in line for line in project.log_lines])
@@ -370,61 +298,26 @@ def test_a_state_cannot_take_the_id_of_a_run_elsewhere(tmp_path: Path) -> None:
     assert f"Run: {layout.run_id}" in sure(project, "status", layout.run_id)
 
 
-@pytest.mark.parametrize(
-    ("layout", "damage"), [(LAYOUTS["plan"], "missing"), (LAYOUTS["shared, by its path"], "broken")]
-)
-def test_a_run_keeps_its_id_without_a_readable_state(tmp_path: Path, layout: Layout, damage: str) -> None:
+def test_a_run_keeps_its_id_without_a_readable_state(tmp_path: Path) -> None:
+    layout = LAYOUTS["shared, by its path"]
     project = project_of(tmp_path / "project", layout)
     project.deliver(START, client="one", pid="71")
     project.write(f"{FABERS}/.active-run-id", f"{layout.path_form}\n")
-    if damage == "missing":
-        project.state_path.unlink()
-    else:
-        project.state_path.write_text('{"status": ')
+    project.state_path.write_text('{"status": ')
     assert project.faber("verify", layout.path_form).stdout.startswith(f"{layout.run_id}: projection_differs: ")
     assert f"* {layout.run_id} " in sure(project, "run", "list")
 
 
-@pytest.mark.parametrize(("used", "is_swapped"), [("shared", False), ("plan", True)])
-def test_of_two_places_of_a_plans_run_one_is_used_whatever_their_states_name(
-    tmp_path: Path, used: str, is_swapped: bool
-) -> None:
-    """The run has one log in this clone: what happens at the second place would get into it."""
-    places = {"plan": LAYOUTS["plan"], "shared": LAYOUTS["shared"]}
-    ids = [f"{PLAN}-run-{SUFFIX}", f"{PLAN}/{SUFFIX}"]
-    names = dict(zip(places, ids if is_swapped else ids[::-1], strict=True))
-    other = next(name for name in places if name != used)
-    project = Project.made(tmp_path / "project")
-    project.write(places[used].state, json.dumps(state_of(names[used])))
-    project.write(".fractary/faber/.active-run-id", f"{names[used]}\n")
-    project.deliver(START, client="one", pid="71")
-    second = project.write(places[other].state, json.dumps(state_of(names[other])))
-    before = second.read_bytes()
-    listed = [run["run_id"] for run in json.loads(sure(project, "run", "list", "--json"))["data"]]
-    assert [run_id for run_id in listed if run_id in ids] == [names[used]]
-    for number, run_id in enumerate(ids):
-        assert f"Run: {names[used]}\n" in sure(project, "status", run_id)
-        project.write(".fractary/faber/.active-run-id", f"{run_id}\n")
-        project.deliver(START, client=f"client-{number}", pid=f"8{number}")
-    seen(project, places[used])
-    assert project.types.count("session_started") == 3
-    assert second.read_bytes() == before
-    assert not (project.root / places[other].file("ledger.db")).exists()
-    said = f"{places[other].state} is not used: the run {names[used]} is recorded in {places[used].folder}"
-    assert project.faber("doctor").stdout.count(said) == 1
-
-
-@pytest.mark.parametrize(("layout", "is_recorded"), [(LAYOUTS["fabers"], True), (LAYOUTS["shared"], False)])
-def test_a_second_place_that_git_brings_is_not_used(tmp_path: Path, layout: Layout, is_recorded: bool) -> None:
+def test_a_second_place_that_git_brings_is_not_used(tmp_path: Path) -> None:
     """Whoever commits a run's id in our folder takes nothing from the run that FABER works on here."""
+    layout = LAYOUTS["fabers"]
     project = project_of(tmp_path / "project", LAYOUTS["ours"])
     project.write(f"{FABERS}/.active-run-id", f"{layout.run_id}\n")
     project.write(layout.state, json.dumps(state_of(layout.run_id), indent=2) + "\n")
     seen(project, layout)
-    if is_recorded:
-        project.deliver(START, client="one", pid="71")
-        project.deliver(END, client="one", pid="71")
-        commit(project, "Work")
+    project.deliver(START, client="one", pid="71")
+    project.deliver(END, client="one", pid="71")
+    commit(project, "Work")
     forged = project.write(f"{OURS}/{layout.run_id}/state.json", json.dumps({**state_of(layout.run_id), "notes": "no"}))
     project.git("add", str(forged))
     project.git("commit", "--quiet", "-m", "Bring a second one")
@@ -438,21 +331,6 @@ def test_a_second_place_that_git_brings_is_not_used(tmp_path: Path, layout: Layo
         f"{OURS}/{layout.run_id}/state.json is not used: the run {layout.run_id} is recorded in {layout.folder}" in said
     )
     assert "move the one that is not used aside" in said
-
-
-def test_a_run_stays_where_it_is_recorded_and_nobody_is_told_to_move_fabers_file(tmp_path: Path) -> None:
-    layout = LAYOUTS["fabers"]
-    ours = Layout(f"{OURS}/{layout.run_id}/state.json", layout.run_id)
-    project = project_of(tmp_path / "project", ours)
-    project.deliver(START, client="one", pid="71")
-    other = project.write(layout.state, json.dumps(state_of(layout.run_id)))
-    before = other.read_bytes()
-    project.deliver(END, client="one", pid="71")
-    assert project.types[-1] == "session_ended"
-    assert other.read_bytes() == before
-    said = project.faber("doctor").stdout
-    assert f"{layout.state} is not used: the run {layout.run_id} is recorded in {ours.folder}" in said
-    assert "move the one" not in said
 
 
 def test_the_beginning_of_a_run_may_be_its_plans_folder(tmp_path: Path) -> None:
@@ -471,25 +349,6 @@ def test_a_name_is_split_at_the_last_run(tmp_path: Path) -> None:
     assert f"Run: {plan}-run-{SUFFIX}" in sure(project, "status", f"{plan}-run-{SUFFIX}")
     assert f"Run: {plan}-run-{SUFFIX}" in sure(project, "status", f"{plan}/{SUFFIX}")
     assert f"Run: {plan}-run-{SUFFIX}" in sure(project, "status", f"{plan}/2026-04")
-
-
-def test_a_clone_without_the_states_finds_the_runs_by_their_ledgers(tmp_path: Path) -> None:
-    layout = LAYOUTS["shared"]
-    project = project_of(tmp_path / "project", layout)
-    project.git("rm", "-q", "--cached", "-r", FABERS)
-    project.write(".gitignore", "state-*.json\n.fractary/faber/runs/.active-run-id\n")
-    project.deliver(START, client="one", pid="71")
-    sure(project, "init", "--git-only", "--no-pre-commit")
-    assert "git.travels" not in warnings_of(project)
-    staged = json.loads(sure(project, "seal", "--json"))["data"]["runs"][0]["staged"]
-    assert staged == [layout.file("ledger.db")]
-    commit(project, "Work")
-    clone = clone_of(project, layout, "clone")
-    assert f"git ignores {layout.state}, and it is not here" in sure(clone, "verify", layout.path_form)
-    sure(clone, "project", layout.run_id)
-    sure(clone, "verify", layout.run_id)
-    assert clone.state_path.exists()
-    assert clone.git("status", "--porcelain") == ""
 
 
 IGNORED = "state.json\nstate-*.json\n.fractary/faber/runs/.active-run-id\n"
@@ -524,7 +383,7 @@ def test_where_git_ignores_the_states_reports_work_from_the_ledger(tmp_path: Pat
     assert clone.ledger_path.read_bytes() == before
 
 
-def test_where_git_ignores_the_states_a_run_is_resumed_and_its_load_says_what_to_add(tmp_path: Path) -> None:
+def test_a_load_after_a_resume_says_what_an_ignored_state_lacks(tmp_path: Path) -> None:
     layout = LAYOUTS["fabers"]
     project, clone = ignoring(tmp_path, layout)
     before = clone.ledger_path.read_bytes()
@@ -539,18 +398,6 @@ def test_where_git_ignores_the_states_a_run_is_resumed_and_its_load_says_what_to
     assert "state" not in clone.git("status", "--porcelain")
 
 
-def test_a_run_that_run_start_made_is_resumed_from_its_ledger_alone(tmp_path: Path) -> None:
-    layout = LAYOUTS["fabers"]
-    project, _ = ignoring(tmp_path, layout)
-    folder = started(project, "--run-id", "new")
-    commit(project, "Start")
-    clone = clone_of(project, layout, "second")
-    assert not (clone.root / folder / "state.json").exists()
-    sure(clone, "run", "resume", "new", "--yes")
-    sure(clone, "session-load")
-    assert json.loads(sure(clone, "status", "--json"))["data"]["workflow_id"] == "fractary-faber:default"
-
-
 # Where new runs go
 
 
@@ -561,7 +408,7 @@ def started(project: Project, *arguments: str, **environment: str) -> str:
     return str(Path(json.loads(done.stdout)["data"]["directory"]).relative_to(project.root))
 
 
-def test_new_runs_go_where_fabers_tools_find_them_if_a_project_has_only_their_folder(tmp_path: Path) -> None:
+def test_new_runs_go_into_fabers_folder_where_it_is_the_only_one(tmp_path: Path) -> None:
     project = project_of(tmp_path / "project", LAYOUTS["fabers"])
     folder = started(project, "--run-id", "new")
     assert folder == f"{FABERS}/new"
@@ -574,27 +421,6 @@ def test_new_runs_go_where_fabers_tools_find_them_if_a_project_has_only_their_fo
     for name in (project.active_path, project.root / FABERS / ".active-run-id"):
         assert name.read_text() == "new\n"
     assert "new ones: .fractary/faber/runs (default)" in sure(project, "config", "show")
-
-
-def test_a_resumed_run_in_fabers_folder_gets_the_empty_folder_that_git_does_not_carry(tmp_path: Path) -> None:
-    project = project_of(tmp_path / "project", LAYOUTS["fabers"])
-    folder = started(project, "--run-id", "new")
-    commit(project, "Work")
-    clone = clone_of(project, LAYOUTS["fabers"], "clone")
-    assert not (clone.root / folder / "events").exists()
-    for _ in range(2):
-        sure(clone, "run", "resume", "new", "--yes")
-        assert list((clone.root / folder / "events").iterdir()) == []
-
-
-def test_a_run_in_a_worktree_goes_into_the_same_folder(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    shutil.rmtree(project.run.parent)
-    project.active_path.unlink()
-    (project.root / FABERS).mkdir(parents=True)  # git has nothing in it
-    done = project.faber("run", "start", "--work-id", "9", "--run-id", "new", "--worktree", "--json")
-    data = json.loads(done.stdout)["data"]
-    assert Path(data["directory"]) == Path(data["worktree"]["path"]) / FABERS / "new"
 
 
 def test_new_runs_go_to_our_folder_in_every_other_project(tmp_path: Path) -> None:

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from attacks.audit import WRITING
-from support.command import COMMAND
 from support.folders import copy_prepared
-from support.inbox import leave
 from support.program import path_with_program
 from support.project import Project
 
 from faber_ledger.ledger.log import Log
-from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.run import Run
 
-STRACE = shutil.which("strace")
 OTHER = "other"  # a branch that does not have the run
 
 
@@ -115,24 +107,7 @@ def test_what_was_recorded_before_a_pull_and_never_committed_survives_it(project
 # One work tree
 
 
-def test_a_link_in_the_files_place_leaves_it_no_permission(project: Project) -> None:
-    mode = project.ledger_path.stat().st_mode
-    project.ledger_path.unlink()
-    project.ledger_path.symlink_to("/nowhere")
-    note(project, "one")
-    assert project.ledger_path.lstat().st_mode == mode
-
-
-def test_a_log_that_is_gone_is_made_again_from_the_published_file(project: Project) -> None:
-    note(project, "one")
-    before = names_in(project.ledger_path)
-    log_of(project).unlink()
-    note(project, "two")
-    assert texts_in(project.ledger_path) == texts_in(log_of(project)) == ["begin", "one", "two"]
-    assert set(before) <= set(names_in(project.ledger_path))
-
-
-def test_without_log_and_published_file_a_run_goes_on_with_the_committed_one(project: Project) -> None:
+def test_without_log_and_file_a_run_goes_on_from_the_commit(project: Project) -> None:
     before = names_in(project.ledger_path)
     shutil.rmtree(log_of(project).parent)
     project.ledger_path.unlink()
@@ -150,7 +125,7 @@ def test_a_renamed_folder_of_a_run_has_its_log(project: Project) -> None:
     assert_whole(project, "begin", "meanwhile")
 
 
-def test_what_was_recorded_in_a_work_tree_that_was_removed_is_in_the_log(project: Project, tmp_path: Path) -> None:
+def test_the_log_has_what_a_removed_work_tree_recorded(project: Project, tmp_path: Path) -> None:
     tree = Project(tmp_path / "tree", project.run_id)
     project.git("checkout", "-q", OTHER)
     project.git("worktree", "add", "-q", str(tree.root), "work")
@@ -176,28 +151,6 @@ def test_a_copied_and_a_moved_clone_go_on_with_their_logs(project: Project, tmp_
     assert_whole(copied, "begin", "in the first", "in the copy", "after it was moved")
 
 
-def test_copies_of_a_clone_record_what_waited_at_two_positions_and_merge(project: Project, tmp_path: Path) -> None:
-    """Nothing is lost, `state.json` has it once, and neither copy has to resolve anything."""
-    colleague = clone_of(project, tmp_path / "colleague")
-    left = leave(Run(str(project.root), project.run_id, str(project.run)))
-    shutil.copytree(project.root, tmp_path / "copy", symlinks=True)
-    copy = Project(tmp_path / "copy", project.run_id)
-    commit(colleague, "from the laptop")
-    copy.git("pull", "--quiet", str(colleague.root), "work")
-    commit(project, "in the first")
-    commit(copy, "in the copy")
-    copy.git("pull", "--quiet", "--no-rebase", "--no-edit", str(project.root), "work")
-    project.git("pull", "--quiet", str(copy.root), "work")
-    for one in (project, copy):
-        assert one.faber("verify").returncode == 0
-        assert texts_in(log_of(one)) == ["begin", "from the laptop", "in the copy", "in the first"]
-        ends = [recorded["id"] for recorded in one.recorded if recorded["event"]["type"] == "session_ended"]
-        assert [name[:18] in left.name for name in ends] == [True, True]
-        assert [entry["end_reason"] for entry in one.history] == ["normal"]
-        one.assert_projected()
-    assert project.recorded == copy.recorded
-
-
 def test_a_pipe_in_the_files_place_is_named_before_it_is_replaced(project: Project) -> None:
     project.ledger_path.unlink()
     os.mkfifo(project.ledger_path)
@@ -208,33 +161,3 @@ def test_a_pipe_in_the_files_place_is_named_before_it_is_replaced(project: Proje
 
 
 # What opens the file
-
-
-@pytest.mark.skipif(STRACE is None or sys.platform != "linux", reason="strace shows the system calls")
-@pytest.mark.parametrize(
-    ("delivery", "is_changed"), [("SessionStart.startup.print", True), ("SessionEnd.other.print", False)]
-)
-def test_no_hook_opens_the_tracked_file_for_writing_or_leaves_anything_beside_it(
-    project: Project, delivery: str, is_changed: bool
-) -> None:
-    if is_changed:
-        note(project, "not committed")
-        project.git("checkout", "-q", "--", ".")
-    trace = project.root.parent / "trace"
-    content, environment, event = project.prepared(delivery)
-    before = len(names_in(log_of(project)))
-    subprocess.run(
-        [STRACE or "", "-f", "-qq", "-e", "trace=%file", "-o", str(trace), COMMAND, "hook", HOOKS[event][0]],
-        cwd=project.root,
-        env=environment,
-        input=content,
-        check=True,
-        capture_output=True,
-    )
-    assert len(names_in(log_of(project))) > before
-    lines = [line for line in trace.read_text(errors="replace").splitlines() if str(project.run) in line]
-    opened = [line for line in lines if re.search(r'/ledger\.db[^/"]*"', line) and "open" in line]
-    own = [line for line in opened if not re.search(r'/ledger\.db"', line)]
-    assert [line for line in opened if line not in own and WRITING.search(line)] == []
-    assert [line for line in own if not line.count("O_EXCL")] == [], "only the temporary file that is renamed"
-    assert sorted(path.name for path in project.run.iterdir() if "ledger" in path.name) == ["ledger.db"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -131,40 +130,9 @@ def test_a_run_that_another_work_tree_has_is_listed_and_read_too(project: Projec
     assert OTHER in printed(project, "status", "other")
 
 
-def test_a_new_work_tree_lists_the_run_that_was_never_committed(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    project.deliver(START, client="one", pid="1")
-    project.git("worktree", "add", "-q", "../there", "-b", "new")
-    there = Project(tmp_path / "there", RUN)
-    assert listed(there)[RUN]["in_work_tree"] is False
-    assert "`faber-ledger run list` shows them" in there.faber("status").stderr
-    assert "`faber-ledger run resume RUN` brings its files here" in printed(there, "run", "list")
-    assert RUN in printed(there, "log", RUN[:-4], "--json") + printed(there, "status", RUN[:-4])
-
-
 def test_the_hint_for_a_run_without_a_ledger_names_the_run(project: Project) -> None:
     project.git("checkout", "-q", "feature")
     new = Project(project.root, "new-run")
     new.run.mkdir(parents=True)
     new.put_state({"run_id": "new-run", "workflow_id": "default", "status": "in_progress"})
     assert "run `faber-ledger session-load --run-id new-run`" in project.faber("log", "new-run").stderr
-
-
-def test_a_resumed_run_that_a_branch_has_says_what_to_do_before_the_switch(project: Project) -> None:
-    message = project.faber("run", "resume", OTHER, "--yes").stderr
-    assert "first remove" in message
-    assert message.index("first remove") < message.index("then run `git switch`")
-
-
-def test_session_save_asks_git_only_if_a_session_may_end(project: Project, tmp_path: Path) -> None:
-    project.git("checkout", "-q", "feature")
-    asked = tmp_path / "asked"
-    fake = tmp_path / "bin" / "git"
-    fake.parent.mkdir()
-    fake.write_text(f'#!/bin/sh\necho "$@" >> {asked}\nPATH={os.environ["PATH"]} exec git "$@"\n')
-    fake.chmod(0o755)
-    env = {"PATH": f"{fake.parent}:{os.environ['PATH']}"}
-    for has_asked in (True, False):
-        asked.write_text("")
-        assert project.faber("session-save", "--run-id", RUN, env=env).returncode == 0
-        assert ("status --porcelain" in asked.read_text()) is has_asked

@@ -79,8 +79,8 @@ def test_unchanged_blocks_leave_the_file_alone(project: Project) -> None:
     assert not (project.run / "state.json.backup").exists()
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o664])
-def test_state_and_backup_keep_the_permissions(project: Project, mode: int) -> None:
+def test_state_and_backup_keep_the_permissions(project: Project) -> None:
+    mode = 0o664
     project.state_path.chmod(mode)
     old_mask = os.umask(0o077)
     try:
@@ -181,34 +181,6 @@ def test_another_tools_temporary_file_survives_every_hook_and_command(project: P
     assert project.state["foreign"] == 1
 
 
-JQ = """
-count=0
-while [ ! -e "$1.stop" ]; do
-    count=$((count + 1))
-    sed 's/"foreign": [0-9]*/"foreign": '$count'/' "$1" > "$1.tmp" || echo "not written $count"
-    grep -q '"foreign": '$count',' "$1.tmp" || echo "not ours $count"
-    mv "$1.tmp" "$1" || echo "not renamed $count"
-    [ $count = 3 ] && echo "at work"
-done
-echo "end $count"
-"""
-
-
-def test_a_shell_that_writes_through_a_temporary_file_of_its_own_is_never_disturbed(project: Project) -> None:
-    project.change_state(foreign=0, last=True)
-    other = subprocess.Popen(["bash", "-c", JQ, "jq", project.state_path], stdout=subprocess.PIPE, text=True)
-    assert other.stdout is not None
-    assert other.stdout.readline() == "at work\n"
-    for number in range(10):
-        assert project.deliver("SessionStart.startup.print", client=f"client-{number}").code == 0
-    (project.run / "state.json.stop").touch()
-    report = other.communicate()[0].splitlines()
-    assert [line for line in report if not line.startswith("end ")] == []
-    assert len(project.of_type("session_started")) == 10
-    assert project.faber("project").returncode == 0
-    project.assert_projected()
-
-
 def test_another_tools_change_between_reading_and_renaming_is_kept(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,26 +200,6 @@ def test_another_tools_change_between_reading_and_renaming_is_kept(
 
 
 # What can go wrong while writing
-
-
-OURS = [".state.json.0123456789abcdef.faber-ledger.tmp", ".state.json.backup.0123456789abcdef.faber-ledger.tmp"]
-
-
-@pytest.mark.parametrize(("name", "left"), [(OURS[0], "link"), (OURS[1], "half"), (OURS[0], "directory")])
-def test_leftovers_of_a_killed_writer_stop_nothing(project: Project, name: str, left: str) -> None:
-    precious = project.write("precious.txt", "keep")
-    if left == "directory":
-        (project.run / name).mkdir()
-    elif left == "link":
-        (project.run / name).symlink_to(precious)
-    else:
-        (project.run / name).write_text('{"half":')
-    done = project.faber("session-save")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert precious.read_text() == "keep"
-    assert mode_of(project.state_path) == 0o644
-    kept = {name} if left == "directory" else set()  # no writer made it
-    assert {path.name for path in project.run.iterdir() if "state" in path.name} == NAMES | kept
 
 
 KILLED = """
@@ -287,7 +239,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
-def test_a_full_disk_leaves_the_old_file_and_says_so_in_the_documents_words(project: Project) -> None:
+def test_a_full_disk_leaves_the_old_file_and_says_so(project: Project) -> None:
     project.change_state(padding="x" * 300_000)
     before = project.state_path.read_bytes()
     done = subprocess.run(
@@ -368,28 +320,15 @@ def test_a_restore_names_the_backup_that_it_took(project: Project) -> None:
     project.assert_projected()
 
 
-def deep(name: str, depth: int) -> str:
-    text = json.dumps({**usual_state(), name: "HERE"}, indent=2)
-    return text.replace('"HERE"', '{"a": ' + "[" * depth + "]" * depth + "}")
-
-
-@pytest.mark.parametrize(("block", "depth"), [("sessions", 300), ("artifacts", 100_000)])
-def test_a_state_nested_too_deeply_gets_one_clear_error(project: Project, block: str, depth: int) -> None:
-    project.put_state(deep(block, depth))
+def test_a_state_nested_too_deeply_gets_one_clear_error(project: Project) -> None:
+    text = json.dumps({**usual_state(), "artifacts": "HERE"}).replace('"HERE"', "[" * 100_000 + "]" * 100_000)
+    project.put_state(text)
     done = project.faber("session-save")
     assert done.returncode == 1
     assert "it is nested too deeply" in done.stderr
     assert "Traceback" not in done.stderr
-    assert project.state_path.read_text() == deep(block, depth)
+    assert project.state_path.read_text() == text
     assert not project.ledger_path.exists()
-
-
-def test_another_tools_key_may_be_nested_as_deep_as_it_can_be_read(project: Project) -> None:
-    project.put_state(deep("plan", 900))
-    assert project.faber("session-load", "--trigger", "session_start").returncode == 0
-    assert project.faber("session-save").returncode == 0
-    assert "[" * 900 in project.state_path.read_text()
-    assert project.history[-1]["end_reason"] == "manual"
 
 
 @pytest.mark.parametrize(
@@ -409,11 +348,10 @@ def test_a_file_that_is_not_a_state_is_described_in_one_sentence(project: Projec
         state_file.read_state(run_of(project))
 
 
-@pytest.mark.parametrize("command", ["session-load", "run list --json"])
-def test_a_state_is_refused_for_its_size_before_it_is_read(project: Project, command: str) -> None:
+def test_a_state_is_refused_for_its_size_before_it_is_read(project: Project) -> None:
     os.truncate(project.state_path, 5 * 1024**3)
     (project.run / "state.json.backup").touch()
     os.truncate(project.run / "state.json.backup", 5 * 1024**3)
-    done = project.faber(*command.split())
+    done = project.faber("session-load")
     assert "it is larger than 64 MB (5,368,709,120 bytes)" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shlex
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -110,66 +107,6 @@ def test_a_client_gets_the_run_of_its_own_project(pair: tuple[Project, Project])
         assert is_sound(project)
 
 
-def test_a_run_is_started_beside_that_of_the_other_project(pair: tuple[Project, Project]) -> None:
-    one, two = pair
-    one.deliver(START, client="c0", pid="1")
-    shutil.rmtree(two.run)
-    two.active_path.unlink()
-    assert two.deliver(START, client="c1", pid="2").packet is None
-    assert two.deliver(END, client="c1", pid="2").code == 0
-    started = two.faber("run", "start", "--work-id", "5", "--run-id", "run-five")
-    assert (started.returncode, started.stderr) == (0, "")
-    assert (active(one), active(two)) == ("run-0", "run-five")
-    assert len(one.history) == 1
-
-
-def test_while_main_is_checked_out_each_goes_on_with_its_own_run(pair: tuple[Project, Project]) -> None:
-    for number, project in enumerate(pair):
-        project.deliver(START, client=f"c{number}", pid=str(number))
-    top = Project(top_of(pair[0]))
-    commit(top.root)
-    top.git("checkout", "-q", "main")
-    for number, project in enumerate(pair):
-        me = {"client": f"c{number}", "pid": str(number)}
-        assert project.run_id in project.deliver(PRE, **me).output.decode()
-        assert f"# FABER run {project.run_id}" in (project.deliver(COMPACTED, **me).packet or "")
-        project.deliver(END, **me)
-        assert (listed(project), active(project)) == ([project.run_id], project.run_id)
-    top.git("checkout", "-q", "feature")
-    for number, project in enumerate(pair):
-        project.deliver(START, client=f"d{number}", pid=f"1{number}")
-        assert [entry.get("end_reason") for entry in project.history] == ["compaction", "normal", None]
-        assert is_sound(project)
-    assert sorted(mirrors(top).values()) == sorted([ids(project.ledger_path) for project in pair])
-
-
-def test_a_linked_work_tree_and_a_second_clone_know_them_apart(pair: tuple[Project, Project], tmp_path: Path) -> None:
-    for number, project in enumerate(pair):
-        project.deliver(START, client=f"c{number}", pid=str(number))
-    top = Project(top_of(pair[0]))
-    commit(top.root)
-    top.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "linked"))
-    Project(tmp_path / "linked").git("clone", "-q", str(top.root), str(tmp_path / "clone"))
-    for place, hostname in (("linked", "dev-machine-1"), ("clone", "desktop")):
-        there = [Project(tmp_path / place / one.root.relative_to(top.root), one.run_id, hostname) for one in pair]
-        for number, project in enumerate(there):
-            assert project.faber("run", "resume", project.run_id, "--yes").returncode == 0
-            me = {"client": f"{place}{number}", "pid": f"2{number}"}
-            assert f"# FABER run {project.run_id}" in (project.deliver(START, **me).packet or "")
-        for number, project in enumerate(there):
-            me = {"client": f"{place}{number}", "pid": f"2{number}"}
-            assert f"`{project.run_id}`" in project.deliver(PRE, **me).output.decode()
-            assert project.deliver(END, **me).code == 0
-            assert active(project) == project.run_id
-            assert {entry["session_id"] for entry in project.history[1:]}.isdisjoint(
-                {entry["session_id"] for other in there if other is not project for entry in other.history}
-            )
-            assert is_sound(project)
-    assert [len(events) for events in mirrors(top).values()] == [len(events) for events in mirrors(there[0]).values()][
-        :2
-    ]
-
-
 def test_two_runs_with_one_id_are_not_mixed(tmp_path: Path) -> None:
     pair = [Project(one.root, "same") for one in repository(tmp_path / "repository", "a", "b")]
     for number, project in enumerate(pair):
@@ -229,7 +166,7 @@ def cleaned(main: Project, *names: str) -> str:
 
 
 @pytest.mark.parametrize("folders", few(FOLDERS, 1), ids=" and ".join)
-def test_a_work_tree_in_which_the_other_project_is_at_work_is_kept(tmp_path: Path, folders: tuple[str, str]) -> None:
+def test_a_work_tree_where_the_other_project_works_is_kept(tmp_path: Path, folders: tuple[str, str]) -> None:
     first, second, main = links(tmp_path, *folders)
     session = first.history[-1]["session_id"]
     for names in ((), ("linked",)):
@@ -253,29 +190,3 @@ def test_ignored_files_of_the_other_project_keep_the_work_tree(tmp_path: Path) -
     commit(tmp_path / "linked")
     Project(top_of(main)).git("reset", "-q", "--hard", "side")
     assert "git ignores a/.fractary/runs/run-0/ledger.db, " in cleaned(main)
-
-
-@pytest.mark.parametrize("folders", few(FOLDERS, 1), ids=" and ".join)
-def test_resolve_names_the_other_project_that_is_in_conflict(tmp_path: Path, folders: tuple[str, str]) -> None:
-    one, two = repository(tmp_path / "repository", *folders)
-    top = Project(top_of(one))
-    write_run(two)
-    commit(top.root)
-    for branch in ("left", "right"):
-        top.git("checkout", "-q", "-b", branch, "feature")
-        two.change_state(work_id=branch)
-        commit(top.root)
-    top.git("merge", "-q", "left", code=1)
-    assert top.git("diff", "--name-only", "--diff-filter=U")
-    for place in {one.root, top.root} - {two.root}:
-        folder = os.path.relpath(two.root, place)
-        for options in ((), ("--dry-run",)):
-            done = Project(place).faber("resolve", *options)
-            assert done.returncode == 1
-            assert done.stdout.endswith(f": `cd {shlex.quote(folder)} && faber-ledger resolve`\n")
-            assert "no files" not in done.stdout
-        data = json.loads(Project(place).faber("resolve", "--json").stdout)["data"]
-        assert (data["files"], data["other_projects"]) == ([], [str(two.root)])
-    two.git("checkout", "--ours", ".")
-    top.git("add", "-A")
-    assert one.faber("resolve").stdout == "no files of runs are in conflict\n"

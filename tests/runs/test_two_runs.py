@@ -32,7 +32,7 @@ def test_a_union_of_two_runs_is_refused_whatever_their_order(one: Project, two: 
     assert not (one.root / "both.db").exists()
 
 
-def test_the_start_of_another_run_in_the_file_does_not_enter_the_log(one: Project, two: Project) -> None:
+def test_another_runs_start_in_the_file_does_not_enter_the_log(one: Project, two: Project) -> None:
     with sqlite3.connect(one.ledger_path) as ours, sqlite3.connect(two.ledger_path) as theirs:
         ours.executemany(
             "INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",

@@ -68,9 +68,7 @@ def test_project_says_why_it_writes_nothing(project: Project) -> None:
     assert "already shows what the log says" in project.faber("project", RUN).stdout
 
 
-def test_a_colleagues_branch_under_review_stays_clean_until_the_run_is_taken_up(
-    project: Project, tmp_path: Path
-) -> None:
+def test_a_colleagues_branch_stays_clean_until_the_run_is_taken_up(project: Project, tmp_path: Path) -> None:
     project.git("clone", "--quiet", "--branch", BRANCH, str(tmp_path / "remote.git"), str(tmp_path / "theirs"))
     theirs = Project(tmp_path / "theirs", RUN, "their-machine")
     packet = theirs.deliver(START, client="reviewer", pid="9").packet or ""
@@ -85,7 +83,7 @@ def test_a_colleagues_branch_under_review_stays_clean_until_the_run_is_taken_up(
     assert (not_in_file(theirs), "ledger.db" in changed(theirs)) == (0, True)
 
 
-def test_a_client_that_goes_on_after_a_checkout_of_main_changes_no_file_there(project: Project) -> None:
+def test_a_client_changes_no_file_after_a_checkout_of_main(project: Project) -> None:
     project.git("merge", "--quiet", "--no-ff", "-m", "Merge", "main")
     project.git("checkout", "--quiet", "-b", "other")
     project.deliver(END, client="first", pid="1")
@@ -102,31 +100,13 @@ def test_a_detached_head_is_no_other_branch(project: Project) -> None:
     assert not_in_file(project) == 0
 
 
-def test_nothing_is_written_where_git_has_stopped(project: Project) -> None:
-    project.write("code.txt", "one")
-    project.git("add", "code.txt")
-    project.git("commit", "--quiet", "-m", "One")
-    project.git("checkout", "--quiet", "-b", "side", "HEAD~1")
-    project.write("code.txt", "two")
-    project.git("add", "code.txt")
-    project.git("commit", "--quiet", "-m", "Two")
-    project.git("checkout", "--quiet", BRANCH)
-    project.git("merge", "side", code=1)
-    before = project.ledger_path.read_bytes(), project.state_path.read_bytes()
-    record(project)
-    assert (project.ledger_path.read_bytes(), project.state_path.read_bytes()) == before
-    project.git("merge", "--abort")
-    record(project)
-    assert not_in_file(project) == 0
-
-
 def test_a_run_that_is_completed_is_published_until_it_is_committed(project: Project) -> None:
     project.change_state(status="completed", completed_at="2026-01-05T18:00:00Z")
     project.deliver(END, client="first", pid="1")
     assert not_in_file(project) == 0
 
 
-def test_the_last_end_after_the_last_commit_leaves_a_clean_tree_until_seal_is_asked_for_it(project: Project) -> None:
+def test_the_last_end_leaves_a_clean_tree_until_seal(project: Project) -> None:
     project.change_state(status="completed", completed_at="2026-01-05T18:00:00Z")
     project.git("add", "-A")
     project.git("commit", "--quiet", "-m", "Complete")
@@ -139,9 +119,7 @@ def test_the_last_end_after_the_last_commit_leaves_a_clean_tree_until_seal_is_as
 
 
 @pytest.mark.parametrize("is_clone", [True, False])
-def test_a_run_that_was_merged_as_one_commit_is_not_published_once_the_clone_knows(
-    project: Project, tmp_path: Path, is_clone: bool
-) -> None:
+def test_a_squashed_run_is_not_published_once_the_clone_knows(project: Project, tmp_path: Path, is_clone: bool) -> None:
     if not is_clone:  # `git init` and `git remote add` know no default branch of the remote
         project.git("remote", "set-head", "origin", "--delete")
     project.git("clone", "--quiet", str(tmp_path / "remote.git"), str(tmp_path / "site"))

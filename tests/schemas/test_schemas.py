@@ -104,7 +104,7 @@ def test_every_recorded_delivery_is_accepted(path: Path) -> None:
     assert is_valid("hook-delivery.schema.json", stdin)
 
 
-def test_a_delivery_may_lack_and_add_any_field_but_not_change_a_type() -> None:
+def test_a_delivery_may_lack_or_add_fields_of_known_types() -> None:
     assert not refuses(HookDelivery, {})
     assert not refuses(HookDelivery, {"hook_event_name": "BrandNew", "tokens": 12})
     assert refuses(HookDelivery, {"session_id": 12})
