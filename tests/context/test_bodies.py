@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from faber_ledger.context.artifacts import MARK
 from hypothesis import given
 from hypothesis import strategies as st
 from support.positions import position_of
