@@ -7,7 +7,10 @@ from typing import Literal
 
 from faber_ledger.files.text import escape, one_line
 from faber_ledger.ledger.command_errors import Aborted, ContextLost
-from faber_ledger.ledger.events import Finding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Finding
 
 MAX_FINDINGS = 100
 MAX_OF_ONE_KIND = 10  # warnings
