@@ -13,7 +13,6 @@ MAX_MARKS = 32  # more marks than any real text has on one character: they may b
 TAGS = 0xE  # the plane of Unicode that has only characters without a glyph
 LEAST_END, LONGEST_STEP = 100, 200  # units of a useful end; letters that may be dropped to end with a full line
 ZERO_WIDTH_JOINER = "\u200d"
-VIRAMA = 9  # the combining class of the signs that join two consonants
 
 
 class _Shown(dict[int, str]):
@@ -170,7 +169,7 @@ def _place(text: str, room: int) -> int:
 def _joins(text: str, at: int) -> bool:
     """Return whether the character at a place and the one before it are one to a reader (after UAX 29).
 
-    True for marks, joiners, skin tones, the second half of a flag, the parts of a syllable, and LF after CR.
+    True for marks, joiners, skin tones, the second half of a flag, and LF after CR.
     """
     before, letter = text[at - 1], text[at]
     if letter.isascii():
@@ -185,15 +184,9 @@ def _joins(text: str, at: int) -> bool:
     category = unicodedata.category(letter)
     if category[0] == "M" or before == ZERO_WIDTH_JOINER or letter in "\u200c\u200d":
         return True
-    if "\U0001f3fb" <= letter <= "\U0001f3ff" or "\U000e0020" <= letter <= "\U000e007f":
-        return True  # a skin tone, a region's tag
-    if category == "Lo" and unicodedata.combining(before) == VIRAMA:
-        return True
-    leads = "\u1100" <= before <= "\u115f" or "\ua960" <= before <= "\ua97c"
-    if leads and unicodedata.name(letter, "").startswith("HANGUL"):
-        return True
-    follows = "\u1160" <= letter <= "\u11ff" or "\ud7b0" <= letter <= "\ud7fb"
-    return follows and unicodedata.name(before, "").startswith("HANGUL")
+    return (
+        "\U0001f3fb" <= letter <= "\U0001f3ff" or "\U000e0020" <= letter <= "\U000e007f"
+    )  # a skin tone, a region's tag
 
 
 def _is_of_flag(letter: str) -> bool:

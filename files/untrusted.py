@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 
 from faber_ledger.ledger.whole_file import make_private
 
@@ -156,44 +155,3 @@ def read_text(path: str, limit: int) -> str | None:
 def _refusal(status: os.stat_result) -> FileRefused:
     """Return the error for what is no regular file."""
     return FileRefused(f"{KINDS.get(stat.S_IFMT(status.st_mode), 'a special file')}, not a regular file")
-
-
-class TrackedFolder:
-    """The folder at `path`, held open until the process ends so that a rename can be followed."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._descriptor = -1
-        try:
-            self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
-        except OSError:
-            pass  # Windows opens no folder, and renames none in which a process has a file open
-
-    def current_path(self) -> str | None:
-        """Return the folder's path now; None if it is gone or cannot be found."""
-        if self._descriptor < 0:
-            return self.path if os.path.isdir(self.path) else None
-        held = os.fstat(self._descriptor)
-        for path in (self.path, _name_of(self._descriptor)):
-            if _is(path, held):
-                return path
-        return None
-
-
-def _name_of(descriptor: int) -> str:
-    """Ask the system for the name of an open folder; empty if it does not say."""
-    try:
-        if sys.platform == "darwin":
-            import fcntl
-
-            return os.fsdecode(fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
-        return os.readlink(f"/proc/self/fd/{descriptor}")
-    except OSError:
-        return ""
-
-
-def _is(path: str, held: os.stat_result) -> bool:
-    try:
-        return os.path.samestat(os.stat(path), held)
-    except OSError:
-        return False

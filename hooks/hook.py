@@ -17,7 +17,6 @@ from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.clients import note_session
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import current_phase, current_step
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.files.json_text import JsonText
-    from faber_ledger.files.untrusted import TrackedFolder
     from faber_ledger.ledger.events import Draft
     from faber_ledger.recording.call import Call
     from faber_ledger.recording.inbox import Arrival
@@ -59,7 +57,6 @@ class Hook:
         active: ActiveRun | None,
         at: float,
         warn: Callable[[str], None],
-        folder: TrackedFolder,
         seen: SeenClient | None,
     ) -> None:
         self.call = call
@@ -68,7 +65,6 @@ class Hook:
         self._log = warn
         self._warnings: list[str] = []  # what a start tells the user is wrong
         self._active = active
-        self._folder = folder
         self._seen = seen
         self._was_there = run.has_files()
         self._earlier: JsonText | None = None  # the state as it was read before the lock
@@ -146,7 +142,6 @@ class Hook:
         return self.call.text("agent_id") is not None
 
     def _receive(self, state: dict[str, Any]) -> Arrival:
-        self._follow_rename()
         is_summary = self.call.hook == "PostCompact" and self.call.compact_summary != ""
         has_summaries = self._settings().summaries if is_summary else True
         return arrival_of(self.call, self.run, self.at, state, self._seen, has_summaries_in_git=has_summaries)
@@ -175,8 +170,6 @@ class Hook:
             if isinstance(error, ForeignState):
                 raise
             if not run.has_files():
-                if self._follow_rename():
-                    return self._read_state()
                 raise
             from faber_ledger.context.artifact import state_broken
 
@@ -217,21 +210,6 @@ class Hook:
         except OutOfTime as error:
             self.warn(f"{NOT_LEFT}: {error}")
 
-    def _follow_rename(self) -> bool:
-        """Switch to the project's new place if it was renamed under this hook; return whether it was."""
-        root = self._folder.current_path()
-        if root is None or root == self.run.root:
-            return False
-        found = find_run(root, self.run.run_id)
-        if not found.is_recorded():
-            from faber_ledger.runs.kept import run_here
-
-            found = run_here(root, self.run.run_id)
-        self.run = found
-        if self._file is not None and self._arrival is not None:
-            self._file.path = inbox.path_of(found, self._arrival)
-        return True
-
     def _recording(self) -> Recording:
         seconds = WAIT_SECONDS_AT_THE_END if self.call.hook == "SessionEnd" else WAIT_SECONDS
         writer = writer_of(self.run.root)
@@ -259,7 +237,6 @@ class Hook:
 
         Raises `error` if there is no run to record it on.
         """
-        self._follow_rename()
         if isinstance(error, ForeignState) or not (self._was_there or self.run.has_files()):
             raise error
         if self._is_recorded:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from faber_ledger.files.untrusted import TrackedFolder, append_line
+from faber_ledger.files.untrusted import append_line
 from faber_ledger.hooks.watch import begin, end, limit, read_input
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.errors import LedgerError
@@ -54,7 +54,6 @@ def run_hook(name: str, agent: str | None = None) -> int:
 
             _print(call, answer_foreign(call, error, _print_error))
             return 0
-        log.held = TrackedFolder(log.root)
         if _is_for_us(call, agent, start, log):
             _record(call, log)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on
@@ -65,22 +64,17 @@ def run_hook(name: str, agent: str | None = None) -> int:
 
 
 class _Log:
-    """Where a hook says what is wrong: standard error, and the log of the project at `root`, which may be renamed."""
+    """Where a hook says what is wrong: standard error, and the log of the project at `root`."""
 
     def __init__(self, hook: str, at: float) -> None:
         self.hook = hook
         self.at = at
         self.root = os.curdir
-        self.held: TrackedFolder | None = None
-
-    def place(self) -> str:
-        """Return where the project is now."""
-        return (self.held.current_path() if self.held is not None else None) or self.root
 
     def warn(self, message: str) -> None:
         """Print a message, and append it to the log."""
         _print_error(message)
-        log_line(self.place(), self.at, self.hook, message)
+        log_line(self.root, self.at, self.hook, message)
 
 
 def _read_call(hook: str, agent: str | None) -> Call:
@@ -131,22 +125,18 @@ def _record(call: Call, log: _Log) -> None:
 
         log.warn(" - ".join(describe_unused()))
     subject = subject_of(call, log.root, seen)
-    if subject.run_id is None and log.place() != log.root:  # the project was renamed
-        log.root = log.place()
-        subject = subject_of(call, log.root, seen)
     if subject.run_id is None:
         from faber_ledger.hooks.unused import answer_unused  # only where nothing is recorded
 
         _print(call, _with_set_up_line(call, subject.root, answer_unused(call, subject, log.warn)))
         return
-    if log.held is None or subject.root != log.root:
-        log.root, log.held = subject.root, TrackedFolder(subject.root)
+    log.root = subject.root
     run = find_run(log.root, subject.run_id)
     if not run.is_recorded():
         from faber_ledger.runs.kept import run_here  # only after git has removed the run
 
         run = run_here(log.root, subject.run_id)
-    hook = _kind_of(call)(call, run, subject.active, log.at, log.warn, log.held, seen)
+    hook = _kind_of(call)(call, run, subject.active, log.at, log.warn, seen)
     if subject.active is not None and subject.active.problem and call.hook == "SessionStart":
         hook.warn(subject.active.problem)
     answer = hook.answer()

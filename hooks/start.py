@@ -50,8 +50,6 @@ class Start(Hook):
         if any(elsewhere):
             self._elsewhere = self._look_elsewhere(is_last_there=elsewhere[0])
         gathered = self._gather(state, is_state_read=problem is None)
-        if self._follow_rename():
-            gathered = self._gather(state, is_state_read=problem is None)
         # Without any state, the only problem that was gathered is that there is none.
         found = gathered.problems() if state or not problem else []
         problems = [*([problem] if problem else []), *found]

@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from support.command import COMMAND
 from support.project import Project, without_overrides
 
-from faber_ledger.files.untrusted import TrackedFolder
 from faber_ledger.hooks.hook import Hook
 from faber_ledger.recording import inbox
 from faber_ledger.recording.call import Call
@@ -72,6 +72,24 @@ def test_a_file_that_git_is_writing_is_not_touched(project: Project, call: str, 
     project.assert_projected()
 
 
+def test_a_project_that_is_renamed_under_a_hook_loses_nothing(project: Project, tmp_path: Path) -> None:
+    delivery, environment, _ = project.prepared(START, client="two")
+    command = [str(COMMAND), "hook", "session-start"]
+    with (
+        open(tmp_path / "answer", "wb") as answer,
+        stop_at("openat", 1, project.lock_path, command, project.root, environment, delivery, answer) as hook,
+    ):
+        project.root.rename(tmp_path / "renamed")
+        hook.send_signal(signal.SIGCONT)
+        assert hook.wait() == 0
+    assert project.run_id in (tmp_path / "answer").read_text()
+    assert not project.root.exists()
+    renamed = Project(tmp_path / "renamed")
+    assert renamed.deliver(END, client="two").code == 0
+    clients = [recorded["client"] for recorded in events_of(renamed) if recorded["event"]["type"] == "session_started"]
+    assert clients == ["one", "two"]
+
+
 def test_a_lock_file_of_another_user_blocks_no_hook(project: Project) -> None:
     project.lock_path.chmod(0)
     assert project.changed(END, without_overrides, client="one").code == 0
@@ -86,8 +104,7 @@ def test_a_clock_set_back_by_a_day_changes_no_order(project: Project, monkeypatc
     content = json.dumps({"session_id": "one", "hook_event_name": "SessionEnd"}).encode()
     run = find_run(str(project.root), project.run_id)
     yesterday = time.time() - 86_400
-    folder = TrackedFolder(run.root)
-    Hook(Call("SessionEnd", content, {}), run, active_run(run.root), yesterday, pytest.fail, folder, None).answer()
+    Hook(Call("SessionEnd", content, {}), run, active_run(run.root), yesterday, pytest.fail, None).answer()
     assert [event["seq"] for event in project.events] == list(range(1, len(project.events) + 1))
     assert_ended_once(project)
 
