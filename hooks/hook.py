@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.hooks.watch import end_after_deadline
 from faber_ledger.ledger.clock import OutOfTime
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import sqlite3
@@ -158,7 +157,6 @@ class Hook:
             except OSError:
                 self.warn(f"the delivery cannot be written into the inbox: {error}")
                 return
-        end_after_deadline()
 
     def _read_state(self) -> tuple[dict[str, Any], str | None]:
         """Return the run's state and what is wrong with it; the newest backup replaces an unreadable one."""

@@ -27,7 +27,7 @@ BEFORE = "PreCompact.auto.print"
 # The hook's program, changed before it begins.
 CHANGED = """
 import os, signal, sys
-from faber_ledger.hooks import watch
+from faber_ledger.hooks import main as hook
 from faber_ledger.cli import entry
 def tell_to_end(module, name):
     called = getattr(module, name)
@@ -147,7 +147,7 @@ def test_an_end_that_waits_for_the_disk_is_recorded_once(project: Project, tmp_p
     os.mkfifo(tmp_path / "pipe")
     content, environment, event = project.prepared(END)
     change = WAITS.format(pipe=str(tmp_path / "pipe"))
-    change = CHANGED.format(change=f"{change}watch.SECONDS_TO_ANSWER = 60.0")
+    change = CHANGED.format(change=f"{change}hook.SECONDS_TO_ANSWER = 60.0")
     with subprocess.Popen(
         [sys.executable, "-c", change, "hook", event], cwd=project.root, env=environment, stdin=subprocess.PIPE
     ) as process:
@@ -176,7 +176,7 @@ def test_standard_input_without_an_end_holds_up_no_hook(project: Project, record
     if recorded == END:
         project.deliver(START)
     content, environment, event = project.prepared(recorded)
-    change = "watch.SECONDS = 2.0"
+    change = "hook.SECONDS = 2.0"
     command = [sys.executable, "-c", CHANGED.format(change=change), "hook", event]
     with subprocess.Popen(
         command,
@@ -211,7 +211,7 @@ def held(project: Project) -> Iterator[None]:
 @pytest.mark.parametrize("recorded", few([END, START], 1))
 def test_a_ledger_that_another_program_keeps_locked_holds_up_no_hook(project: Project, recorded: str) -> None:
     """SQLite waits no longer than the hook may; the delivery waits instead (W1)."""
-    answer = deliver_changed(project, recorded, "watch.SECONDS = watch.SECONDS_AT_THE_END = 1.0")
+    answer = deliver_changed(project, recorded, "hook.SECONDS = hook.SECONDS_AT_THE_END = 1.0")
     assert "another process is writing" in answer.errors or "a hook has 1 second" in answer.errors
     assert len(waiting(project)) == 1
 
@@ -221,7 +221,7 @@ def test_a_lock_that_another_user_holds_does_not_keep_a_hook_after_its_time(proj
     project.deliver(START)
     with project.lock_path.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        deliver_changed(project, END, "watch.SECONDS_AT_THE_END = 0.5")
+        deliver_changed(project, END, "hook.SECONDS_AT_THE_END = 0.5")
     assert len(waiting(project)) == 1
 
 
