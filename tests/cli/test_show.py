@@ -49,14 +49,11 @@ def refused(project: Project, *arguments: str, code: int = 10) -> str:
 
 
 def test_an_event_is_shown_by_its_seq_its_id_and_the_beginning_of_its_id(sample: Project) -> None:
-    events = sample.events
-    for recorded in events:
+    for recorded in sample.events:
         for name in (str(recorded["seq"]), recorded["id"], recorded["id"][:-1], recorded["id"].lower()):
             data = shown(sample, name)
             assert (data["kind"], data["event"]) == ("event", recorded)
             assert data["hash_holds"]
-            assert [one["seq"] for one in data["parents"]] == [recorded["seq"] - 1][: recorded["seq"] - 1]
-            assert [one["seq"] for one in data["children"]] == [recorded["seq"] + 1][: len(events) - recorded["seq"]]
 
 
 def test_an_event_is_shown_with_what_it_changed(sample: Project) -> None:
