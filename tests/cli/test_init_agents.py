@@ -300,7 +300,7 @@ def test_doctor_names_repeated_and_missing_hooks(project: Project, agent: str) -
     assert f"2 hooks for {start}" in found[1][1]
 
 
-@pytest.mark.parametrize("name", [*FILES.values(), ".github/hooks/mine.json"])
+@pytest.mark.parametrize("name", FILES.values())
 def test_doctor_names_a_damaged_file_of_an_agent(project: Project, name: str) -> None:
     project.write(".github/hooks/theirs.json", "{")
     path = project.write(name, '{"hooks": {"sessionStart": [{"bash": "faber-ledger hook --agent copilot"}]}}')
