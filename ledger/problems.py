@@ -26,8 +26,6 @@ NOTES = (
     UNEXPLAINED,
     "unknown_shape",
     "torn_version",
-    "redacted_version",
-    "state_ignored",
     "in_conflict",
     "unredacted_version",
     "not_pulled",

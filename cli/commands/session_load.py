@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.reports import session_load as report
+from faber_ledger.cli.reports.bounded import BESIDE_CONTENTS, Bounded
 from faber_ledger.cli.reports.loading import Loading
-from faber_ledger.cli.reports.session_load import BESIDE_CONTENTS, Bounded
 from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell, tell_lines, warn, warn_lines, warn_of
 from faber_ledger.cli.ui.which_run import named_run, run_to_load, warn_if_kept, work_id_option

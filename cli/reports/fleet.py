@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from faber_ledger.cli.ui.words import project_labels, table
-from faber_ledger.postgres.fleet import FleetRun
+
+if TYPE_CHECKING:
+    from faber_ledger.postgres.fleet import FleetRun
 
 COLUMNS = ("run", "work item", "machine", "phase", "status", "sessions", "open", "abandoned", "compactions")
 LAST = ("last event", "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.loading import Loading
@@ -13,7 +13,7 @@ from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError, describe
 from faber_ledger.context.artifact_command import fill_program
 from faber_ledger.context.packet import described, kilobytes
 from faber_ledger.context.selection import MAX_QUOTED
-from faber_ledger.files.text import clip, cut_middle, escape, one_line, units
+from faber_ledger.files.text import escape, one_line
 from faber_ledger.files.untrusted import FileRefused, folder_around
 from faber_ledger.projections.fold import entry_of, session_history
 from faber_ledger.runs.run import Run
@@ -368,48 +368,3 @@ def _file_size(outcome: Loaded | ArtifactError) -> int | None:
 def _loaded_data(loaded: Loaded) -> dict[str, Any]:
     kept = ("source", "resolved", "size_bytes", "sha256", "is_large", "is_deferred")
     return {"artifact_id": loaded["artifact"]["id"], **{name: loaded[name] for name in kept}}  # type: ignore[literal-required]  # the names are keys of Loaded
-
-
-BESIDE_CONTENTS = 4_500  # units: with contents of 25,000 well below the client's limit
-LEAST = 200  # units of the first text
-LIST_ALL = "`faber-ledger session-load --dry-run` lists all"
-CUT = f"\n  … ({LIST_ALL})\n"
-
-
-class Bounded:
-    """The room that is left for what is printed besides the contents, in UTF-16 units; None where nothing is cut."""
-
-    def __init__(self, room: int | None) -> None:
-        self.left = room
-
-    def count(self, text: str) -> str:
-        """Return a text that is printed whole, and take its room."""
-        if self.left is not None:
-            self.left -= units(text) + 1
-        return text
-
-    def add(self, room: int) -> None:
-        """Add the room that the contents leave free."""
-        if self.left is not None:
-            self.left += room
-
-    def first(self, texts: Iterable[str], share: float, more: str) -> list[str]:
-        """Return the texts that fit into a share of the room, the first one always, then how many are left out."""
-        every = [*texts]
-        if self.left is None:
-            return every
-        kept: list[str] = []
-        room = int(max(self.left, 0) * share)
-        for number, text in enumerate(every):
-            if number and units(text) >= room:
-                return [*kept, f"… and {len(every) - number} more {more}: {LIST_ALL}"]
-            kept.append(clip(text, max(room, LEAST)))
-            room -= units(text) + 1
-        return kept
-
-    def fit(self, lines: Iterable[str], shorter: Callable[[], Iterable[str]]) -> list[str]:
-        """Return the lines if they fit into the room, otherwise the shorter ones, without their middle if need be."""
-        every = [*lines]
-        if self.left is None or units("\n".join(every)) < self.left:
-            return every
-        return cut_middle("\n".join(map(escape, shorter())), max(self.left, len(CUT)), CUT).split("\n")

@@ -13,11 +13,11 @@ from faber_ledger.cli.ui.event_words import line_of, refused_shown
 from faber_ledger.cli.ui.words import change_data, change_line, plural, session_data, session_lines
 from faber_ledger.context.artifact import CHANGED_BY_EVENTS, KEYED
 from faber_ledger.ledger.event_types import is_foldable
-from faber_ledger.ledger.gate import KIND, find_form_fault, shown_id
+from faber_ledger.ledger.gate import find_form_fault, shown_id
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.ledger.redaction import effective_redactions
-from faber_ledger.ledger.row import HASH, PARENTS, READ, ROW, compute_hash, decode_row, split_hashes
+from faber_ledger.ledger.row import HASH, PARENTS, READ, ROW, compute_hash, decode_row
 from faber_ledger.projections.fold import fold
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.projections.steps import Steps
@@ -33,11 +33,10 @@ Describe = Callable[[Run, str], tuple[dict[str, Any], list[str]]]
 
 
 MAX_LISTED = 5000  # events of an artifact
-NEIGHBOUR = "SELECT seq, id, type FROM event WHERE"
 
 
 def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
-    """Describe an event: its envelope, what it says, its parents and children, its hash, and what it changed.
+    """Describe an event: its envelope, what it says, its hash, and what it changed.
 
     If no ledger writes such an envelope, only the event's id is described.
     """
@@ -45,22 +44,12 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         row = log.connection.execute(f"{ROW} WHERE id = ?", (name,)).fetchone()
         if (why := find_form_fault(row[:PARENTS])) is not None:
             return {"kind": "event", "event": {"id": shown_id(name)}, "refused": why}, [refused_shown(name), why]
-        parents = [
-            parent
-            for digest in split_hashes(row[PARENTS])
-            for parent in log.connection.execute(f"{NEIGHBOUR} hash = ?", (digest,)).fetchall()
-        ]
-        children = log.connection.execute(
-            f"{NEIGHBOUR} seq > ? AND instr(parents, ?) ORDER BY seq, id", (row[0], row[HASH])
-        ).fetchall()
         changed = _changes(log, name)
         recorded = decode_row((*row[:8], row[10]))
         by = effective_redactions(log.connection).get(name)
     data = {
         "kind": "event",
         "event": recorded,
-        "parents": [dict(zip(("seq", "id", "type"), one, strict=True)) for one in parents],
-        "children": [dict(zip(("seq", "id", "type"), one, strict=True)) for one in children],
         "hash": row[HASH].hex(),
         "hash_holds": compute_hash(row) == row[HASH],
         "is_redacted": row[10] is None,
@@ -75,8 +64,6 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         "",
         *[line for name, value in members.items() for line in _member_lines(f"{name:<10}  ", value)],
         f"{'hash':<10}  {data['hash']}{holds}",
-        *[f"{'after':<10}  {_neighbour_shown(*one)}" for one in parents],
-        *[f"{'before':<10}  {_neighbour_shown(*one)}" for one in children],
         "",
         "it says:" if row[10] is not None else left,
         *[
@@ -89,11 +76,6 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         "it changed:" if changed else "it changed nothing in state.json",
         *[f"  {change_line(change)}" for change in changed],
     ]
-
-
-def _neighbour_shown(seq: int, name: str, kind: str) -> str:
-    is_plain = shown_id(name) == name and isinstance(kind, str) and KIND.fullmatch(kind)
-    return f"{seq} {name} ({kind})" if is_plain else f"{seq} {refused_shown(name)}"
 
 
 def _changes(log: Log, name: str) -> list[Change]:

@@ -136,7 +136,9 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         hint = f"run `faber-ledger project {run.run_id}`, which writes it again; so does the next event"
         yield LogProblem("rolled_back", None, what, hint)
     if problem is not None or state is None:
-        yield from _state_findings(run, problem)
+        if problem is not None and not is_state_ignored(run):
+            what = f"state.json cannot be compared: {problem.message}"
+            yield LogProblem(ProjectionDiffers.code, None, what, problem.hint)
         return
     yield from _block_findings(run, state, blocks, is_empty=not names, is_damaged=is_damaged)
 
@@ -158,17 +160,6 @@ def _block_findings(
         yield LogProblem(ProjectionDiffers.code, None, what, hint)
 
 
-def _state_findings(run: Run, problem: LedgerError | None) -> Iterator[LogProblem]:
-    if is_state_ignored(run):
-        what = f"git ignores {run.shown(run.state_path)}, and it is not here: there is nothing to compare"
-        hint = f"you need not run anything; `faber-ledger run resume {run.run_id}` continues the run here"
-        yield LogProblem("state_ignored", None, what, hint)
-    elif problem is not None:
-        yield LogProblem(
-            ProjectionDiffers.code, None, f"state.json cannot be compared: {problem.message}", problem.hint
-        )
-
-
 def _hint_for_unknown(run: Run, folded: Blocks, found: Blocks) -> str | None:
     """Return what to do about sessions that the log does not know; None if it knows all."""
     unknown = {entry["session_id"] for entry in list_unknown(folded, found)}
@@ -187,7 +178,6 @@ def _hint_for_unknown(run: Run, folded: Blocks, found: Blocks) -> str | None:
 
 WRITER = 5
 UNKNOWN = "nothing needs to be run: what it held beyond the versions that were read is not known"
-COMPARED = "nothing needs to be run: what is left of them was compared"
 
 
 class Anchors:
@@ -232,11 +222,10 @@ class Anchors:
 
     def _holds(self, where: str, path: str, kind: str, blob: str | None = None) -> bool:
         """Find what a copy has and the log lacks; return whether the copy can be read to its end."""
-        redacted, unredacted, missing = 0, set(), []
+        unredacted, missing = set(), []
         try:
             with open_untrusted(path) as copy:
                 for row in rows_of(copy):
-                    redacted += row[PAYLOAD] is None and row[ID] not in self._gone
                     unredacted |= {row[ID]} if row[PAYLOAD] is not None and row[ID] in self._gone else set()
                     if self._hashes.get(row[ID]) != row[HASH]:
                         if compute_hash(row) != row[HASH]:
@@ -246,8 +235,6 @@ class Anchors:
             what = error.message if isinstance(error, LedgerError) else str(error)
             self._note("torn_version", f"{where} is not counted: {what.replace(path, 'its ledger')}")
             return False
-        if redacted:
-            self._note("redacted_version", f"{where} holds {events_shown(redacted)} without their payload", COMPARED)
         if unredacted:
             what = f"{where} still holds the payload of {events_shown(len(unredacted))} redacted by now"
             if blob is not None and has_cached_text(self.run.root, blob):

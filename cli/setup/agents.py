@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from glob import escape as glob_escape
-from glob import glob
 from typing import Any, NamedTuple
 
 from faber_ledger.cli.ui.changes import display_path
@@ -83,22 +81,15 @@ def list_agents(root: str, changes: Iterable[FileChange] = ()) -> list[AgentFile
 
 
 def list_damaged(root: str) -> list[tuple[str, str]]:
-    """Return the agent of each file that cannot be used, and what is wrong with it.
-
-    Of the other files of Copilot's hooks in a project only those count that name our program.
-    """
+    """Return the agent of each file that cannot be used, and what is wrong with it."""
     paths = {agent_path(root, scope, agent): agent for scope in ("project", "user") for agent in EVENTS}
-    own = agent_path(root, "project", "copilot")
-    others = sorted(set(glob(os.path.join(glob_escape(os.path.dirname(own)), "*.json"))) - {own})
     found = []
-    for path, agent in [*paths.items(), *[(other, "copilot") for other in others]]:
+    for path, agent in paths.items():
         if path.startswith(os.path.join(root, "")) and folder_around(path, [root]) is None:
             continue  # a link leads out of the project
         shown = display_path(path, root)
         try:
-            content = read_regular(path, MAX_BYTES, follow=True)
-            if path in paths or PROGRAM.encode() in content:
-                decode_agent_file(content, shown, agent)
+            decode_agent_file(read_regular(path, MAX_BYTES, follow=True), shown, agent)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except LedgerError as error:

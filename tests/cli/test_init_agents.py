@@ -249,7 +249,7 @@ def test_where_another_agent_has_the_hooks_nothing_pushes_to_the_clients(project
         assert "no hook runs" not in line
 
 
-@pytest.mark.parametrize("name", [*FILES.values(), ".github/hooks/mine.json"])
+@pytest.mark.parametrize("name", FILES.values())
 def test_doctor_names_a_damaged_file_of_an_agent(project: Project, name: str) -> None:
     project.write(".github/hooks/theirs.json", "{")
     path = project.write(name, '{"hooks": {"sessionStart": [{"bash": "faber-ledger hook --agent copilot"}]}}')

@@ -55,8 +55,6 @@ def test_an_event_is_shown_by_its_seq_its_id_and_the_beginning_of_its_id(sample:
             data = shown(sample, name)
             assert (data["kind"], data["event"]) == ("event", recorded)
             assert data["hash_holds"]
-            assert [one["seq"] for one in data["parents"]] == [recorded["seq"] - 1][: recorded["seq"] - 1]
-            assert [one["seq"] for one in data["children"]] == [recorded["seq"] + 1][: len(events) - recorded["seq"]]
 
 
 def test_an_event_is_shown_with_what_it_changed(sample: Project) -> None:
