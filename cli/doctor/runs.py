@@ -19,6 +19,7 @@ from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.projections.fold import fold, newest_open
 from faber_ledger.recording.sessions import is_open_here
 from faber_ledger.runs import state_file
+from faber_ledger.runs.set_aside import list_set_aside
 from faber_ledger.runs.kept import not_in_tree, run_here
 from faber_ledger.runs.layouts import find_run, places_of, run_at
 from faber_ledger.runs.log import read_log
@@ -145,6 +146,15 @@ def check_ledgers(patient: Patient) -> Iterator[Finding]:
     left = len(patient.logged) - len(patient.faults)
     if left:
         yield Finding("note", f"{plural(left, 'ledger')} not verified, to save time", "run `faber-ledger verify --all`")
+
+
+def check_set_aside(patient: Patient) -> Iterator[Finding]:
+    """Name what was refused, replaced or removed in the last 30 days (DECISIONS 52)."""
+    found = list_set_aside(patient.root)
+    if found:
+        what = f"{plural(len(found), 'file')} set aside in the last 30 days: {os.path.dirname(found[0])}"
+        names = ", ".join([os.path.basename(path) for path in found[-3:]])
+        yield Finding("note", f"{what}; the newest: {names}", "look at them, or leave them: they are removed in time")
 
 
 def _project_fix(patient: Patient, run: Run, hint: str) -> Fix | None:

@@ -25,6 +25,7 @@ CHECKS = (
     Check("runs.sessions", runs.check_sessions),
     Check("runs.backups", files.check_backups),
     Check("ledger.sound", runs.check_ledgers),
+    Check("ledger.set_aside", runs.check_set_aside),
     Check("clone.in_git", git.check_in_git),
     Check("clone.worktrees", git.check_worktrees),
     Check("workflow.usable", workflows.check_workflows),

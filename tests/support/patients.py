@@ -357,6 +357,11 @@ def _rolled_back(patient: Patient) -> None:
     patient.state_path.write_bytes(state)
 
 
+def _redacted_elsewhere(patient: Patient) -> None:
+    note = next(one["id"] for one in patient.events if one["event"]["type"] == "artifact_loaded")
+    redact(str(patient.ledger_path), note)
+
+
 def _not_committed(patient: Patient) -> None:
     client = payload_of("SessionStart.startup.print")["stdin"]["session_id"]
     patient.deliver("SessionEnd.prompt_input_exit.interactive", client=client)
@@ -445,6 +450,7 @@ FAULTS = {
     "forged log": ("ledger.sound", "error", _forged_log),
     "changed payload": ("ledger.sound", "warning", _changed_payload),
     "rolled back": ("ledger.sound", "warning", _rolled_back),
+    "redacted elsewhere": ("ledger.set_aside", "note", _redacted_elsewhere),
     "ledger gone": ("ledger.sound", "warning", _ledger_gone),
     "state changed": ("ledger.sound", "error", _state_changed),
     "state broken": ("ledger.sound", "error", _state_broken),
