@@ -6,7 +6,6 @@ import click
 
 from faber_ledger.cli.reports.completed_phases import comparison_data, comparison_lines
 from faber_ledger.cli.reports.replay import EventFilter, Replay, changes_between, state_at
-from faber_ledger.cli.reports.state_check import compare_phases, comparisons, lines_of
 from faber_ledger.cli.ui import completion, which_event
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long, show_streamed, warn
 from faber_ledger.cli.ui.server import find_runs, server_copy_options
@@ -149,6 +148,8 @@ def _strict(run: Run, wanted: EventFilter, as_json: bool) -> int:
 
 
 def _check(run: Run, as_json: bool) -> int:
+    from faber_ledger.cli.reports.state_check import compare_phases, comparisons, lines_of  # only this asks git
+
     results = comparisons(run)
     completion = compare_phases(run)
     data = {"run_id": run.run_id, "states": results, "completion": completion and comparison_data(completion)}
