@@ -483,8 +483,8 @@ def test_an_output_that_cannot_be_written_is_one_clear_error(project: Path, opti
     assert [path.name for path in project.iterdir()] == [".fractary"]
 
 
-def test_a_device_is_written_into_and_not_replaced(project: Path) -> None:
-    assert faber(project, "export", "-o", os.devnull).returncode == 0
+def test_a_device_is_not_replaced(project: Path) -> None:
+    assert faber(project, "export", "-o", os.devnull).returncode == 1
     assert not os.path.isfile(os.devnull)
 
 
