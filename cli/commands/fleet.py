@@ -34,18 +34,22 @@ class Asked(NamedTuple):
     limit: int
     as_json: bool
 
-    @property
-    def is_filtered(self) -> bool:
-        """Whether runs may be left out that the login sees."""
-        return bool(self.project or self.machine or self.work_id or self.is_open)
-
 
 class Answer(NamedTuple):
-    """The runs that were found, the names of the projects that were looked at, and whether there are more runs."""
+    """The runs that were found, the names of the projects that were looked at, and whether runs are left out."""
 
     runs: list[FleetRun]
     names: dict[str, str]
     has_more: bool
+    is_filtered: bool
+
+    def lines(self) -> Iterator[str]:
+        """Return the table."""
+        return lines_of(self.runs, self.names, has_more=self.has_more, is_filtered=self.is_filtered)
+
+    def data(self) -> dict[str, Any]:
+        """Return the same for programs."""
+        return {"projects": self.names, "runs": self.runs, "has_more": self.has_more}
 
 
 @click.command(short_help="Show who works on what, on all machines.")
@@ -108,9 +112,9 @@ def fleet(
     with open_server(address) as server:
         answer = _ask(server, asked)
     if as_json or not answer.runs:
-        show(_data(answer), _lines(answer, asked), as_json=as_json)
+        show(answer.data(), answer.lines(), as_json=as_json)
     else:
-        show_long(lambda: _lines(answer, asked))
+        show_long(answer.lines)
 
 
 def _ask(server: Server, asked: Asked) -> Answer:
@@ -121,16 +125,8 @@ def _ask(server: Server, asked: Asked) -> Answer:
     chosen = choose_projects(known, asked.project)
     wanted = Wanted(chosen, asked.machine, asked.work_id, asked.is_open)
     runs, has_more = take_runs(find_runs(server, wanted), asked.limit)
-    return Answer(runs, {name: known[name] for name in chosen}, has_more)
-
-
-def _lines(answer: Answer, asked: Asked) -> Iterator[str]:
-
-    return lines_of(answer.runs, answer.names, has_more=answer.has_more, is_filtered=asked.is_filtered)
-
-
-def _data(answer: Answer) -> dict[str, Any]:
-    return {"projects": answer.names, "runs": answer.runs, "has_more": answer.has_more}
+    is_filtered = bool(asked.project or asked.machine or asked.work_id or asked.is_open)
+    return Answer(runs, {name: known[name] for name in chosen}, has_more, is_filtered)
 
 
 def _watch(address: Address, asked: Asked, every: float) -> None:
@@ -163,12 +159,12 @@ def _watch(address: Address, asked: Asked, every: float) -> None:
 def _show_again(answer: Answer, asked: Asked) -> None:
     """Print what has changed: on a terminal in place of what was there."""
     if asked.as_json:
-        click.echo(json_text({"result_version": 1, "data": _data(answer)}, indent=None))
+        click.echo(json_text({"result_version": 1, "data": answer.data()}, indent=None))
         return
     if sys.stdout.isatty():
         click.clear()
     tell(f"{utc_text(now())}, until Ctrl-C:")
-    for line in _lines(answer, asked):
+    for line in answer.lines():
         tell(line)
     if not sys.stdout.isatty():
         tell("")

@@ -167,7 +167,9 @@ def init(
         config, said = _plan_config(root, autostash, can_ask=can_ask)
         notes += said
     if not dry_run:
-        _apply(root, changes, config)
+        make_changes(changes)
+        make_settings(root, config)
+        remove_empty_folders(changes, root)
     notes += _obstacle_notes(root, git_says, setting, is_clone=bool(config), is_done=not dry_run)
     committed = [*(hooks.own if scope == "project" else []), *shared]
     commit = names_to_commit(committed, root) if git_says is None else []
@@ -251,12 +253,6 @@ def _plan_config(root: str, autostash: bool | None, *, can_ask: bool) -> tuple[l
             for name in tracked
         ],
     ]
-
-
-def _apply(root: str, changes: list[FileChange], config: list[Setting]) -> None:
-    make_changes(changes)
-    make_settings(root, config)
-    remove_empty_folders(changes, root)
 
 
 def _obstacle_notes(

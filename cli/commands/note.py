@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import TYPE_CHECKING, Literal
@@ -93,10 +94,7 @@ def _own_session(view: View, writer: str) -> str | None:
 
 def _from_stdin() -> str:
     """Read slightly more than the longest note, so that a longer one is refused without reading all of it."""
-    content = sys.stdin.buffer.read(4 * MAX_LETTERS + 4)
     try:
-        return content.decode("utf-8-sig")
+        return io.TextIOWrapper(sys.stdin.buffer, "utf-8-sig", newline="").read(MAX_LETTERS + 1)
     except UnicodeDecodeError as error:
-        if error.reason == "unexpected end of data" and len(content) == 4 * MAX_LETTERS + 4:
-            return content[: error.start].decode("utf-8-sig")  # cut inside a character, and too long anyway
-        raise click.UsageError(f"Standard input is not UTF-8 (byte {error.start}).") from error
+        raise click.UsageError("Standard input is not UTF-8.") from error

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
+from faber_ledger.cli.reports.run_places import find_here, is_lacking
 
 from faber_ledger.cli.reports.run_list import check_is_new, position_lines
 from faber_ledger.cli.setup.hooks import describe_lacking
@@ -19,25 +20,31 @@ from faber_ledger.cli.ui.which_run import match_run, named_run, work_id_option
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees import creation
 from faber_ledger.cli.worktrees.git import can_add, refuse_bare
-from faber_ledger.cli.worktrees.other_run import OtherRun, conflict_lines, is_about, other_active_run
+from faber_ledger.cli.worktrees.other_run import (
+    OtherRun,
+    conflict_lines,
+    describe_work,
+    is_about,
+    other_active_run,
+    work_to_resume,
+)
 from faber_ledger.cli.worktrees.survey import update_registry
 from faber_ledger.context.workflow import load_workflow
 from faber_ledger.files.text import quote_word
 from faber_ledger.hooks.client_plugins import list_enabled_plugins, list_unanswered, unlisted_plugin_delivery
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.command_errors import AmbiguousRun, Declined, ServerRefused
-from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, StateMissing, WorkflowNotFound
+from faber_ledger.ledger.command_errors import AmbiguousRun, Declined
+from faber_ledger.ledger.errors import LedgerError, RunNotFound, WorkflowNotFound
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.recording.start import activate_run, lock_takeover, start_run
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.clone import lock_run, state_copy_path
+from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.kept import run_here
-from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_run_from_log, write_ignored_state
-from faber_ledger.runs.run import Run, find_root, is_portable, name_part
+from faber_ledger.runs.run import Run, find_root, name_part
 from faber_ledger.runs.settings import project_settings, read_user_config
 
 if TYPE_CHECKING:
@@ -49,7 +56,6 @@ NOT_LOADED = "The session on it has begun, without its context: run `faber-ledge
 ENTER_W = "Enter w to create that worktree and start there."
 ADD_YES = "Add --yes to take over this worktree."
 ADD_OPTION = "Add --worktree to create that worktree and start there, or --yes to take over this one."
-OTHER_ID = "give another --run-id, or none to have one made"
 NO_SERVER = (
     "a run of the team's server is brought with --url, or where FABER_LEDGER_URL or the user's configuration names it"
 )
@@ -161,9 +167,12 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     _check_new(root, run_id, plan, is_given=given["run_id"] is not None)
     warnings: list[str] = []
     started = None
+    subject = (
+        f"--work-id {quote_word(given['work_id'])}" if given["work_id"] else f"--target {quote_word(plan['target'])}"
+    )
+    asked = f"/fractary-faber:workflow-run {subject} [faber-ledger run start {subject}]"
     while started is None and not in_worktree:
         other = other_active_run(root, run_id)
-        asked = _ask(plan, given["work_id"])
         warnings, in_worktree = _take_over(
             root, other, run_id, about, asked, yes, as_json, offers=can_add(root), work_id=given["work_id"]
         )
@@ -201,25 +210,9 @@ def _plan_run(given: dict[str, str | None]) -> tuple[RunPlan, str]:
     return plan, name_part(work_id or target or "")
 
 
-def _ask(plan: RunPlan, work_id: str | None) -> str:
-    """Return the commands that start such a run."""
-    subject = f"--work-id {quote_word(work_id)}" if work_id else f"--target {quote_word(plan['target'])}"
-    return f"/fractary-faber:workflow-run {subject} [faber-ledger run start {subject}]"
-
-
 def _check_new(root: str, run_id: str, plan: RunPlan, *, is_given: bool) -> None:
     """Raise LedgerError for an id that cannot be a new run's, or a workflow that cannot be read."""
-    try:
-        new = find_run(root, run_id)
-    except InvalidRunId as error:
-        error.hint = OTHER_ID
-        raise
-    if not is_portable(run_id):
-        raise InvalidRunId(
-            f"{run_id!r:.80} cannot be a folder on every system: Windows keeps the name for a device, or drops its end",
-            hint=OTHER_ID,
-        )
-    check_is_new(new, everywhere=is_given)
+    check_is_new(root, run_id, everywhere=is_given)
     try:
         load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
     except WorkflowNotFound as error:  # there is no state.json yet that could be corrected
@@ -285,7 +278,7 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
     again = f"--resume {wanted.run_id} [faber-ledger run resume {wanted.run_id}]"
     command = f"/fractary-faber:workflow-run {again}"
     agreed, warnings = None, list[str]()
-    about = _work_to_resume(run_here(root, wanted.run_id))
+    about = work_to_resume(run_here(root, wanted.run_id))
     if about is not None:  # asked before anything is written
         agreed = other_active_run(root, wanted.run_id)
         warnings, _ = _take_over(root, agreed, wanted.run_id, about, command, yes, as_json, offers=False)
@@ -302,7 +295,7 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
         while not is_active:
             other = other_active_run(root, resumed.run_id)
             if other != agreed:
-                named = about or _about(state)
+                named = about or describe_work(state)
                 warnings, _ = _take_over(root, other, resumed.run_id, named, command, yes, as_json, offers=False)
                 agreed = other
             with lock_takeover(root) or nullcontext():
@@ -336,56 +329,22 @@ def _bring_run(root: str, text: str, url: str | None) -> str:
     Returns the run's id, or `text` where the server was not asked. One that is only configured may be away: then the
     user is warned, and this clone decides if it has the run, or the project has no id. Raises as `bring_run`.
     """
-    if url is None and not (names_server() and _is_lacking(root, text)):
+    if url is None and not (names_server() and is_lacking(root, text)):
         return text
 
-    from faber_ledger.cli.sync.exchange import bring_run  # most runs are here
+    from faber_ledger.cli.sync.exchange import bring_run  # most runs are here  # most runs are here
 
     try:
         return bring_run(root, text, url, say)
     except (AmbiguousRun, RunNotFound):
         raise
     except LedgerError as error:
-        is_here = _find_here(root, text) is not None
+        is_here = find_here(root, text) is not None
         has_project = project_settings(root, os.environ).project is not None
         if url is not None or (has_project and not is_here):
             raise
-        way_out = f" ({error.hint})" if error.hint and (isinstance(error, ServerRefused) or not is_here) else ""
-        warn(f"the team's server was not asked: {error.message}{way_out}")
+        warn(f"the team's server was not asked: {error.message}{f' ({error.hint})' if error.hint else ''}")
         return text
-
-
-def _is_lacking(root: str, text: str) -> bool:
-    """Return whether this clone lacks a run or its state; raises AmbiguousRun."""
-    run = _find_here(root, text)
-    if run is None:
-        return True
-    if not run.is_recorded() or run.is_kept:
-        return not os.path.lexists(state_copy_path(run) or run.state_path)
-    return not os.path.lexists(run.state_path)
-
-
-def _find_here(root: str, text: str) -> Run | None:
-    """Return the run of this clone that a text names; None if there is none. Raises AmbiguousRun."""
-    try:
-        return find_restorable(root, text) or match_run(root, text)
-    except RunNotFound:
-        return None
-
-
-def _work_to_resume(run: Run) -> str | None:
-    """Return what a run is about, as part of a name, if it may be resumed; None if not. Raises LedgerError."""
-    try:
-        state = state_file.read_state(run).value
-    except StateMissing:
-        return _about({})  # it is made from the log
-    status = state.get("status")
-    may_go_on = status is None or (status in progress.STATUSES and resume_point(state) is not None)
-    return _about(state) if may_go_on else None
-
-
-def _about(state: dict[str, Any]) -> str:
-    return name_part(str(state.get("work_id") or "resumed"))
 
 
 def _warn_of_active_file(root: str) -> None:
@@ -417,7 +376,10 @@ def _take_over(
     is_over = other.status in progress.FINISHED or not other.is_at_home
     is_asked = not (is_over or yes or as_json) and sys.stdin.isatty()
     is_same = work_id is not None and not is_over and is_about(root, other.run_id, work_id)
-    choices = [] if yes or as_json else _choices(offers=offers, is_asked=is_asked)
+    if is_asked:
+        choices = [ENTER_W] if offers else []
+    else:
+        choices = [] if yes or as_json else [ADD_OPTION if offers else ADD_YES]
     if is_over:
         where = "" if other.is_at_home else ", whose branch is another"
         warnings = [f"ℹ The active run was {other.run_id} ({other.status}){where}; {run_id} takes its place."]
@@ -425,7 +387,10 @@ def _take_over(
         warnings = conflict_lines(root, other.run_id, run_id, about, command, choices, is_same=is_same)
     for line in warnings if not as_json else []:
         tell(line)
-    answer = "y" if is_over or yes else _answer() if is_asked else ""
+    answer = "y" if is_over or yes else ""
+    if is_asked:
+        click.echo(QUESTION, nl=False)
+        answer = sys.stdin.readline().strip().lower()
     if answer not in ("y", "yes") and not (offers and answer == "w"):
         if as_json:
             hint = f"{'start in its own worktree with --worktree, or ' if offers else ''}take over with --yes"
@@ -434,14 +399,3 @@ def _take_over(
         tell(CANCELLED)
         click.get_current_context().exit(1)
     return warnings, answer == "w"
-
-
-def _choices(*, offers: bool, is_asked: bool) -> list[str]:
-    if is_asked:
-        return [ENTER_W] if offers else []
-    return [ADD_OPTION if offers else ADD_YES]
-
-
-def _answer() -> str:
-    click.echo(QUESTION, nl=False)
-    return sys.stdin.readline().strip().lower()

@@ -19,12 +19,12 @@ from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.projections.fold import fold, newest_open
 from faber_ledger.recording.sessions import is_open_here
 from faber_ledger.runs import state_file
-from faber_ledger.runs.set_aside import list_set_aside
 from faber_ledger.runs.kept import not_in_tree, run_here
 from faber_ledger.runs.layouts import find_run, places_of, run_at
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import ACTIVE_FILES, RUNS, Run
+from faber_ledger.runs.set_aside import list_set_aside
 
 ROLLED_BACK = "rolled_back"
 RESOLVE = "faber-ledger resolve"

@@ -43,20 +43,22 @@ def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Co
     return _items([(run_id, "the active run" if run_id == active else "run") for run_id in known], incomplete)
 
 
-def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Offer the sessions of the run that the command names, or of the active run."""
-    return _items(_find_in_log(ctx, incomplete, sessions_with), incomplete)
+def _in_log(*sources: Source) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]:
+    """Return a function that offers what the sources find in the run that the command names, or in the active run."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        try:
+            run = choose_run(find_root(os.getcwd()), ctx.params.get("run"), scans=False)
+            with read_log(run) as log:
+                return _items([pair for source in sources for pair in source(log, incomplete)], incomplete)
+        except (LedgerError, sqlite3.Error, OSError):
+            return []  # a completion prints no errors
+
+    return complete
 
 
-def things(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Offer artifacts, sessions and events of the run that the command names, or of the active run."""
-    found = _find_in_log(ctx, incomplete, artifacts_with, sessions_with, events_with)
-    return _items(found, incomplete)
-
-
-def events(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Offer the events of the run that the command names, or of the active run."""
-    return _items(_find_in_log(ctx, incomplete, events_with), incomplete)
+events, sessions = _in_log(events_with), _in_log(sessions_with)
+things = _in_log(artifacts_with, sessions_with, events_with)
 
 
 def worktrees(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
@@ -67,16 +69,6 @@ def worktrees(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
         return []
     tops = [top for top in work_tree.other_tops() if top != work_tree.main] if work_tree else []
     return _items([(os.path.basename(top), "worktree") for top in tops], incomplete)
-
-
-def _find_in_log(ctx: click.Context, incomplete: str, *sources: Source) -> list[tuple[str, str]]:
-    """Return what the sources find in one run's log; nothing if it cannot be read: a completion prints no errors."""
-    try:
-        run = choose_run(find_root(os.getcwd()), ctx.params.get("run"), scans=False)
-        with read_log(run) as log:
-            return [pair for source in sources for pair in source(log, incomplete)]
-    except (LedgerError, sqlite3.Error, OSError):
-        return []
 
 
 def _items(found: list[tuple[str, str]], incomplete: str) -> list[CompletionItem[str]]:

@@ -135,7 +135,7 @@ def run_to_load(
 
 def _newest_run(root: str) -> list[str]:
     """Return the id of the run of this clone that was started last; nothing if it has none that can be read."""
-    runs = [(seconds_of(state.get("started_at")) or 0.0, run.run_id) for run, state in _with_states(runs_here(root))]
+    runs = [_start_of(run, state) for run, state in _with_states(runs_here(root))]
     return [max(runs)[1]] if runs else []
 
 
@@ -160,15 +160,14 @@ def named_run(root: str, text: str | None, work_id: str | None) -> str | None:
     runs = [(run, state) for run, state in _with_states(runs_here(root)) if is_of_work(state, work_id)]
     if not runs:
         raise RunNotFound(f"no run here has the work item {work_id}", hint=_hint_to_list(root))
-    chosen = max(runs, key=lambda one: (one[1].get("status") not in progress.FINISHED, *_age(*one)))[0].run_id
-    others = sorted([(_age(run, state), run.run_id) for run, state in runs if run.run_id != chosen], reverse=True)
+    known = [(state.get("status") not in progress.FINISHED, *_start_of(run, state)) for run, state in runs]
+    chosen, *others = [run_id for _, _, run_id in sorted(known, reverse=True)]
     if others:
-        names = ", ".join([name for _, name in others])
-        warn(f"note: {chosen} is meant; the work item {work_id} also has {names}")
+        warn(f"note: {chosen} is meant; the work item {work_id} also has {', '.join(others)}")
     return chosen
 
 
-def _age(run: Run, state: dict[str, Any]) -> tuple[float, str]:
+def _start_of(run: Run, state: dict[str, Any]) -> tuple[float, str]:
     return seconds_of(state.get("started_at")) or 0.0, run.run_id
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from faber_ledger.cli.ui.which_run import is_of_work
 from faber_ledger.cli.worktrees.creation import plan_worktree, shorten_path
 from faber_ledger.files.text import quote_word
-from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs import state_file
+from faber_ledger.ledger.errors import LedgerError, StateMissing
+from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import active_run, has_branch
 from faber_ledger.runs.kept import run_here
+from faber_ledger.runs.progress import resume_point
+from faber_ledger.runs.run import Run, name_part
 
 
 class OtherRun(NamedTuple):
@@ -61,3 +63,19 @@ def is_about(root: str, run_id: str, work_id: str) -> bool:
 def _go_on(run_id: str) -> str:
     command = f"/fractary-faber:workflow-run --resume {run_id} [faber-ledger run resume {run_id}]"
     return f"The active run is one of the same work item. To go on with it: {command}"
+
+
+def work_to_resume(run: Run) -> str | None:
+    """Return what a run is about, as part of a name, if it may be resumed; None if not. Raises LedgerError."""
+    try:
+        state = state_file.read_state(run).value
+    except StateMissing:
+        return describe_work({})  # it is made from the log
+    status = state.get("status")
+    may_go_on = status is None or (status in progress.STATUSES and resume_point(state) is not None)
+    return describe_work(state) if may_go_on else None
+
+
+def describe_work(state: dict[str, Any]) -> str:
+    """Return what a run is about, as part of a name."""
+    return name_part(str(state.get("work_id") or "resumed"))

@@ -89,7 +89,6 @@ CALLS: dict[str, list[list[str]]] = {
     "fleet": [NO_SERVER, ["--work-id", "7", *NO_SERVER]],
     "db upgrade": [NO_SERVER],
     "db current": [NO_SERVER],
-    "db history": [NO_SERVER],
     "db admit": [["somebody", *NO_SERVER]],
     "db expel": [["somebody", *NO_SERVER]],
     "db members": [NO_SERVER],

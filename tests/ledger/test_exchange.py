@@ -314,8 +314,8 @@ def test_an_output_file_is_complete_or_absent(project: Path) -> None:
     assert sorted(path.name for path in project.iterdir()) == [".fractary", "events.jsonl"]
 
 
-def test_a_device_is_written_into_and_not_replaced(project: Path) -> None:
-    assert faber(project, "export", "-o", os.devnull).returncode == 0
+def test_a_device_is_not_replaced(project: Path) -> None:
+    assert faber(project, "export", "-o", os.devnull).returncode == 1
     assert not os.path.isfile(os.devnull)
 
 
