@@ -9,17 +9,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from faber_ledger.context.reconstitution.faber_files import read_events
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import READ, decode_row
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.progress import PHASES, phase_state, phase_statuses, phases_completed
 from faber_ledger.runs.run import EVENTS, Run
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
 
 
 class Around(TypedDict):
