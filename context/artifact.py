@@ -128,7 +128,7 @@ NO_SOURCE = "Artifact must have path, path_from_state, or command"
 RUNS_BELOW = {".fractary", ".fractary/faber"}
 RUNS_OF_PLANS = ".fractary/faber/runs"
 OF_PLAN = "-run-"
-PLACEHOLDERS = ("project_root", "run_id", "plan_id", "work_id", "run_suffix")
+PLACEHOLDERS = ("run_id", "plan_id", "work_id", "run_suffix", "project_root")
 MAX_VALUE = 64  # in a command, or in the client's environment
 MAX_VALUE_IN_PATH = 255  # the longest name of a file; real plan ids have more than 64
 # Where FABER's tools and the documents' keep a run's state, below one of the folders of runs.
@@ -276,16 +276,15 @@ def _places(path: str, surroundings: Surroundings) -> list[str]:
 
 
 def fill(text: str, surroundings: Surroundings, where: str = "a path") -> str:
-    """Return a text with its placeholders filled, in one pass: a value that looks like a placeholder is not filled.
+    """Return a text with its placeholders filled; no value but the project's path, the last, may have a brace.
 
     A placeholder without a value becomes empty (RELOAD, Step 5). Raises ArtifactError for a value that could be more
     than a name, since the state comes with the repository.
     """
-    first, *others = text.split("{")
-    for piece in others:
-        name, _, rest = piece.partition("}")
-        first += _value(name, surroundings, where) + rest if _is_placeholder(piece) else "{" + piece
-    return first
+    for name in PLACEHOLDERS:
+        if f"{{{name}}}" in text:
+            text = text.replace(f"{{{name}}}", _value(name, surroundings, where))
+    return text
 
 
 def fill_command(text: str, surroundings: Surroundings) -> str:
@@ -298,7 +297,7 @@ def fill_command(text: str, surroundings: Surroundings) -> str:
 
 def empty_placeholders(text: str, surroundings: Surroundings, where: str) -> list[str]:
     """Return the names of a text's placeholders that have no value, in their order; raises ArtifactError."""
-    names = dict.fromkeys([piece.partition("}")[0] for piece in text.split("{")[1:] if _is_placeholder(piece)])
+    names = sorted([name for name in PLACEHOLDERS if f"{{{name}}}" in text], key=lambda name: text.index(f"{{{name}}}"))
     return [name for name in names if not _value(name, surroundings, where)]
 
 
@@ -307,12 +306,6 @@ def unknown_placeholders(text: str) -> list[str]:
     import re  # no hook looks for them
 
     return [name for name in dict.fromkeys(re.findall(r"\{[A-Za-z_]\w*\}", text)) if name[1:-1] not in PLACEHOLDERS]
-
-
-def _is_placeholder(piece: str) -> bool:
-    """Return whether the text after a brace begins with a placeholder's name and the closing brace."""
-    name, brace, _ = piece.partition("}")
-    return bool(brace) and name in PLACEHOLDERS
 
 
 def no_value_for(names: list[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from faber_ledger.context.reconstitution.faber_files import read_events
 from faber_ledger.ledger.clock import seconds_of

@@ -9,9 +9,8 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
-from faber_ledger.cli.reports.run_places import find_here, is_lacking
 
-from faber_ledger.cli.reports.run_list import check_is_new, position_lines
+from faber_ledger.cli.reports.run_list import check_is_new, find_here, is_lacking, position_lines
 from faber_ledger.cli.setup.hooks import describe_lacking
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn

@@ -9,18 +9,20 @@ from collections.abc import Iterator, Sized
 from operator import itemgetter
 from typing import Any, TypeAlias
 
+from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.context.position import place_of
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger import summary
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.errors import InvalidRunId, LedgerError
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.summary import summarize
 from faber_ledger.projections.fold import blocks_of, current_session, fold, open_sessions, session_history
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs.active import active_run
+from faber_ledger.runs.clone import state_copy_path
 from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.git import other_roots
 from faber_ledger.runs.git_command import run_git, top_of
@@ -29,8 +31,8 @@ from faber_ledger.runs.layouts import places_of as places_in_layouts
 from faber_ledger.runs.left_state import kept_run_ids, runs_here
 from faber_ledger.runs.log import has_log, lacks_ledger, read_log
 from faber_ledger.runs.progress import current_phase, current_step, phases_completed, resume_point
-from faber_ledger.runs.projecting import is_committed, known_members
-from faber_ledger.runs.run import Run
+from faber_ledger.runs.projecting import find_restorable, is_committed, known_members
+from faber_ledger.runs.run import Run, is_portable
 from faber_ledger.runs.state_file import is_state_ignored, read_state
 from faber_ledger.runs.state_write import KnownState
 
@@ -88,11 +90,24 @@ def _read_row(run: Run) -> Row:
     }
 
 
-def check_is_new(run: Run, *, everywhere: bool) -> None:
-    """Raise LedgerError if a run's id is used here or, with `everywhere`, anywhere in the clone.
+OTHER_ID = "give another --run-id, or none to have one made"
+
+
+def check_is_new(root: str, run_id: str, *, everywhere: bool) -> None:
+    """Raise LedgerError if an id cannot be a run's, or is used here or, with `everywhere`, anywhere in the clone.
 
     Worktrees share a run's log, so a second run with that id would get the events of the first.
     """
+    try:
+        run = find_run(root, run_id)
+    except InvalidRunId as error:
+        error.hint = OTHER_ID
+        raise
+    if not is_portable(run_id):
+        raise InvalidRunId(
+            f"{run_id!r:.80} cannot be a folder on every system: Windows keeps the name for a device, or drops its end",
+            hint=OTHER_ID,
+        )
     message = f"the run {run.run_id} exists already"
     if os.path.lexists(run.directory):
         resumable = os.path.lexists(run.state_path)
@@ -104,7 +119,7 @@ def check_is_new(run: Run, *, everywhere: bool) -> None:
         raise LedgerError(message, hint=hint)
     places = places_of(run) if everywhere else []
     if places:
-        raise LedgerError(f"{message}: {', '.join(places)}", hint="give another --run-id, or none to have one made")
+        raise LedgerError(f"{message}: {', '.join(places)}", hint=OTHER_ID)
     if everywhere and has_log(run):
         hint = f"give another --run-id, or run `faber-ledger run forget {run.run_id}` if you do not need it any more"
         raise LedgerError(f"{message}: its folder is gone, but this clone's log still has its events", hint=hint)
@@ -205,3 +220,21 @@ def position_lines(state: dict[str, Any]) -> Iterator[str]:
         "Resume point": f"{place_of(point) or 'unknown'} ({point['mode']})" if point else None,
     }
     yield from (one_line(f"{name}: {value}", MAX_LINE) for name, value in facts.items() if value not in (None, ""))
+
+
+def is_lacking(root: str, text: str) -> bool:
+    """Return whether this clone lacks a run or its state; raises AmbiguousRun."""
+    run = find_here(root, text)
+    if run is None:
+        return True
+    if not run.is_recorded() or run.is_kept:
+        return not os.path.lexists(state_copy_path(run) or run.state_path)
+    return not os.path.lexists(run.state_path)
+
+
+def find_here(root: str, text: str) -> Run | None:
+    """Return the run of this clone that a text names; None if there is none. Raises AmbiguousRun."""
+    try:
+        return find_restorable(root, text) or match_run(root, text)
+    except RunNotFound:
+        return None

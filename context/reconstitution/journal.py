@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from faber_ledger.files.text import escape, one_line
 from faber_ledger.ledger.command_errors import Aborted, ContextLost

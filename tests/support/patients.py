@@ -15,6 +15,7 @@ from support.command import COMMAND, run_command
 from support.forging import forge
 from support.inbox import leave
 from support.project import RUN, Project, payload_of, usual_state
+from support.redacting import redact
 
 SETTINGS = ".claude/settings.json"
 WORKFLOW = "plugins/faber/config/workflows/default.json"
