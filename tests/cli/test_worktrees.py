@@ -216,6 +216,7 @@ def test_a_hook_whose_folder_was_removed_looks_above_it_and_never_where_its_proc
 # The registry
 
 
+@pytest.mark.long(alone=True)
 def test_many_starts_at_once_are_all_kept(project: Project) -> None:
     command = [COMMAND, "run", "start", "--worktree", "--work-id"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
