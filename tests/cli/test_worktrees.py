@@ -241,7 +241,12 @@ def test_a_malformed_registry_is_moved_aside_and_rebuilt(project: Project, conte
     assert done.returncode == 0
     assert "malformed" in done.stderr
     assert (project.root / f"{REGISTRY}.broken").read_text() == content
-    assert [record["workflow_run_id"] for record in records(project)] == [tree.run_id]
+    (record,) = records(project)
+    assert (record["workflow_run_id"], record["created_by"], record["auto_cleanup"]) == (
+        tree.run_id,
+        "fractary-faber",
+        True,
+    )
 
 
 def test_a_clone_without_a_run_in_a_worktree_gets_no_registry(tmp_path: Path) -> None:
