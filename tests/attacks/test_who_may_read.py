@@ -92,15 +92,16 @@ def test_a_second_user_of_the_group_can_record(tmp_path: Path) -> None:
 
 
 EXPORTS = (
+    ("export", "--sqlite", "out.db"),
     ("export", "-o", "out.jsonl"),
     ("export", "--format", "cloudevents", "-o", "out.json"),
-    ("export", "--sqlite", "out.db"),
     ("timeline", "-o", "out.html"),
     ("union", f".fractary/runs/{RUN}/ledger.db", "-o", "out.db"),
 )
 
 
-@pytest.mark.parametrize("words", EXPORTS, ids=" ".join)
+@pytest.mark.long
+@pytest.mark.parametrize("words", few(EXPORTS, 2), ids=" ".join)
 def test_another_user_does_not_read_an_export(project: Project, words: tuple[str, ...]) -> None:
     """Another user reads an export; a file keeps the permissions that its owner gave it (W19)."""
     out = project.root / words[-1]

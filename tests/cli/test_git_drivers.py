@@ -362,3 +362,10 @@ def test_a_cache_that_the_user_has_switched_off_stays_off(one: Clone, *, is_glob
     for words in (["init", "--git-only"], ["doctor", "--fix"], ["uninstall"]):
         one.call(str(COMMAND), *words, **variables)
         assert one.call("git", "config", "--get-all", CACHE, **variables).stdout == "false\n", words
+
+
+def test_a_hooks_folder_of_several_repositories_is_left_alone(one: Clone, tmp_path: Path) -> None:
+    one.git("config", "core.hooksPath", str(tmp_path / "hooks"))
+    output = one.faber("init", "--pre-commit", code=1).stderr
+    assert f"`core.hooksPath` keeps the hooks in {tmp_path}/hooks, outside this repository" in output
+    assert not (tmp_path / "hooks").exists()

@@ -88,6 +88,7 @@ def test_the_events_of_a_commit_that_was_reset_come_back(one: Clone) -> None:
     assert_settled(one, "second", "third")
 
 
+@pytest.mark.long(alone=True)
 def test_revert_removes_no_event(one: Clone) -> None:
     (one.root / "code.py").write_text("x = 1\n")
     one.advance("second")
@@ -121,6 +122,7 @@ def test_a_stash_of_untracked_files_and_a_clean_lose_no_event(one: Clone) -> Non
     assert_settled(one, "second")
 
 
+@pytest.mark.long(alone=True)
 def test_linked_worktrees_bring_each_others_events(one: Clone) -> None:
     one.git("checkout", "-q", "-b", "feature")
     one.faber("run", "resume", RUN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 from typing import TYPE_CHECKING
@@ -64,6 +65,32 @@ def test_of_two_starts_at_once_one_wins_and_the_other_is_warned(project: Project
     (run_id,) = [path.name for path in (project.root / ".fractary/runs").iterdir()]
     assert run_id in won[0]
     assert project.active_path.read_text() == f"{run_id}\n"
+
+
+def test_a_start_leaves_the_worktree_that_another_made_for_the_same_work_item(project: Project) -> None:
+    project.git("commit", "--quiet", "--allow-empty", "-m", "First")
+    begin(project, "1")
+    other = project.root.parent / f"{project.root.name}-issue-2"
+    with open(project.root / ".git/faber-ledger/takeover.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        start = Command(
+            [COMMAND, "run", "start", "--work-id", "2", "--worktree"],
+            cwd=project.root,
+            env=project.environment(),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        while not is_waiting_for_lock(start):
+            assert start.poll() is None
+        project.git("worktree", "add", "-q", "-b", "feature/2", str(other))
+    assert f"the folder ../{other.name} exists already" in start.communicate()[1]
+    assert (start.returncode, other.exists()) == (1, True)
+
+
+def is_waiting_for_lock(process: subprocess.Popen[str]) -> bool:
+    with open("/proc/locks", encoding="ascii") as file:
+        return any(" -> FLOCK " in line and f" {process.pid} " in line for line in file)
 
 
 def test_with_yes_the_later_start_takes_over_and_is_warned_all_the_same(project: Project) -> None:

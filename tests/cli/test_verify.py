@@ -122,12 +122,6 @@ def test_a_file_that_is_not_a_ledger_is_a_finding(ledger: Path) -> None:
     assert finding.kind == "not_a_ledger"
 
 
-@pytest.mark.parametrize("size", [100, 5000])
-def test_a_cut_file_is_a_finding(ledger: Path, size: int) -> None:
-    ledger.write_bytes(ledger.read_bytes()[:size])
-    assert {finding.kind for finding in found(ledger)} & {"integrity", "damaged"}
-
-
 @pytest.mark.parametrize("page", [1, 3])
 def test_an_overwritten_page_is_a_finding(ledger: Path, page: int) -> None:
     content = bytearray(ledger.read_bytes())

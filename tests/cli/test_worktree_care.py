@@ -281,3 +281,15 @@ def test_w_is_not_offered_where_no_worktree_can_be_made(tmp_path: Path) -> None:
     assert ("WARNING: Another workflow" in done.stdout, "Enter w" in done.stdout) == (True, False)
     plain.git("init", "--quiet")
     assert "Enter w" not in plain.faber("run", "start", "--work-id", "2").stdout
+
+
+def test_a_session_on_another_run_of_a_worktree_keeps_it(project: Project) -> None:
+    first = start_in_worktree(project, "259")
+    first.deliver(START, client="c-259", pid="259")
+    first.change_state(status="completed")
+    tree = Project(first.root, start_run(first, "260", "--yes"))
+    finish_run(tree)
+    project.git("merge", "--quiet", "feature/259")
+    for names in ([], ["project-issue-259"]):
+        row = clean_up(project, *names)["project-issue-259"]
+        assert row["why"] == [f"the session {first.current} of the run {first.run_id} is open"]

@@ -216,6 +216,7 @@ def test_a_hook_whose_folder_was_removed_looks_above_it_and_never_where_its_proc
 # The registry
 
 
+@pytest.mark.long(alone=True)
 def test_many_starts_at_once_are_all_kept(project: Project) -> None:
     command = [COMMAND, "run", "start", "--worktree", "--work-id"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
@@ -240,7 +241,12 @@ def test_a_malformed_registry_is_moved_aside_and_rebuilt(project: Project, conte
     assert done.returncode == 0
     assert "malformed" in done.stderr
     assert (project.root / f"{REGISTRY}.broken").read_text() == content
-    assert [record["workflow_run_id"] for record in records(project)] == [tree.run_id]
+    (record,) = records(project)
+    assert (record["workflow_run_id"], record["created_by"], record["auto_cleanup"]) == (
+        tree.run_id,
+        "fractary-faber",
+        True,
+    )
 
 
 def test_a_clone_without_a_run_in_a_worktree_gets_no_registry(tmp_path: Path) -> None:

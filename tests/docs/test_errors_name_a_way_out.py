@@ -162,16 +162,6 @@ def test_several_active_runs_are_named_in_json(tmp_path: Path) -> None:
         assert hint == f"name one: `faber-ledger {command} RUN`"
 
 
-def test_a_broken_ledger_shows_in_its_own_column(tmp_path: Path) -> None:
-    project = Project.made(tmp_path / "project")
-    project.ledger_path.write_bytes(b"junk" * 100)
-    (row,) = json.loads(project.faber("run", "list", "--json").stdout)["data"]
-    assert (row["status"], row["problem"]) == ("in_progress", None)
-    assert "is not a SQLite database" in row["ledger_problem"]
-    line = project.faber("run", "list").stdout.splitlines()[1].split()
-    assert line[2:] == ["in_progress", "build", "0", "no", "unreadable", "-"]
-
-
 def test_a_recommended_command_can_be_pasted(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     assert "faber-ledger run start --work-id 'a b; c'" in project.faber("run", "start", "--work-id", "a b; c").stdout

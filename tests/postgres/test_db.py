@@ -153,3 +153,11 @@ def test_without_the_extra_one_line_says_so(project: Project, tmp_path: Path) ->
     assert done.stderr.startswith("error: PostgreSQL needs the extra faber-ledger[postgres]\n\nhint: install ")
     assert done.stderr.count("\n") == 3
     assert project.faber("status", env=env).returncode == 0
+
+
+def test_a_newer_server_is_not_touched(project: Project, database: Database) -> None:
+    with database.connect() as connection:
+        connection.execute("UPDATE faber_ledger.alembic_version SET version_num = '9999'")
+    code, _, errors = db(project, database, "upgrade")
+    assert (code, "9999" in errors, "upgrade faber-ledger on this machine" in errors) == (12, True, True)
+    assert "revision 9999" in db(project, database, "current")[1]

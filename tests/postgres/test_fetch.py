@@ -82,3 +82,18 @@ def test_an_event_that_is_larger_than_any_is_refused_by_name(team: Team, column:
     assert (done.returncode, done.stdout) == (14, "")
     assert f": event {first.events[0]['id']}, its {column} is larger than any" in done.stderr
     assert team.export(second) == before
+
+
+def test_positions_without_an_end_are_followed_to_the_newest_that_was_asked_for(team: Team) -> None:
+    first, second, _ = team.clones
+    team.synced(first)
+    with team.database.connect() as connection:
+        connection.execute("CREATE SEQUENCE faber_ledger.endless")
+    columns = ["nextval('faber_ledger.endless') AS position", *[*PLACED][1:]]
+    endless = f"SELECT {', '.join(columns)} FROM honest ORDER BY honest.position DESC LIMIT 1"
+    with lying(team.database, endless, "events_after"):
+        done = team.sync(second, "--fetch")
+    assert (done.returncode, done.stdout) == (14, "")
+    assert "fewer events than it has counted" in done.stderr
+    team.synced(second, "--fetch")
+    assert team.export(second) == team.export(first)

@@ -9,7 +9,7 @@ import pytest
 from psycopg import sql
 from support.postgres import Database
 from support.sample_log import RUN
-from support.server_rows import FIRST, NOWHERE, SECOND, note, put, put_state, put_together, redaction_of, row_of, stored
+from support.server_rows import FIRST, NOWHERE, SECOND, note, put, put_state, redaction_of, row_of, stored
 
 from faber_ledger.postgres.server import notification_of
 
@@ -25,8 +25,6 @@ QUESTION = "events_after('{}', '{}', 0, 1000, 1000000)"
 CALLABLE = """\
 SELECT DISTINCT proname FROM pg_proc
 WHERE pronamespace = 'faber_ledger'::regnamespace AND has_function_privilege(oid, 'EXECUTE')"""
-SETTINGS_OF = """\
-SELECT proname, proconfig FROM pg_proc WHERE pronamespace = 'faber_ledger'::regnamespace AND prosecdef"""
 Refused = psycopg.errors.InsufficientPrivilege
 SECRET = "the treasure is under the oak"
 
@@ -154,23 +152,6 @@ def test_a_plan_shows_nothing_of_what_a_question_reads(two: Two) -> None:
     assert "Function Scan on events_after" in plans[0][0][0]
 
 
-def test_no_setting_prints_the_plan_of_a_question(two: Two) -> None:
-    """Its estimates come from the statistics of all projects."""
-    heard: list[str] = []
-    with two.database.connect(two.eve) as connection:
-        connection.add_notice_handler(lambda notice: heard.append(notice.message_primary or ""))
-        for name in ("parse", "rewritten", "plan"):
-            connection.execute(f"SET debug_print_{name} = on".encode())
-        connection.execute("SET client_min_messages = log")
-        connection.execute(f"SELECT * FROM faber_ledger.{QUESTION.format(FIRST, RUN)}".encode())
-    assert any("rtable" in one or "plan:" in one or "parse tree:" in one for one in heard)  # of the call
-    assert not any("event_run" in one or "octet_length" in one for one in heard)
-    with two.database.connect() as connection:
-        found = connection.execute(SETTINGS_OF).fetchall()
-    wanted = {"standard_conforming_strings=on", "plan_cache_mode=force_generic_plan", "debug_print_plan=off"}
-    assert [name for name, settings in found if not wanted <= {*settings}] == []
-
-
 def test_a_callers_way_to_write_texts_changes_no_function(two: Two) -> None:
     """A pattern with a backslash would mean something else, and a redaction would have no effect."""
     with two.database.connect(two.alice) as connection:
@@ -178,22 +159,6 @@ def test_a_callers_way_to_write_texts_changes_no_function(two: Two) -> None:
         connection.execute("SET escape_string_warning = off")
         put(connection, FIRST, redaction_of(two.secret[1]))
     assert [row["payload"] for row in stored(two.database) if row["id"] == two.secret[1]] == [None]
-
-
-def test_what_a_search_reads_of_the_index_tells_no_words_of_others(two: Two) -> None:
-    """Two searches of Eve, for a word that Alice has in many notes and one that nobody has, read as many pages."""
-    with two.database.connect(two.alice) as connection:
-        put_together(connection, FIRST, [note(f"acquisition {number}") for number in range(2_500)])
-        put_together(connection, FIRST, [note("acquisition") for _ in range(2_500)])
-    with two.database.connect(autocommit=True) as connection:
-        connection.execute("VACUUM ANALYZE faber_ledger.event")
-    asked = "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT * FROM faber_ledger.find_events"
-    searches = [f"(ARRAY['{word}'], NULL, NULL, NULL, NULL, NULL, 9)" for word in ("acquisition", "acquisitiveness")]
-    two.tries(asked + searches[0], asked + searches[1])  # what a first look fetches
-    with two.database.connect(two.eve) as connection:
-        for _ in range(2):  # in the first one the caches of the connection are filled
-            plans = [connection.execute((asked + one).encode()).fetchall() for one in searches]
-    assert plans[0] == plans[1]
 
 
 AROUND = (
@@ -323,21 +288,6 @@ def test_temporary_tables_and_functions_stand_in_nobodys_way(two: Two) -> None:
             connection.execute(statement.encode())
         put(connection, SECOND, note("as ever"))
     assert two.of_alice() == before
-
-
-def test_operators_of_a_users_own_schema_change_no_function(two: Two) -> None:
-    with two.database.connect() as connection:
-        connection.execute(sql.SQL("CREATE SCHEMA evil AUTHORIZATION {}").format(sql.Identifier(two.eve.role)))
-    shadows = [
-        "CREATE FUNCTION evil.yes(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT true'",
-        "CREATE FUNCTION evil.yes(name, name) RETURNS boolean LANGUAGE sql AS 'SELECT true'",
-        "CREATE OPERATOR evil.= (FUNCTION = evil.yes, LEFTARG = text, RIGHTARG = text)",
-        "CREATE OPERATOR evil.= (FUNCTION = evil.yes, LEFTARG = name, RIGHTARG = name)",
-        "CREATE FUNCTION evil.pg_has_role(name, oid, text) RETURNS boolean LANGUAGE sql AS 'SELECT true'",
-        "GRANT USAGE ON SCHEMA evil TO PUBLIC",
-        "SET search_path = evil, pg_catalog",
-    ]
-    assert two.tries(*shadows, MINE) == [(SECOND,)]
 
 
 def test_the_planners_statistics_are_not_shown(two: Two) -> None:

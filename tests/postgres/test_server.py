@@ -10,7 +10,7 @@ import pytest
 from support.postgres import Login, started_server
 
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
-from faber_ledger.ledger.errors import NewerFormat
+from faber_ledger.ledger.errors import LedgerError, NewerFormat
 from faber_ledger.postgres.address import find_address
 from faber_ledger.postgres.server import open_server
 
@@ -157,3 +157,16 @@ def test_a_row_that_is_refused_is_not_repeated_in_the_error(database: Database) 
                 "INSERT INTO faber_ledger.project (id, name) VALUES (%s, %s)", ["not-a-ulid", "my-secret-name"]
             )
         assert "my-secret-name" not in f"{raised.value} {raised.value.hint}"
+
+
+def test_a_database_of_another_encoding_is_refused(database: Database) -> None:
+    name = f"{database.name}_latin"
+    with database.connect(autocommit=True) as connection:
+        statement = f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'"
+        connection.execute(statement.encode())
+    try:
+        url = database.admin_url.set(database=name).render_as_string(hide_password=False)
+        with pytest.raises(LedgerError, match="LATIN1"), open_server(address_of(url), has_schema=False):
+            pass
+    finally:
+        database.cluster.drop_database(name)

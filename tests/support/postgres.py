@@ -66,14 +66,8 @@ class PostgresServer:
     With `port` and `listen_addresses` among its settings, it asks for no password there.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        version: int = NEWEST,
-        settings: Mapping[str, str] = SETTINGS,
-        primary: PostgresServer | None = None,
-    ) -> None:
-        """Make the server's files, as a standby of a running `primary` if there is one."""
+    def __init__(self, folder: Path, version: int = NEWEST, settings: Mapping[str, str] = SETTINGS) -> None:
+        """Make the server's files."""
         self.folder = folder
         self.settings = settings
         self.data = folder / "data"
@@ -82,15 +76,10 @@ class PostgresServer:
         self.owner = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
         if self.owner is not None:
             os.chown(folder, self.owner.pw_uid, self.owner.pw_gid)
-        if primary is not None:
-            copied = ("--write-recovery-conf", "--checkpoint=fast", "--username=postgres")
-            self.run_program("pg_basebackup", "-D", str(self.data), f"--host={primary.folder}", *copied)
-            return
         made = ("--no-sync", "--encoding=UTF8", "--locale=C", "--auth=trust", "--username=postgres")
         self.run_program("initdb", "-D", str(self.data), *made)
         rules = [
             "local all postgres trust",
-            "local replication postgres trust",
             "local all all scram-sha-256",
             "host all all 127.0.0.1/32 trust",
         ]
@@ -193,14 +182,12 @@ def network_settings() -> dict[str, str]:
 
 
 @contextmanager
-def started_server(
-    version: int = NEWEST, settings: Mapping[str, str] = SETTINGS, primary: PostgresServer | None = None
-) -> Iterator[PostgresServer]:
-    """Start a server of its own, for a test that breaks it, or wants another version, other settings or a standby."""
+def started_server(version: int = NEWEST, settings: Mapping[str, str] = SETTINGS) -> Iterator[PostgresServer]:
+    """Start a server of its own, for a test that breaks it, or wants another version or other settings."""
     # A socket's path has at most 100 letters or so, and pytest's folders have more.
     with tempfile.TemporaryDirectory(prefix="faber-pg-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
-        server = PostgresServer(Path(folder), version, settings, primary)
+        server = PostgresServer(Path(folder), version, settings)
         server.start()
         try:
             yield server
