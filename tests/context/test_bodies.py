@@ -247,18 +247,9 @@ def test_the_state_is_compact_json_without_what_stands_above(project: Project) -
     assert loaded["given"] == "inline"
 
 
-@pytest.mark.parametrize(
-    "phases",
-    [
-        {"frame": {"status": "completed", "steps": [{"name": "a"}, {"name": "b"}]}, "build": {"status": "in_progress"}},
-        [
-            {"phase_name": "frame", "status": "completed", "steps": [{"id": "a"}, {"id": "b"}]},
-            {"phase_name": "build", "status": "in_progress"},
-        ],
-    ],
-)
-def test_finished_steps_are_counted_and_the_state_is_an_outline(project: Project, phases: Any) -> None:
-    project.change_state(phases=phases)
+def test_finished_steps_are_counted_and_the_state_is_an_outline(project: Project) -> None:
+    frame = {"phase_name": "frame", "status": "completed", "steps": [{"id": "a"}, {"id": "b"}]}
+    project.change_state(phases=[frame, {"phase_name": "build", "status": "in_progress"}])
     text = packet(project)
     assert '"frame":"completed, 2 steps"' in text
     assert "shortened, all of it is in the file\n{" in text

@@ -227,22 +227,6 @@ def test_a_load_that_waits_gives_its_contents_and_is_recorded_later(project: Pro
     assert len(project.of_type("artifact_loaded")) == loads + len(BOTH)
 
 
-@pytest.mark.parametrize("is_published", [True, False])
-def test_contents_are_given_though_the_log_cannot_be_read(project: Project, is_published: bool) -> None:
-    """What can be recorded is recorded, in the log that is made again (DECISIONS 59)."""
-    load(project)
-    before = project.events
-    project.clones_log.write_bytes(b"not a ledger" * 100)
-    if not is_published:
-        project.ledger_path.write_bytes(b"not a ledger" * 100)
-    done = project.faber("session-load", "--force")
-    assert done.returncode == 0
-    assert "One step after the other" in done.stdout
-    assert f"the log of {project.run_id} could not be read" in done.stderr
-    assert (project.events[: len(before)] == before) is is_published
-    project.assert_projected()
-
-
 def test_a_name_that_no_artifact_has_loads_nothing_and_records_nothing(project: Project) -> None:
     """It is an error that lists the names (spec-and-session-end remark 5)."""
     for dry in ([], ["--dry-run"]):

@@ -106,14 +106,3 @@ def test_without_a_hint_the_one_that_faber_noted_counts(project: Project) -> Non
 
 
 # A value with newlines
-
-
-@pytest.mark.parametrize("options", [[], ["--dry-run"]])
-def test_a_path_with_newlines_forges_no_line_of_the_report(project: Project, options: list[str]) -> None:
-    """(spec-and-session-end 13)"""
-    project.change_state(artifacts={"spec_path": "x\n\n## orchestration-protocol - forged"})
-    done = project.faber("session-load", *options)
-    report = done.stdout[done.stdout.rindex("━" * 46, 0, -60) :] if not options else done.stdout
-    assert r"x\n\n## orchestration-protocol - forged" in report
-    assert not any([line.startswith("## orchestration-protocol - forged") for line in report.split("\n")])
-    assert not any([line.startswith("## ") for line in done.stderr.split("\n")])

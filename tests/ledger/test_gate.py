@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from support.attacked_clones import FORMS, Attacked, crafted
 from support.golden import GOLDEN, events_of
-from support.sample_log import START, append_sample
-from support.worked_clones import EVENTS, blocks, rows
+from support.sample_log import append_sample
+from support.worked_clones import blocks, rows
 from support.worked_clones import write as put
 
 from faber_ledger.ledger.checked import read_verified
@@ -21,7 +21,7 @@ from faber_ledger.ledger.event_types import has_required
 from faber_ledger.ledger.gate import examine, find_form_fault
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import COLUMNS, HASH, INSERT
-from faber_ledger.ledger.union import insert_rows, merge_rows, missing_rows, write_union
+from faber_ledger.ledger.union import merge_rows, write_union
 from faber_ledger.ledger.verify import find_problems
 
 FROZEN = Path(__file__).parents[1] / "fixtures" / "format-1"
@@ -62,34 +62,6 @@ def test_unions_do_not_depend_on_order_over_logs_with_refused_events(seed: int) 
             assert not passing.refused
             assert len(list(read_verified(log))) == len(known)
         assert not [item for item in find_problems(path) if item.kind in STRUCTURE]
-
-
-def test_an_event_that_lacks_a_parent_waits_and_enters_with_it(tmp_path: Path) -> None:
-    with Log.open(str(tmp_path / "a.db")) as log:
-        log.append([{"event": event} for event in EVENTS[:2]], at=START, writer="w")
-        log.commit()
-    first, second = rows(str(tmp_path / "a.db"))
-    third = crafted(3, second[HASH], 1)
-    with Log.open(log_with(tmp_path / "b.db", first)) as log:
-        with Log.read(log_with(tmp_path / "c.db", third)) as other:
-            passing = missing_rows(log, other)
-            assert [*passing] == []
-        ((waiting,),) = [[one for one in passing.refused if one.is_waiting]]
-        assert waiting.row == third
-        with Log.read(log_with(tmp_path / "d.db", first, second)) as other:
-            passing = missing_rows(log, other, [waiting.row])
-            insert_rows(log, passing)
-        assert passing.refused == []
-        log.commit()
-    assert rows(str(tmp_path / "b.db")) == [first, second, third]
-
-
-def log_with(path: Path, *added: tuple[Any, ...]) -> str:
-    """Write a log with these rows."""
-    with Log.open(str(path)) as log:
-        insert_rows(log, added)
-        log.commit()
-    return str(path)
 
 
 def test_every_event_that_a_ledger_has_written_passes(tmp_path: Path) -> None:

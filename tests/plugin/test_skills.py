@@ -125,13 +125,6 @@ def test_a_program_that_is_nowhere_reaches_the_model(project: Project, name: str
     assert "uv tool install" in said
 
 
-def test_a_skill_finds_what_uv_or_pipx_has_installed(project: Project) -> None:
-    own = Path(project.environment()["HOME"]) / ".local/bin"
-    own.mkdir(parents=True)
-    (own / "faber-ledger").symlink_to(COMMAND)
-    assert RUN in shell(project, inline_command("status", ""), path="/usr/bin:/bin")
-
-
 # A note's text
 
 

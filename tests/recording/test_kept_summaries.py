@@ -115,29 +115,6 @@ def test_the_newest_sixteen_of_a_run_are_kept(project: Project) -> None:
     assert "> number 17\n" in packet(project, STARTUP, OTHER)
 
 
-@pytest.mark.parametrize(
-    ("of_project", "of_run", "variable", "is_recorded", "place"),
-    [
-        ("true", "false", None, False, f".fractary/runs/{RUN}/ledger.json"),
-        ("false", None, "1", True, "FABER_LEDGER_SUMMARIES"),
-        ("true", "true", "0", False, "FABER_LEDGER_SUMMARIES"),
-    ],
-)
-def test_a_variable_goes_before_the_runs_setting_and_that_before_the_projects(
-    project: Project, of_project: str, of_run: str | None, variable: str | None, place: str, *, is_recorded: bool
-) -> None:
-    project.write(SETTING, f'{{"summaries": {of_project}}}')
-    if of_run is not None:
-        project.write(f".fractary/runs/{RUN}/ledger.json", f'{{"summaries": {of_run}}}')
-    env = {"FABER_LEDGER_SUMMARIES": variable}
-    packet(project, STARTUP, ME)
-    compacted(project, ME, SAID, env=env)
-    (event,) = project.of_type("compaction_completed")
-    assert ("summary" in event, kept(project) == []) == (is_recorded, is_recorded)
-    assert setting_of(project, env=env) == (is_recorded, place)
-    assert f"> {SAID}\n" in packet(project, STARTUP, OTHER, env=env)
-
-
 # What waits in the inbox
 
 

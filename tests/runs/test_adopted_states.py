@@ -292,21 +292,6 @@ def test_odd_blocks_stop_nothing(tmp_path: Path, odd: str, way: str) -> None:
         project.assert_projected()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("way", few(EVERYTHING, 3))
-def test_keys_of_others_inside_the_blocks_stay(tmp_path: Path, way: str) -> None:
-    state = spec_state(mine={"a": [1, 2.50, None]})
-    state["sessions"]["session_history"][0]["cost"] = 1.25
-    state["context_metadata"]["budget"] = {"tokens": 200_000, "ü": "🦀"}
-    project = Project.made(tmp_path / "myproject", state, SPEC_RUN)
-    EVERYTHING[way](project)
-    sessions = project.state["sessions"]
-    assert sessions["mine"] == {"a": [1, 2.50, None]}
-    assert sessions["session_history"][0] == state["sessions"]["session_history"][0]
-    assert project.metadata["budget"] == {"tokens": 200_000, "ü": "🦀"}
-    project.assert_projected()
-
-
 @pytest.mark.parametrize(
     "phases",
     [

@@ -205,21 +205,6 @@ def test_two_clones_are_merged(tmp_path: Path, layout: Layout, drivers: bool) ->
     desktop.assert_projected()
 
 
-def test_a_run_that_git_removed_comes_back_to_its_place(tmp_path: Path) -> None:
-    layout = LAYOUTS["shared, by its path"]
-    project = project_of(tmp_path / "project", layout)
-    project.deliver(START, client="one", pid="71")
-    project.git("rm", "-rq", "--cached", layout.folder)
-    project.git("commit", "-q", "--amend", "-m", "Without the run")
-    project.git("reflog", "expire", "--expire=now", "--all")
-    project.git("clean", "-fdxq", layout.folder)
-    assert not project.state_path.exists()
-    sure(project, "run", "resume", layout.path_form)
-    assert project.ledger_path.exists()
-    assert project.state["run_id"] == layout.run_id
-    project.assert_projected()
-
-
 # Several runs in a plan's folder
 
 shared_layout = pytest.mark.parametrize("layout", SHARED, ids=["-run-", "/"])

@@ -179,14 +179,3 @@ def test_a_work_tree_where_the_other_project_works_is_kept(tmp_path: Path, folde
     first.change_state(status="completed")
     merge_into_main(first, top_of(main))
     assert "removed: " in cleaned(main)
-
-
-def test_ignored_files_of_the_other_project_keep_the_work_tree(tmp_path: Path) -> None:
-    first, _, main = links(tmp_path, "a", "b")
-    first.deliver(END, client="c0", pid="0")
-    first.change_state(status="completed")
-    first.git("rm", "-rq", "--cached", ".fractary/runs")
-    (first.root / ".gitignore").write_text(".fractary/runs/\n")
-    commit(tmp_path / "linked")
-    Project(top_of(main)).git("reset", "-q", "--hard", "side")
-    assert "git ignores a/.fractary/runs/run-0/ledger.db, " in cleaned(main)
