@@ -20,7 +20,6 @@ from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.progress import PHASES, phase_state, phase_statuses, phases_completed
 from faber_ledger.runs.run import EVENTS, Run
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
 

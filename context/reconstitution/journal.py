@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 from faber_ledger.files.text import escape, one_line
 from faber_ledger.ledger.command_errors import Aborted, ContextLost
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Finding
 
