@@ -66,6 +66,7 @@ RETRIES = {  # the options between the first and the last
 @click.command(short_help="Reconstitute the context of a run.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
 @work_id_option
+@click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The same as RUN.")
 @click.option("--for", "reader", type=click.Choice(["build"]), help="Print only the build skill's input.")
 @click.option(
     "--skip",
@@ -92,6 +93,7 @@ RETRIES = {  # the options between the first and the last
 def reconstitute(
     run: str | None,
     work_id: str | None,
+    run_id: str | None,
     reader: str | None,
     skip: tuple[str, ...],
     only: tuple[str, ...],
@@ -109,7 +111,9 @@ def reconstitute(
     """
     if only and (as_json or reader):
         raise click.UsageError("--only chooses what the text has: give it without --json and --for.")
-    meant = _find_run(run, work_id, (lambda line: None) if as_json or reader else tell)
+    if run_id is not None and run is not None:
+        raise click.UsageError("Give RUN or --run-id, not both.")
+    meant = _find_run(run_id if run is None else run, work_id, (lambda line: None) if as_json or reader else tell)
     report: list[str] = []
     journal = Journal(report.append, warn_lines, _Chooser(skip))
     has_content, has_report = not (as_json or reader or only == (REPORT,)), not only or REPORT in only
