@@ -154,7 +154,7 @@ def test_several_active_runs_are_named_in_json(tmp_path: Path) -> None:
     done = project.faber("session-load", "--json")
     error = json.loads(done.stderr)["error"]
     assert (done.returncode, error["code"], error["candidates"]) == (1, "several_active_runs", [RUN, "other"])
-    for command, name in (("session-load --run-id", "session-load"), ("reconstitute", "reconstitute")):
+    for command, name in (("session-load --run-id", "session-load"), ("reconstitute --run-id", "reconstitute")):
         said = project.faber(name)
         commands = [f"  faber-ledger {command} {run}" for run in (RUN, "other")]
         assert said.stderr.rstrip().endswith("\n".join(["Name one:", *commands]))
