@@ -7,13 +7,14 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 # Settings of the caller's shell for another virtualenv, for Python or for pip do not apply in ours.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help demo demo-team test test-long test-browser secrets ratchet lint format generate generated-check bench bench-hooks bench-quick faults team fuzz lock release
+.PHONY: help demo demo-team test test-contract test-long test-browser secrets ratchet lint format generate generated-check bench bench-hooks bench-quick faults soak team fuzz lock release
 .NOTPARALLEL: # two pips in one .venv would disturb each other
 
 help:
 	@echo 'make demo          show a run on two machines'
 	@echo 'make demo-team     show three machines that share a PostgreSQL server, one of which is killed'
 	@echo 'make test          run the tests'
+	@echo 'make test-contract run those that only drive the installed command'
 	@echo 'make test-long     run the tests that `make test` makes smaller at their full size'
 	@echo 'make test-browser  test the timeline in Chromium, which has to be installed'
 	@echo 'make secrets       say which kinds of secrets are found, of those made up from SEED=20'
@@ -25,6 +26,7 @@ help:
 	@echo 'make bench-hooks   measure the hooks alone, in minutes, and write their rows'
 	@echo 'make bench-quick   measure a little, and print it'
 	@echo 'make faults        break every write of a hook and of three commands, and the server; the former goes into docs/internals/RELIABILITY.md'
+	@echo 'make soak          break everything at once for MINUTES=10; what was lost goes into docs/internals/RELIABILITY.md'
 	@echo 'make team          let a team work with git for WEEKS=2, from SEED=1 on, in SEEDS=1 repositories'
 	@echo 'make fuzz          mutate all input from outside, SECONDS=60 each, guided by coverage (Linux)'
 	@echo 'make lock          renew requirements.lock'
@@ -38,6 +40,9 @@ demo-team: .venv/test # whose extra has PostgreSQL's programs
 
 test: .venv/test
 	$(BIN)/pytest --numprocesses=auto --maxprocesses=4
+
+test-contract: .venv/test
+	$(BIN)/pytest -m 'contract and not browser' --numprocesses=auto --maxprocesses=4
 
 test-long: .venv/test
 	FABER_TEST_LONG=1 $(BIN)/pytest -m long --numprocesses=auto --maxprocesses=4
@@ -84,6 +89,9 @@ faults: .venv/test
 	cd tests && ../$(BIN)/python -m faults.matrix
 	cd tests && ../$(BIN)/python -m faults.crowds
 	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 tests/postgres/test_faults.py tests/postgres/test_sync_faults.py
+
+soak: .venv/test
+	cd tests && ../$(BIN)/python -m faults.soak $(or $(MINUTES),10) $(SEED)
 
 team: .venv/test
 	cd tests && ../$(BIN)/python -m team.simulate --weeks $(or $(WEEKS),2) --seed $(or $(SEED),1) --seeds $(or $(SEEDS),1)

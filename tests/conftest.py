@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from support.contract import is_contract
 from support.folders import make_folder, move_to_memory, remove_folders
 from support.sizes import IS_LONG
 
@@ -37,6 +38,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and is_contract(item):
+            item.add_marker("contract")
     alone = [item for item in items if not IS_LONG and any(mark.kwargs for mark in item.iter_markers("long"))]
     items[:] = [item for item in items if item not in alone]
     config.hook.pytest_deselected(items=alone)
