@@ -369,3 +369,27 @@ def test_a_hooks_folder_of_several_repositories_is_left_alone(one: Clone, tmp_pa
     output = one.faber("init", "--pre-commit", code=1).stderr
     assert f"`core.hooksPath` keeps the hooks in {tmp_path}/hooks, outside this repository" in output
     assert not (tmp_path / "hooks").exists()
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Clone:
+    return Clone.first(tmp_path / "one")
+
+
+@pytest.fixture
+def other(one: Clone) -> Clone:
+    return one.clone("other")
+
+
+def test_git_merge_unites_both_ledgers_without_a_question(one: Clone, other: Clone) -> None:
+    one.advance("here")
+    other.advance("there")
+    both = one.ids() | other.ids()
+    one.git("pull", "-q", "--no-rebase", "../other", "main")
+    assert one.ids() == both
+    one.assert_sound()
+    one.faber("project")
+    assert one.git("status", "--porcelain") == ""  # the merge commit is right as it is
+    other.git("pull", "-q", "--no-rebase", "../one", "main")
+    assert other.ids() == both
+    other.assert_sound()
