@@ -207,11 +207,6 @@ def _name_of(arrival: Arrival | LeftFacts) -> str:
     return f"{int(arrival['at'] * 1_000_000):017d}-{arrival['id']}{ENDING}"
 
 
-def path_of(run: Run, arrival: Arrival) -> str:
-    """Return where a delivery's file is in this clone."""
-    return os.path.join(inbox_path(run), _name_of(arrival))
-
-
 def list_waiting(run: Run) -> list[str]:
     """Return the paths of a run's deliveries that no living hook holds, in order of arrival."""
     found = list(take(run))

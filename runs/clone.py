@@ -240,11 +240,6 @@ SHARED = {
 }
 KEY_BYTES = 32
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
 _modes: dict[str | None, int] = {}  # by the git directory
 
 
