@@ -14,7 +14,7 @@ from faber_ledger.ledger.row import COLUMNS, HASH, ID, PAYLOAD, SALT, TYPE, payl
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from typing import Any
 
     Row = tuple[Any, ...]
@@ -31,37 +31,27 @@ WORDS = frozenset(
     ]
 )
 KINDS = (REDACTED, UNDONE)
-EVERY = f"SELECT id, type, at, writer, payload FROM event WHERE type IN {KINDS} ORDER BY seq, id"
+EVERY = f"SELECT id, type, writer, payload FROM event WHERE type IN {KINDS} ORDER BY seq, id"
 NEVER_UPDATED = next(text for text in statements(FORMAT_1) if text.startswith("CREATE TRIGGER event_is_never_updated"))
 
 
 class Redaction:
-    """A redaction of an event, or an undo of one (`is_undo`): its own id, time and writer, and what it says."""
+    """A redaction of an event, or an undo of one (`is_undo`): its own id and writer, and the event's id, `target`."""
 
-    def __init__(self, name: str, kind: str, at: str, writer: str, target: str, reason: str | None) -> None:
+    def __init__(self, name: str, kind: str, writer: str, target: str) -> None:
         self.id = name
         self.is_undo = kind == UNDONE
-        self.at = at
         self.writer = writer
         self.target = target
-        self.reason = reason
 
 
-def read_redactions(connection: sqlite3.Connection) -> Iterator[Redaction]:
-    """Yield the redactions and undos of a log in its order; one in another form has no effect, and is left out."""
-    for row in connection.execute(EVERY).fetchall():
-        found = redaction_of(*row)
-        if found is not None:
-            yield found
-
-
-def redaction_of(name: str, kind: str, at: str, writer: str, payload: str | None) -> Redaction | None:
-    """Read a redaction or an undo; None if it is not what this program writes."""
+def redaction_of(name: str, kind: str, writer: str, payload: str | None) -> Redaction | None:
+    """Read a redaction or an undo; None if it is not what this program writes: then it has no effect."""
     try:
         read = loads(payload or "")
         target, reason = read["event_id"], read["reason"]
         if set(read) == {"event_id", "reason"} and isinstance(target, str) and isinstance(reason, str | None):
-            return Redaction(name, kind, at, writer, target, reason)
+            return Redaction(name, kind, writer, target)
     except (ValueError, TypeError, KeyError, RecursionError):
         pass
     return None
@@ -72,7 +62,10 @@ def effective_redactions(connection: sqlite3.Connection) -> dict[str, Redaction]
     own: dict[str, Redaction] = {}
     of_others: dict[str, Redaction] = {}
     question = "SELECT type, writer FROM event WHERE id = ?"
-    for one in read_redactions(connection):
+    for row in connection.execute(EVERY).fetchall():
+        one = redaction_of(*row)
+        if one is None:
+            continue
         target = connection.execute(question, (one.target,)).fetchone()
         if target is None or target[0] in KINDS:
             continue

@@ -14,11 +14,7 @@ from shlex import quote
 from typing import Any
 
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.file import (
-    MAX_PAYLOAD_BYTES,
-    is_busy,
-    locked_error,
-)
+from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES, is_busy, locked_error
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.problems import (
@@ -35,7 +31,7 @@ from faber_ledger.ledger.problems import (
     find_event_problems,
 )
 from faber_ledger.ledger.redaction import KINDS, effective_redactions, redaction_of, rows_to_strip
-from faber_ledger.ledger.row import COLUMNS, split_hashes
+from faber_ledger.ledger.row import COLUMNS, decode_any, split_hashes
 
 HINT_FIND_COPY = "run `faber-ledger verify --git` to see which copy has it, then unite the two: `faber-ledger union`"
 HINT_GONE = "you need not run anything: its envelope is checked, and what it said is not known here"
@@ -63,7 +59,7 @@ def find_problems(path: str, *, advance: Callable[[int], object] = lambda count:
         yield LogProblem(error.code, None, error.message, error.hint or HINT_NEWEST)
         return
     with closing(log):
-        log.connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+        log.connection.text_factory = decode_any
         log.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 10**9)  # to report what every other reader refuses
         try:
             log.connection.execute("BEGIN")  # of all that follows, the events and heads of one moment
@@ -136,10 +132,10 @@ class _Walk:
             if changed is not None:
                 yield from [one for one in alone if one[0] not in ("hash", "parents")]
                 yield changed
-                self._name(parents)
+                self._take_parents(parents)
                 return
         yield from alone
-        self._name(parents)
+        self._take_parents(parents)
         if kinds & {"mistyped", "too_long"}:
             return
         missing = [parent for parent in parents if self._seq_of(parent) is None]
@@ -171,7 +167,7 @@ class _Walk:
         rows = self.connection.execute("SELECT hash, seq FROM event")
         return {digest: seq for digest, seq in rows if isinstance(digest, bytes) and isinstance(seq, int)}
 
-    def _name(self, parents: list[bytes]) -> None:
+    def _take_parents(self, parents: list[bytes]) -> None:
         passed_by = [parent for parent in parents if self.heads.pop(parent, None) is None]
         self.awaited.update([parent for parent in passed_by if parent not in self.seqs])
 
@@ -220,7 +216,7 @@ def _redaction_findings(connection: sqlite3.Connection) -> Iterator[LogProblem]:
     """Name each payload that is gone without a redaction, that is still there despite one, and odd redactions."""
     redacted = effective_redactions(connection)
     for name, kind, payload in connection.execute(f"SELECT id, type, payload FROM event WHERE type IN {KINDS}"):
-        if payload is not None and redaction_of(str(name), str(kind), "", "", payload) is None:
+        if payload is not None and redaction_of(str(name), str(kind), "", payload) is None:
             yield LogProblem(FORGED, name_of(name), "it has another form, and no effect", HINT_GONE)
     gone = "payload IS NULL AND salt IS NULL AND payload_hash IS NOT NULL"  # other rows are reported already
     for (name,) in connection.execute(f"SELECT id FROM event WHERE {gone} ORDER BY seq, id"):

@@ -123,11 +123,11 @@ CHANGES: dict[str, dict[str, Any]] = {
 def test_what_is_no_redaction_changes_nothing(database: Database, connection: psycopg.Connection[Any]) -> None:
     forged = [redaction_of(TARGET[1], **said) for said in CHANGES.values()]
     for row in forged:
-        assert read_redaction(row[1], row[TYPE], "", "", row[PAYLOAD]) is None
+        assert read_redaction(row[1], row[TYPE], "", row[PAYLOAD]) is None
     for payload in BAD.values():
         row = redaction_of(TARGET[1])
         forged.append((*row[:PAYLOAD], payload, *row[PAYLOAD + 1 :]))
-        assert read_redaction(row[1], row[TYPE], "", "", payload) is None or "event_id" in payload
+        assert read_redaction(row[1], row[TYPE], "", payload) is None or "event_id" in payload
     put(connection, FIRST, TARGET, *forged)
     assert events(database) == {f"{RUN} {row[1]}": row for row in (TARGET, *forged)}
     assert stored(database, "redaction") == []
