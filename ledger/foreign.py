@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
-from faber_ledger.ledger.file import UNREADABLE, bound_steps, check_file, check_schema, connect
+from faber_ledger.ledger.file import HINT_RESTORE, UNREADABLE, bound_steps, check_file, check_schema, connect
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import COLUMNS, NULL
 
-HINT_GET_AGAIN = "get the file again from where it is intact"
 NAMES = {int: "integer", str: "text", bytes: "blob", NULL: "null"}  # SQLite's
 TYPES = " OR ".join(
     [f"typeof({name}) NOT IN ({', '.join([repr(NAMES[kind]) for kind in kinds])})" for name, kinds in COLUMNS.items()]
@@ -34,16 +33,16 @@ def open_untrusted(path: str, *, check_values: bool = True) -> Log:
         check_schema(log.connection, path)
         (found,) = log.connection.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
-            raise IntegrityError(f"{path} is damaged: {found}", hint=HINT_GET_AGAIN)
+            raise IntegrityError(f"{path} is damaged: {found}", hint=HINT_RESTORE)
         pages, size = [log.connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")]
         if os.stat(path).st_size < pages * size:  # SQLite reads zeros instead
-            raise IntegrityError(f"{path} ends before its last page", hint=HINT_GET_AGAIN)
+            raise IntegrityError(f"{path} ends before its last page", hint=HINT_RESTORE)
         bound_steps(log.connection, path)
         if check_values:
             check_types(log)
     except UNREADABLE as error:
         log.close()
-        raise IntegrityError(f"{path} cannot be read: {error}", hint=HINT_GET_AGAIN) from error
+        raise IntegrityError(f"{path} cannot be read: {error}", hint=HINT_RESTORE) from error
     except BaseException:
         log.close()
         raise
@@ -56,5 +55,5 @@ def check_types(log: Log) -> None:
     if mistyped is not None:
         raise IntegrityError(
             f"{log.path} has an event with a value of a type that no ledger writes: {mistyped[0]}",
-            hint=HINT_GET_AGAIN,
+            hint=HINT_RESTORE,
         )

@@ -101,7 +101,9 @@ class Staged:
         except sqlite3.IntegrityError:
             return False  # those before the double are staged, and are recognized when they are read again
         self.lines += len(found)
-        self.runs |= {event["run_id"] for row, event in found if row[TYPE] in NAMING and _names(event)}
+        for row, event in found:
+            if row[TYPE] in NAMING:
+                self._name_run(event)
         return bool(found)
 
     def _read(self, line: bytes, number: int) -> None:
@@ -126,7 +128,7 @@ class Staged:
         self._has_unusual = self._has_unusual or (one.fault or one.dropped) is not None
         row = one.row
         if row[TYPE] in NAMING and row[PAYLOAD] is not None:
-            self._name(parse_payload(row[PAYLOAD]) or {})
+            self._name_run(parse_payload(row[PAYLOAD]) or {})
         values = (*_storable(row), number, one.fault, one.dropped)
         try:
             self._connection.execute(STAGE, values)
@@ -148,10 +150,11 @@ class Staged:
             for line, name, first in self._connection.execute(ELSEWHERE):
                 yield _conflict(line, name, first)
 
-    def _name(self, payload: dict[str, Any]) -> None:
-        """Remember the run that a payload, or what remains of one, names."""
+    def _name_run(self, payload: dict[str, Any]) -> None:
+        """Add the run that a payload names to `runs`."""
         named = payload.get("run_id")
-        self.runs |= {named} if isinstance(named, str) else set()
+        if isinstance(named, str):
+            self.runs.add(named)
 
     def __len__(self) -> int:
         """Count the events, each once however often the file has it."""
@@ -280,10 +283,6 @@ def raise_problems(problems: Iterable[LineProblem], name: str) -> None:
 
 def _conflict(line: int, name: str, first: int) -> LineProblem:
     return LineProblem(line, f"event {name} has another content than in line {first}", is_conflict=True)
-
-
-def _names(event: Any) -> bool:
-    return isinstance(event.get("run_id"), str)
 
 
 def _storable(row: Row) -> Row:

@@ -17,8 +17,8 @@ from operator import itemgetter
 
 from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
-from faber_ledger.ledger.file import FORMAT_1, statements
-from faber_ledger.ledger.foreign import HINT_GET_AGAIN, open_untrusted
+from faber_ledger.ledger.file import FORMAT_1, HINT_RESTORE, statements
+from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.gate import Gate, Refused, examine, is_typed_whole, lines_left_out, shown_id
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import AT_HAND, Positions
@@ -69,7 +69,7 @@ def write_union(paths: Sequence[str], out: str, *, adopts: bool = False) -> Unit
             os.replace(whole, temporary)
         move_into_place(temporary, out)
     except sqlite3.DatabaseError as error:
-        raise IntegrityError(f"one of these logs cannot be read to its end: {error}", hint=HINT_GET_AGAIN) from error
+        raise IntegrityError(f"one of these logs cannot be read to its end: {error}", hint=HINT_RESTORE) from error
     finally:
         for log in logs:
             log.close()
@@ -234,7 +234,7 @@ def _in_order(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
     for row in heapq.merge(*streams, key=_position):
         position = _position(row)
         if position < before:
-            raise IntegrityError(f"event {shown_id(row[ID])} is out of order in its file", hint=HINT_GET_AGAIN)
+            raise IntegrityError(f"event {shown_id(row[ID])} is out of order in its file", hint=HINT_RESTORE)
         before = position
         yield row
 
