@@ -41,13 +41,14 @@ NEVER = float("inf")
 def adopt_run(run: Run, known: Blocks, at: float) -> list[Draft]:
     """Return the first events of a run that has blocks but no log; raises StateInvalid for blocks nested too deeply.
 
-    The blocks themselves, and the end of each session that a later one shows to be over.
+    They are the blocks themselves, and the end of each session that a later one shows to be over.
     """
     if is_too_deep(known):
         hint = "flatten its sessions and context_metadata"
         raise StateInvalid(TOO_DEEP, path=run.shown(run.state_path), hint=hint)
     known = _with_plain_ids(known)
-    return [{"event": _adoption(run, known)}, *_end_earlier_sessions(known, at)]
+    ends = [end for end, _ in _earlier_ends(known, current_session(known), at)]
+    return [{"event": _adoption(run, known)}, *ends]
 
 
 def take_up_if_started_here(run: Run, content: bytes) -> None:
@@ -113,16 +114,12 @@ def _adopted_as_current(log: Log) -> set[str | None]:
     return found
 
 
-def _end_earlier_sessions(known: Blocks, at: float) -> list[Draft]:
+def _earlier_ends(known: Blocks, current: str | None, at: float) -> list[tuple[Draft, bool]]:
     """Return the inferred ends of the sessions that are open beside the current one: each at the next one's start.
 
-    The last one may still be open if there is no current session; else it ends now.
+    With each comes whether there is a next session. Without one, the session ends at `at`; if there is no current
+    session either, it may still be open, and has no end.
     """
-    return [end for end, _ in _earlier_ends(known, current_session(known), at)]
-
-
-def _earlier_ends(known: Blocks, current: str | None, at: float) -> list[tuple[Draft, bool]]:
-    """Return those ends, and for each whether it is at the start of a next session."""
     by_id = {entry["session_id"]: entry for entry in session_history(known) if is_named(entry)}
     if current is not None and current not in by_id:
         by_id[current] = {"session_id": current, "started_at": _last_reload(known)}
