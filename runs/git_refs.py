@@ -66,7 +66,7 @@ def is_plain(name: str) -> bool:
 
 
 REMOTES = ("upstream", "origin")  # in this order, then by name: in a fork, pull requests go to `upstream`
-DEFAULTS = ("main", "master", "develop", "trunk")  # names of default branches, where no remote says it
+DEFAULT_BRANCHES = ("main", "master", "develop", "trunk")  # looked for where no remote names one
 
 
 def default_branch(root: str) -> str | None:
@@ -78,8 +78,8 @@ def default_branch(root: str) -> str | None:
 def default_ref(root: str) -> str | None:
     """Return the default branch as a full ref, read from git's files without running git; None if none is known.
 
-    It is the remote's HEAD as the clone has it, else the first that exists of `init.defaultBranch` and DEFAULTS. It is
-    looked for once per work tree and process.
+    It is the remote's HEAD as the clone has it, else the first that exists of `init.defaultBranch` and
+    `DEFAULT_BRANCHES`. It is looked for once per work tree and process.
     """
     tree = work_tree_of(root)
     if tree is None:
@@ -104,7 +104,7 @@ def _find_default_ref(tree: WorkTree) -> str | None:
             return without_surrogates(ref)
     named = _initial_branch(tree.common)
     packed = _packed_refs(tree.common).splitlines()
-    for branch in (*([named] if named else []), *DEFAULTS):
+    for branch in (*([named] if named else []), *DEFAULT_BRANCHES):
         is_loose = os.path.isfile(os.path.join(tree.common, "refs", "heads", *branch.split("/")))
         if is_loose or any([line.endswith(os.fsencode(f" refs/heads/{branch}")) for line in packed]):
             return f"refs/heads/{branch}"

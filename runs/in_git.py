@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SECONDS = 2.0  # for all that git is asked about a work tree
 LARGEST = 64 * 1024 * 1024  # bytes of the ledgers that git prints at once
-DEFAULTS = ("HEAD", "main", "master")  # of a remote, `HEAD` is what a clone gets
+DEFAULT_NAMES = ("HEAD", "main", "master")  # of a remote's default branch; `HEAD` is what a clone gets
 MOST_BRANCHES = 20  # the newest, where another branch than the one that is checked out may have the run
 CLEAN, UNTRACKED, UNMERGED = "", "?", "u"  # or git's two letters for another change
 INTERRUPTED = ("rebase-merge", "rebase-apply", "BISECT_LOG")  # in the work tree's own git directory
@@ -162,7 +162,7 @@ class GitSurvey:
             return True
         own = f"refs/heads/{self.branch}"
         same = [f"refs/remotes/{remote}/{self.branch}" for remote in self.remotes]
-        default = [f"refs/remotes/{remote}/{name}" for remote in self.remotes for name in DEFAULTS]
+        default = [f"refs/remotes/{remote}/{name}" for remote in self.remotes for name in DEFAULT_NAMES]
         printed = self._ask("for-each-ref", f"--format={FIELDS}", own, *same, *default).answer_bytes()
         rows = _rows(printed)
         self.commit, upstream, remote, push = next((row[1:5] for row in rows if row[0] == own), (None, "", "", ""))
@@ -308,9 +308,8 @@ class GitSurvey:
 
     # How git is asked
 
-    def _ask(self, *arguments: str, limit: int = LARGEST, content: bytes = b"") -> GitQuery:
-        command = ["--literal-pathspecs", *arguments]
-        return GitQuery(command, self.root, deadline=self._deadline, limit=limit, content=content)
+    def _ask(self, *arguments: str) -> GitQuery:
+        return GitQuery(["--literal-pathspecs", *arguments], self.root, deadline=self._deadline, limit=LARGEST)
 
     def _blob(self, commit: str | None, path: str) -> str | None:
         """Return git's name of a file of a run in a commit; None if it has none there, or that is not known."""

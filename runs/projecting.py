@@ -258,14 +258,14 @@ def _members_of(recorded: Recorded) -> dict[str, Any]:
     return {}
 
 
-DEFAULTS = {"status": "in_progress"}  # a finished run is hardly ever left uncommitted
+STATE_DEFAULTS = {"status": "in_progress"}  # a finished run is hardly ever left uncommitted
 
 
 def write_ignored_state(run: Run, warn: Callable[[str], None]) -> None:
     """Write the state of a run that has none here because git ignores it; raises as `reproject`."""
     if not state_file.is_state_ignored(run):
         return
-    result = reproject(run, rebuild=False, warn=warn, defaults=DEFAULTS)
+    result = reproject(run, rebuild=False, warn=warn, defaults=STATE_DEFAULTS)
     path = run.shown(run.state_path)
     if result.source is not None:
         warn(f"git ignores {path}, which was not here; it is taken from {result.source}")
@@ -288,7 +288,7 @@ def restore_run_from_log(root: str, named: str | None, warn: Callable[[str], Non
         return
     os.makedirs(run.directory, exist_ok=True)
     try:
-        result = reproject(run, rebuild=False, warn=warn, defaults=DEFAULTS)
+        result = reproject(run, rebuild=False, warn=warn, defaults=STATE_DEFAULTS)
     except LedgerError:
         _remove_empty(run)
         raise

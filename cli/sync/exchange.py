@@ -36,7 +36,7 @@ from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger, read_log
-from faber_ledger.runs.projecting import DEFAULTS
+from faber_ledger.runs.projecting import STATE_DEFAULTS
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.state_file import read_state
@@ -231,7 +231,7 @@ def bring_run(root: str, text: str, url: str | None, warn: Callable[[str], None]
     if found.left_out:
         count = events_shown(len(found.left_out))
         warn(f"{run_id}: {count} of the server left out: `faber-ledger sync {run_id}` says why")
-    if write_blocks(run, warn=warn, defaults=DEFAULTS):
+    if write_blocks(run, warn=warn, defaults=STATE_DEFAULTS):
         raise LedgerError(
             f"the run {run_id} was brought, and its state.json was not written",
             hint=f"run `faber-ledger project {run_id}`",
