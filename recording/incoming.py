@@ -35,7 +35,7 @@ ENDS = ("PreCompact", "SessionEnd")
 WORDS = {"SessionStart": "source", "PreCompact": "trigger", "PostCompact": "trigger", "SessionEnd": "reason"}
 LONGEST_SUMMARY = 64 * 1024  # characters: a longer one is masked and shortened before it is written anywhere
 NO_SESSION = "has no session on"
-NAMED = 18  # letters of an id that the delivery decides: its time, and 40 random bits
+DECIDED_LETTERS = 18  # the first of an id, which the delivery decides: its time, and 40 random bits
 
 
 class Decided:
@@ -133,12 +133,13 @@ def facts_of(arrival: Arrival, view: View, writer: str, loads: list[Draft] | Non
         source = arrival["word"] or "unknown"
         opening = sessions.open_session(view, caller, arrival["session_id"], source, delivery=delivery)
         facts = [*opening, *checkout_after(opening[-1], arrival["checkout"])]
-        return Decided([*_named(arrival, view, facts), *_named(arrival, view, loads or [], "load")], has_moved=True)
+        given = _with_ids(arrival, view, loads or [], "load")
+        return Decided([*_with_ids(arrival, view, facts), *given], has_moved=True)
     elif arrival["hook"] == "PostCompact":
         decided = _compaction(arrival, view, caller, delivery)
     else:
         decided = _end(arrival, view, caller, delivery)
-    decided.facts = _named(arrival, view, decided.facts)
+    decided.facts = _with_ids(arrival, view, decided.facts)
     return decided
 
 
@@ -151,37 +152,37 @@ def _facts_after_first(arrival: Arrival, view: View, loads: list[Draft] | None) 
     if arrival["hook"] != "SessionStart" or view.start_of(arrival["session_id"]) is None:
         return Decided()
     if loads is not None:
-        return Decided(facts_missing(_named(arrival, view, loads, "load"), view), has_moved=True)
+        return Decided(facts_missing(_with_ids(arrival, view, loads, "load"), view), has_moved=True)
     lost: Draft = {
         "event": {"type": "answer_lost", "session_id": arrival["session_id"]},
         "client": arrival["client"],
     }
-    return Decided(facts_missing(_named(arrival, view, [lost], "lost"), view))
+    return Decided(facts_missing(_with_ids(arrival, view, [lost], "lost"), view))
 
 
-def _named(arrival: Arrival, view: View, facts: list[Draft], kind: str = "") -> list[Draft]:
-    """Return facts of a delivery with ids and salts; the first of those without a `kind` begins as the arrival's id."""
-    named: list[Draft] = []
+def _with_ids(arrival: Arrival, view: View, facts: list[Draft], kind: str = "") -> list[Draft]:
+    """Return facts of a delivery with ids and salts; the first one's id without a `kind` begins as the arrival's."""
+    made: list[Draft] = []
     for number, fact in enumerate(facts):
         digest = sha256(f"{arrival['salt']}{kind}{number}".encode()).digest()
         name = clock.event_id(arrival["at"], digest[16:]) if number or kind else arrival["id"]
-        named.append({**fact, "id": name, "salt": digest[:16].hex()})
-    return place_facts(named, view)
+        made.append({**fact, "id": name, "salt": digest[:16].hex()})
+    return place_facts(made, view)
 
 
 def place_facts(facts: list[Draft], view: View) -> list[Draft]:
-    """Return named facts with the ids that they have after the log's heads."""
-    ending = clock.event_id(0, sha256(view.log.heads_text().encode()).digest())[NAMED:]
-    return [{**fact, "id": fact["id"][:NAMED] + ending} for fact in facts]
+    """Return facts that have ids with those that they get after the log's heads."""
+    ending = clock.event_id(0, sha256(view.log.heads_text().encode()).digest())[DECIDED_LETTERS:]
+    return [{**fact, "id": fact["id"][:DECIDED_LETTERS] + ending} for fact in facts]
 
 
 def find_recorded(name: str, view: View) -> Recorded | None:
-    """Return the event that a named fact has become, whatever the log's heads were then; None if it has not."""
-    return view.log.event_beginning(name[:NAMED])
+    """Return the event with which a fact of this id was recorded, whatever the log's heads were; None if it was not."""
+    return view.log.event_beginning(name[:DECIDED_LETTERS])
 
 
 def facts_missing(facts: list[Draft], view: View) -> list[Draft]:
-    """Return those of some named facts that are not recorded."""
+    """Return those of some facts with ids that are not recorded."""
     return [fact for fact in facts if find_recorded(fact["id"], view) is None]
 
 

@@ -33,7 +33,7 @@ SECONDS = 2.0  # for all answers of git; what the merge gains is a state that is
 SEARCH_SECONDS = 1.0
 LARGEST = 32 * 1024 * 1024  # bytes of what git prints at once
 LONGEST_FILE = 1024 * 1024  # bytes of a file of a rebase
-NAMED = "GITHEAD_"
+GITHEAD = "GITHEAD_"  # begins the variable that names a commit that `git merge` merges
 REVISIONS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REBASE_HEAD", "REVERT_HEAD^", "refs/stash")
 # Files in the work tree's git directory that name a commit: in which line, and as which word of it.
 FILES = (
@@ -90,7 +90,7 @@ def _fold(ledgers: list[bytes]) -> Blocks:
 
 def _find_other(top: str, path: str, ours: bytes, theirs: bytes) -> str | None:
     """Return a commit with their state at this path, if HEAD has ours; else None."""
-    named = [name.removeprefix(NAMED) for name in os.environ if name.startswith(NAMED)]
+    named = [name.removeprefix(GITHEAD) for name in os.environ if name.startswith(GITHEAD)]
     revisions = list(dict.fromkeys([*named, *_revisions_in_files(top), *REVISIONS]))
     here, *found = _read_blobs(top, [f"{one}:{path}" for one in ("HEAD", *revisions)])
     if here != ours:
