@@ -205,10 +205,10 @@ def read_call(agent: str, hook: str, content: bytes) -> Call:
     return AgentCall(agent, hook, content, os.environ)
 
 
-def admit_call(call: Call, agent: str, root: str, warn: Callable[[str], None]) -> bool:
-    """Return whether a call of another agent is recorded, and note or forget that its client waits for a packet.
+def prepare_call(call: Call, agent: str, root: str, warn: Callable[[str], None]) -> bool:
+    """Note or forget that the client of another agent's call waits for a packet; return whether to record the call.
 
-    A prompt is recorded only as the start after a compaction, once.
+    A prompt is recorded only as the start after a compaction, once: the call becomes that start.
     """
     if not isinstance(call, AgentCall):
         warn(f"{agent or 'no name'} is not an agent that faber-ledger knows: {', '.join([CLIENT, *AGENTS])}")

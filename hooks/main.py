@@ -53,7 +53,7 @@ def run_hook(name: str, agent: str | None = None) -> int:
 
             _print(call, answer_foreign(call, error, _print_error))
             return 0
-        if _is_for_us(call, agent, start, log):
+        if _check_call(call, agent, start, log):
             _record(call, log)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on
         log.warn(_message_of(error))
@@ -85,12 +85,12 @@ def _read_call(hook: str, agent: str | None) -> Call:
     return read_call(agent, hook, content)
 
 
-def _is_for_us(call: Call, agent: str | None, start: str, log: _Log) -> bool:
-    """Return whether a delivery can be recorded: it has a hook's name, and a folder; else say why not."""
+def _check_call(call: Call, agent: str | None, start: str, log: _Log) -> bool:
+    """Return whether a delivery can be recorded: it has a hook's name, and a folder; else warn why not."""
     if agent is not None:
-        from faber_ledger.hooks.agents import admit_call
+        from faber_ledger.hooks.agents import prepare_call
 
-        if not admit_call(call, agent, log.root, log.warn):
+        if not prepare_call(call, agent, log.root, log.warn):
             _print(call, None)
             return False
     if call.problem is not None:
