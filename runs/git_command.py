@@ -1,7 +1,7 @@
 """Run git for a command, with `subprocess`: as the user would, in the user's folder and with the user's index.
 
 Commands use this where git's exit code or complaint matters, or where git changes something. Hooks, and the libraries
-that they load, ask with `GitQuery` of `runs/git.py`, which costs less and never writes.
+that they load, ask with `GitQuery` of `runs/git_query.py`, which costs less and never writes.
 """
 
 from __future__ import annotations
