@@ -32,7 +32,7 @@ def import_lines(lines: Path, path: Path) -> None:
     """Import the lines as the command does."""
     with lines.open("rb") as file, closing(Staged(file)) as staged:
         raise_problems(staged.problems, str(lines))
-        raise_problems(staged.judge(None), str(lines))
+        raise_problems(staged.check_at_gate(None), str(lines))
         with Log.open(str(path)) as log:
             insert_rows(log, staged.missing_in(log))
             log.commit()

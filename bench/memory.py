@@ -40,7 +40,7 @@ def main() -> None:
             file.writelines(map(line_of, rows_of(log)))
     else:  # import what `export` wrote
         with lines.open("rb") as file, closing(Staged(file)) as staged:
-            raise_problems([*staged.problems, *staged.judge(None)], str(lines))
+            raise_problems([*staged.problems, *staged.check_at_gate(None)], str(lines))
             with Log.open(str(out)) as log:
                 insert_rows(log, staged.missing_in(log))
                 log.commit()

@@ -88,10 +88,10 @@ class Gate:
         self.refused: list[Refused] = []
         self.dropped: list[tuple[str, str]] = []
 
-    def pick(self, found: Iterable[Examined]) -> Row | None:
+    def check(self, found: Iterable[Examined]) -> Row | None:
         """Return the copy of one event that enters the log, None if it is refused; raises UnionConflict.
 
-        An intact copy is picked, of several one with a usable payload. It may have lost its own.
+        It is an intact copy, of several one with a usable payload. It may have lost its own.
         """
         passing: list[Examined] = []
         for one in found:

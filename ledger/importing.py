@@ -1,4 +1,4 @@
-"""Import events from JSON lines: staged in a table, examined line by line, judged by the gate, then inserted."""
+"""Import events from JSON lines: each is examined and staged in a table, checked at the gate, then inserted."""
 
 from __future__ import annotations
 
@@ -161,8 +161,8 @@ class Staged:
         found: int = self._connection.execute("SELECT count(*) FROM staged").fetchone()[0]
         return found
 
-    def judge(self, log: Log | None) -> list[LineProblem]:
-        """Let the gate judge the events after a log's (None: there is no log yet), and forget those that it refuses.
+    def check_at_gate(self, log: Log | None) -> list[LineProblem]:
+        """Check at the gate the events that a log lacks (None: no log yet), and forget those that are refused.
 
         `left_out` has them afterwards. Returns the lines whose event has another content in the log.
         """
@@ -176,7 +176,7 @@ class Staged:
                 known = None if log is None else known_in(log, row[ID])
                 is_same = known is not None and known[:2] == (row[SEQ], row[HASH])
                 if known is None or (fault is not None and not is_same):
-                    gate.pick([Examined(row, row, fault, dropped)])
+                    gate.check([Examined(row, row, fault, dropped)])
                 elif not is_same and fault is None:
                     conflicts.append(LineProblem(line, f"event {row[ID]} has another content in the log", True))
         lines = [self._line_of(one.id) for one in gate.refused]
@@ -224,7 +224,10 @@ class Staged:
         return [row for row in found if row is not None]
 
     def count_missing_in(self, log: Log | None) -> int:
-        """Count the events that a log (None: no log yet) lacks, after `judge`; a refused one's place does not count."""
+        """Count the events that a log (None: no log yet) lacks, after `check_at_gate`.
+
+        The place of a refused event does not count.
+        """
         events = self._connection.execute("SELECT id FROM staged WHERE fault IS NULL")
         if log is None or not log.heads():
             return sum(1 for _ in events)

@@ -49,7 +49,7 @@ def find_foreign_roots(own: Log, log: Log) -> set[bytes]:
 
 
 def take_out_others(offered: Log, is_named: Callable[[str], bool]) -> list[Row]:
-    """Take the first events that name another run out of a log, which nobody has judged yet, and return them."""
+    """Take the first events that name another run out of a log, which the gate has not checked yet, and return them."""
     others = [row for row in roots_in(offered.connection).values() if not _may_start(row, is_named)]
     offered.connection.executemany("DELETE FROM event WHERE id = ?", [(row[ID],) for row in others])
     return others

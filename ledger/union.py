@@ -163,18 +163,18 @@ class Passing:
             streams = [self._typed_rows(rows_of(log, start), gate) for log in self._logs]
             streams.append(self._typed_rows(sorted(self._others, key=_position), gate))
             for _, group in itertools.groupby(_in_order(streams), _position):
-                row = self._pick(gate, list(group))
+                row = self._check_copies(gate, list(group))
                 if row is not None:
                     yield row
 
-    def _pick(self, gate: Gate, copies: list[Row]) -> Row | None:
-        """Pick among the copies of one event; None for one that the base has."""
+    def _check_copies(self, gate: Gate, copies: list[Row]) -> Row | None:
+        """Return the copy of one event that enters the log; None if the base has it, or it is refused."""
         if not copies[0][PARENTS] and self._is_of_other_run(copies[0]):
             gate.refused.append(Refused(copies[0], OTHER_RUN))
             return None
         known = known_in(self._base, copies[0][ID]) if self._base is not None else None
         if known is None:
-            return gate.pick(map(examine, dict.fromkeys(copies)))
+            return gate.check(map(examine, dict.fromkeys(copies)))
         for row in copies:
             if row[SEQ] != known[0] or row[HASH] != known[1]:
                 gate.refused.append(Refused(row, examine(row).fault or OTHER_CONTENT))
@@ -200,7 +200,7 @@ class Passing:
             if is_typed_whole(row):
                 yield row
             else:
-                gate.pick([examine(row)])  # which refuses it: it cannot be compared with others
+                gate.check([examine(row)])  # which refuses it: it cannot be compared with others
 
 
 def merge_rows(logs: Sequence[Log]) -> Passing:

@@ -184,5 +184,5 @@ def _target(staged: Staged, run_id: str | None) -> Run:
 def _check_against(staged: Staged, log: Log | None, run: Run, file: str) -> None:
     from faber_ledger.ledger.importing import raise_problems
 
-    raise_problems(staged.judge(log), file)
+    raise_problems(staged.check_at_gate(log), file)
     staged.check_fits(log, run.run_id, file)

@@ -67,7 +67,7 @@ def lines(content: bytes) -> None:
     """Stage an exported file."""
     with closing(Staged(io.BytesIO(content))) as staged:
         assert staged.problems or staged.lines >= 0
-        staged.judge(None)
+        staged.check_at_gate(None)
 
 
 def ledger(content: bytes) -> None:

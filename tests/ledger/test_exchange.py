@@ -210,7 +210,7 @@ def test_an_event_that_does_not_pass_is_left_out_with_its_number(project: Path) 
     for message, damaged in damaged_lines(lines).items():
         if message.startswith(LEFT_OUT):
             staged = Staged(io.BytesIO(b"".join([*lines[:3], damaged, *lines[4:]])))
-            assert (staged.problems, staged.judge(None)) == ([], []), message
+            assert (staged.problems, staged.check_at_gate(None)) == ([], []), message
             assert {one.line for one in staged.left_out} == {*range(4, LINES + 1)}, message
             assert len(list(staged.missing_in(None))) == 3, message
 

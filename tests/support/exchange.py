@@ -33,7 +33,7 @@ def import_lines(content: bytes, path: str) -> None:
     staged = Staged(io.BytesIO(content))
     raise_problems(staged.problems, "the file")
     with Log.open(path, "OFF") as log:
-        raise_problems(staged.judge(log), "the file")
+        raise_problems(staged.check_at_gate(log), "the file")
         insert_rows(log, staged.missing_in(log))
         log.commit()
 
