@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from faber_ledger.ledger.plain_json import (
-    SPACE,
-    after_space,
-    decode_error,
-    encoder,
-    quoted,
-    quoted_ascii,
-    raw_decoder,
-)
+from faber_ledger.ledger.plain_json import SPACE, after_space, decode_error, encoder, quoted, quoted_ascii, raw_decoder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

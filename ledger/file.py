@@ -7,14 +7,7 @@ import stat
 import sys
 
 from faber_ledger.ledger.clock import time_left
-from faber_ledger.ledger.errors import (
-    IntegrityError,
-    LedgerError,
-    Locked,
-    NewerFormat,
-    NotALedger,
-    NotWritable,
-)
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NewerFormat, NotALedger, NotWritable
 
 TYPE_CHECKING = False
 

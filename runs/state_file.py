@@ -6,13 +6,7 @@ import os
 
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, folder_around, read_regular, read_text
-from faber_ledger.ledger.errors import (
-    ForeignState,
-    LedgerError,
-    StateInvalid,
-    StateMissing,
-    StateRefused,
-)
+from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateRefused
 from faber_ledger.projections.fold import NAMES
 from faber_ledger.runs.progress import FINISHED, STATUSES
 from faber_ledger.runs.run import LARGEST_STATE
