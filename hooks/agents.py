@@ -25,12 +25,7 @@ NAMES = (
 )
 CLIENT = "claude"
 REPLACED_PROMPT = "modifiedTransformedPrompt"  # a form of answer: the packet, and after it the prompt
-OF_CLIENT = (
-    "CLAUDE_CODE_SESSION_ID",
-    "CLAUDE_PID",
-    "CLAUDE_PROJECT_DIR",
-    "CLAUDE_ENV_FILE",
-)
+OF_CLIENT = ("CLAUDE_CODE_SESSION_ID", "CLAUDE_PID", "CLAUDE_PROJECT_DIR", "CLAUDE_ENV_FILE")
 
 
 class Agent:

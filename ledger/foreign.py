@@ -54,6 +54,5 @@ def check_types(log: Log) -> None:
     mistyped = log.connection.execute(f"SELECT quote(substr(id, 1, 30)) FROM event WHERE {WRONG} LIMIT 1").fetchone()
     if mistyped is not None:
         raise IntegrityError(
-            f"{log.path} has an event with a value of a type that no ledger writes: {mistyped[0]}",
-            hint=HINT_RESTORE,
+            f"{log.path} has an event with a value of a type that no ledger writes: {mistyped[0]}", hint=HINT_RESTORE
         )

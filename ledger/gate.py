@@ -243,7 +243,5 @@ def conflict_of(rows: Collection[Row]) -> UnionConflict:
     ]
     name = next(iter(rows))[ID]
     return UnionConflict(
-        f"event {name} is in these logs with {len(rows)} contents:",
-        hint=HINT_CONFLICT,
-        lines=contents,
+        f"event {name} is in these logs with {len(rows)} contents:", hint=HINT_CONFLICT, lines=contents
     )

@@ -87,11 +87,7 @@ def _find(connection: Connection, text: str, *, whole: bool) -> list[Match]:
         wanted = f"{SESSIONS} AND (session_id LIKE ?1 ESCAPE '/' OR client LIKE ?1 ESCAPE '/') {LIMIT}"
         sessions = _texts(connection, wanted, f"{pattern}%")
         artifacts = _texts(connection, f"{ARTIFACTS} AND {ARTIFACT_ID} LIKE ? ESCAPE '/' {LIMIT}", f"{pattern}%")
-    return [
-        *events,
-        *[Match("session", name) for name in sessions],
-        *[Match("artifact", name) for name in artifacts],
-    ]
+    return [*events, *[Match("session", name) for name in sessions], *[Match("artifact", name) for name in artifacts]]
 
 
 def _events(connection: Connection, which: str, *values: object) -> list[Match]:

@@ -187,12 +187,4 @@ def recorded_of(row: Row, payload: Any) -> Recorded:
     payload["type"] = kind
     if session_id is not None:
         payload["session_id"] = session_id
-    return {
-        "seq": seq,
-        "id": name,
-        "version": version,
-        "at": at,
-        "writer": writer,
-        "client": client,
-        "event": payload,
-    }
+    return {"seq": seq, "id": name, "version": version, "at": at, "writer": writer, "client": client, "event": payload}

@@ -82,11 +82,7 @@ class _Walk:
     """One pass over the events, and what later ones are compared with."""
 
     def __init__(
-        self,
-        connection: sqlite3.Connection,
-        doubles: set[Any],
-        advance: Callable[[int], object],
-        seqs: Positions,
+        self, connection: sqlite3.Connection, doubles: set[Any], advance: Callable[[int], object], seqs: Positions
     ) -> None:
         self.connection = connection
         self.doubles = doubles

@@ -153,10 +153,7 @@ def _facts_after_first(arrival: Arrival, view: View, loads: list[Draft] | None) 
         return Decided()
     if loads is not None:
         return Decided(facts_missing(_with_ids(arrival, view, loads, "load"), view), has_moved=True)
-    lost: Draft = {
-        "event": {"type": "answer_lost", "session_id": arrival["session_id"]},
-        "client": arrival["client"],
-    }
+    lost: Draft = {"event": {"type": "answer_lost", "session_id": arrival["session_id"]}, "client": arrival["client"]}
     return Decided(facts_missing(_with_ids(arrival, view, [lost], "lost"), view))
 
 

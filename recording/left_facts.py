@@ -65,13 +65,7 @@ class _Leaving(Recording):
         try:
             file = inbox.put_in_tree(
                 self.run,
-                {
-                    "inbox": inbox.VERSION,
-                    "id": ids[0],
-                    "run_id": self.run.run_id,
-                    "at": self.at,
-                    "facts": facts,
-                },
+                {"inbox": inbox.VERSION, "id": ids[0], "run_id": self.run.run_id, "at": self.at, "facts": facts},
             )
         except OSError as error:
             raise NotWritable(

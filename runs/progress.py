@@ -214,11 +214,7 @@ def text_of(value: Any, name: str) -> str | None:
 
 def snapshot(state: dict[str, Any]) -> Snapshot:
     """Return the part of a state that an event keeps of the run's progress."""
-    return {
-        "phase": current_phase(state),
-        "step": current_step(state),
-        "phases_completed": phases_completed(state),
-    }
+    return {"phase": current_phase(state), "step": current_step(state), "phases_completed": phases_completed(state)}
 
 
 DONE = ("completed", "done", "success", "skipped")

@@ -32,12 +32,7 @@ ENDED_BY_COMMIT = ("merge", "cherry-pick", "revert")  # of the commands that sto
 
 
 def why_not_published(
-    run: Run,
-    state: dict[str, Any] | None,
-    note: TreeNote,
-    log: Log | None = None,
-    *,
-    on_purpose: bool = False,
+    run: Run, state: dict[str, Any] | None, note: TreeNote, log: Log | None = None, *, on_purpose: bool = False
 ) -> str | None:
     """Return why neither the file nor the blocks of a run are written into the work tree now; None if they are.
 

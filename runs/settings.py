@@ -188,14 +188,7 @@ def read_user_config() -> UserConfig:
         problem = f"{path}: {error}"
         return {"plugin_roots": [], "commands": {}, "url": None, "path": path, "problem": problem, "unknown": []}
     unknown = unknown_keys(config, ("plugin_roots", "commands", "url"))
-    return {
-        "plugin_roots": roots,
-        "commands": commands,
-        "url": url,
-        "path": path,
-        "problem": None,
-        "unknown": unknown,
-    }
+    return {"plugin_roots": roots, "commands": commands, "url": url, "path": path, "problem": None, "unknown": unknown}
 
 
 def user_config_path() -> str:

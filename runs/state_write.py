@@ -293,8 +293,7 @@ def _check_written(run: Run, path: str, content: bytes, members: dict[str, Any],
         verified = False
     if not verified:
         raise StateNotWritten(
-            "State file write verification failed",
-            hint=f"the old file stays; run `faber-ledger project {run.run_id}`",
+            "State file write verification failed", hint=f"the old file stays; run `faber-ledger project {run.run_id}`"
         )
 
 
