@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 
-from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.event_types import REDACTED
 from faber_ledger.runs.clone import state_copy_path
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.old_copies import doctor_copies
 from faber_ledger.runs.run import HOOK_LOG
-from faber_ledger.runs.set_aside import LARGEST, list_set_aside
+from faber_ledger.runs.set_aside import LARGEST, list_set_aside, read_or_empty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,11 +57,9 @@ def scrub(runs: list[Run], texts: Iterable[str]) -> list[str]:
 def find_remains(runs: list[Run], texts: Iterable[str]) -> list[str]:
     """Return the files that hold one of the texts: in the runs' folders, and the copy of a state in this clone."""
     needles = _needles(texts)
-    found = []
-    for run in runs:
-        found += [path for path in _files_of(run) if any([needle in _content(path) for needle in needles])]
+    files = [path for run in runs for path in _files_of(run)]
     copies = dict.fromkeys([path for run in runs if (path := state_copy_path(run)) is not None])
-    return found + [path for path in copies if any([needle in _content(path) for needle in needles])]
+    return [path for path in (*files, *copies) if _has_any(path, needles)]
 
 
 def _files_of(run: Run) -> list[str]:
@@ -72,6 +69,11 @@ def _files_of(run: Run) -> list[str]:
         mine = [name for name in sorted(os.listdir(run.directory)) if not run.is_beside(name)]
         found += [path for name in mine if os.path.isfile(path := os.path.join(run.directory, name))]
     return found
+
+
+def _has_any(path: str, needles: list[bytes]) -> bool:
+    content = read_or_empty(path, MAX_BYTES)
+    return any([needle in content for needle in needles])
 
 
 def _needles(texts: Iterable[str]) -> list[bytes]:
@@ -97,7 +99,7 @@ def _own_files(runs: list[Run]) -> Iterator[str]:
 
 def _scrub_file(path: str, needles: list[bytes]) -> bool:
     is_ledger = path.endswith(LEDGER_ENDING)
-    before = after = _content(path, LARGEST if is_ledger else MAX_BYTES)
+    before = after = read_or_empty(path, LARGEST if is_ledger else MAX_BYTES)
     for needle in needles:
         after = after.replace(needle, REDACTED.encode())
     if after == before:
@@ -107,11 +109,3 @@ def _scrub_file(path: str, needles: list[bytes]) -> bool:
     else:
         whole_file.put(path, after, like=os.stat(path))
     return True
-
-
-def _content(path: str, limit: int = MAX_BYTES) -> bytes:
-    """Return the content of a regular file; nothing for a link, or if it is too large or not readable."""
-    try:
-        return read_regular(path, limit)
-    except (FileRefused, OSError):
-        return b""

@@ -100,7 +100,7 @@ def _may_have_payload(path: str, name: str) -> bool:
             return any([row[PAYLOAD] is not None for row in rows])
     except (LedgerError, OSError, sqlite3.Error):
         pass
-    return name.encode() in _content(path)
+    return name.encode() in read_or_empty(path)
 
 
 def report(
@@ -116,7 +116,7 @@ def report(
         if may_write:
             make_below(common_directory(run.root) or notices, os.path.dirname(notices))
             line = json.dumps([message, path]).encode() + b"\n"
-            whole_file.put(notices, _content(notices) + line, mode=whole_file.OWN, durable=False, locked=False)
+            whole_file.put(notices, read_or_empty(notices) + line, mode=whole_file.OWN, durable=False, locked=False)
     except OSError:
         pass  # it was said once
 
@@ -134,14 +134,15 @@ def say_notices(run: Run, warn: Callable[[str], None], at: float) -> None:
 
 def _read_notices(path: str) -> list[tuple[str, str | None]]:
     try:
-        return [(str(one[0]), one[1]) for one in map(json.loads, _content(path).splitlines())]
+        return [(str(one[0]), one[1]) for one in map(json.loads, read_or_empty(path).splitlines())]
     except (ValueError, TypeError, LookupError):
         return []
 
 
-def _content(path: str) -> bytes:
+def read_or_empty(path: str, limit: int = LARGEST) -> bytes:
+    """Return the content of a regular file; nothing for a link, or if it is too large or not readable."""
     try:
-        return read_regular(path, LARGEST)
+        return read_regular(path, limit)
     except (FileRefused, OSError):
         return b""
 
@@ -161,7 +162,7 @@ def drop_old(root: str, at: float) -> None:
 
 def read_rows(path: str) -> list[Row]:
     """Return the events that a file of ours has; none if it cannot be read."""
-    return [row for line in _content(path).splitlines() if (row := _row_of(line)) is not None]
+    return [row for line in read_or_empty(path).splitlines() if (row := _row_of(line)) is not None]
 
 
 def line_of(row: Row) -> bytes:
