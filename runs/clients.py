@@ -227,7 +227,7 @@ def _write(root: str, path: str, members: dict[str, Any]) -> None:
     try:
         # Git's own directory is not made: a project renamed at this moment is not made again.
         make_below(common_directory(root) or "", os.path.dirname(path), durable=False)
-        whole_file.put(path, content, mode=0o600, durable=False, locked=False)
+        whole_file.put(path, content, mode=whole_file.OWN, durable=False, locked=False)
     except OSError:
         pass
 

@@ -81,7 +81,7 @@ def keep_state(run: Run, content: bytes, warn: Callable[[str], None]) -> None:
         return
     try:
         keep_place(run)
-        whole_file.put(path, content, mode=0o600, durable=False)
+        whole_file.put(path, content, mode=whole_file.OWN, durable=False)
     except FileNotFoundError:
         pass  # another work tree has just written its own, under the same temporary name
     except OSError as error:
@@ -97,7 +97,7 @@ def keep_place(run: Run) -> None:
             return
     except (FileRefused, OSError):
         pass  # not written yet
-    whole_file.put(path, content, mode=0o600, durable=False, locked=False)
+    whole_file.put(path, content, mode=whole_file.OWN, durable=False, locked=False)
 
 
 def read_state_copy(run: Run) -> bytes | None:

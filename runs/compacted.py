@@ -22,7 +22,7 @@ def note_compaction(root: str, client: str | None) -> None:
         return
     try:
         make_below(common_directory(root) or "", os.path.dirname(path), durable=False)
-        whole_file.put(path + ENDING, b"", mode=0o600, durable=False, locked=False)
+        whole_file.put(path + ENDING, b"", mode=whole_file.OWN, durable=False, locked=False)
     except OSError:
         pass  # the agent has no packet until its next start
 

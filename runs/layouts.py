@@ -8,7 +8,6 @@ from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.ledger.errors import InvalidRunId
 from faber_ledger.runs.run import (
-    LARGEST_STATE,
     LOG,
     LONGEST_PATH,
     OF_PLAN,
@@ -234,7 +233,7 @@ def _find_remembered(root: str, name: str) -> Run | None:
 def _named_in_state(run: Run, ids: list[str]) -> str | None:
     from faber_ledger.runs.naming import named_in_state  # only in a plan's folder, or where a run has several places
 
-    return named_in_state(run.state_path, ids, LARGEST_STATE)
+    return named_in_state(run.state_path, ids)
 
 
 def _named_elsewhere(run: Run, ids: list[str]) -> str | None:

@@ -8,18 +8,19 @@ from __future__ import annotations
 import os
 
 from faber_ledger.files.untrusted import FileRefused, open_regular
+from faber_ledger.runs.run import LARGEST_STATE
 
 BEGINNING = 64 * 1024  # of a state: other tools write its id first
 
 
-def named_in_state(path: str, ids: list[str], longest: int) -> str | None:
-    """Return which of some ids a state names, from its first `longest` bytes; None if none, or if it is unreadable."""
+def named_in_state(path: str, ids: list[str]) -> str | None:
+    """Return which of some ids a state names; None if none, or if it is unreadable."""
     try:
         with open(open_regular(path), "rb") as file:
             text = file.read(BEGINNING).decode("utf-8", "replace")
             found = _named_in(text, ids)
             if len(found) != 1:
-                text += file.read(longest).decode("utf-8", "replace")
+                text += file.read(LARGEST_STATE).decode("utf-8", "replace")
                 found = _named_in(text, ids)
     except (FileRefused, OSError):
         return None
