@@ -77,7 +77,7 @@ class _Log:
 
 
 def _read_call(hook: str, agent: str | None) -> Call:
-    content = read_input(LIMIT)
+    content = read_input()
     if agent is None:
         return Call(hook, content, os.environ)
     from faber_ledger.hooks.agents import read_call  # the client needs no translation
@@ -312,8 +312,8 @@ def end() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def read_input(limit: int) -> bytes:
-    """Read standard input to its end, to more than `limit` bytes, or as long as there is time."""
+def read_input() -> bytes:
+    """Read standard input to its end, to more than `LIMIT` bytes, or as long as there is time."""
     if sys.stdin is None:  # closed
         return b""
     import select
@@ -321,7 +321,7 @@ def read_input(limit: int) -> bytes:
     pieces: list[bytes] = []
     size, reserved = 0, INPUT_SHARE * time_left()
     try:
-        while size <= limit and select.select([0], [], [], max(time_left() - reserved, 0.0))[0]:
+        while size <= LIMIT and select.select([0], [], [], max(time_left() - reserved, 0.0))[0]:
             piece = os.read(0, PIECE)
             if not piece:
                 break

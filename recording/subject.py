@@ -166,7 +166,7 @@ def find_session(view: View, caller: Caller, seen: SeenClient | None) -> str | N
        started in this clone, unless the latter began after the client's last delivery.
     """
     starts = [start for start in view.starts_of(caller["client"]) if start["writer"] == caller["writer"]]
-    same = [start for start in starts if caller["pid"] is not None and _is_same_process(start, caller)]
+    same = [start for start in starts if caller["pid"] is not None and sessions.pid_of(start) == caller["pid"]]
     if starts:
         return sessions.session_id_of((same or starts)[0])
     if caller["client"] is None:
@@ -223,7 +223,3 @@ def open_sessions_of(view: View, client: str | None, writer: str) -> list[str]:
         if start is not None and (start["client"], start["writer"]) == (client, writer):
             found.append(name)
     return found
-
-
-def _is_same_process(start: Recorded, caller: Caller) -> bool:
-    return sessions.pid_of(start) == caller["pid"] and start["writer"] == caller["writer"]
