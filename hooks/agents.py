@@ -186,7 +186,7 @@ def list_events(agent: str) -> list[str]:
 
 
 def read_call(agent: str, hook: str, content: bytes) -> Call:
-    """Read a delivery of another agent, and change this process's variables to those that it would have as a client's.
+    """Read a delivery of another agent, and set this process's variables as the client would have set them.
 
     An agent that runs in a shell of the client inherits the client's variables, which are about another session.
     """

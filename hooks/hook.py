@@ -1,4 +1,4 @@
-"""What the client's hooks do but a start: gather before the lock, record under it, answer after it."""
+"""What the client's hooks do, except a start: gather before the lock, record under it, answer after it."""
 
 from __future__ import annotations
 
@@ -119,9 +119,9 @@ class Hook:
         return None
 
     def finish(self) -> None:
-        """Remove the delivery from the inbox if what happened is in the log, as the last act: it is answered now.
+        """Remove the delivery from the inbox if what happened is in the log; it is answered now.
 
-        Else an answered start leaves what it has loaded there, too.
+        If it is not, add what an answered start has loaded to the delivery.
         """
         if self._file is None or self._arrival is None:
             return

@@ -12,9 +12,9 @@ LATEST = 253_402_300_799.0  # 9999-12-31T23:59:59Z
 
 
 def now() -> float:
-    """Return the present moment, in seconds since 1970; of a clock before 1970 or past 9999 the nearest that is in it.
+    """Return the present moment, in seconds since 1970; a clock that shows no year from 1970 to 9999 is corrected.
 
-    No event could have the time that such a clock shows, and a clock is set right again.
+    No event could have the time that such a clock shows.
     """
     return min(max(time.time(), 0.0), LATEST)
 

@@ -253,9 +253,9 @@ def checkout_at_end(run: Run) -> Checkout | None:
 
 
 def checkout_after(fact: Draft, checkout: Checkout | None) -> list[Draft]:
-    """Return the fact of what was checked out when a run or session started, or a session ended.
+    """Return the fact of what was checked out when a run or session started, or a session ended; none if unknown.
 
-    It follows `fact`, that start or end, at once. None if nothing is known of it.
+    It comes right after `fact`, which is that start or end.
     """
     of = fact["event"]
     if checkout is None:

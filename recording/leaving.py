@@ -51,7 +51,7 @@ def leave_run(
 ) -> bool:
     """End what a client has open on the run of its newest session until now, as inferred; what fails is a warning.
 
-    Return whether it need not be tried again: the run was not locked.
+    Return False if the run was locked, so that it is tried again.
     """
     from faber_ledger.recording.call import checkout_after, checkout_at_end  # only where a client moves
 

@@ -2,9 +2,8 @@
 
 A *run* is one execution of a FABER workflow: a folder `.fractary/runs/<run_id>/` with `state.json`, which other tools
 own and in which two members, the *blocks*, are ours, and with `ledger.db`, the run's log. The *active run* is the one
-that hooks in a work tree record on. The *clone's log* of a run
-is below the git directory, where no checkout reaches; the work tree's `ledger.db` is a copy of it, which is *published*
-(`publish`) and *absorbed* (`absorb`).
+that hooks in a work tree record on. The *clone's log* of a run is below the git directory, where no checkout reaches;
+the work tree's `ledger.db` is a copy of it, which is *published* (`publish`) and *absorbed* (`absorb`).
 
 Read `run` first (names and files), then `active`, `state_file` and `log`. Hooks load most of this package: nothing
 here prints, and what few calls need is imported where it is used.

@@ -226,7 +226,7 @@ def _read_writer(path: str) -> str | None:
 
 
 def is_empty(path: str) -> bool:
-    """Return whether a file has no bytes, or cannot be looked at, as where there is none."""
+    """Return whether a file is empty, missing or not accessible."""
     try:
         return os.path.getsize(path) == 0
     except OSError:

@@ -44,7 +44,7 @@ def is_as_in_head(run: Run) -> bool:
 
 
 def is_merged_into(run: Run, tip: str) -> bool:
-    """Return whether a commit has another ledger of the run than the one that HEAD and it have in common."""
+    """Return whether a commit's ledger of the run differs from the one in its merge base with HEAD."""
     folder = _git_folder(run)
     base = GitQuery(["merge-base", tip, "HEAD"], folder).answer()
     if base is None or base == tip:

@@ -38,7 +38,7 @@ def commit_of(root: str) -> str | None:
 def places_of_branch(root: str, name: str) -> list[str]:
     """Return where a clone has a branch, by git's own files: an empty text for its own, else the names of remotes.
 
-    As if it were its own where that is not known: where git keeps its references in tables, or has very many of them.
+    Where git keeps its references in tables, or has very many, that is unknown, and the branch counts as its own.
     """
     tree = work_tree_of(root)
     if tree is None or os.path.isdir(os.path.join(tree.common, "reftable")):

@@ -1,6 +1,6 @@
 """Compaction summaries while the setting `summaries` is false: files beside the run's log, in this clone only.
 
-Each is named after the event that records its compaction, so that a start finds it as if the event held it.
+Each is named after the event that records its compaction, so a start finds it as if it were in the event.
 """
 
 from __future__ import annotations

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.log import Log
 
 
-# The beginnings and endings of our copies' names, of those that are the run's; `state.backup.json` is FABER's own name
-# (AGENT, RELOAD).
+# How the names of our copies begin and end. `state.backup.json` is FABER's own name (AGENT, RELOAD), and
 # `state.json.tmp` belongs to another tool, which may be about to rename it.
 COPIES = (
     ("ledger", (*COPY_ENDINGS, *[ending + JOURNAL_ENDING for ending in UNFINISHED_ENDINGS])),

@@ -1,4 +1,4 @@
-"""What is said of a project or repository that is another user's, and so not used: `stranger_at` of `git.py` decides.
+"""Explain why a project or repository of another user is not used; `stranger_at` of `git.py` decides it.
 
 No hook loads this in a folder of the user's own.
 """

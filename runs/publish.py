@@ -136,7 +136,7 @@ def _replace(run: Run) -> list[int] | None:
 
 
 def _narrow(run: Run, target: int) -> None:
-    """Give the file the permissions of the one that it replaces; a new one nobody reads who may not read the state."""
+    """Give the file the permissions of the one that it replaces; only who may read the state may read a new one."""
     try:
         try:
             there = os.lstat(run.ledger_path)

@@ -1,4 +1,4 @@
-"""What of a work tree is not committed, as far as git tells it without running a program of the repository's.
+"""Find what a work tree has not committed, as far as git knows it without running a program of the repository.
 
 No filter, hook or file system monitor runs: the repository's settings, and so its programs, may be somebody else's. No
 submodule is entered: its commit counts, its files are unknown. It takes at most `SECONDS`.
