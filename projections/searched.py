@@ -77,9 +77,3 @@ def state_texts(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
             items = value if isinstance(value, list) else []
             inner = [(f"{path}[{number}]", item, depth + 1) for number, item in enumerate(items)]
         waiting.extend(reversed(inner))
-
-
-def updated_at(state: dict[str, Any]) -> str | None:
-    """Return when a state was updated, as it says itself; None if it does not."""
-    found = state.get("updated_at")
-    return found if isinstance(found, str) else None

@@ -136,7 +136,7 @@ def client_of_process(root: str, pid: str | None, client: str | None) -> SeenCli
     folder = _folder(root)
     if folder is None or pid is None:
         return None
-    found = [_read(os.path.join(folder, name), HEARD) for name in _names(folder) if _is_own(name)]
+    found = [_read(os.path.join(folder, name), HEARD) for name in names_in(folder) if _is_own(name)]
     same = [one for one in found if one is not None and one["pid"] == pid and one["client"] != client]
     newest = max(same, key=lambda one: one["last_at"], default=None)
     return seen_client(root, newest["client"]) if newest is not None else None
@@ -148,7 +148,7 @@ def last_plugin_delivery(root: str) -> float | None:
     A note counts without a work tree, or with one that this clone does not have: it may have moved.
     """
     folder = _folder(root)
-    found = [_read(os.path.join(folder, name), HEARD) for name in _names(folder) if _is_own(name)] if folder else []
+    found = [_read(os.path.join(folder, name), HEARD) for name in names_in(folder) if _is_own(name)] if folder else []
     made = [one for one in found if one is not None and one["plugin_at"] is not None]
     others = {os.path.realpath(other) for other in other_roots(root)} if made else set()
     here = [one["plugin_at"] for one in made if os.path.realpath(one["plugin_root"] or root) not in others]
@@ -236,7 +236,7 @@ def _sweep(folder: str, at: float) -> None:
     """Remove the files of clients that were last heard of 30 days ago, and the oldest where there are too many."""
     names: dict[str, list[str]] = {}
     ages: dict[str, float] = {}
-    for name in _names(folder):
+    for name in names_in(folder):
         of, changed_at = name.partition(".")[0], _changed_at(os.path.join(folder, name))
         if _is_own(of) and changed_at is not None:
             names[of] = [*names.get(of, []), name]
@@ -252,7 +252,8 @@ def _is_own(name: str) -> bool:
     return len(name) == 32 and not name.strip("0123456789abcdef")
 
 
-def _names(folder: str) -> list[str]:
+def names_in(folder: str) -> list[str]:
+    """Return the names in a folder; none if it cannot be read."""
     try:
         return os.listdir(folder)
     except OSError:

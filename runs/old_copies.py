@@ -10,7 +10,7 @@ import os
 from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING, whole_file
 from faber_ledger.ledger.whole_file import OURS
-from faber_ledger.runs.clients import SESSION_ENDING
+from faber_ledger.runs.clients import SESSION_ENDING, names_in
 from faber_ledger.runs.clone import (
     SET_UP_CHECKED,
     clients_folder,
@@ -99,13 +99,13 @@ def notes_without_runs(root: str) -> list[str]:
     folder, clients, common = project_folder(root), clients_folder(root), common_directory(root)
     if folder is None or clients is None or common is None or is_behind_link(clients, common):
         return []
-    seen = _names(clients)
-    if {*_names(folder)} - {"clients", SET_UP_CHECKED} or any([name.endswith(SESSION_ENDING) for name in seen]):
+    seen = names_in(clients)
+    if {*names_in(folder)} - {"clients", SET_UP_CHECKED} or any([name.endswith(SESSION_ENDING) for name in seen]):
         return []
     found = [os.path.join(clients, name) for name in seen]
     clone = clone_folder(root) or folder
-    others = [] if clone == folder else [name for name in _names(clone) if name not in ("projects", SET_UP_CHECKED)]
-    if not others and {*_names(os.path.join(clone, "projects"))} <= {os.path.basename(folder)}:
+    others = [] if clone == folder else [name for name in names_in(clone) if name not in ("projects", SET_UP_CHECKED)]
+    if not others and {*names_in(os.path.join(clone, "projects"))} <= {os.path.basename(folder)}:
         found.append(os.path.join(clone, SET_UP_CHECKED))
     return [path for path in found if os.path.isfile(path)]
 
@@ -123,13 +123,6 @@ def remove_notes(root: str, paths: list[str]) -> None:
         except OSError:
             return
         folder = os.path.dirname(folder)
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def _copies_of(run: Run) -> Iterator[str]:

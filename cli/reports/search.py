@@ -14,8 +14,9 @@ from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.word_query import WordQuery, excerpt
 from faber_ledger.ledger.errors import LedgerError, StateMissing
 from faber_ledger.ledger.queries import EventQuery, find_events
-from faber_ledger.projections.searched import FIELDS, STATE, event_texts, kind_of, state_texts, updated_at
+from faber_ledger.projections.searched import FIELDS, STATE, event_texts, kind_of, state_texts
 from faber_ledger.runs.log import lacks_ledger, read_log
+from faber_ledger.runs.progress import text_of
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import read_state
 
@@ -120,7 +121,7 @@ def search_state(run_id: str, state: dict[str, Any], query: WordQuery, project: 
             yield {
                 "project": project,
                 "run_id": run_id,
-                "at": updated_at(state),
+                "at": text_of(state, "updated_at"),
                 "kind": STATE,
                 "event_id": None,
                 "path": path,
