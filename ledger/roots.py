@@ -33,11 +33,6 @@ def roots_in(connection: sqlite3.Connection) -> dict[bytes, Row]:
         connection.text_factory = factory
 
 
-def starts_in(connection: sqlite3.Connection) -> dict[bytes, Row]:
-    """Return the intact `run_started` without a parent, by their hashes: one in the log of one run."""
-    return {digest: row for digest, row in roots_in(connection).items() if row[TYPE] == STARTED}
-
-
 def find_foreign_roots(own: Log, log: Log) -> set[bytes]:
     """Return the hashes of the first events that make a log, or a part of it, another run's than `own`."""
     ours, theirs = roots_in(own.connection), roots_in(log.connection)
@@ -75,7 +70,8 @@ def find_start(offered: Log, first_ids: Sequence[str]) -> Row | None:
 
 def check_one_start(logs: Iterable[tuple[str, sqlite3.Connection]]) -> None:
     """Raise UnionConflict if two different `run_started` are in logs; each comes with its name."""
-    found = {digest: (name, row) for name, connection in logs for digest, row in starts_in(connection).items()}
+    roots = [(name, row) for name, connection in logs for row in roots_in(connection).values()]
+    found = {row[HASH]: (name, row) for name, row in roots if row[TYPE] == STARTED}
     if len(found) < 2:
         return
     named = sorted({str((parse_payload(row[PAYLOAD] or "") or {}).get("run_id")) for _, row in found.values()})

@@ -75,7 +75,8 @@ def insert_passing(run: Run, offered: Log, first_ids: Sequence[str], warn: Calla
     several starts of one run the first in `first_ids`, the ids of the events with seq 1 in the order in which they
     became known, is the run's. Raises as `open_to_insert`, and UnionConflict.
     """
-    others = [Refused(row, OTHER_START) for row in take_out_others(offered, _is_named(run))]
+    taken_out = take_out_others(offered, lambda name: path_form(name) == path_form(run.run_id))
+    others = [Refused(row, OTHER_START) for row in taken_out]
     start = None
     if lacks_ledger(run):
         start = find_start(offered, first_ids)
@@ -93,10 +94,6 @@ def insert_passing(run: Run, offered: Log, first_ids: Sequence[str], warn: Calla
         opened.commit()
         new = [one for one in others if hash_in(opened.log, one.id) != one.hash]
         return Inserted(added, [*new, *passing.refused], passing.dropped)
-
-
-def _is_named(run: Run) -> Callable[[str], bool]:
-    return lambda name: path_form(name) == path_form(run.run_id)
 
 
 def _refuse_all(offered: Log) -> list[Refused]:

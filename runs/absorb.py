@@ -85,17 +85,13 @@ def take_file(run: Run, log: Log, note: TreeNote, warn: Callable[[str], None], *
 def insert(run: Run, log: Log, rows: Iterable[Row], payloads: Iterable[Row]) -> int:
     """Insert rows that passed the gate, and payloads that the log lacks; return how many payloads were put back."""
     insert_rows(log, rows)
-    return _restore(run, log, payloads)
-
-
-def _restore(run: Run, log: Log, payloads: Iterable[Row]) -> int:
     gone = effective_redactions(log.connection)
-    rows = [row for row in payloads if row[1] not in gone]
-    if rows:
-        restore_rows(log.connection, rows)
+    restored = [row for row in payloads if row[ID] not in gone]
+    if restored:
+        restore_rows(log.connection, restored)
         tree_note.forget_checkpoints(run)
         log.checkpoint = None
-    return len(rows)
+    return len(restored)
 
 
 def take_head(run: Run, log: Log) -> None:
