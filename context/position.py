@@ -8,7 +8,7 @@ from faber_ledger.context.notes import render_notes
 from faber_ledger.context.workflow import SHIPPED
 from faber_ledger.files.text import clip, one_line, quoted, shares, units
 from faber_ledger.runs.git import has_remotes, stopped_command, work_tree_of
-from faber_ledger.runs.git_refs import branch_of, is_plain, places_of_branch
+from faber_ledger.runs.git_refs import branch_of, is_safe, places_of_branch
 from faber_ledger.runs.progress import (
     FINISHED,
     PHASES,
@@ -215,7 +215,7 @@ def _fill(text: str, state: dict[str, Any]) -> str:
     """Fill a step's placeholders, such as `{pr_number}`, with what the state has for them."""
     artifacts = state.get("artifacts")
     for name, value in [("work_id", state.get("work_id")), *(artifacts.items() if isinstance(artifacts, dict) else ())]:
-        if f"{{{name}}}" in text and is_plain(said(value)):
+        if f"{{{name}}}" in text and is_safe(said(value)):
             text = text.replace(f"{{{name}}}", said(value))
     return text
 
@@ -263,7 +263,7 @@ def _describe_way_to(run: Run, tree: WorkTree, branch: str) -> str:
         end = "" if stopped == "bisect" else f"finish it with `git {stopped} --continue`, or "
         back = "reset" if stopped == "bisect" else "--abort"
         return f"; a {stopped} has stopped in the middle: first {end}take it back with `git {stopped} {back}`"
-    if not is_plain(branch) or branch == "HEAD" or any([part in f"{branch}/" for part in NEVER]):
+    if not is_safe(branch) or branch == "HEAD" or any([part in f"{branch}/" for part in NEVER]):
         return ""
     places = places_of_branch(run.root, branch)
     if not places:
@@ -272,7 +272,7 @@ def _describe_way_to(run: Run, tree: WorkTree, branch: str) -> str:
     if len(places) > 1:
         remote = "origin" if "origin" in places else places[0]
         others = ", ".join([one_line(place, MAX_KIND) for place in places[:MAX_NAMED]])
-        track = f": run `git switch --track {remote}/{branch}`, or ask which one is meant" if is_plain(remote) else ""
+        track = f": run `git switch --track {remote}/{branch}`, or ask which one is meant" if is_safe(remote) else ""
         return f"; several remotes have that branch ({others}){track}"
     top = tree.top_with(branch)
     switch = f"run `git switch {branch}` before you change anything"

@@ -41,8 +41,8 @@ def event_texts(recorded: Recorded) -> list[str]:
     return [text for field in FIELDS[kind] for text in _texts(event.get(field))]
 
 
-def kind_of(recorded: Recorded) -> str:
-    """Return the word for an event that a search has found: note, summary, loaded, failed, skipped or finding."""
+def word_for(recorded: Recorded) -> str:
+    """Return what a search calls an event: note, summary, loaded, failed, skipped or finding."""
     event = recorded["event"]
     if event["type"] == "note_recorded":
         return "summary" if event["kind"] == "summary" else "note"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from faber_ledger.projections.fold import Blocks
 
 
-SECONDS = 2.0  # for all answers of git; what the merge gains is a state that is right before the next hook
+SECONDS = 2.0  # for each answer of git; what the merge gains is a state that is right before the next hook
 SEARCH_SECONDS = 1.0
 LARGEST = 32 * 1024 * 1024  # bytes of what git prints at once
 LONGEST_FILE = 1024 * 1024  # bytes of a file of a rebase

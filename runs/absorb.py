@@ -23,7 +23,7 @@ from faber_ledger.runs.clone import is_empty, writer_of
 from faber_ledger.runs.copies import head_copy, is_as_in_head, runs_in_other_work_trees
 from faber_ledger.runs.git import is_git_at_work
 from faber_ledger.runs.git_query import GitQuery
-from faber_ledger.runs.set_aside import LARGEST, line_of, read_rows, report, set_file_aside, set_rows_aside
+from faber_ledger.runs.set_aside import LARGEST, read_rows, report, row_line, set_file_aside, set_rows_aside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def _sort_out(run: Run, passing: Passing, warn: Callable[[str], None]) -> None:
     path = os.path.join(run.private_folder, WAITING)
     try:
         if waiting:
-            whole_file.put(path, b"".join(map(line_of, waiting[:MOST_WAITING])), mode=whole_file.OWN, durable=False)
+            whole_file.put(path, b"".join(map(row_line, waiting[:MOST_WAITING])), mode=whole_file.OWN, durable=False)
         else:
             whole_file.remove(path)
     except OSError as error:

@@ -204,7 +204,7 @@ class Here:
         return [*found, *self.used.branches.get(run.run_id, [])]
 
 
-def has_branch(root: str, run_id: str) -> bool:
+def can_be_on_branch(root: str, run_id: str) -> bool:
     """Return whether the checked-out branch is a run's own, or the run has none."""
     return Here(root).may_be_home_of(_run_of(root, run_id), None)
 

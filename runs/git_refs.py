@@ -58,7 +58,7 @@ def places_of_branch(root: str, name: str) -> list[str]:
     return [""] if len(packed) == LIMIT else sorted(map(os.fsdecode, with_it))
 
 
-def is_plain(name: str) -> bool:
+def is_safe(name: str) -> bool:
     """Return whether a branch's name may stand in a command; git also allows `$(…)`, and by a push a first `-`."""
     return name[:1].isalnum() and all(
         [letter.isascii() and (letter.isalnum() or letter in "._/@+#-") for letter in name]

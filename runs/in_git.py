@@ -15,7 +15,7 @@ from faber_ledger.ledger.plain_json import without_surrogates
 from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.git_query import GitQuery, time_limit
-from faber_ledger.runs.git_refs import branch_of, is_plain
+from faber_ledger.runs.git_refs import branch_of, is_safe
 from faber_ledger.runs.layouts import find_run, run_at
 from faber_ledger.runs.run import LAYOUTS
 
@@ -185,7 +185,7 @@ class GitSurvey:
 
     def pull_command(self, branch: Branch) -> str:
         """Return the command that pulls a remote-tracking branch into the one that is checked out."""
-        is_named = branch is not self.upstream and is_plain(self.split(branch)[1])
+        is_named = branch is not self.upstream and is_safe(self.split(branch)[1])
         return f"git pull {' '.join(self.split(branch))}" if is_named else "git pull"
 
     def split(self, branch: Branch) -> tuple[str, str]:

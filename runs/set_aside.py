@@ -46,7 +46,7 @@ def set_file_aside(run: Run, path: str, *, move: bool = False) -> str:
 def set_rows_aside(run: Run, rows: Iterable[Row]) -> str:
     """Write events of a run to a file in the folder, and return its path; raises OSError."""
     target = _name_for(run, f"redacted{ROWS}")
-    whole_file.put(target, b"".join(map(line_of, rows)), mode=whole_file.OWN, locked=False)
+    whole_file.put(target, b"".join(map(row_line, rows)), mode=whole_file.OWN, locked=False)
     return target
 
 
@@ -83,7 +83,7 @@ def forget_event(run: Run, name: str) -> None:
         if not left and rows:
             os.unlink(path)
         elif len(left) < len(rows):
-            whole_file.put(path, b"".join(map(line_of, left)), like=os.stat(path), locked=False)
+            whole_file.put(path, b"".join(map(row_line, left)), like=os.stat(path), locked=False)
 
 
 def _may_have_payload(path: str, name: str) -> bool:
@@ -165,7 +165,7 @@ def read_rows(path: str) -> list[Row]:
     return [row for line in read_or_empty(path).splitlines() if (row := _row_of(line)) is not None]
 
 
-def line_of(row: Row) -> bytes:
+def row_line(row: Row) -> bytes:
     """Return the line of a file that has an event."""
     values = [{"hex": value.hex()} if isinstance(value, bytes) else value for value in row]
     return json.dumps(values, ensure_ascii=False).encode(errors="surrogatepass") + b"\n"

@@ -23,7 +23,7 @@ from faber_ledger.ledger.verify import find_problems
 from faber_ledger.recording.adoption import is_started_here
 from faber_ledger.recording.completing import complete_record
 from faber_ledger.recording.recording import record_before_projecting
-from faber_ledger.runs.active import active_run, has_branch
+from faber_ledger.runs.active import active_run, can_be_on_branch
 from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.conflicts import find_conflicts
@@ -153,7 +153,7 @@ def _seal_for_commit(root: str) -> None:
     for run in [] if is_empty else _runs_of_commit(root, paths):
         is_removed = not removed.isdisjoint([run.shown(path) for path in run.tracked_paths])
         try:
-            if not is_removed and has_branch(root, run.run_id):
+            if not is_removed and can_be_on_branch(root, run.run_id):
                 _seal(run, is_named=False)
         except (LedgerError, OSError, sqlite3.Error) as error:
             warn(f"faber-ledger: the newest events of {run.run_id} are not in this commit: {error}")

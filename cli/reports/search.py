@@ -14,7 +14,7 @@ from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.word_query import WordQuery, excerpt
 from faber_ledger.ledger.errors import LedgerError, StateMissing
 from faber_ledger.ledger.queries import EventQuery, find_events
-from faber_ledger.projections.searched import FIELDS, STATE, event_texts, kind_of, state_texts
+from faber_ledger.projections.searched import FIELDS, STATE, event_texts, state_texts, word_for
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.progress import text_of
 from faber_ledger.runs.run import Run
@@ -106,7 +106,7 @@ def search_event(run_id: str, recorded: Recorded, query: WordQuery, project: str
             "project": project,
             "run_id": run_id,
             "at": recorded["at"],
-            "kind": kind_of(recorded),
+            "kind": word_for(recorded),
             "event_id": recorded["id"],
             "path": None,
             "excerpt": excerpt(texts[place.text], place.start, place.end),

@@ -8,7 +8,7 @@ from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.cli.ui.words import ago
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.runs.git_query import GitQuery
-from faber_ledger.runs.git_refs import is_plain
+from faber_ledger.runs.git_refs import is_safe
 from faber_ledger.runs.in_git import GitSurvey, InGit
 from faber_ledger.runs.layouts import run_ids
 from faber_ledger.runs.left_state import kept_run_ids
@@ -90,7 +90,7 @@ def hint_without_runs(root: str) -> str | None:
     if there is survey.upstream:
         return f"this branch has no run, but {there.name} has: run `git pull`"
     name = survey.split(there)[1]
-    return f"this branch has no run, but {there.name} has" + (f": run `git switch {name}`" if is_plain(name) else "")
+    return f"this branch has no run, but {there.name} has" + (f": run `git switch {name}`" if is_safe(name) else "")
 
 
 def in_git_data(survey: GitSurvey, found: InGit) -> dict[str, Any]:
@@ -143,4 +143,4 @@ def _push_command(survey: GitSurvey) -> str:
         return "git push"
     remote = "origin" if "origin" in survey.remotes else survey.remotes[0]
     branch = NEW_BRANCH if survey.branch is None else survey.branch
-    return f"git push -u {remote} {branch if is_plain(branch) else 'HEAD'}"
+    return f"git push -u {remote} {branch if is_safe(branch) else 'HEAD'}"

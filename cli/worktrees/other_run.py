@@ -9,7 +9,7 @@ from faber_ledger.cli.worktrees.creation import plan_worktree, shorten_path
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.errors import LedgerError, StateMissing
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.active import active_run, has_branch
+from faber_ledger.runs.active import active_run, can_be_on_branch
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.run import Run, name_part
@@ -29,7 +29,7 @@ def other_active_run(root: str, run_id: str) -> OtherRun | None:
     if active.run_id is None or active.run_id == run_id:
         return None
     status = active.status if isinstance(active.status, str) else None
-    return OtherRun(active.run_id, status, has_branch(root, active.run_id))
+    return OtherRun(active.run_id, status, can_be_on_branch(root, active.run_id))
 
 
 def conflict_lines(
