@@ -187,7 +187,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
         lines = [
             f"✓ Worktree created: {creation.shorten_path(own.folder)} (branch {own.branch})",
             *_start_lines(started, plan),
-            *describe_lacking(own.root, list_unanswered(own.root), "This worktree has"),
+            *describe_lacking(own.root, list_unanswered(own.root)),
             creation.next_line(own),
         ]
         made = {"path": own.folder, "branch": own.branch}
@@ -331,7 +331,7 @@ def _bring_run(root: str, text: str, url: str | None) -> str:
     if url is None and not (names_server() and is_lacking(root, text)):
         return text
 
-    from faber_ledger.cli.sync.exchange import bring_run  # most runs are here  # most runs are here
+    from faber_ledger.cli.sync.exchange import bring_run  # most runs are here
 
     try:
         return bring_run(root, text, url, say)
