@@ -224,6 +224,7 @@ def _start_in_worktree(root: str, own: creation.Plan, run_id: str, plan: RunPlan
     with lock_takeover(root) or nullcontext():  # of two starts for one work item the later would take the other's back
         creation.make(root, own, warn)
     try:
+        load_workflow(own.root, plan["workflow_id"], read_user_config()["plugin_roots"])
         # A client that runs this command stays in its own folder, and so do its hooks: no session is opened.
         return _start(
             own.root, run_id, plan, at, {}, "fractary-faber", runs=project_settings(root, os.environ).new_runs
@@ -243,7 +244,6 @@ def _start(
     *,
     runs: str | None = None,
 ) -> Run:
-    load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
     runs, member = runs or project_settings(root, os.environ).new_runs, creation.state_member(root, at, created_by)
     started = start_run(root, run_id, plan, at=at, environ=environ, warn=say, runs=runs, worktree=member)
     update_registry(root, at=at, warn=say)
