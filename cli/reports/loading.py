@@ -99,9 +99,9 @@ class Loading:
         result = self.read(dry=True)
         try:
             with read_log(self.run) as log:
-                return result, self._fit(result, log, budget, self._look_elsewhere())
+                return result, self._fit(result, log, budget, look_elsewhere(self.run, self.state))
         except (LedgerError, OSError, sqlite3.Error):
-            return result, self._fit(result, None, budget, self._look_elsewhere())
+            return result, self._fit(result, None, budget, look_elsewhere(self.run, self.state))
 
     def record(self, result: Reload, budget: int, log: Callable[[str], None]) -> tuple[str, Exception | None]:
         """Record a load and project it, with a line to `log` for what is done.
@@ -109,7 +109,7 @@ class Loading:
         Return its contents, and the error that kept it from being recorded. Whatever takes long, above all the user's
         programs, ran before the run is locked: hooks wait for the lock.
         """
-        elsewhere = self._look_elsewhere()
+        elsewhere = look_elsewhere(self.run, self.state)
         packet = ""
         try:
             with record_or_leave(self.run, at=self.at, writer=self.writer, warn=self.warn) as recording:
@@ -150,10 +150,6 @@ class Loading:
             has_summaries_in_git=Settings(self.run, os.environ).summaries,
             elsewhere=elsewhere,
         )
-
-    def _look_elsewhere(self) -> Elsewhere:
-        newest = sessions_elsewhere(self.state, self.run.root)
-        return Elsewhere(self.run, is_last_there=newest[:1] == [True])
 
     def surroundings(self) -> Surroundings:
         """Return what artifacts are resolved against, with the programs that may run for slash commands."""
@@ -216,6 +212,11 @@ class Loading:
     @property
     def _is_start(self) -> bool:
         return self.trigger == "session_start"
+
+
+def look_elsewhere(run: Run, state: dict[str, Any]) -> Elsewhere:
+    """Ask git what happened to a run in other clones."""
+    return Elsewhere(run, is_last_there=sessions_elsewhere(state, run.root)[:1] == [True])
 
 
 def _mask_errors(loads: list[Draft]) -> None:
