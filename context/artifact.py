@@ -389,12 +389,12 @@ def given_text(text: str, is_state: bool) -> str:
 def _given_state(text: str) -> str:
     """Return the run's state as the agent is given it; empty for what is not a JSON object."""
     try:
-        is_object = isinstance(loads(text), dict)
+        state = loads(text)
+        return state_for_packet(state) if isinstance(state, dict) else ""
     except ValueError:
         return ""
     except RecursionError:
         return text
-    return given_text(text, is_state=True) if is_object else ""
 
 
 def source_text(artifact: Artifact, surroundings: Surroundings) -> str:

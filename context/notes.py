@@ -80,12 +80,11 @@ def note_recorded(
     return note
 
 
-def notes_of(log: Log, count: int = NEWEST_NOTES) -> tuple[list[Note], int]:
-    """Return a run's newest notes, newest first, and how many others are left out of those that are read.
+def notes_of(log: Log) -> tuple[list[Note], int]:
+    """Return a run's newest notes, newest first, and how many others were read.
 
-    Notes whose whole text was redacted come last: they must not take the places of notes that say something.
-    These are the newest hundred, or fewer if there are very long ones among them. The newest summary
-    is always included, however many notes came after it.
+    The newest hundred are read, or fewer if very long ones are among them. Notes whose whole text was redacted come
+    last: they must not take the places of notes that say something. The newest summary is always included.
     """
     notes: list[Note] = []
     for recorded in log.newest_notes(NOTES_READ):
@@ -105,9 +104,10 @@ def notes_of(log: Log, count: int = NEWEST_NOTES) -> tuple[list[Note], int]:
             if "redacted" in recorded:
                 notes[-1]["redacted"] = True
     notes.sort(key=_is_empty)
-    kept = notes[:count]
-    if not any([note["kind"] == "summary" for note in kept]):
-        kept[count - 1 :] = [note for note in notes[count - 1 :] if note["kind"] == "summary"][:1] or kept[count - 1 :]
+    kept = notes[:NEWEST_NOTES]
+    summaries = [note for note in notes if note["kind"] == "summary"]
+    if summaries and summaries[0] not in kept:
+        kept[-1] = summaries[0]
     return kept, len(notes) - len(kept)
 
 

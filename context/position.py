@@ -377,7 +377,7 @@ def steps_in_order(lineage: list[tuple[str, dict[str, Any]]]) -> list[WorkflowSt
     comes after them is inherited, too, the oldest ancestor's last. A step that the workflow skips is not there.
     """
     path, own = lineage[0]
-    phases = [(where, _objects(config, "phases")) for where, config in lineage]
+    phases = [(where, _phases_of(config)) for where, config in lineage]
     ordered = dict.fromkeys([*PHASES, *[name for _, of_config in phases for name in of_config]])
     gated = _gated_phases([config for _, config in lineage])
     listed = own.get("skip_steps")
@@ -449,6 +449,6 @@ def _gated_phases(configs: list[dict[str, Any]]) -> set[str]:
     return set()
 
 
-def _objects(config: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
-    held = config.get(name)
+def _phases_of(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    held = config.get("phases")
     return {key: value for key, value in held.items() if isinstance(value, dict)} if isinstance(held, dict) else {}

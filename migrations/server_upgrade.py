@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,8 @@ from sqlalchemy.pool import StaticPool
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sqlalchemy import Connection
 
 SCHEMA = "faber_ledger"
@@ -26,6 +29,13 @@ SERVER = "server"  # the folder of the revisions of a server
 OWNER = """\
 SELECT nspowner = me.oid OR (rolsuper AND (SELECT rolsuper FROM pg_roles WHERE oid = nspowner)), nspowner::regrole::text
 FROM pg_namespace, pg_roles AS me WHERE nspname = :schema AND rolname = current_user"""
+# A database that was copied, or restored elsewhere, has the keeper that it had.
+KEEPER = """\
+SELECT coalesce(
+  (SELECT min(rolname) FROM pg_proc JOIN pg_roles ON pg_roles.oid = proowner
+    WHERE pronamespace = 'faber_ledger'::regnamespace AND proname = 'my_projects'),
+  (SELECT 'faber_ledger_keeper_' || oid FROM pg_database WHERE datname = current_database())
+)"""
 LOCK = f"COMMENT ON SCHEMA {SCHEMA} IS 'faber-ledger'"  # one upgrade at a time, and only its owner may
 
 
@@ -97,3 +107,21 @@ def _configuration(scripts: str) -> Config:
     config.set_main_option("version_locations", os.path.join(scripts, SERVER).replace("%", "%%"))
     config.set_main_option("path_separator", "newline")
     return config
+
+
+def run_steps(connection: Connection, steps: Iterable[str]) -> None:
+    """Run a revision's SQL files in their order, named below `migrations/server/` without `.sql`.
+
+    `faber_ledger_keeper` in them stands for the keeper of the database. Raises LedgerError if the functions
+    belong to another role than a keeper, and the driver's errors.
+    """
+    keeper = connection.execute(text(KEEPER)).scalar_one()
+    if not re.fullmatch("faber_ledger_keeper_[0-9]+", keeper):
+        raise LedgerError(
+            f"the functions of faber-ledger belong to the role {keeper}, which is no keeper",
+            hint="restore the database with its roles: docs/guides/TEAM-SERVER.md, Backups",
+        )
+    plain = connection.execution_options(no_parameters=True)  # else each `%` would be a parameter
+    for step in steps:
+        with open(os.path.join(SCRIPTS, SERVER, f"{step}.sql"), encoding="utf-8") as file:
+            plain.exec_driver_sql(file.read().replace("faber_ledger_keeper", keeper))

@@ -140,10 +140,7 @@ def parse_url(url: str, source: str) -> dict[str, str]:
         return {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
     except (Error, ValueError):
         # libpq's message quotes the part that it does not understand, which may be the password.
-        raise UsageFailed(
-            f"{escape(source)} is not a PostgreSQL URL that libpq understands",
-            hint=HINT,
-        ) from None
+        raise UsageFailed(f"{escape(source)} is not a PostgreSQL URL that libpq understands", hint=HINT) from None
 
 
 def load_driver() -> None:

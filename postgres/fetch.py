@@ -139,8 +139,7 @@ def fetch_pieces(
     """Yield a run's events whose ids are in `again`, and those after a position, in pieces.
 
     Those of `again` are in each piece, since what they lack may be in a later one, unless they are too large for that.
-    `advance` is called with the number of events of each batch that has come.
-    The caller closes each piece.
+    `advance` is called with the number of events of each batch that has come. The caller closes each piece.
     """
     piece = Fetched()
     try:

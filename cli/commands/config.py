@@ -50,10 +50,7 @@ def config_show(run_id: str | None, as_json: bool) -> None:
 
 
 def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
-    from faber_ledger.postgres.address import (
-        VARIABLE,  # at its use: `--help` loads every command
-        shown_url,
-    )
+    from faber_ledger.postgres.address import VARIABLE, shown_url  # at its use: `--help` loads every command
 
     user = read_user_config()
     active, settings = active_run(root), project_settings(root, os.environ)

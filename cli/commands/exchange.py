@@ -81,8 +81,7 @@ def export(
 
         root, (run,), _ = find_runs(url, project, [run], every=every)
         events, runs = write_database(runs_with_ledgers(run, every=every, root=root), sqlite, warn)
-        counts = f"{events_shown(events)} of {plural(runs, 'run')}"
-        say(f"{sqlite}: {counts}")
+        say(f"{sqlite}: {events_shown(events)} of {plural(runs, 'run')}")
         return
     if every:
         raise click.UsageError("--all needs --sqlite: a file of events is of one run")
@@ -156,8 +155,8 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
         "left_out": staged.refused,
         "dry_run": dry_run,
     }
-    for number, what in [(one.line, one.what) for one in staged.left_out]:
-        warn(f"line {number}: {what}")
+    for one in staged.left_out:
+        warn(f"line {one.line}: {one.what}")
     show(data, [line], as_json=as_json)
     return code
 

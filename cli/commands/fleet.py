@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
 
-from faber_ledger.cli.reports.fleet import lines_of, take_runs
 from faber_ledger.cli.ui.output import json_option, json_text, no_pager_option, say, show, show_long, tell
 from faber_ledger.cli.ui.server import server_address, url_option
+from faber_ledger.cli.ui.words import project_labels, table
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import ServerUnavailable
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from faber_ledger.postgres.server import Server
 
 RETRY_SECONDS = 2.0
+COLUMNS = ("run", "work item", "machine", "phase", "status", "sessions", "open", "abandoned", "compactions")
+LAST = ("last event", "")
+SHORT_WRITER = 8
 
 
 class Asked(NamedTuple):
@@ -44,8 +48,18 @@ class Answer(NamedTuple):
     is_filtered: bool
 
     def lines(self) -> Iterator[str]:
-        """Return the table."""
-        return lines_of(self.runs, self.names, has_more=self.has_more, is_filtered=self.is_filtered)
+        """Yield a table for people; the project is named where the login sees several."""
+        if not self.runs:
+            none = "the server has no runs yet: `faber-ledger sync --push` brings them"
+            yield "no run matches" if self.is_filtered else none
+            return
+        with_project = len(self.names) > 1
+        head = (*(("project",) if with_project else ()), *COLUMNS, *LAST)
+        labels = project_labels(self.names)
+        rows = [(*((labels.get(run["project"], "-"),) if with_project else ()), *_cells(run)) for run in self.runs]
+        yield from table([head, *rows])
+        if self.has_more:
+            yield "older runs are not shown: --limit N shows more"
 
     def data(self) -> dict[str, Any]:
         """Return the same for programs."""
@@ -124,9 +138,9 @@ def _ask(server: Server, asked: Asked) -> Answer:
     known = list_projects(server)
     chosen = choose_projects(known, asked.project)
     wanted = Wanted(chosen, asked.machine, asked.work_id, asked.is_open)
-    runs, has_more = take_runs(find_runs(server, wanted), asked.limit)
+    runs = list(islice(find_runs(server, wanted), asked.limit + 1))
     is_filtered = bool(asked.project or asked.machine or asked.work_id or asked.is_open)
-    return Answer(runs, {name: known[name] for name in chosen}, has_more, is_filtered)
+    return Answer(runs[: asked.limit], {name: known[name] for name in chosen}, len(runs) > asked.limit, is_filtered)
 
 
 def _watch(address: Address, asked: Asked, every: float) -> None:
@@ -168,3 +182,20 @@ def _show_again(answer: Answer, asked: Asked) -> None:
         tell(line)
     if not sys.stdout.isatty():
         tell("")
+
+
+def _cells(run: FleetRun) -> tuple[str, ...]:
+    last = run["last_event"]
+    return (
+        run["run_id"],
+        run["work_id"] or "-",
+        run["machine"] or last["writer"][:SHORT_WRITER],
+        run["phase"] or "-",
+        run["status"] or "unknown",
+        str(run["sessions"]),
+        str(len(run["open_sessions"])),
+        str(run["abandoned"]),
+        str(run["compactions"]),
+        last["at"],
+        last["type"],
+    )

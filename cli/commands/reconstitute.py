@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli.reports.loading import look_elsewhere
 from faber_ledger.cli.reports.reconstitution import boxed_lines, brief_lines, known_lines
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import (
@@ -25,7 +26,6 @@ from faber_ledger.cli.ui.output import (
     warn_of,
 )
 from faber_ledger.cli.ui.which_run import named_run, run_to_load, warn_if_kept, work_id_option
-from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.packet import COMMAND_BUDGET
 from faber_ledger.context.position import render_position
 from faber_ledger.context.reconstitution.content import PARTS, read_known, render_content
@@ -37,7 +37,6 @@ from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import ChoiceNeeded
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, WorkflowNotFound
-from faber_ledger.recording.call import sessions_elsewhere
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
 from faber_ledger.recording.sessions import client_of
@@ -120,7 +119,7 @@ def reconstitute(
     config = read_user_config()
     try:
         state = load_state(meant)
-        elsewhere = _look_elsewhere(meant, state) if has_content else None
+        elsewhere = look_elsewhere(meant, state) if has_content else None
         known = read_known(meant, elsewhere, client_of(os.environ), warn_of)
         counts = known_lines(known)
         context = reconstitute_context(meant, state, config, journal, counts)
@@ -188,11 +187,6 @@ class _Chooser:
             raise needed
         say_lines(question)
         return ask_number(len(options))
-
-
-def _look_elsewhere(run: Run, state: dict[str, Any]) -> Elsewhere:
-    """Ask git what happened to a run in other clones."""
-    return Elsewhere(run, is_last_there=sessions_elsewhere(state, run.root)[:1] == [True])
 
 
 def _find_workflow(run: Run, state: dict[str, Any], plugin_roots: list[str]) -> Workflow | None:

@@ -73,12 +73,14 @@ def redact(
         return
     with read_log(chosen) as log:
         plan = plan_redaction(log, name, reason)
-    data: dict[str, Any] = {**_data(chosen, plan), "dry_run": dry_run}
+    is_new = plan.event is not None
+    data: dict[str, Any] = {"run_id": chosen.run_id, "event": plan.target, "type": plan.kind, "is_new": is_new}
+    data["dry_run"] = dry_run
     if dry_run:
-        what = "would be removed" if plan.event is not None else "is redacted already: nothing more would be removed"
+        what = "would be removed" if is_new else "is redacted already: nothing more would be removed"
         show(data, [f"the payload of event {plan.target} ({plan.kind}) {what}"], as_json=as_json)
         return
-    if plan.event is not None and not yes:
+    if is_new and not yes:
         _confirm(f"Remove the payload of event {plan.target}? No copy of it is kept here.", as_json=as_json)
     outcome = redact_event(
         chosen,
@@ -161,10 +163,6 @@ def _versions(chosen: Run) -> int | None:
     """Return how many commits have a version of this ledger; None without git."""
     listed = run_git("log", "--all", "--full-history", "--format=%H", "--", chosen.ledger_path, at=chosen.root)
     return len(listed.stdout.split()) if listed.returncode == 0 else None
-
-
-def _data(chosen: Run, plan: RedactionPlan) -> dict[str, Any]:
-    return {"run_id": chosen.run_id, "event": plan.target, "type": plan.kind, "is_new": plan.event is not None}
 
 
 def _result_lines(

@@ -5,10 +5,7 @@ from __future__ import annotations
 import click
 
 from faber_ledger.cli.reports.replay import EventFilter, Replay, changes_between, state_at
-from faber_ledger.cli.reports.state_check import (
-    comparison_data,
-    comparison_lines,
-)
+from faber_ledger.cli.reports.state_check import comparison_data, comparison_lines
 from faber_ledger.cli.ui import completion, which_event
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long, show_streamed
 from faber_ledger.cli.ui.server import find_runs, server_copy_options

@@ -187,7 +187,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
         lines = [
             f"✓ Worktree created: {creation.shorten_path(own.folder)} (branch {own.branch})",
             *_start_lines(started, plan),
-            *describe_lacking(own.root, list_unanswered(own.root), "This worktree has"),
+            *describe_lacking(own.root, list_unanswered(own.root)),
             creation.next_line(own),
         ]
         made = {"path": own.folder, "branch": own.branch}
@@ -224,6 +224,7 @@ def _start_in_worktree(root: str, own: creation.Plan, run_id: str, plan: RunPlan
     with lock_takeover(root) or nullcontext():  # of two starts for one work item the later would take the other's back
         creation.make(root, own, warn)
     try:
+        load_workflow(own.root, plan["workflow_id"], read_user_config()["plugin_roots"])
         # A client that runs this command stays in its own folder, and so do its hooks: no session is opened.
         return _start(
             own.root, run_id, plan, at, {}, "fractary-faber", runs=project_settings(root, os.environ).new_runs
@@ -243,7 +244,6 @@ def _start(
     *,
     runs: str | None = None,
 ) -> Run:
-    load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
     runs, member = runs or project_settings(root, os.environ).new_runs, creation.state_member(root, at, created_by)
     started = start_run(root, run_id, plan, at=at, environ=environ, warn=say, runs=runs, worktree=member)
     update_registry(root, at=at, warn=say)
@@ -331,7 +331,7 @@ def _bring_run(root: str, text: str, url: str | None) -> str:
     if url is None and not (names_server() and is_lacking(root, text)):
         return text
 
-    from faber_ledger.cli.sync.exchange import bring_run  # most runs are here  # most runs are here
+    from faber_ledger.cli.sync.exchange import bring_run  # most runs are here
 
     try:
         return bring_run(root, text, url, say)

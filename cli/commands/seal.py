@@ -43,12 +43,7 @@ GIT_SECONDS = 30.0  # for one answer: git waits for a pipe in place of a file of
 
 @click.command(short_help="Make a run ready for a commit, and stage it.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
-@click.option(
-    "--all",
-    "every",
-    is_flag=True,
-    help="Every run that has a ledger.",
-)
+@click.option("--all", "every", is_flag=True, help="Every run that has a ledger.")
 @click.option(
     "--pre-commit",
     is_flag=True,

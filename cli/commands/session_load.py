@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from faber_ledger.cli.reports import session_load as report
-from faber_ledger.cli.reports.bounded import BESIDE_CONTENTS, Bounded
 from faber_ledger.cli.reports.loading import Loading
 from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell, tell_lines, warn, warn_lines, warn_of
@@ -18,7 +17,7 @@ from faber_ledger.cli.ui.which_run import named_run, run_to_load, warn_if_kept, 
 from faber_ledger.context.artifact import describe_failure
 from faber_ledger.context.packet import COMMAND_BUDGET
 from faber_ledger.context.reload import Reload
-from faber_ledger.files.text import units
+from faber_ledger.files.text import clip, cut_middle, escape, units
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, NotWritable, StateInvalid, StateMissing
 from faber_ledger.runs.active import active_run
@@ -28,6 +27,11 @@ from faber_ledger.runs.settings import read_user_config
 if TYPE_CHECKING:
     from faber_ledger.runs.settings import UserConfig
 
+# The client gives the agent a command's output up to 30,000 characters; of a longer one it keeps a file and shows 2 KB.
+BESIDE_CONTENTS = 4_500  # units: with contents of 25,000 well below the client's limit
+LEAST = 200  # units of the first text
+LIST_ALL = "`faber-ledger session-load --dry-run` lists all"
+CUT = f"\n  … ({LIST_ALL})\n"
 WARNINGS = 0.45  # of the room beside the contents, for each kind of them
 
 
@@ -218,3 +222,42 @@ def _required_failure(result: Reload, beside: Bounded) -> LedgerError | None:
         hint="the error's recovery steps are above",
         block="\n\n".join(beside.first(errors, 1, "errors")),
     )
+
+
+class Bounded:
+    """The room that is left for what is printed besides the contents, in UTF-16 units; None where nothing is cut."""
+
+    def __init__(self, room: int | None) -> None:
+        self.left = room
+
+    def count(self, text: str) -> str:
+        """Return a text that is printed whole, and take its room."""
+        if self.left is not None:
+            self.left -= units(text) + 1
+        return text
+
+    def add(self, room: int) -> None:
+        """Add the room that the contents leave free."""
+        if self.left is not None:
+            self.left += room
+
+    def first(self, texts: Iterable[str], share: float, more: str) -> list[str]:
+        """Return the texts that fit into a share of the room, the first one always, then how many are left out."""
+        every = [*texts]
+        if self.left is None:
+            return every
+        kept: list[str] = []
+        room = int(max(self.left, 0) * share)
+        for number, text in enumerate(every):
+            if number and units(text) >= room:
+                return [*kept, f"… and {len(every) - number} more {more}: {LIST_ALL}"]
+            kept.append(clip(text, max(room, LEAST)))
+            room -= units(text) + 1
+        return kept
+
+    def fit(self, lines: Iterable[str], shorter: Callable[[], Iterable[str]]) -> list[str]:
+        """Return the lines if they fit into the room, otherwise the shorter ones, without their middle if need be."""
+        every = [*lines]
+        if self.left is None or units("\n".join(every)) < self.left:
+            return every
+        return cut_middle("\n".join(map(escape, shorter())), max(self.left, len(CUT)), CUT).split("\n")

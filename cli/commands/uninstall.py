@@ -36,11 +36,7 @@ from faber_ledger.cli.ui.which_run import runs_in_tree
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.files.change import FileChange, make_changes
 from faber_ledger.hooks.client_plugins import Plugin, list_enabled_plugins
-from faber_ledger.hooks.client_settings import (
-    has_hooks,
-    readable_settings,
-    settings_path,
-)
+from faber_ledger.hooks.client_settings import has_hooks, readable_settings, settings_path
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file

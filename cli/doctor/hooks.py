@@ -40,7 +40,6 @@ from faber_ledger.runs.run import HOOK_LOG, Run, quoted_form
 NAMED = re.compile(r"""["']?(/[^\s"';&|]*/faber-ledger(?:-hook|(?=["']? +hook\b)))""")
 # The commands that SPEC-00027, section 7, shows: a shell cannot run the first, and the others load or save manually.
 OLDER = re.compile(r"(?:/fractary-faber:|\bfaber-ledger +)(?:prime-context|session-(?:load|save|start|end))\b")
-NEWEST = 200  # events among which the newest deliveries are looked for
 LATEST = 4  # deliveries: of two installations every second one is repeated
 
 
@@ -165,7 +164,7 @@ def check_once(patient: Patient) -> Iterator[Finding]:
 
 def _find_repeats(patient: Patient) -> Iterator[Finding]:
     """Look for repeats among the newest deliveries to the active run in this clone; others came with git."""
-    found = patient.newest_events(NEWEST)
+    found = patient.newest_events()
     if patient.common is not None:
         writer = known_writer(patient.root)
         found = [one for one in found if one["writer"] == writer]

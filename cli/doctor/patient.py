@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 MOUNTS = "/proc/self/mountinfo"
 MOST_RUNS = 1_000
 MOST_VERIFIED = 200  # logs; `verify --all` checks all
+NEWEST = 200  # events, among which the newest deliveries are looked for
 
 
 class Patient:
@@ -119,12 +120,12 @@ class Patient:
         """The runs with a ledger that is not empty."""
         return [run for run in self.runs if not lacks_ledger(run)]
 
-    def newest_events(self, count: int) -> list[Recorded]:
+    def newest_events(self) -> list[Recorded]:
         """Return the newest events of the active run; none if its log cannot be read, which other checks report."""
         for run in self.logged:
             if run.run_id == self.active:
                 with suppress(LedgerError, OSError, sqlite3.Error), read_log(run) as log:
-                    return list(log.newest(count))
+                    return list(log.newest(NEWEST))
         return []
 
     @cached_property

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.artifact import Surroundings
     from faber_ledger.context.reload import Held
     from faber_ledger.context.workflow import Artifact
-    from faber_ledger.ledger.events import Draft, Environment
+    from faber_ledger.ledger.events import Draft
     from faber_ledger.runs.settings import UserConfig
 
 
@@ -99,9 +99,9 @@ class Loading:
         result = self.read(dry=True)
         try:
             with read_log(self.run) as log:
-                return result, self._fit(result, log, budget, self._look_elsewhere())
+                return result, self._fit(result, log, budget, look_elsewhere(self.run, self.state))
         except (LedgerError, OSError, sqlite3.Error):
-            return result, self._fit(result, None, budget, self._look_elsewhere())
+            return result, self._fit(result, None, budget, look_elsewhere(self.run, self.state))
 
     def record(self, result: Reload, budget: int, log: Callable[[str], None]) -> tuple[str, Exception | None]:
         """Record a load and project it, with a line to `log` for what is done.
@@ -109,7 +109,7 @@ class Loading:
         Return its contents, and the error that kept it from being recorded. Whatever takes long, above all the user's
         programs, ran before the run is locked: hooks wait for the lock.
         """
-        elsewhere = self._look_elsewhere()
+        elsewhere = look_elsewhere(self.run, self.state)
         packet = ""
         try:
             with record_or_leave(self.run, at=self.at, writer=self.writer, warn=self.warn) as recording:
@@ -117,7 +117,8 @@ class Loading:
                 session_id, opening = self._session(view)
                 is_incomplete = not opening and sessions.lacks_environment(view, session_id)
                 missing = self.caller["environment"] if is_incomplete else None
-                packet, loads = self._pack(result, view.log, session_id, budget, elsewhere, missing)
+                packet = self._fit(result, view.log, budget, elsewhere)
+                loads = result.drafts(session_id, self.caller["client"], missing)
                 self.session_id = session_id
                 _mask_errors(loads)
                 recording.append([*opening, *loads])
@@ -125,7 +126,7 @@ class Loading:
         except (LedgerError, OSError, sqlite3.Error) as error:  # the agent gets its context all the same
             if not isinstance(error, StateNotWritten):
                 self.session_id = None
-            return packet or self._pack(result, None, "", budget, elsewhere)[0], error
+            return packet or self._fit(result, None, budget, elsewhere), error
         client = self.caller["client"]
         seen = seen_client(self.run.root, client)
         follow_client(self.run, client, self.caller["pid"], seen, at=self.at, warn=self.warn, is_new=bool(opening))
@@ -137,21 +138,8 @@ class Loading:
         log("✓ Updated state metadata")
         return packet, None
 
-    def _pack(
-        self,
-        result: Reload,
-        log: Log | None,
-        session_id: str,
-        budget: int,
-        elsewhere: Elsewhere | None,
-        environment: Environment | None = None,
-    ) -> tuple[str, list[Draft]]:
-        """Return the contents and the facts of what is in them; without a `log`, without notes and summaries."""
-        text = self._fit(result, log, budget, elsewhere)
-        return text, result.drafts(session_id, self.caller["client"], environment)
-
-    def _fit(self, result: Reload, log: Log | None, budget: int, elsewhere: Elsewhere | None) -> str:
-        """Return the contents as they would be, which tells the artifacts that they have room for."""
+    def _fit(self, result: Reload, log: Log | None, budget: int, elsewhere: Elsewhere) -> str:
+        """Return the contents, and note in `result` how each artifact is given; without a `log`, without notes."""
         return result.pack(
             self.run,
             log,
@@ -162,10 +150,6 @@ class Loading:
             has_summaries_in_git=Settings(self.run, os.environ).summaries,
             elsewhere=elsewhere,
         )
-
-    def _look_elsewhere(self) -> Elsewhere:
-        newest = sessions_elsewhere(self.state, self.run.root)
-        return Elsewhere(self.run, is_last_there=newest[:1] == [True])
 
     def surroundings(self) -> Surroundings:
         """Return what artifacts are resolved against, with the programs that may run for slash commands."""
@@ -228,6 +212,11 @@ class Loading:
     @property
     def _is_start(self) -> bool:
         return self.trigger == "session_start"
+
+
+def look_elsewhere(run: Run, state: dict[str, Any]) -> Elsewhere:
+    """Ask git what happened to a run in other clones."""
+    return Elsewhere(run, is_last_there=sessions_elsewhere(state, run.root)[:1] == [True])
 
 
 def _mask_errors(loads: list[Draft]) -> None:

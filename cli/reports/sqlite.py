@@ -10,9 +10,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.ui.output_file import replace_file
+from faber_ledger.cli.ui.words import ran_seconds
 from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.checked import read_verified
-from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.foreign import check_types
 from faber_ledger.projections.compactions import Compactions
@@ -132,8 +132,8 @@ def _insert_run(connection: sqlite3.Connection, run: Run) -> int:
             _insert(connection, "events", {"run_id": run.run_id, **_event(recorded)})
     connection.execute(INSERT_RUN, {name: _cell(value) for name, value in facts.items()})
     for session in summarize_sessions(projector.blocks):
-        started, ended = seconds_of(session["started_at"]), seconds_of(session["ended_at"])
-        seconds = round(ended - started) if started is not None and ended is not None else None
+        ran = ran_seconds(session)
+        seconds = round(ran) if ran is not None else None
         seq, client = starts.get(session["session_id"], (None, None))
         about = {"run_id": run.run_id, "seq": seq, "client": client, "seconds": seconds}
         _insert(connection, "sessions", {**about, **session})

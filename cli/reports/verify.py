@@ -220,7 +220,7 @@ class Anchors:
             versions_text += ", which this shallow clone has in part"
         self.checked.append(versions_text)
 
-    def _holds(self, where: str, path: str, kind: str, blob: str | None = None) -> bool:
+    def _holds(self, where: str, path: str, kind: str, blob: str) -> bool:
         """Find what a copy has and the log lacks; return whether the copy can be read to its end."""
         unredacted, missing = set(), []
         try:
@@ -237,7 +237,7 @@ class Anchors:
             return False
         if unredacted:
             what = f"{where} still holds the payload of {events_shown(len(unredacted))} redacted by now"
-            if blob is not None and has_cached_text(self.run.root, blob):
+            if has_cached_text(self.run.root, blob):
                 what += f", and so does {TEXT_CACHE}, git's cache of ledgers as text"
             hint = "docs/guides/REDACTION.md shows how to rewrite history; change the secret as well"
             self._note("unredacted_version", what, hint)

@@ -212,19 +212,14 @@ def hint_to_install(root: str) -> str:
     return f"run `{known[0].command('install')}`, which reaches every folder of yours"
 
 
-def describe_lacking(root: str, left: list[str], subject: str) -> Iterator[str]:
-    """Say which hooks a client started in `root` lacks, those of the events `left`, and what to run."""
+def describe_lacking(root: str, left: list[str]) -> Iterator[str]:
+    """Say which hooks a client in the new worktree `root` lacks, those of the events `left`, and what to run."""
     alone = describe_agents_alone(root, left)
     if alone is not None:
         yield ": ".join(alone)
     elif left:
         missing = "no hooks" if len(left) == len(HOOKS) else f"no hook for {', '.join(left)}"
-        yield f"{subject} {missing}: {hint_to_install(root)}"
-
-
-def describe_agents(root: str) -> list[str]:
-    """Return which files of other agents have our hooks, a sentence each."""
-    return [f"{display_path(one.path, root)} has the hooks of {one.agent}" for one in list_agents(root)]
+        yield f"This worktree has {missing}: {hint_to_install(root)}"
 
 
 def describe_agents_alone(root: str, left: list[str]) -> tuple[str, str] | None:
@@ -232,13 +227,14 @@ def describe_agents_alone(root: str, left: list[str]) -> tuple[str, str] | None:
 
     `left` are the events for which the client runs no hook of ours.
     """
-    agents = describe_agents(root)
+    agents = list_agents(root)
     if not agents or len(left) < len(HOOKS) or list_plugins(root):
         return None
-    is_copilots = any([one.agent == "copilot" and one.scope == "project" for one in list_agents(root)])
+    is_copilots = any([one.agent == "copilot" and one.scope == "project" for one in agents])
     keeps = "`faber-ledger init --scope user`, which leaves Copilot's hooks as they are"
     install = keeps if is_copilots else "`faber-ledger init`"
+    named = [f"{display_path(one.path, root)} has the hooks of {one.agent}" for one in agents]
     return (
-        f"{', '.join(agents)}; the client itself has none: what it does is not recorded",
+        f"{', '.join(named)}; the client itself has none: what it does is not recorded",
         f"nothing if you do not use it here; else run {install}",
     )

@@ -105,7 +105,7 @@ class Chart:
         top = self.height
         yield self._open("Phases", "phases", "phases", "phases")
         places = [(self.scale.x(stretch["start"]), self.scale.x(stretch["end"])) for stretch in stretches]
-        for left, right, first, last in merge_narrow(places, MIN_BAR):
+        for left, right, first, last in merge_narrow(places):
             names = list(dict.fromkeys(name for one in stretches[first : last + 1] for name in one["phases"]))
             fill = f'style="fill:var(--p{self.colours[names[0]]})"'
             title = f"{', then '.join(names)}: {self._times(stretches[first]['start'], stretches[last]['end'])}"
@@ -127,11 +127,11 @@ class Chart:
         for machine in list(lanes)[:MAX_LANES]:
             bars = sorted(lanes[machine], key=lambda bar: bar["start"])
             places = [self._place(bar) for bar in bars]
-            levels = assign_levels([(bar["start"], bar["end"]) for bar in bars], MAX_LEVELS)
+            levels = assign_levels([(bar["start"], bar["end"]) for bar in bars])
             yield self._open(f"Sessions on {machine}", machine, "machine", names[machine])
             for level in range(max(levels) + 1):
                 chosen = [index for index, at in enumerate(levels) if at == level]
-                for left, right, first, last in merge_narrow([places[index] for index in chosen], MIN_BAR):
+                for left, right, first, last in merge_narrow([places[index] for index in chosen]):
                     yield self._session(left, right, [bars[index] for index in chosen[first : last + 1]])
                 self.height += SESSION
             yield "</g>"
@@ -167,7 +167,7 @@ class Chart:
             yield self._open(f"Context: {name}", name, "artifact", names[name])
             spans = lane["spans"]
             places = [(self.scale.x(span["start"]), self.scale.x(span["end"])) for span in spans]
-            for left, right, first, last in merge_narrow(places, MIN_BAR):
+            for left, right, first, last in merge_narrow(places):
                 width = max(MIN_BAR - 1, right - left - 1)
                 drawn = (
                     f'<rect class="bar load" x="{left:.1f}" y="{top + 3:g}" width="{width:.1f}" height="11" rx="3"/>'
@@ -181,7 +181,7 @@ class Chart:
     def _failures(self, lane: Lane, top: float) -> Iterator[str]:
         failures = lane["failures"]
         places = [(place := self.scale.x(failure["at"]), place) for failure in failures]
-        for left, _, first, last in merge_narrow(places, MIN_BAR):
+        for left, _, first, last in merge_narrow(places):
             title = f"{lane['artifact_id']} could not be loaded: {failures[first]['error']}"
             more = f" (and {last - first} more)" if last > first else ""
             cross = f"M{left:.1f} {top + 4:g}l9 9m0 -9l-9 9"
@@ -191,7 +191,7 @@ class Chart:
         compactions = self.timeline["compactions"]
         places = [(place := self.scale.x(one["at"]), place) for one in compactions]
         reached = 0.0
-        for left, _, first, last in merge_narrow(places, MIN_BAR):
+        for left, _, first, last in merge_narrow(places):
             one = compactions[first]
             count = last - first + 1
             title = f"compaction at {_time(one['at'])}" + (f", in {one['where']}" if one["where"] else "")
@@ -369,15 +369,15 @@ class Scale:
             reached, day, shown = place, text[:10], time
 
 
-def merge_narrow(places: Iterable[tuple[float, float]], least: float) -> Iterator[tuple[float, float, int, int]]:
+def merge_narrow(places: Iterable[tuple[float, float]]) -> Iterator[tuple[float, float, int, int]]:
     """Join neighbours too narrow to be seen separately; yields left, right, and the first and last one's index.
 
     The places must be ordered by their left edges.
     """
     group: tuple[float, float, int, int] | None = None
     for index, (left, edge) in enumerate(places):
-        right = max(edge, left + least)
-        if group is not None and left - group[0] < least:
+        right = max(edge, left + MIN_BAR)
+        if group is not None and left - group[0] < MIN_BAR:
             group = (group[0], max(group[1], right), group[2], index)
             continue
         if group is not None:
@@ -387,13 +387,13 @@ def merge_narrow(places: Iterable[tuple[float, float]], least: float) -> Iterato
         yield group
 
 
-def assign_levels(spans: Iterable[tuple[Moment, Moment]], max_levels: int) -> list[int]:
-    """Return a level for each span where it overlaps no earlier one, if `max_levels` suffice; starts are in order."""
+def assign_levels(spans: Iterable[tuple[Moment, Moment]]) -> list[int]:
+    """Return a level for each span where it overlaps no earlier one, if `MAX_LEVELS` suffice; starts are in order."""
     reached: list[Moment] = []
     levels = []
     for start, end in spans:
         level = next((level for level, before in enumerate(reached) if before <= start), len(reached))
-        level = min(level, max_levels - 1)
+        level = min(level, MAX_LEVELS - 1)
         reached[level : level + 1] = [max(end, *reached[level : level + 1], start)]
         levels.append(level)
     return levels

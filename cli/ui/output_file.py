@@ -21,9 +21,8 @@ DATABASE = b"SQLite format 3\0"
 def output_file(path: str | None) -> Iterator[BinaryIO]:
     """Yield a file to write to; when the block ends, it replaces `path` or is copied to standard output.
 
-    It has the permissions of the file that it replaces, else 0600. Raises
-    NotWritable. The output goes to disk first, since a slow reader of our standard output would otherwise hold the log
-    open and keep hooks from writing.
+    It has the permissions of the file that it replaces, else 0600. Raises NotWritable. The output goes to disk first,
+    since a slow reader of our standard output would otherwise hold the log open and keep hooks from writing.
     """
     if path is None or path == "-":
         with tempfile.TemporaryFile() as file:

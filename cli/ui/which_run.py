@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -26,9 +26,6 @@ from faber_ledger.runs.layouts import find_run, run_ids
 from faber_ledger.runs.left_state import run_ids_here, runs_here
 from faber_ledger.runs.log import has_log, lacks_ledger
 from faber_ledger.runs.run import Run, find_root, path_form
-
-if TYPE_CHECKING:
-    pass
 
 R = TypeVar("R")
 

@@ -72,7 +72,7 @@ def make(root: str, plan: Plan, warn: Callable[[str], None]) -> None:
 
 
 def _check_is_new(root: str, folder: str, branch: str) -> None:
-    shown = os.path.relpath(folder, os.getcwd())
+    shown = shorten_path(folder)
     if git.run_git("check-ref-format", f"refs/heads/{branch}", at=root).returncode:
         raise LedgerError(
             f"cannot derive a branch name from the work item: git does not accept {branch}",

@@ -57,8 +57,8 @@ class Sources(TypedDict):
 class Known(TypedDict):
     """What a ledger has: how many events, all sessions, oldest first, the newest notes and summaries, newest first.
 
-    `others` is how many older notes are left out, `before` has sentences about the session
-    before and about other clones.
+    `others` is how many older notes are left out, `before` has sentences about the session before and about other
+    clones.
     """
 
     events: int
@@ -233,7 +233,7 @@ def _decisions(sources: Sources) -> Iterator[Block]:
 def _notes(sources: Sources) -> Iterator[Block]:
     """Yield the notes of earlier sessions."""
     for note in sources["known"]["notes"]:
-        place = ":".join(filter(None, [note["phase"], note["step"]]))
+        place = _place(note)
         yield _block(f"[{note['at']}] {note['kind']}{f' at {place}' if place else ''}:", words_of_note(note))
     if sources["known"]["others"]:
         yield {"line": f"- … and {sources['known']['others']} more: `faber-ledger log --type note_recorded`"}
@@ -254,7 +254,7 @@ def _summaries(sources: Sources) -> Iterator[Block]:
     yield from _by_time(timed)
     for summary in reversed(history["all_summaries"][:-1] if history else []):
         done = "; ".join(summary["accomplished"])
-        yield _block(f"{_head_of_summary(summary)}", done or "nothing noted")
+        yield _block(_head_of_summary(summary), done or "nothing noted")
     for session in reversed(known["sessions"][-NEWEST_SESSIONS:]):
         ended = f"ended {session['ended_at']} ({session['end_reason'] or 'unknown'})" if session["ended_at"] else "open"
         completed = ", ".join(session["newly_completed"]) or "no phase"

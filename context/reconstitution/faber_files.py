@@ -236,12 +236,10 @@ def load_session_history(run: Run, journal: Journal, known: list[str]) -> dict[s
     except FileRefused as error:
         _warn_of_summary("summary_read_error", "Session summary read error", SUMMARIES, str(error), journal)
         return None
-    if files is None:
-        journal.info("summaries_missing", "ℹ No session summaries found (first session for this run)")
-        journal.log_all(known)
-        return None
     if not files:
-        journal.info("summaries_missing", "ℹ Session summaries directory exists but is empty (first session)")
+        missing = "No session summaries found (first session for this run)"
+        empty = "Session summaries directory exists but is empty (first session)"
+        journal.info("summaries_missing", f"ℹ {missing if files is None else empty}")
         journal.log_all(known)
         return None
     summaries = _in_order(
@@ -339,7 +337,7 @@ def _in_order(summaries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     known = [moment for moment in moments if moment is not None]
     if len(known) < len(summaries):
         return summaries
-    return [summaries[place] for _, place in sorted(zip(known, range(len(known)), strict=True))]
+    return [summary for _, summary in sorted(zip(known, summaries, strict=True), key=lambda one: one[0])]
 
 
 def _warn_of_summary(code: str, what: str, path: str, reason: str, journal: Journal) -> None:

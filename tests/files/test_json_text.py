@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,9 +13,6 @@ from support.histories import json_values, texts
 
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.projections.fold import MAX_DEPTH, is_too_deep
-
-if TYPE_CHECKING:
-    pass
 
 SPEC = Path(__file__).parents[1] / "fixtures" / "states" / "spec-00027.json"
 spaces = st.sampled_from(["", " ", "\n", "\n  ", "\n\t", "\r\n  ", "\n\n  "])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 from support.project import RUN, Project
@@ -11,9 +10,6 @@ from support.sizes import few
 from support.team_server import Team
 
 from faber_ledger.ledger.clock import is_event_id
-
-if TYPE_CHECKING:
-    pass
 
 SETTINGS = ".fractary/faber/ledger.json"
 

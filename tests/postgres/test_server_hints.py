@@ -8,15 +8,11 @@ import socket
 import subprocess
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support.command import COMMAND
 from support.project import RUN, Project, heed_interrupts
 from support.team_server import Team
-
-if TYPE_CHECKING:
-    pass
 
 
 def test_a_sync_without_a_run_names_what_a_server_has(team: Team) -> None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from support.project import RUN, Project, usual_state
 
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.run import ACTIVE_FILES
-
-if TYPE_CHECKING:
-    pass
 
 START = "SessionStart.startup.interactive"
 COMPACT = "SessionStart.compact.interactive"
