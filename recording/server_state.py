@@ -9,7 +9,7 @@ import os
 
 from faber_ledger.files.json_text import on_lines
 from faber_ledger.projections.fold import NAMES, fold
-from faber_ledger.recording.masked_state import mask_value
+from faber_ledger.recording.secrets.mask import mask_text, mask_tokens
 from faber_ledger.runs import state_write
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.state_file import parse_state
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.log import Log
     from faber_ledger.runs.run import Run
+
 
 OWN = {*NAMES, "worktree"}
 
@@ -43,3 +44,27 @@ def write_missing_state(run: Run, content: str, log: Log) -> bool:
             return False
         state_write.write_new(run, text)
     return True
+
+
+# Members whose values name something: only a token makes such a value a secret.
+NAMING = frozenset(
+    [
+        *("id", "run_id", "workflow_id", "work_id", "session_id", "artifact_id", "agent_id", "event_id"),
+        *("type", "kind", "code", "severity", "status", "mode", "trigger", "step", "phase", "phases_completed"),
+        *("branch", "cwd", "source", "hostname", "platform", "git_commit", "sha256", "loaded_at"),
+    ]
+)
+
+
+def mask_value(value: Any, name: str = "") -> Any:
+    """Return a decoded JSON value without the secrets in its texts; `name` is what it is called."""
+    if isinstance(value, dict):
+        return {mask_text(key): mask_value(item, key) for key, item in value.items()}
+    if isinstance(value, list):
+        return [mask_value(item, name) for item in value]
+    if not isinstance(value, str):
+        return value
+    if name in NAMING:
+        return mask_tokens(value)
+    led = f"{name}: " if name else ""  # what a value is called may make it a secret
+    return mask_text(led + value).removeprefix(led)

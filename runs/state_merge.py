@@ -7,10 +7,14 @@ object whose status is completed or cancelled wins over one at work; else the si
 from __future__ import annotations
 
 import json
+import sqlite3
 from typing import NamedTuple
 
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat, UnionConflict
+from faber_ledger.ledger.foreign import open_untrusted
+from faber_ledger.ledger.union import merge_rows, write_union
 from faber_ledger.projections.fold import NAMES, is_too_deep
 from faber_ledger.runs.progress import FINISHED
 
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
     from faber_ledger.projections.fold import Blocks
 
     Members = dict[str, Any]
+    from collections.abc import Mapping
 
 
 OURS, THEIRS = "ours", "theirs"  # as git says it: in a rebase ours is the branch that commits are put onto
@@ -214,3 +219,39 @@ def _join(path: tuple[str, ...]) -> str:
 
 def _shorten(text: str) -> str:
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+
+
+def merge_ledgers(sides: Mapping[str, str], out: str) -> tuple[int, list[str]]:
+    """Write the union of ledgers, by the names of their sides, to `out`; return its number of events, and what to say.
+
+    A side that cannot be read is left out, and named; so is each event that the gate refuses. Raises NewerFormat,
+    UnionConflict for two runs under one id, and IntegrityError if no side can be read; `out` is unchanged then.
+    """
+    try:
+        return _unite([*sides.values()], out)
+    except (NewerFormat, UnionConflict):
+        raise
+    except (LedgerError, sqlite3.Error):
+        faults = {side: fault for side, path in sides.items() if (fault := _find_fault(path)) is not None}
+    lines = [f"{side} cannot be read and is left out: {fault}" for side, fault in faults.items()]
+    readable = [path for side, path in sides.items() if side not in faults]
+    if not readable:
+        raise IntegrityError("; ".join([f"{side} cannot be read: {fault}" for side, fault in faults.items()]))
+    count, more = _unite(readable, out)
+    return count, [*lines, *more]
+
+
+def _unite(paths: list[str], out: str) -> tuple[int, list[str]]:
+    united = write_union(paths, out, adopts=True)
+    return united.count, [*united.lines_left_out()]
+
+
+def _find_fault(path: str) -> str | None:
+    """Return why a ledger cannot be read to its end, or None."""
+    try:
+        with open_untrusted(path, check_values=False) as log:
+            for _ in merge_rows([log]):
+                pass
+    except (LedgerError, sqlite3.Error) as error:
+        return str(error).replace(path, "it")
+    return None

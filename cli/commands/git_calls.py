@@ -15,9 +15,8 @@ from faber_ledger.cli.ui.output import say
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.recording.merged_blocks import fold_merged
-from faber_ledger.runs.ledger_merge import merge_ledgers
 from faber_ledger.runs.run import LEDGER, STATE, kind_of
-from faber_ledger.runs.state_merge import OURS, THEIRS, merge_states, overwrite
+from faber_ledger.runs.state_merge import OURS, THEIRS, merge_ledgers, merge_states, overwrite
 
 
 @click.command("merge-driver", short_help="Merge a run's file; git calls it.")

@@ -33,12 +33,11 @@ from faber_ledger.runs.conflicts import (
     read_here,
 )
 from faber_ledger.runs.git_command import git, top_of
-from faber_ledger.runs.ledger_merge import merge_ledgers
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.projecting import find_committed, reproject
 from faber_ledger.runs.run import LEDGER, find_root
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
-from faber_ledger.runs.state_merge import Merged, is_state, merge_states
+from faber_ledger.runs.state_merge import Merged, is_state, merge_ledgers, merge_states
 
 Result = dict[str, Any]
 

@@ -14,7 +14,7 @@ from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.prefixes import artifacts_with, events_with, sessions_with
+from faber_ledger.ledger.queries import artifacts_with, events_with, sessions_with
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.left_state import run_ids_here

@@ -11,8 +11,17 @@ import click
 from faber_ledger.cli.ui.output import warn
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import NotFound
-from faber_ledger.ledger.lookup import MAX_MATCHES, Match, find_matches, find_similar, is_client
-from faber_ledger.ledger.queries import Key, key_of, keys_at, last_key
+from faber_ledger.ledger.queries import (
+    MAX_MATCHES,
+    Key,
+    Match,
+    find_matches,
+    find_similar,
+    is_client,
+    key_of,
+    keys_at,
+    last_key,
+)
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 

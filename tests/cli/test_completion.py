@@ -14,7 +14,7 @@ from support.project import RUN, Project
 
 from faber_ledger.cli.app import COMMANDS, app
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.prefixes import artifacts_with
+from faber_ledger.ledger.queries import artifacts_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
