@@ -114,6 +114,16 @@ def test_a_log_that_cannot_be_read_is_set_aside_and_made_again(project: Project)
     assert verify(project).returncode == 0
 
 
+def test_a_file_that_cannot_be_read_is_set_aside_and_named_once(project: Project) -> None:
+    shutil.rmtree(project.root / ".git/faber-ledger")
+    project.ledger_path.write_bytes(b"no database" * 1000)
+    for command in ("verify", "status", "log"):
+        project.faber(command, project.run_id)
+    assert len([*(project.root / ".git/faber-ledger/set-aside").iterdir()]) == 1
+    started = project.deliver("SessionStart.startup.print")
+    assert started.errors.count("is not a sound ledger") == 1, started.errors
+
+
 def test_while_git_has_stopped_nothing_is_published(project: Project) -> None:
     note(project, "before")
     (project.root / ".git" / "MERGE_HEAD").write_text("0" * 40)
