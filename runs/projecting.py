@@ -8,7 +8,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from faber_ledger.ledger import BACKUP_ENDING
-from faber_ledger.ledger.errors import IntegrityError, LedgerError, RunNotFound, StateInvalid, StateMissing
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import blocks_of, fold
@@ -18,7 +18,7 @@ from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import has_log, lacks_ledger, open_run_log
 from faber_ledger.runs.old_copies import remove_old_copies
-from faber_ledger.runs.publish import why_not_published
+from faber_ledger.runs.publish import has_directory, why_not_published
 from faber_ledger.runs.run import LARGEST_STATE, is_run_id
 
 TYPE_CHECKING = False
@@ -66,8 +66,11 @@ def reproject(
     and from `defaults`, without the keys that neither knows. The file and the blocks are published with it.
     Where a payload was removed from the log, older copies are removed once state.json lacks it too.
     The run is published `on_purpose` wherever its folder is. Raises as `read_state`, `project_blocks`, `RunLock` and
-    `open_log`, and RunNotFound for a log without an event.
+    `open_log`, RunNotFound for a log without an event, and NotWritable for a directory in the place of `ledger.db`.
     """
+    if has_directory(run):
+        message = f"{run.shown(run.ledger_path)} is a directory, where the ledger is published"
+        raise NotWritable(message, hint=f"remove it, then run `faber-ledger project {run.run_id}`")
     if rebuild:
         _make_damaged_log_again(run, warn)
     with lock_run(run), open_run_log(run, warn) as opened:

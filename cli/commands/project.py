@@ -43,7 +43,7 @@ def project(
 
     \b
     Example: faber-ledger project --check
-    Exit codes: 0 done; 1 state.json cannot be read or written; 2 wrong usage;
+    Exit codes: 0 done; 1 a file cannot be read or written; 2 wrong usage;
     10 no such run or ledger; 11 locked; 12 newer format; 20 the ledger is damaged;
     21 state.json differs (--check).
     """

@@ -33,7 +33,7 @@ from faber_ledger.runs.git_command import git, run_git, top_of
 from faber_ledger.runs.in_git import events_of_file
 from faber_ledger.runs.layouts import places_of
 from faber_ledger.runs.log import has_log, read_log
-from faber_ledger.runs.publish import why_not_published
+from faber_ledger.runs.publish import has_directory, why_not_published
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.set_aside import is_of, list_set_aside
 from faber_ledger.runs.state_file import is_state_ignored, read_state
@@ -134,6 +134,8 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         if not lacked:
             what = f"{run.shown(run.ledger_path)} is not what this clone has of the run"
         hint = f"run `faber-ledger project {run.run_id}`, which writes it again; so does the next event"
+        if has_directory(run):
+            hint = f"remove the directory there, then run `faber-ledger project {run.run_id}`"
         yield LogProblem("rolled_back", None, what, hint)
     if problem is not None or state is None:
         if problem is not None and not is_state_ignored(run):

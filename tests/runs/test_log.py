@@ -104,6 +104,22 @@ def test_whatever_is_in_the_files_place_the_log_publishes_again(project: Project
     assert len(aside) == (1 if how in ("torn", "not a database") else 0)
 
 
+def test_a_directory_in_the_files_place_is_named_by_what_publishes(project: Project) -> None:
+    project.ledger_path.unlink()
+    project.ledger_path.mkdir()
+    assert f"remove the directory there, then run `faber-ledger project {project.run_id}`" in verify(project).stdout
+    for command in ("project", "seal"):
+        done = project.faber(command, project.run_id)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "ledger.db is a directory" in done.stderr
+        assert "remove it" in done.stderr
+    fixed = project.faber("doctor", "--fix").stdout
+    assert (f"fixed    {project.run_id}" in fixed, f"failed   {project.run_id}" in fixed) == (False, True)
+    project.ledger_path.rmdir()
+    assert project.faber("project", project.run_id).returncode == 0
+    assert verify(project).returncode == 0
+
+
 def test_a_log_that_cannot_be_read_is_set_aside_and_made_again(project: Project) -> None:
     run = run_of(project)
     before = ids_in(run.log_path)
