@@ -18,7 +18,7 @@ from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import has_log, lacks_ledger, open_run_log
 from faber_ledger.runs.old_copies import remove_old_copies
-from faber_ledger.runs.publish import has_directory, why_not_published
+from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import LARGEST_STATE, is_run_id
 
 TYPE_CHECKING = False
@@ -84,6 +84,11 @@ def reproject(
         if opened.redacted:
             remove_old_copies(run, opened.log)
         return result
+
+
+def has_directory(run: Run) -> bool:
+    """Return whether a directory is in the place of the published file: no file can be renamed over it."""
+    return os.path.isdir(run.ledger_path) and not os.path.islink(run.ledger_path)
 
 
 def _make_damaged_log_again(run: Run, warn: Callable[[str], None]) -> None:

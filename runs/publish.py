@@ -67,11 +67,6 @@ def why_not_published(
     return "the run is merged" if not is_on_default and _is_merged(run, tree, note) else None
 
 
-def has_directory(run: Run) -> bool:
-    """Return whether a directory is in the place of the published file: no file can be renamed over it."""
-    return os.path.isdir(run.ledger_path) and not os.path.islink(run.ledger_path)
-
-
 def is_finished_in_head(run: Run) -> bool:
     """Return whether git's last commit has the work tree's ledger as it is, and the run as finished.
 

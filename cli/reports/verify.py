@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.cli.reports.file_versions import list_versions
 from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.which_run import recheck_under_lock
-from faber_ledger.cli.ui.words import events_of_log_are, events_shown, plural
+from faber_ledger.cli.ui.words import events_of_log_are, events_shown, plural, publishing_hint
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateInvalid, StateMissing
 from faber_ledger.ledger.file import check_file
@@ -33,7 +33,8 @@ from faber_ledger.runs.git_command import git, run_git, top_of
 from faber_ledger.runs.in_git import events_of_file
 from faber_ledger.runs.layouts import places_of
 from faber_ledger.runs.log import has_log, read_log
-from faber_ledger.runs.publish import has_directory, why_not_published
+from faber_ledger.runs.projecting import has_directory
+from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.set_aside import is_of, list_set_aside
 from faber_ledger.runs.state_file import is_state_ignored, read_state
@@ -123,10 +124,7 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
     if why is not None:
         if lacked:
             what = f"{events_of_log_are(lacked)} not in {run.shown(run.ledger_path)}: {why}"
-            hint = f"`faber-ledger run resume {run.run_id}` to go on here; `faber-ledger seal` publishes them"
-            if note.barred:
-                hint = "you need not run anything: the log has them"
-            yield LogProblem("not_published", None, what, hint)
+            yield LogProblem("not_published", None, what, publishing_hint(run, note))
         if problem is None:
             return
     elif not is_complete:

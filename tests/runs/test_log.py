@@ -148,6 +148,8 @@ def test_while_git_has_stopped_nothing_is_published(project: Project) -> None:
     assert (project.ledger_path.read_bytes(), project.state_path.read_bytes()) == (file, state)
     done = verify(project)
     assert (done.returncode, "1 event of the log" in done.stdout) == (0, True)
+    assert f"hint: `faber-ledger seal {project.run_id}` publishes all events" in done.stdout
+    assert "run resume" not in done.stdout
     (project.root / ".git" / "MERGE_HEAD").unlink()
     note(project, "after it")
     assert ids_in(project.ledger_path) == ids_in(run_of(project).log_path)
