@@ -8,7 +8,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from faber_ledger.ledger import BACKUP_ENDING
-from faber_ledger.ledger.errors import IntegrityError, LedgerError, RunNotFound, StateInvalid, StateMissing
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import blocks_of, fold
@@ -66,8 +66,11 @@ def reproject(
     and from `defaults`, without the keys that neither knows. The file and the blocks are published with it.
     Where a payload was removed from the log, older copies are removed once state.json lacks it too.
     The run is published `on_purpose` wherever its folder is. Raises as `read_state`, `project_blocks`, `RunLock` and
-    `open_log`, and RunNotFound for a log without an event.
+    `open_log`, RunNotFound for a log without an event, and NotWritable for a directory in the place of `ledger.db`.
     """
+    if has_directory(run):
+        message = f"{run.shown(run.ledger_path)} is a directory, where the ledger is published"
+        raise NotWritable(message, hint=f"remove it, then run `faber-ledger project {run.run_id}`")
     if rebuild:
         _make_damaged_log_again(run, warn)
     with lock_run(run), open_run_log(run, warn) as opened:
@@ -81,6 +84,11 @@ def reproject(
         if opened.redacted:
             remove_old_copies(run, opened.log)
         return result
+
+
+def has_directory(run: Run) -> bool:
+    """Return whether a directory is in the place of the published file: no file can be renamed over it."""
+    return os.path.isdir(run.ledger_path) and not os.path.islink(run.ledger_path)
 
 
 def _make_damaged_log_again(run: Run, warn: Callable[[str], None]) -> None:

@@ -30,15 +30,22 @@ KEPT_SECONDS = 30 * 24 * 3600
 
 
 def set_file_aside(run: Run, path: str, *, move: bool = False) -> str:
-    """Copy, or move, a file of a run to the folder, and return its new path; raises OSError and FileRefused."""
-    target = _name_for(run, os.path.basename(path))
+    """Copy, or move, a file of a run to the folder, and return its new path; raises OSError and FileRefused.
+
+    A file that is copied already, with this content, is not copied again.
+    """
     if move:
+        target = _name_for(run, os.path.basename(path))
         os.replace(path, target)
         return target
     with open(open_regular(path), "rb") as file:
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise FileRefused("it is too large to be copied")
+    for copy in list_set_aside(run.root):
+        if is_of(run, copy) and read_or_empty(copy, len(content)) == content:
+            return copy
+    target = _name_for(run, os.path.basename(path))
     whole_file.put(target, content, mode=whole_file.OWN, locked=False)
     return target
 

@@ -12,6 +12,7 @@ from faber_ledger.cli.reports.project import project_run
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.which_run import recheck_under_lock, run_to_project, runs_with_ledgers
+from faber_ledger.cli.ui.words import publishing_hint
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.difference import find_difference
@@ -19,6 +20,7 @@ from faber_ledger.projections.fold import blocks_of
 from faber_ledger.runs import state_file
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
+from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:
     from faber_ledger.projections.difference import Difference
@@ -43,7 +45,7 @@ def project(
 
     \b
     Example: faber-ledger project --check
-    Exit codes: 0 done; 1 state.json cannot be read or written; 2 wrong usage;
+    Exit codes: 0 done; 1 a file cannot be read or written; 2 wrong usage;
     10 no such run or ledger; 11 locked; 12 newer format; 20 the ledger is damaged;
     21 state.json differs (--check).
     """
@@ -62,7 +64,8 @@ def project(
                 raise
             failed.append(error)
             results.append({"run_id": one.run_id, "outcome": "failed", "error": error.message})
-    show(results if every else results[0], [line for result in results for line in _lines(result)], as_json=as_json)
+    lines = [line for one, result in zip(runs, results, strict=True) for line in _lines(one, result)]
+    show(results if every else results[0], lines, as_json=as_json)
     if failed:
         return failed[0].exit_code
     return ProjectionDiffers.exit_code if any(result["outcome"] == "differs" for result in results) else 0
@@ -84,8 +87,8 @@ def _differences(run: Run) -> Iterator[Difference]:
         yield differs
 
 
-def _lines(result: dict[str, Any]) -> list[str]:
-    run_id, outcome = result["run_id"], result["outcome"]
+def _lines(run: Run, result: dict[str, Any]) -> list[str]:
+    run_id, outcome = run.run_id, result["outcome"]
     if outcome == "differs":
         event = result["event"]
         where = f"event {event['seq']} {event['id']} ({event['event']['type']})" if event else "no event of the log"
@@ -104,9 +107,8 @@ def _lines(result: dict[str, Any]) -> list[str]:
     if outcome == "failed":
         return [f"{run_id}: failed: {result['error']}"]
     if outcome == "not_published":
-        return [
-            f"{run_id}: nothing is written, since {result['why']}; `faber-ledger seal {run_id}` publishes the run here"
-        ]
+        hint = publishing_hint(run, TreeNote(run))
+        return [f"{run_id}: nothing is written, since {result['why']}; {hint}"]
     words = {
         "agrees": "state.json shows what the log says",
         "written": "sessions and context_metadata written from the log",

@@ -15,7 +15,7 @@ from faber_ledger.cli.ui.completion import runs
 from faber_ledger.cli.ui.git_words import in_git_data, not_in_git
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run, named_run, work_id_option
-from faber_ledger.cli.ui.words import events_shown, plural
+from faber_ledger.cli.ui.words import events_shown, plural, publishing_hint
 from faber_ledger.context.completed_phases import compare_completion
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import StateMissing
@@ -181,7 +181,7 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
 def _not_in_file_lines(run: Run, count: int, why: str | None) -> Iterator[str]:
     if count:
         because = f", since {why}" if why is not None else ""
-        yield f"Not published yet: {events_shown(count)}{because}; `faber-ledger seal {run.run_id}` publishes them"
+        yield f"Not published yet: {events_shown(count)}{because}; {publishing_hint(run, TreeNote(run))}"
     if run.is_kept:
         yield not_in_tree(run)
 

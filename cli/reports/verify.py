@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.cli.reports.file_versions import list_versions
 from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.which_run import recheck_under_lock
-from faber_ledger.cli.ui.words import events_of_log_are, events_shown, plural
+from faber_ledger.cli.ui.words import events_of_log_are, events_shown, plural, publishing_hint
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateInvalid, StateMissing
 from faber_ledger.ledger.file import check_file
@@ -33,6 +33,7 @@ from faber_ledger.runs.git_command import git, run_git, top_of
 from faber_ledger.runs.in_git import events_of_file
 from faber_ledger.runs.layouts import places_of
 from faber_ledger.runs.log import has_log, read_log
+from faber_ledger.runs.projecting import has_directory
 from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.set_aside import is_of, list_set_aside
@@ -123,10 +124,7 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
     if why is not None:
         if lacked:
             what = f"{events_of_log_are(lacked)} not in {run.shown(run.ledger_path)}: {why}"
-            hint = f"`faber-ledger run resume {run.run_id}` to go on here; `faber-ledger seal` publishes them"
-            if note.barred:
-                hint = "you need not run anything: the log has them"
-            yield LogProblem("not_published", None, what, hint)
+            yield LogProblem("not_published", None, what, publishing_hint(run, note))
         if problem is None:
             return
     elif not is_complete:
@@ -134,6 +132,8 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         if not lacked:
             what = f"{run.shown(run.ledger_path)} is not what this clone has of the run"
         hint = f"run `faber-ledger project {run.run_id}`, which writes it again; so does the next event"
+        if has_directory(run):
+            hint = f"remove the directory there, then run `faber-ledger project {run.run_id}`"
         yield LogProblem("rolled_back", None, what, hint)
     if problem is not None or state is None:
         if problem is not None and not is_state_ignored(run):

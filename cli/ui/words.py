@@ -15,6 +15,8 @@ from faber_ledger.projections.difference import MISSING, field_text, identity
 if TYPE_CHECKING:
     from faber_ledger.projections.difference import Change
     from faber_ledger.projections.history import SessionSummary
+    from faber_ledger.runs.run import Run
+    from faber_ledger.runs.tree_note import TreeNote
 
 OF_TIME = 10  # the first letters of a ULID, which its time makes
 
@@ -33,6 +35,11 @@ def events_shown(events: int | None) -> str:
 def events_of_log_are(count: int) -> str:
     """Return the beginning of a sentence about some events of a log, with its verb."""
     return f"{events_shown(count)} of the log {'is' if count == 1 else 'are'}"
+
+
+def publishing_hint(run: Run, note: TreeNote) -> str:
+    """Return which command publishes a run's events in this work tree; nothing does where that is barred."""
+    return "the log has all events" if note.barred else f"`faber-ledger seal {run.run_id}` publishes all events"
 
 
 def place_lines(root: str) -> list[str]:

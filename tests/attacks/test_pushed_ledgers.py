@@ -341,6 +341,8 @@ def test_a_ledger_that_claims_a_newer_format_stops_no_hook_and_no_commit(team: T
     assert "brought it" not in bob.faber("note", "add", "between").stderr
     bob.ledger.write_bytes(pushed)
     bob.faber("note", "add", "beside it")
+    for command in ("status", "project"):
+        assert "since the file there is of a newer format; the log has all events\n" in bob.faber(command).stdout
     for words in (("show", "1"), ("export",), ("seal",), ("project",), ("run", "list")):
         bob.faber(*words)
     bob.faber("verify", code=NewerFormat.exit_code)

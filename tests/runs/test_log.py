@@ -104,6 +104,22 @@ def test_whatever_is_in_the_files_place_the_log_publishes_again(project: Project
     assert len(aside) == (1 if how in ("torn", "not a database") else 0)
 
 
+def test_a_directory_in_the_files_place_is_named_by_what_publishes(project: Project) -> None:
+    project.ledger_path.unlink()
+    project.ledger_path.mkdir()
+    assert f"remove the directory there, then run `faber-ledger project {project.run_id}`" in verify(project).stdout
+    for command in ("project", "seal"):
+        done = project.faber(command, project.run_id)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "ledger.db is a directory" in done.stderr
+        assert "remove it" in done.stderr
+    fixed = project.faber("doctor", "--fix").stdout
+    assert (f"fixed    {project.run_id}" in fixed, f"failed   {project.run_id}" in fixed) == (False, True)
+    project.ledger_path.rmdir()
+    assert project.faber("project", project.run_id).returncode == 0
+    assert verify(project).returncode == 0
+
+
 def test_a_log_that_cannot_be_read_is_set_aside_and_made_again(project: Project) -> None:
     run = run_of(project)
     before = ids_in(run.log_path)
@@ -114,6 +130,16 @@ def test_a_log_that_cannot_be_read_is_set_aside_and_made_again(project: Project)
     assert verify(project).returncode == 0
 
 
+def test_a_file_that_cannot_be_read_is_set_aside_and_named_once(project: Project) -> None:
+    shutil.rmtree(project.root / ".git/faber-ledger")
+    project.ledger_path.write_bytes(b"no database" * 1000)
+    for command in ("verify", "status", "log"):
+        project.faber(command, project.run_id)
+    assert len([*(project.root / ".git/faber-ledger/set-aside").iterdir()]) == 1
+    started = project.deliver("SessionStart.startup.print")
+    assert started.errors.count("is not a sound ledger") == 1, started.errors
+
+
 def test_while_git_has_stopped_nothing_is_published(project: Project) -> None:
     note(project, "before")
     (project.root / ".git" / "MERGE_HEAD").write_text("0" * 40)
@@ -122,6 +148,8 @@ def test_while_git_has_stopped_nothing_is_published(project: Project) -> None:
     assert (project.ledger_path.read_bytes(), project.state_path.read_bytes()) == (file, state)
     done = verify(project)
     assert (done.returncode, "1 event of the log" in done.stdout) == (0, True)
+    assert f"hint: `faber-ledger seal {project.run_id}` publishes all events" in done.stdout
+    assert "run resume" not in done.stdout
     (project.root / ".git" / "MERGE_HEAD").unlink()
     note(project, "after it")
     assert ids_in(project.ledger_path) == ids_in(run_of(project).log_path)
