@@ -92,7 +92,7 @@ def test_fact_by_fact_or_all_at_once_the_blocks_are_the_same(beginning: dict[str
                 finished = project.faber(*what)
                 assert finished.returncode == 0, finished.stderr
             if kind in ("deliver", "run") and project.ledger_path.exists():
-                assert project.state_path.read_bytes() == written_whole(project, before)
+                assert project.state_path.read_bytes() in (before.encode(), written_whole(project, before))
         project.faber("session-load")
         assert shown(project)
         project.assert_projected()
