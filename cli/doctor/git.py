@@ -230,8 +230,8 @@ def _find_refused_pull(patient: Patient) -> Iterator[Finding]:
     if met:
         what = f"`git pull` refuses to overwrite {quote_word(met[0])}"
         what += f" and {plural(len(met) - 1, 'other file')}" if met[1:] else ""
-        what += ": they are untracked here, since the team's server brought them, and are in the branch that is pulled"
-        hint = "run `git add .fractary && git commit -m 'Runs of the server'`, then `git pull --no-rebase`: both unite"
+        what += ": they are untracked here, and are in the branch that is pulled"
+        hint = "run `git add .fractary && git commit -m 'Runs from elsewhere'`, then `git pull --no-rebase`: both unite"
         yield Finding("warning", what, hint)
 
 

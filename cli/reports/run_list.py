@@ -111,11 +111,7 @@ def check_is_new(root: str, run_id: str, *, everywhere: bool) -> None:
     message = f"the run {run.run_id} exists already"
     if os.path.lexists(run.directory):
         resumable = os.path.lexists(run.state_path)
-        hint = (
-            f"run `faber-ledger run resume {run.run_id}`"
-            if resumable
-            else f"remove {run.shown(run.directory)} or take another id"
-        )
+        hint = f"run `faber-ledger run resume {run.run_id}`" if resumable else "take another id"
         raise LedgerError(message, hint=hint)
     places = places_of(run) if everywhere else []
     if places:
