@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.disk import RunLock
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.whole_file import RunLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

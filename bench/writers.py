@@ -12,8 +12,8 @@ import sys
 import time
 
 from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.disk import RunLock
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.whole_file import RunLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

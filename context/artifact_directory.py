@@ -7,8 +7,8 @@ import stat
 
 from faber_ledger.context.artifact import MAX_BYTES, ArtifactError, find_directory
 from faber_ledger.files.text import escape
-from faber_ledger.files.untrusted import FileRefused, FileTooLarge, folder_around, read_text
 from faber_ledger.ledger.clock import check_time, utc_text
+from faber_ledger.ledger.disk import FileRefused, FileTooLarge, folder_around, read_text
 from faber_ledger.runs.run import Run
 
 TYPE_CHECKING = False

@@ -9,12 +9,10 @@ from __future__ import annotations
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import LATEST, utc_text
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.git_query import GitQuery, time_limit
-from faber_ledger.runs.git_refs import branch_of
+from faber_ledger.runs.git import branch_of, may_name_filters, work_tree_of
+from faber_ledger.runs.git_query import GitQuery, WorkTreeQuery, time_limit
 from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
-from faber_ledger.runs.uncommitted import WorkTreeQuery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +76,9 @@ def _find_last_commit(root: str) -> str:
 def _describe_changes(run: Run) -> str | None:
     """Return what is not committed here; None if nothing is, or it is not known in time."""
     tree = work_tree_of(run.root)
-    paths = WorkTreeQuery(run.root, tree).list_uncommitted() if tree is not None else []
+    if tree is None:
+        return None
+    paths = WorkTreeQuery(run.root, tree.top, may_filter=may_name_filters(tree)).list_uncommitted()
     if not paths:
         return None
     more = f" and {len(paths) - MAX_PATHS} more" if len(paths) > MAX_PATHS else ""

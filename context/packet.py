@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context.notes import indent, mark_of_cut, origin_of
+from faber_ledger.context.position import indent, mark_of_cut, origin_of
 from faber_ledger.files.text import clip, cut_middle, one_line, plain, quote_lines, shares, units
 from faber_ledger.ledger.plain_json import encoder
 from faber_ledger.runs.progress import (
@@ -34,9 +34,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Literal, NotRequired, TypedDict
 
-    from faber_ledger.context.notes import Remembered
     from faber_ledger.context.outline import Span
-    from faber_ledger.context.position import Position
+    from faber_ledger.context.position import Position, Remembered
     from faber_ledger.runs.run import Run
 
     Given = Literal["inline", "outline", "pointer", "deferred"]

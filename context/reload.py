@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context import notes, packet, selection
+from faber_ledger.context import packet
 from faber_ledger.context.artifact import (
     COMMAND_TYPES,
     FILES,
@@ -26,12 +26,23 @@ from faber_ledger.context.artifact import (
     source_of,
     source_text,
 )
-from faber_ledger.context.position import render_position
-from faber_ledger.context.selection import HINT_LOAD_ALL, MAX_BYTES_READ, limit_for_hook
-from faber_ledger.context.workflow import artifacts_without_workflow, load_workflow
+from faber_ledger.context.position import describe_break, newest_notes, render_position, summary_for
+from faber_ledger.context.workflow import (
+    HINT_LOAD_ALL,
+    MAX_BYTES_READ,
+    age_of,
+    artifacts_without_workflow,
+    every_artifact,
+    full_trigger,
+    is_current,
+    limit_for_hook,
+    load_workflow,
+    recorded_trigger,
+    select,
+)
 from faber_ledger.files.text import escape
-from faber_ledger.files.untrusted import around
 from faber_ledger.ledger.clock import OutOfTime, check_time
+from faber_ledger.ledger.disk import around
 from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
 from faber_ledger.projections.fold import artifacts_in_context
 from faber_ledger.runs.settings import read_user_config
@@ -214,7 +225,7 @@ class Reload:
             run,
             self.state,
             workflow=self.workflow,
-            notes=notes.newest_notes(log) if log else [],
+            notes=newest_notes(log) if log else [],
             before=self._describe_before(log, client, elsewhere),
         )
         text, given = packet.pack(
@@ -224,7 +235,7 @@ class Reload:
             budget=budget,
             state=self.state,
             notes=position["other_notes"],
-            summary=notes.summary_for(log, client, source, None if has_summaries_in_git else run) if log else None,
+            summary=summary_for(log, client, source, None if has_summaries_in_git else run) if log else None,
             not_loaded=self.not_loaded(),
             also=packet.list_more(run, self.state, parts, budget),
             last_line=last_line,
@@ -236,7 +247,7 @@ class Reload:
 
     def _describe_before(self, log: Log | None, client: str | None, elsewhere: Elsewhere | None) -> list[str]:
         """Return sentences about the session before this conversation, and about other clones."""
-        broken = notes.describe_break(log, client) if log else None
+        broken = describe_break(log, client) if log else None
         return [*([broken] if broken else []), *(elsewhere.describe(log, client) if elsewhere is not None else [])]
 
     def drafts(self, session_id: str, client: str | None, environment: Environment | None = None) -> list[Draft]:
@@ -273,7 +284,7 @@ class Reload:
             reloaded: ContextReloaded = {
                 "type": "context_reloaded",
                 "session_id": session_id,
-                "trigger": selection.recorded_trigger(self.triggers[0]),
+                "trigger": recorded_trigger(self.triggers[0]),
                 "loaded": len(self.in_context()),
                 "failed": len(self.failed),
                 "skipped": len(self.skipped),
@@ -286,8 +297,8 @@ class Reload:
     def _trigger_of(self, artifact: Artifact) -> str:
         """Return the trigger that an artifact was loaded for, in the form that is recorded."""
         listed = artifact["reload_triggers"] or self.triggers
-        matching = [trigger for trigger in self.triggers if selection.full_trigger(trigger, self.state) in listed]
-        return selection.recorded_trigger((matching or self.triggers)[0])
+        matching = [trigger for trigger in self.triggers if full_trigger(trigger, self.state) in listed]
+        return recorded_trigger((matching or self.triggers)[0])
 
 
 def _words(artifact_id: str) -> list[str]:
@@ -296,7 +307,7 @@ def _words(artifact_id: str) -> list[str]:
 
 def only_state(workflow: Workflow) -> list[Artifact]:
     """Return the workflow's artifact that is the run's own state; one of ours if it has none."""
-    own = [artifact for artifact in selection.every_artifact(workflow) if is_own_state(artifact)]
+    own = [artifact for artifact in every_artifact(workflow) if is_own_state(artifact)]
     return own[:1] or artifacts_without_workflow()
 
 
@@ -408,8 +419,8 @@ def gather(
             is_mapped = loaded["is_deferred"] and loaded["content"].split()[0] in surroundings["commands"]
             before = known.get("sha256") if known is not None and not is_mapped else None
             digest = keyed(result.root, loaded["sha256"]) if before else ""
-            is_current = known is not None and selection.is_current(known, at, digest or None, before or None)
-            if is_mapped and not is_current:
+            is_fresh = known is not None and is_current(known, at, digest or None, before or None)
+            if is_mapped and not is_fresh:
                 if dry_run:
                     from faber_ledger.context.artifact_command import check_mapped  # most projects map no program
 
@@ -422,8 +433,8 @@ def gather(
         except ArtifactError as error:
             result.attempts.append((artifact, error))
             continue
-        if known is not None and is_current:
-            age = selection.age_of(known, at) or 0.0
+        if known is not None and is_fresh:
+            age = age_of(known, at) or 0.0
             result.skipped.append(
                 {"artifact": artifact, "loaded": loaded, "loaded_at": str(known["loaded_at"]), "age": age}
             )
@@ -456,7 +467,7 @@ def gather_for_hook(
     try:
         workflow = limit_for_hook(workflow_of(run, state, config["plugin_roots"]), state, problems.append)
         problems += workflow["warnings"]
-        selected = selection.select(workflow, state, triggers, None, problems.append)
+        selected = select(workflow, state, triggers, None, problems.append)
     except WorkflowNotFound as error:
         workflow, selected = None, artifacts_without_workflow() if state else []
         problems.append(error.block or f"❌ ERROR: {escape(error.message)}\n\nRecovery: {escape(error.hint)}")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.files.untrusted import FileRefused, FileTooLarge, read_regular
-from faber_ledger.ledger import whole_file
+from faber_ledger.ledger import disk
+from faber_ledger.ledger.disk import FileRefused, FileTooLarge, read_regular
 from faber_ledger.ledger.errors import LedgerError
 
 TYPE_CHECKING = False
@@ -74,7 +74,7 @@ def make_changes(changes: Iterable[FileChange]) -> None:
                     os.unlink(change.target)
                 else:
                     os.replace(temporary, change.target)
-                whole_file.sync_directory(os.path.dirname(change.target))
+                disk.sync_directory(os.path.dirname(change.target))
             except OSError as error:
                 raise _error("write", change.path, error) from error
     except BaseException:
@@ -91,7 +91,7 @@ def _stage(change: FileChange, made: list[str]) -> str | None:
         _make_folder(os.path.dirname(change.target), made)
         made.append(temporary)
         like = os.stat(change.target) if change.before is not None else None
-        whole_file.write(temporary, change.after, like=like, mode=0o777 if change.executable else 0o666)
+        disk.write(temporary, change.after, like=like, mode=0o777 if change.executable else 0o666)
     except OSError as error:
         raise _error("write", change.path, error) from error
     return temporary

@@ -8,8 +8,8 @@ import re
 
 from faber_ledger.files.json_edit import line_of, with_child, without
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
 from faber_ledger.ledger.command_errors import SettingsInvalid
+from faber_ledger.ledger.disk import FileRefused, folder_around, read_regular
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS, event_of
 from faber_ledger.runs.settings import client_folder

@@ -13,9 +13,8 @@ from faber_ledger.recording.call import Answer, checkout_at_end
 from faber_ledger.recording.incoming import ENDS, arrival_of, changes_nothing, masked
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.active_file import note_use
 from faber_ledger.runs.clients import note_session
-from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.clone import note_use, writer_of
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import current_phase, current_step
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from faber_ledger.files.untrusted import append_line
 from faber_ledger.ledger.clock import limit_time, now, time_left, utc_text
+from faber_ledger.ledger.disk import append_line
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.plain_json import encoder
 from faber_ledger.recording.call import HOOKS, LIMIT, Answer, Call, event_of

@@ -9,7 +9,7 @@ from faber_ledger.ledger.clock import OutOfTime, reserve_time
 from faber_ledger.ledger.errors import ForeignState
 from faber_ledger.recording.call import Answer, sessions_elsewhere
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.active_file import note_use, read_used_runs
+from faber_ledger.runs.clone import note_use, read_used_runs
 from faber_ledger.runs.progress import current_phase, current_step
 
 TYPE_CHECKING = False

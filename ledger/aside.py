@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 
-from faber_ledger.ledger.whole_file import sync_directory
+from faber_ledger.ledger.disk import sync_directory
 
 
 def copy_private(path: str, copy: str) -> None:

@@ -16,6 +16,7 @@ from contextlib import closing
 from operator import itemgetter
 
 from faber_ledger.ledger import JOURNAL_ENDING
+from faber_ledger.ledger.disk import keep_owner, sync_directory
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.file import FORMAT_1, HINT_RESTORE, statements
 from faber_ledger.ledger.foreign import open_untrusted
@@ -25,7 +26,6 @@ from faber_ledger.ledger.positions import AT_HAND, Positions
 from faber_ledger.ledger.redaction import effective_redactions, without_payload
 from faber_ledger.ledger.roots import ADOPTED, STARTED, check_one_start, roots_in
 from faber_ledger.ledger.row import HASH, ID, INSERT, PARENTS, PAYLOAD, ROW, SEQ, TYPE, decode_any, split_hashes
-from faber_ledger.ledger.whole_file import move_into_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -382,3 +382,13 @@ def remove_database(path: str) -> None:
             os.unlink(name)
         except FileNotFoundError:
             pass
+
+
+def move_into_place(temporary: str, path: str) -> None:
+    """Rename a file that is written and synced over another, durably; it gets the owner and permissions of that one."""
+    try:
+        keep_owner(temporary, os.stat(path))
+    except FileNotFoundError:
+        pass  # it is the first
+    os.replace(temporary, path)
+    sync_directory(os.path.dirname(path))

@@ -16,10 +16,10 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from faber_ledger.ledger import file
+from faber_ledger.ledger.disk import LOCK_SECONDS, RunLock
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, RunNotFound
 from faber_ledger.ledger.file import connect
-from faber_ledger.ledger.union import remove_database
-from faber_ledger.ledger.whole_file import LOCK_SECONDS, RunLock, move_into_place
+from faber_ledger.ledger.union import move_into_place, remove_database
 
 SCRIPTS = os.path.dirname(os.path.abspath(__file__))
 LEDGER = "ledger"  # the folder of the revisions of a ledger file

@@ -53,7 +53,7 @@ def adopt_run(run: Run, known: Blocks, at: float) -> list[Draft]:
 
 def take_up_if_started_here(run: Run, content: bytes) -> None:
     """Take a run up in the clone in which another tool has started it; `content` is its state's."""
-    from faber_ledger.runs.active_file import note_use
+    from faber_ledger.runs.clone import note_use
 
     if is_started_here(run, content):
         note_use(run.root, run.run_id, is_taken_up=True)

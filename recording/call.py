@@ -6,8 +6,8 @@ import os
 import sys
 
 from faber_ledger.ledger.plain_json import loads, sha256, without_surrogates
-from faber_ledger.runs.git import common_directory, other_roots, read_config, work_tree_of
-from faber_ledger.runs.git_refs import branch_of, commit_of
+from faber_ledger.runs.git import branch_of, commit_of, may_name_filters, read_config, work_tree_of
+from faber_ledger.runs.run import common_directory, other_roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -247,9 +247,12 @@ def checkout_at_end(run: Run) -> Checkout | None:
     found, tree = checkout_at_start(run), work_tree_of(run.root)
     if found is None or tree is None:
         return None
-    from faber_ledger.runs.uncommitted import WorkTreeQuery  # not at a start
+    from faber_ledger.runs.git_query import WorkTreeQuery  # not at a start
 
-    return {**found, "uncommitted": WorkTreeQuery(run.root, tree).is_uncommitted()}
+    return {
+        **found,
+        "uncommitted": WorkTreeQuery(run.root, tree.top, may_filter=may_name_filters(tree)).is_uncommitted(),
+    }
 
 
 def checkout_after(fact: Draft, checkout: Checkout | None) -> list[Draft]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import time
 
-from faber_ledger.files.untrusted import FileRefused, open_regular
 from faber_ledger.ledger.clock import is_event_id, utc_text
+from faber_ledger.ledger.disk import OWN, FileRefused, make_private, open_regular, remove
 from faber_ledger.ledger.event_types import EVENT_TYPES, has_required
 from faber_ledger.ledger.plain_json import dumps, loads
-from faber_ledger.ledger.whole_file import OWN, make_private, remove
 from faber_ledger.recording.call import HOOKS
-from faber_ledger.runs.clone import inbox_in_tree, inbox_path, is_behind_link, make_kept_folder
+from faber_ledger.runs.clone import inbox_path, is_behind_link, make_kept_folder
+from faber_ledger.runs.run import quoted_form
 
 try:
     import fcntl
@@ -347,3 +347,8 @@ def _has(value: Any, shape: Any) -> bool:
 
 def _is_hex(text: str) -> bool:
     return len(text) == 32 and not text.strip("0123456789abcdef")
+
+
+def inbox_in_tree(run: Run) -> str:
+    """Return where a run's deliveries are left if this clone's folder cannot be written (DECISIONS 58)."""
+    return os.path.join(run.root, ".fractary", "inbox", quoted_form(run.run_id))

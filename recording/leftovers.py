@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 
-from faber_ledger.ledger import whole_file
+from faber_ledger.ledger import disk
 from faber_ledger.ledger.event_types import REDACTED
-from faber_ledger.runs.clone import state_copy_path
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.old_copies import doctor_copies
 from faber_ledger.runs.run import HOOK_LOG
 from faber_ledger.runs.set_aside import LARGEST, list_set_aside, read_or_empty
+from faber_ledger.runs.state_file import state_copy_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _scrub_file(path: str, needles: list[bytes]) -> bool:
     if after == before:
         return False
     if is_ledger:
-        whole_file.remove(path)
+        disk.remove(path)
     else:
-        whole_file.put(path, after, like=os.stat(path))
+        disk.put(path, after, like=os.stat(path))
     return True

@@ -12,7 +12,7 @@ import sqlite3
 import tempfile
 from typing import TYPE_CHECKING
 
-from faber_ledger.files.untrusted import FileRefused, read_regular
+from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import write_union

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger.clock import check_time
+from faber_ledger.ledger.disk import LOCK_SECONDS
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
-from faber_ledger.ledger.whole_file import LOCK_SECONDS
 from faber_ledger.projections.fold import blocks_of, fold, is_named, is_too_deep, open_sessions, session_history
 from faber_ledger.recording import inbox
 from faber_ledger.recording.incoming import NO_SESSION, facts_missing, facts_of, place_facts

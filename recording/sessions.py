@@ -15,8 +15,8 @@ from faber_ledger.projections.fold import (
     open_sessions,
 )
 from faber_ledger.runs.clone import known_writer
-from faber_ledger.runs.git import clone_folder
 from faber_ledger.runs.progress import snapshot
+from faber_ledger.runs.run import clone_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

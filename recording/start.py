@@ -7,25 +7,23 @@ import os
 import shutil
 from contextlib import suppress
 
-from faber_ledger.ledger import clock, whole_file
+from faber_ledger.ledger import clock, disk
 from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.disk import RunLock
 from faber_ledger.ledger.errors import LedgerError, NotWritable
-from faber_ledger.ledger.whole_file import RunLock
 from faber_ledger.projections.fold import empty
 from faber_ledger.recording import sessions
 from faber_ledger.recording.call import checkout_after, checkout_at_start, read_environment
 from faber_ledger.recording.leaving import follow_client
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_write
-from faber_ledger.runs.active import active_run
-from faber_ledger.runs.active_file import check_active_folder, note_use, write_active_file
+from faber_ledger.runs.active import active_run, check_active_folder, write_active_file
 from faber_ledger.runs.clients import SeenClient, seen_client
-from faber_ledger.runs.clone import make_below, path_in_clone, writer_of
-from faber_ledger.runs.git import common_directory
-from faber_ledger.runs.git_refs import branch_of
+from faber_ledger.runs.clone import make_below, note_use, path_in_clone, writer_of
+from faber_ledger.runs.git import branch_of
 from faber_ledger.runs.layouts import new_run
 from faber_ledger.runs.progress import PHASES
-from faber_ledger.runs.run import EVENTS, RUNS, Run
+from faber_ledger.runs.run import EVENTS, RUNS, Run, common_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,7 +97,7 @@ def _fill_folder(
 ) -> None:
     try:
         text = json.dumps(_metadata(run.run_id, plan, at), indent=2, ensure_ascii=False) + "\n"
-        whole_file.put(run.metadata_path, text.encode())
+        disk.put(run.metadata_path, text.encode())
     except OSError as error:  # the error of a full disk names no file
         hint = "free the disk or the folder's permissions, then start the run again"
         raise NotWritable(f"cannot write {run.shown(run.metadata_path)}: {error.strerror}", hint=hint) from error

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from itertools import zip_longest
 
-from faber_ledger.files.untrusted import FileRefused
-from faber_ledger.ledger import JOURNAL_ENDING, whole_file
+from faber_ledger.ledger import JOURNAL_ENDING, disk
+from faber_ledger.ledger.disk import FileRefused
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat, NotWritable
 from faber_ledger.ledger.file import FORMAT_1, sqlite3, statements
 from faber_ledger.ledger.foreign import open_untrusted
@@ -108,8 +108,8 @@ def make_log_again(run: Run, error: Exception, warn: Callable[[str], None]) -> L
     """Set a log aside that cannot be read, and make it again from what passes of it and of the published files."""
     try:
         aside = set_file_aside(run, run.log_path, move=True)
-        whole_file.remove(run.log_path + JOURNAL_ENDING)
-        whole_file.write(run.log_path, b"", mode=whole_file.OWN)
+        disk.remove(run.log_path + JOURNAL_ENDING)
+        disk.write(run.log_path, b"", mode=disk.OWN)
     except (OSError, FileRefused) as refusal:
         raise NotWritable(f"cannot set {run.log_path} aside: {refusal}", hint=HINT) from refusal
     log = Log.open(run.log_path)
@@ -208,9 +208,9 @@ def _sort_out(run: Run, passing: Passing, warn: Callable[[str], None]) -> None:
     path = os.path.join(run.private_folder, WAITING)
     try:
         if waiting:
-            whole_file.put(path, b"".join(map(row_line, waiting[:MOST_WAITING])), mode=whole_file.OWN, durable=False)
+            disk.put(path, b"".join(map(row_line, waiting[:MOST_WAITING])), mode=disk.OWN, durable=False)
         else:
-            whole_file.remove(path)
+            disk.remove(path)
     except OSError as error:
         warn(f"the events that wait for a parent cannot be kept: {error.strerror or error}")
     if refused:

@@ -14,12 +14,17 @@ while there is none, the first one that was recorded with it. The default branch
 
 from __future__ import annotations
 
+import os
+
+from faber_ledger.ledger import disk
+from faber_ledger.ledger.disk import FileRefused, folder_around, open_regular
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.active_file import read_name, read_used_runs, write_active_file
-from faber_ledger.runs.clone import read_state_copy
-from faber_ledger.runs.git_refs import branch_of, default_branch
+from faber_ledger.runs.clone import read_used_runs
+from faber_ledger.runs.git import branch_of, default_branch
 from faber_ledger.runs.layouts import find_run, run_ids
+from faber_ledger.runs.run import ACTIVE_FILES
+from faber_ledger.runs.state_file import read_state_copy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,10 +32,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.ledger.log import Log
-    from faber_ledger.runs.active_file import Name
     from faber_ledger.runs.run import Run
 
 
+ACTIVE_FILE_BYTES = 512  # more than any run's id has
 MOST_ASKED = 20  # runs at work, about whose last commits git is asked at once
 MOST_COUNTED = 100  # runs that this clone has recorded on, the newest
 SECONDS = 1.0  # for all that git is asked
@@ -226,6 +231,72 @@ def _first_recorded(run: Run, default: str | None, log: Log | None) -> list[str]
 
 
 # The active file
+
+
+class Name:
+    """A run's name in an active file: its first line, when it was written (seconds since 1970), and in which file."""
+
+    def __init__(self, run_id: str, at: float, file: str) -> None:
+        self.run_id = run_id
+        self.at = at
+        self.file = file
+
+
+def read_name(root: str) -> tuple[Name | None, str]:
+    """Return the name in the active file that was written last, and why a file cannot be read; empty if all can.
+
+    White space around a name, CRLF, a missing newline and a byte-order mark are tolerated; an empty file counts as
+    none (END, Step 1). Of a longer line the beginning is returned, which is not a run's id.
+    """
+    newest: Name | None = None
+    problem = ""
+    for file in ACTIVE_FILES:
+        try:
+            with open(open_regular(os.path.join(root, *file.split("/"))), "rb") as opened:
+                at = os.fstat(opened.fileno()).st_mtime
+                run_id = first_line(opened.read(ACTIVE_FILE_BYTES))
+        except FileNotFoundError:
+            continue
+        except (OSError, FileRefused, UnicodeDecodeError) as error:
+            reason = "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", None)
+            problem = f"{file} cannot be read: {reason or error}"
+            continue
+        if run_id and (newest is None or at > newest.at):
+            newest = Name(run_id, at, file)
+    return newest, problem
+
+
+def first_line(content: bytes) -> str:
+    """Return the name in an active file's first 512 bytes, empty if there is none; raises UnicodeDecodeError."""
+    text = content.decode(errors="strict" if len(content) < ACTIVE_FILE_BYTES else "ignore")
+    lines = text.removeprefix("\ufeff").strip().splitlines()
+    return lines[0].strip() if lines else ""
+
+
+def check_active_folder(root: str) -> None:
+    """Raise LedgerError if a link leads from the active file's folder out of the project."""
+    folder = os.path.dirname(os.path.join(root, *ACTIVE_FILES[0].split("/")))
+    if folder_around(folder, [root]) is None:
+        message = f"{folder} is behind a link that leads out of the project, to {os.path.realpath(folder)}"
+        raise LedgerError(message, hint="put the folder itself in the link's place")
+
+
+def write_active_file(root: str, run_id: str) -> None:
+    """Name a run in this work tree's active file (SPEC, Active Run ID Tracking Mechanism); raises LedgerError.
+
+    FABER's own tools read the second file alone: it is written where it or its folder exists.
+    """
+    check_active_folder(root)
+    first, second = [os.path.join(root, *name.split("/")) for name in ACTIVE_FILES]
+    is_read = os.path.isdir(os.path.dirname(second)) and folder_around(os.path.dirname(second), [root]) is not None
+    for path in (second, first) if is_read else (first,):
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            disk.put(path, f"{run_id}\n".encode(), durable=False, locked=False)
+        except OSError as error:
+            raise LedgerError(
+                f"cannot write {path}: {error.strerror}", hint="check the permissions of the .fractary folder"
+            ) from error
 
 
 def _find_named(root: str, name: Name, here: Here) -> tuple[Run | None, str]:

@@ -11,12 +11,11 @@ from __future__ import annotations
 import os
 import stat
 
-from faber_ledger.files.untrusted import FileRefused, read_regular
-from faber_ledger.ledger import whole_file
+from faber_ledger.ledger import disk
+from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.ledger.plain_json import dumps, loads, sha256
 from faber_ledger.runs.clone import clients_folder, is_behind_link, make_below
-from faber_ledger.runs.git import common_directory, other_roots
-from faber_ledger.runs.run import is_run_id
+from faber_ledger.runs.run import common_directory, is_run_id, other_roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def note_delivery(
         return None
     before = seen_client(root, client)
     if before is not None and at - before.last_at > KEPT_SECONDS:
-        whole_file.remove(path + SESSION_ENDING)
+        disk.remove(path + SESSION_ENDING)
         before = None
     if before is None and is_end:
         return None
@@ -227,7 +226,7 @@ def _write(root: str, path: str, members: dict[str, Any]) -> None:
     try:
         # Git's own directory is not made: a project renamed at this moment is not made again.
         make_below(common_directory(root) or "", os.path.dirname(path), durable=False)
-        whole_file.put(path, content, mode=whole_file.OWN, durable=False, locked=False)
+        disk.put(path, content, mode=disk.OWN, durable=False, locked=False)
     except OSError:
         pass
 
@@ -245,7 +244,7 @@ def _sweep(folder: str, at: float) -> None:
     for number, (changed_at, of) in enumerate(sorted([(age, of) for of, age in ages.items()])):
         if number < surplus or at - changed_at > KEPT_SECONDS:
             for name in names[of]:
-                whole_file.remove(os.path.join(folder, name))
+                disk.remove(os.path.join(folder, name))
 
 
 def _is_own(name: str) -> bool:

@@ -20,13 +20,30 @@ from __future__ import annotations
 import os
 import stat
 
-from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
-from faber_ledger.ledger import whole_file
+from faber_ledger.ledger import disk
+from faber_ledger.ledger.disk import (
+    LOCK_SECONDS,
+    FileRefused,
+    RunLock,
+    append_line,
+    folder_around,
+    open_regular,
+    read_regular,
+)
 from faber_ledger.ledger.errors import NotWritable
 from faber_ledger.ledger.plain_json import keyed_hash
-from faber_ledger.ledger.whole_file import LOCK_SECONDS, RunLock
-from faber_ledger.runs.git import clone_folder, common_directory, project_folder, read_config, state_base, state_folder
-from faber_ledger.runs.run import ATTRIBUTES_FILE, LARGEST_STATE, LONGEST_PATH, PLACE, STATE, quoted_form
+from faber_ledger.runs.git import read_config
+from faber_ledger.runs.run import (
+    ATTRIBUTES_FILE,
+    LONGEST_PATH,
+    PLACE,
+    clone_folder,
+    common_directory,
+    project_folder,
+    quoted_form,
+    state_base,
+    state_folder,
+)
 
 SET_UP_CHECKED = "set-up-checked"
 
@@ -65,29 +82,6 @@ def lock_run(run: Run, seconds: float = LOCK_SECONDS) -> RunLock:
     return RunLock(run.lock_path, seconds)
 
 
-def state_copy_path(run: Run) -> str | None:
-    """Return the path of the copy of a run's `state.json`; None for a kept run, whose state is the copy itself."""
-    return None if run.is_kept else os.path.join(run.private_folder, STATE)
-
-
-def keep_state(run: Run, content: bytes, warn: Callable[[str], None]) -> None:
-    """Write the copy of a run's `state.json` beside its log, if there is one, for work trees that lack the run.
-
-    Only its owner can read it. It is written whole, but need not survive a power cut. A link in its place is replaced.
-    """
-    path = state_copy_path(run)
-    base = common_directory(run.root) or run.directory
-    if path is None or not os.path.isfile(run.log_path) or is_behind_link(os.path.dirname(path), base):
-        return
-    try:
-        keep_place(run)
-        whole_file.put(path, content, mode=whole_file.OWN, durable=False)
-    except FileNotFoundError:
-        pass  # another work tree has just written its own, under the same temporary name
-    except OSError as error:
-        warn(f"the copy of state.json under the git directory is not written: {error}")
-
-
 def keep_place(run: Run) -> None:
     """Note where the run is in the project, and its id: it is brought back there. Raises OSError."""
     path = os.path.join(run.private_folder, PLACE)
@@ -97,16 +91,7 @@ def keep_place(run: Run) -> None:
             return
     except (FileRefused, OSError):
         pass  # not written yet
-    whole_file.put(path, content, mode=whole_file.OWN, durable=False, locked=False)
-
-
-def read_state_copy(run: Run) -> bytes | None:
-    """Return the content of the copy of a run's `state.json`; None if there is none that can be read."""
-    path = state_copy_path(run)
-    try:
-        return read_regular(path, LARGEST_STATE) if path is not None else None
-    except (FileRefused, OSError):
-        return None
+    disk.put(path, content, mode=disk.OWN, durable=False, locked=False)
 
 
 def set_aside_folder(root: str) -> str:
@@ -134,20 +119,10 @@ def inbox_path(run: Run) -> str:
     return os.path.join(inbox_folder(run.root), quoted_form(run.run_id))
 
 
-def inbox_in_tree(run: Run) -> str:
-    """Return where a run's deliveries are left if this clone's folder cannot be written (DECISIONS 58)."""
-    return os.path.join(run.root, ".fractary", "inbox", quoted_form(run.run_id))
-
-
 def clients_folder(root: str) -> str | None:
     """Return the folder that has one file for each client that was seen here; None without git."""
     folder = project_folder(root)
     return os.path.join(folder, "clients") if folder else None
-
-
-def doctor_folder(root: str) -> str:
-    """Return the folder in which `doctor --fix` keeps copies of what it changes."""
-    return os.path.join(clone_folder(root) or state_folder(root), "doctor")
 
 
 def path_in_clone(root: str, name: str) -> str | None:
@@ -178,7 +153,7 @@ def writer_of(root: str) -> str:
                 os.mkdir(os.path.dirname(path))
         except FileExistsError:
             pass  # as nearly always; or another first hook was faster
-        mode = whole_file.OWN if folder is not None else 0o666
+        mode = disk.OWN if folder is not None else 0o666
         write_once(path, f"{made}\n".encode(), _read_writer, mode=mode)
     except OSError:
         return _read_writer(path) or made  # the folder is not writable: an id for this process alone
@@ -247,19 +222,19 @@ def file_mode(path: str) -> int:
     """Return the permissions of a file of ours at `path`: 0600, or what `core.sharedRepository` makes of that."""
     common = common_directory(os.path.dirname(path))
     if common not in _modes:
-        _modes[common] = _shared_mode(common) if common is not None else whole_file.OWN
+        _modes[common] = _shared_mode(common) if common is not None else disk.OWN
     return _modes[common]
 
 
 def _shared_mode(common: str) -> int:
     word = read_config(common, "core", "sharedrepository")
     if word is None or word in SHARED:
-        return SHARED[word] if word is not None else whole_file.OWN
+        return SHARED[word] if word is not None else disk.OWN
     try:
         mode = int(word, 8) & 0o666
     except ValueError:
-        return whole_file.OWN
-    return mode if len(word) > 2 and mode & whole_file.OWN == whole_file.OWN else whole_file.OWN
+        return disk.OWN
+    return mode if len(word) > 2 and mode & disk.OWN == disk.OWN else disk.OWN
 
 
 def make_below(base: str, folder: str, *, durable: bool = True) -> None:
@@ -284,10 +259,10 @@ def make_below(base: str, folder: str, *, durable: bool = True) -> None:
             os.mkdir(folder, 0o700)
         except FileExistsError:
             continue  # another process has made it
-        if file_mode(os.path.join(folder, "")) != whole_file.OWN:
+        if file_mode(os.path.join(folder, "")) != disk.OWN:
             set_folder_mode(folder)
         if durable:
-            whole_file.sync_directory(os.path.dirname(folder))
+            disk.sync_directory(os.path.dirname(folder))
 
 
 def missing_error(folder: str) -> FileNotFoundError:
@@ -303,7 +278,7 @@ def set_folder_mode(folder: str) -> None:
     In a shared repository it gets git's group, and what is made in it gets that group too.
     """
     mode = file_mode(os.path.join(folder, ""))
-    is_shared = mode != whole_file.OWN
+    is_shared = mode != disk.OWN
     try:
         if is_shared and hasattr(os, "chown"):
             os.chown(folder, -1, os.stat(common_directory(os.path.dirname(folder)) or folder).st_gid)
@@ -345,11 +320,11 @@ _keys: dict[str, bytes] = {}  # read once: a start asks for each artifact
 
 
 def write_once(
-    path: str, content: bytes, read: Callable[[str], object], *, mode: int = whole_file.OWN, at_most: int | None = None
+    path: str, content: bytes, read: Callable[[str], object], *, mode: int = disk.OWN, at_most: int | None = None
 ) -> None:
     """Write a file that the first of two processes makes; what `read` cannot read is replaced. Raises OSError."""
     temporary = f"{path}.{os.getpid()}.tmp"
-    whole_file.write(temporary, content, mode=mode, durable=False)
+    disk.write(temporary, content, mode=mode, durable=False)
     if at_most is not None:
         os.chmod(temporary, os.stat(temporary).st_mode & at_most)
     try:
@@ -357,7 +332,7 @@ def write_once(
     except FileExistsError:
         if not read(path):
             os.replace(temporary, path)
-    whole_file.remove(temporary)
+    disk.remove(temporary)
 
 
 def _read_key(path: str) -> bytes:
@@ -372,3 +347,59 @@ def keyed_digest(root: str, digest: str) -> str:
     """Return a SHA-256 (hex) hashed again with the clone's key, as HMAC-SHA256 (hex); empty without a key."""
     key = key_of(root)
     return keyed_hash(key, bytes.fromhex(digest)).hex() if key else ""
+
+
+# The runs in use: a line for each fact, the newest last, which begins with a run's id. This clone has recorded on that
+# run. If a tab follows, a command has taken the run up here; after the tab is the branch on which `run start` or `run
+# resume` named the run, or nothing.
+USED_FILE = "used-runs"
+MOST_BYTES = 1024 * 1024  # of the notes that are read, the newest
+
+
+class UsedRuns:
+    """The runs that a clone has used."""
+
+    def __init__(self, lines: list[str]) -> None:
+        """Take the file's lines."""
+        self.recorded: dict[str, None] = {}  # in the order of their first use
+        self.taken_up: set[str] = set()
+        self.branches: dict[str, list[str]] = {}
+        for line in lines:
+            run_id, *fields = line.split("\t")
+            self.recorded[run_id] = None
+            if fields:
+                self.taken_up.add(run_id)
+            if fields and fields[0]:
+                self.branches.setdefault(run_id, []).append(fields[0])
+
+
+def read_used_runs(root: str) -> UsedRuns:
+    """Return the runs that this clone has used; none if the file cannot be read."""
+    return UsedRuns(_read_lines(root))
+
+
+def note_use(root: str, run_id: str, *, is_taken_up: bool = False, branch: str | None = None) -> None:
+    """Note that this clone has recorded on a run; with `is_taken_up` or a `branch`, that it has taken the run up.
+
+    A note that cannot be written is not worth an error: what was recorded is in the log.
+    """
+    lines = _read_lines(root)
+    is_known = run_id in [line.partition("\t")[0] for line in lines]
+    line = f"{run_id}\t{branch or ''}" if is_taken_up or branch else run_id
+    if line in lines or (line == run_id and is_known):
+        return
+    folder = private_folder(root)
+    try:
+        make_below(common_directory(root) or folder, folder, durable=False)
+        append_line(os.path.join(folder, USED_FILE), line)
+    except OSError:
+        pass
+
+
+def _read_lines(root: str) -> list[str]:
+    try:
+        with open(open_regular(os.path.join(private_folder(root), USED_FILE)), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - MOST_BYTES))
+            return file.read(MOST_BYTES).decode("utf-8", "replace").splitlines()
+    except (FileRefused, OSError):
+        return []

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger import whole_file
+from faber_ledger.ledger import disk
 from faber_ledger.runs.clients import client_path
 from faber_ledger.runs.clone import make_below
-from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.run import common_directory
 
 ENDING = ".compacted"
 
@@ -22,7 +22,7 @@ def note_compaction(root: str, client: str | None) -> None:
         return
     try:
         make_below(common_directory(root) or "", os.path.dirname(path), durable=False)
-        whole_file.put(path + ENDING, b"", mode=whole_file.OWN, durable=False, locked=False)
+        disk.put(path + ENDING, b"", mode=disk.OWN, durable=False, locked=False)
     except OSError:
         pass  # the agent has no packet until its next start
 

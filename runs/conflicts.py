@@ -6,8 +6,8 @@ import os
 from typing import NamedTuple
 
 from faber_ledger.files.conflict_markers import has_markers
-from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
 from faber_ledger.ledger.command_errors import GitFailed
+from faber_ledger.ledger.disk import FileRefused, folder_around, read_regular
 from faber_ledger.runs.git_command import git, run_git, top_of
 from faber_ledger.runs.layouts import find_run, run_at, run_ids
 from faber_ledger.runs.run import LARGEST_STATE, STATE, Run

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.runs.git import other_roots, work_tree_of
+from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.run import other_roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

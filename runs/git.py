@@ -1,10 +1,10 @@
-"""Where work trees and git's directories are, read from git's own files without running git."""
+"""Work trees, git's directories, branches and commits, read from git's own files without running git."""
 
 from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger.plain_json import sha256
+from faber_ledger.ledger.plain_json import sha256, without_surrogates
 
 LIMIT = 1_000_000  # bytes that are read of one of git's files
 
@@ -68,7 +68,7 @@ def work_tree_of(folder: str) -> WorkTree | None:
 
     A work tree of another user is none, as for git itself, nor is one whose `.git` file names another's git directory;
     `unused_tops` has it.
-    Git's directory is looked for once per work tree and process. `forget_work_trees` is for the commands that make,
+    Git's directory is looked for once per work tree and process. `forget` is for the commands that make,
     move or remove work trees.
     """
     known = _known.get(folder)
@@ -89,13 +89,6 @@ def project_key(root: str) -> str:
         return ""
     inside = os.path.relpath(os.path.realpath(root), os.path.realpath(tree.top)).replace(os.sep, "/")
     return "" if inside == "." else sha256(os.fsencode(inside)).hexdigest()[:32]
-
-
-def forget_work_trees() -> None:
-    """Look for git's directories again from now on."""
-    _known.clear()
-    unused_tops.clear()
-    _project_folders.clear()
 
 
 unused_tops: dict[str, str] = {}  # work trees that are not used: what in each belongs to another user, or work tree
@@ -156,6 +149,12 @@ def _safe_directories() -> list[str]:
     return _safe
 
 
+def forget() -> None:
+    """Look for git's directories again from now on."""
+    _known.clear()
+    unused_tops.clear()
+
+
 def _find_work_tree(folder: str) -> WorkTree | None:
     top = top_above(folder)
     if top is None or top in _known:
@@ -197,87 +196,6 @@ def top_above(folder: str) -> str | None:
             return None
         at = above
     return at
-
-
-STOPPED = {  # what each operation leaves in a work tree's git directory while it waits for the user
-    "rebase-merge": "rebase",
-    os.path.join("rebase-apply", "applying"): "am",
-    "rebase-apply": "rebase",
-    "MERGE_HEAD": "merge",
-    "CHERRY_PICK_HEAD": "cherry-pick",
-    "REVERT_HEAD": "revert",
-    "BISECT_LOG": "bisect",
-}
-
-
-def stopped_command(tree: WorkTree) -> str | None:
-    """Return the git command that has stopped in a work tree and waits for the user; None if none has left a trace."""
-    found = [command for name, command in STOPPED.items() if os.path.exists(os.path.join(tree.own, name))]
-    return found[0] if found else None
-
-
-def has_remotes(common: str) -> bool:
-    """Return whether a git directory's own `config` names a remote; without running git."""
-    return b"[remote " in (read_git_file(os.path.join(common, "config")) or b"")
-
-
-def common_directory(root: str) -> str | None:
-    """Return the git directory that all work trees of a clone share; None without git."""
-    tree = _known.get(root) or work_tree_of(root)
-    return tree.common if tree else None
-
-
-def clone_folder(root: str) -> str | None:
-    """Return the folder in which this program keeps what belongs to the clone; None without git."""
-    common = common_directory(root)
-    return os.path.join(common, "faber-ledger") if common else None
-
-
-def project_folder(root: str) -> str | None:
-    """Return the folder in which this program keeps what belongs to a project in this clone; None without git.
-
-    A project at the repository's top has the clone's own folder, any other one of its own in it.
-    """
-    known = _project_folders.get(root)
-    if known is not None:
-        return known
-    folder, key = clone_folder(root), project_key(root)
-    if folder is not None:
-        folder = _project_folders[root] = os.path.join(folder, "projects", key) if key else folder
-    return folder
-
-
-_project_folders: dict[str, str] = {}
-
-
-def state_folder(root: str) -> str:
-    """Return the folder of what this program keeps of a project without git, which may not exist."""
-    return os.path.join(state_base(), "faber-ledger", sha256(os.fsencode(os.path.realpath(root))).hexdigest())
-
-
-def state_base() -> str:
-    """Return the folder of what programs keep of a user, as the XDG specification says."""
-    given = os.environ.get("XDG_STATE_HOME", "")
-    if os.path.isabs(given):  # the specification ignores any other
-        return given
-    home = os.path.expanduser("~")
-    return os.path.join(os.sep if home == "~" else home, ".local", "state")
-
-
-def other_roots(root: str) -> list[str]:
-    """Return a project's root in each other work tree of the clone, the main one first; none without git."""
-    tree = work_tree_of(root)
-    tops = tree.other_tops() if tree is not None else []
-    if tree is None or not tops:
-        return []
-    inside = os.path.relpath(root, tree.top)
-    return [os.path.normpath(os.path.join(top, inside)) for top in tops]
-
-
-def is_git_at_work(root: str) -> bool:
-    """Return whether git is changing the work tree at the moment, or was killed while it did: the index is locked."""
-    tree = work_tree_of(root)
-    return tree is not None and os.path.lexists(os.path.join(tree.own, "index.lock"))
 
 
 def read_config(common: str, section: str, name: str) -> str | None:
@@ -353,3 +271,127 @@ def is_tracked(path: str) -> bool | None:
         if listed is not None:
             return listed != b""
     return True
+
+
+def branch_of(root: str) -> str | None:
+    """Return the branch that a work tree has checked out, read from git's HEAD file without running git.
+
+    None if it is detached or unknown: without git, and where git keeps its references in tables of its own.
+    """
+    tree = work_tree_of(root)
+    kind, _, branch = ((line_of(os.path.join(tree.own, "HEAD")) if tree else None) or "").partition("refs/heads/")
+    # Where references are in tables, the file names a branch that cannot exist.
+    return without_surrogates(branch) or None if kind == "ref: " and branch != ".invalid" else None
+
+
+def commit_of(root: str) -> str | None:
+    """Return the commit that a work tree has checked out, 40 or 64 hex digits, read from git's files.
+
+    None before the first commit, without git, and where git keeps its references in tables.
+    """
+    tree = work_tree_of(root)
+    found = line_of(os.path.join(tree.own, "HEAD")) if tree else None
+    if tree is not None and found is not None and found.startswith("ref: "):
+        found = named_commit(tree, found.removeprefix("ref: "))
+    return found if found is not None and len(found) in (40, 64) and not found.strip("0123456789abcdef") else None
+
+
+def is_safe(name: str) -> bool:
+    """Return whether a branch's name may stand in a command; git also allows `$(…)`, and by a push a first `-`."""
+    return name[:1].isalnum() and all(
+        [letter.isascii() and (letter.isalnum() or letter in "._/@+#-") for letter in name]
+    )
+
+
+REMOTES = ("upstream", "origin")  # in this order, then by name: in a fork, pull requests go to `upstream`
+
+DEFAULT_BRANCHES = ("main", "master", "develop", "trunk")  # looked for where no remote names one
+
+
+def default_branch(root: str) -> str | None:
+    """Return the name of the default branch, as `default_ref` finds it; None if none is known."""
+    ref = default_ref(root)
+    return ref.split("/", 3 if ref.startswith("refs/remotes/") else 2)[-1] if ref else None
+
+
+def default_ref(root: str) -> str | None:
+    """Return the default branch as a full ref, read from git's files without running git; None if none is known.
+
+    It is the remote's HEAD as the clone has it, else the first that exists of `init.defaultBranch` and
+    `DEFAULT_BRANCHES`. It is looked for once per work tree and process.
+    """
+    tree = work_tree_of(root)
+    if tree is None:
+        return None
+    if tree not in _default_refs:
+        _default_refs[tree] = _find_default_ref(tree)
+    return _default_refs[tree]
+
+
+_default_refs: dict[WorkTree, str | None] = {}
+
+
+def _find_default_ref(tree: WorkTree) -> str | None:
+    remotes = os.path.join(tree.common, "refs", "remotes")
+    try:
+        names = sorted(os.listdir(remotes), key=lambda name: (*[name != first for first in REMOTES], name))
+    except OSError:
+        names = []
+    for remote in names:
+        kind, _, ref = (line_of(os.path.join(remotes, remote, "HEAD")) or "").partition(" ")
+        if kind == "ref:" and ref.startswith(f"refs/remotes/{remote}/"):
+            return without_surrogates(ref)
+    named = _initial_branch(tree.common)
+    packed = packed_refs(tree.common).splitlines()
+    for branch in (*([named] if named else []), *DEFAULT_BRANCHES):
+        is_loose = os.path.isfile(os.path.join(tree.common, "refs", "heads", *branch.split("/")))
+        if is_loose or any([line.endswith(os.fsencode(f" refs/heads/{branch}")) for line in packed]):
+            return f"refs/heads/{branch}"
+    return None
+
+
+def named_commit(tree: WorkTree, ref: str) -> str | None:
+    """Return the commit that a full ref names, read from git's files; None if they do not say it."""
+    found = line_of(os.path.join(tree.common, *ref.split("/")))
+    if found is not None:
+        return found
+    ending = b" " + os.fsencode(ref)
+    lines = [line for line in packed_refs(tree.common).splitlines() if line.endswith(ending)]
+    return lines[0].partition(b" ")[0].decode("ascii", "replace") if lines else None
+
+
+def _initial_branch(common: str) -> str | None:
+    """Return `init.defaultBranch` of the repository, else of the user, else of the system."""
+    for path in config_paths(common):
+        found = read_setting(path, "init", "defaultbranch")
+        if found is not None:
+            return found
+    return None
+
+
+def packed_refs(common: str) -> bytes:
+    """Return git's file of packed references, at most `LIMIT` bytes of it."""
+    return read_git_file(os.path.join(common, "packed-refs")) or b""
+
+
+MORE_CONFIGURATION = ("GIT_CONFIG_COUNT", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_SYSTEM")  # besides `config_paths`
+
+
+def may_name_filters(tree: WorkTree) -> bool:
+    """Return whether a configuration that git reads may name a filter; one of a system elsewhere is the user's own."""
+    if any([name in os.environ for name in MORE_CONFIGURATION]):
+        return True
+    paths = (*config_paths(tree.common), os.path.join(tree.own, "config.worktree"))
+    texts = [text.lower() for text in map(read_git_file, paths) if text]
+    return any([b"filter" in text or b"include" in text or len(text) == LIMIT for text in texts])
+
+
+def has_remotes(common: str) -> bool:
+    """Return whether a git directory's own `config` names a remote; without running git."""
+    return b"[remote " in (read_git_file(os.path.join(common, "config")) or b"")
+
+
+def is_git_at_work(root: str) -> bool:
+    """Return whether git is changing the work tree at the moment, or was killed while it did: the index is locked."""
+    tree = work_tree_of(root)
+    return tree is not None and os.path.lexists(os.path.join(tree.own, "index.lock"))

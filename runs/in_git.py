@@ -13,9 +13,8 @@ from faber_ledger.ledger.file import MAX_VALUE_BYTES, UNREADABLE, check_schema, 
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.plain_json import without_surrogates
 from faber_ledger.runs.copies import runs_in_other_work_trees
-from faber_ledger.runs.git import work_tree_of
+from faber_ledger.runs.git import branch_of, is_safe, work_tree_of
 from faber_ledger.runs.git_query import GitQuery, time_limit
-from faber_ledger.runs.git_refs import branch_of, is_safe
 from faber_ledger.runs.layouts import find_run, run_at
 from faber_ledger.runs.run import LAYOUTS
 

@@ -7,9 +7,8 @@ read its state from the copy there. Its log is the same one.
 from __future__ import annotations
 
 from faber_ledger.runs.clone import is_behind_link, is_empty
-from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.layouts import find_run
-from faber_ledger.runs.run import Run, private_folder_of
+from faber_ledger.runs.run import Run, common_directory, private_folder_of
 
 
 def kept_run(root: str, run_id: str) -> Run | None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.files.untrusted import FileRefused, read_text
-from faber_ledger.ledger import whole_file
+from faber_ledger.ledger import disk
+from faber_ledger.ledger.disk import FileRefused, read_text
 from faber_ledger.runs.clone import make_kept_folder
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.run import SUMMARY
@@ -32,9 +32,9 @@ def keep_summary(run: Run, event_id: str, text: str) -> None:
     if work_tree_of(run.root) is None:
         return
     make_kept_folder(run, folder)
-    whole_file.put(os.path.join(folder, SUMMARY + event_id), text.encode(), mode=whole_file.OWN)
+    disk.put(os.path.join(folder, SUMMARY + event_id), text.encode(), mode=disk.OWN)
     for path in list(summary_paths(run).values())[:-MAX_KEPT]:
-        whole_file.remove(path)
+        disk.remove(path)
 
 
 def summary_paths(run: Run) -> dict[str, str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import BACKUP_ENDING
+from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.ledger.errors import InvalidRunId
 from faber_ledger.runs.run import (
     LOG,

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger import JOURNAL_ENDING, whole_file
+from faber_ledger.ledger import JOURNAL_ENDING, disk
+from faber_ledger.ledger.disk import OWN, make_private
 from faber_ledger.ledger.errors import IntegrityError, Locked, NewerFormat, NotWritable
 from faber_ledger.ledger.file import BUSY_SECONDS, DURABLE, is_busy, no_ledger_error, sqlite3
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.whole_file import OWN, make_private
 from faber_ledger.runs.clone import is_empty, keep_place, lock_run, make_kept_folder
 from faber_ledger.runs.run import STRIPPED
 from faber_ledger.runs.tree_note import TreeNote, shape_of
@@ -208,7 +208,7 @@ class RunLog:
         """Remove the payloads of these events, commit, and write the file again, so that no freed page holds one."""
         from faber_ledger.ledger.redaction import strip_in_place
 
-        whole_file.put(os.path.join(self.run.private_folder, STRIPPED), b"", mode=OWN, durable=False)
+        disk.put(os.path.join(self.run.private_folder, STRIPPED), b"", mode=OWN, durable=False)
         strip_in_place(self.log.connection, names)
         self.log.commit()
         self.log.connection.execute(f"PRAGMA synchronous = {DURABLE}")

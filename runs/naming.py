@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.files.untrusted import FileRefused, open_regular
+from faber_ledger.ledger.disk import FileRefused, open_regular
 from faber_ledger.runs.run import LARGEST_STATE
 
 BEGINNING = 64 * 1024  # of a state: other tools write its id first

@@ -7,19 +7,10 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.files.untrusted import FileRefused, read_regular
-from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING, whole_file
-from faber_ledger.ledger.whole_file import OURS
+from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING, disk
+from faber_ledger.ledger.disk import OURS, FileRefused, read_regular
 from faber_ledger.runs.clients import SESSION_ENDING, names_in
-from faber_ledger.runs.clone import (
-    SET_UP_CHECKED,
-    clients_folder,
-    doctor_folder,
-    is_behind_link,
-    read_state_copy,
-    state_copy_path,
-)
-from faber_ledger.runs.git import clone_folder, common_directory, project_folder
+from faber_ledger.runs.clone import SET_UP_CHECKED, clients_folder, is_behind_link
 from faber_ledger.runs.kept_summaries import remove_redacted_summaries
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.run import (
@@ -29,8 +20,13 @@ from faber_ledger.runs.run import (
     STRIPPED,
     UNFINISHED_ENDINGS,
     Run,
+    clone_folder,
+    common_directory,
+    project_folder,
+    state_folder,
     with_suffix,
 )
+from faber_ledger.runs.state_file import read_state_copy, state_copy_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +86,7 @@ def remove_old_copies(run: Run, log: Log) -> list[str]:
     for path in old_copies(run):
         os.unlink(path)
         removed.append(path)
-    whole_file.remove(os.path.join(run.private_folder, STRIPPED))
+    disk.remove(os.path.join(run.private_folder, STRIPPED))
     return removed
 
 
@@ -113,7 +109,7 @@ def notes_without_runs(root: str) -> list[str]:
 def remove_notes(root: str, paths: list[str]) -> None:
     """Remove the files that `notes_without_runs` found, and the folders of ours that are empty then."""
     for path in paths:
-        whole_file.remove(path)
+        disk.remove(path)
     folder, common = clients_folder(root) or "", common_directory(root) or ""
     while paths and folder.startswith(os.path.join(common, "")):
         try:
@@ -135,3 +131,8 @@ def _copies_of(run: Run) -> Iterator[str]:
         is_copy = ours or entry.name == with_suffix(STATE_BACKUP, run.suffix)
         if is_copy and run.owns(entry.name) and not entry.is_dir(follow_symlinks=False):
             yield entry.path
+
+
+def doctor_folder(root: str) -> str:
+    """Return the folder in which `doctor --fix` keeps copies of what it changes."""
+    return os.path.join(clone_folder(root) or state_folder(root), "doctor")

@@ -13,13 +13,14 @@ from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import blocks_of, fold
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.clone import lock_run, read_state_copy
+from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import has_log, lacks_ledger, open_run_log
 from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import LARGEST_STATE, is_run_id
+from faber_ledger.runs.state_file import read_state_copy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import stat
 
-from faber_ledger.ledger import whole_file
+from faber_ledger.ledger import disk
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import Here
-from faber_ledger.runs.git import is_git_at_work, stopped_command, work_tree_of
-from faber_ledger.runs.git_refs import REMOTES, commit_of, default_ref, named_commit
-from faber_ledger.runs.tree_note import NEWER, shape_of
+from faber_ledger.runs.git import REMOTES, commit_of, default_ref, is_git_at_work, named_commit, work_tree_of
+from faber_ledger.runs.tree_note import NEWER, TreeNote, shape_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.git import WorkTree
     from faber_ledger.runs.log import RunLog
     from faber_ledger.runs.run import Run
-    from faber_ledger.runs.tree_note import TreeNote
+
 
 PIECE = 1 << 20
 ENDED_BY_COMMIT = ("merge", "cherry-pick", "revert")  # of the commands that stop; a rebase writes commits again
@@ -119,8 +118,8 @@ def publish(run: Run, opened: RunLog, warn: Callable[[str], None]) -> None:
 
 
 def _replace(run: Run) -> list[int] | None:
-    whole_file.sweep(run.ledger_path)
-    temporary = whole_file.own_name(run.ledger_path)
+    disk.sweep(run.ledger_path)
+    temporary = disk.own_name(run.ledger_path)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     target = os.open(temporary, flags, 0o666)
     try:
@@ -129,7 +128,7 @@ def _replace(run: Run) -> list[int] | None:
         os.rename(temporary, run.ledger_path)
         return shape_of(target)
     except BaseException:
-        whole_file.remove(temporary)
+        disk.remove(temporary)
         raise
     finally:
         os.close(target)
@@ -143,7 +142,7 @@ def _narrow(run: Run, target: int) -> None:
         except FileNotFoundError:
             there = None
         if there is not None and stat.S_ISREG(there.st_mode):  # a link has every permission
-            whole_file.keep_owner(target, there)
+            disk.keep_owner(target, there)
         else:
             mode, allowed = os.fstat(target).st_mode & 0o777, os.stat(run.state_path).st_mode & 0o777
             if mode != mode & (allowed | 0o700):
@@ -168,3 +167,20 @@ def _copy(path: str, target: int) -> None:
                     left = left[os.write(target, left) :]
     finally:
         os.close(source)
+
+
+STOPPED = {  # what each operation leaves in a work tree's git directory while it waits for the user
+    "rebase-merge": "rebase",
+    os.path.join("rebase-apply", "applying"): "am",
+    "rebase-apply": "rebase",
+    "MERGE_HEAD": "merge",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+    "BISECT_LOG": "bisect",
+}
+
+
+def stopped_command(tree: WorkTree) -> str | None:
+    """Return the git command that has stopped in a work tree and waits for the user; None if none has left a trace."""
+    found = [command for name, command in STOPPED.items() if os.path.exists(os.path.join(tree.own, name))]
+    return found[0] if found else None

@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger import BACKUP_ENDING
-from faber_ledger.ledger.whole_file import is_own_name
-from faber_ledger.runs.git import project_folder, state_folder, stranger_at
+from faber_ledger.ledger.disk import is_own_name
+from faber_ledger.ledger.plain_json import sha256
+from faber_ledger.runs import git
+from faber_ledger.runs.git import project_key, stranger_at, work_tree_of
 
 # The folders of runs: SPEC, AGENT and RELOAD have the first; RECON, END and FABER's own tools have the second.
 RUNS = (".fractary/runs", ".fractary/faber/runs")
@@ -274,3 +276,72 @@ def private_folder_of(root: str, run_id: str) -> str:
 def quoted_form(run_id: str) -> str:
     """Return a run's path form as the name of one folder."""
     return path_form(run_id).replace("/", "+")
+
+
+# Where this clone keeps things
+
+
+_commons: dict[str, str] = {}  # what was found, by the project
+_project_folders: dict[str, str] = {}
+
+
+def common_directory(root: str) -> str | None:
+    """Return the git directory that all work trees of a clone share; None without git."""
+    known = _commons.get(root)
+    if known is None:
+        tree = work_tree_of(root)
+        known = tree.common if tree else None
+        if known is not None:
+            _commons[root] = known
+    return known
+
+
+def clone_folder(root: str) -> str | None:
+    """Return the folder in which this program keeps what belongs to the clone; None without git."""
+    common = common_directory(root)
+    return os.path.join(common, "faber-ledger") if common else None
+
+
+def project_folder(root: str) -> str | None:
+    """Return the folder in which this program keeps what belongs to a project in this clone; None without git.
+
+    A project at the repository's top has the clone's own folder, any other one of its own in it.
+    """
+    known = _project_folders.get(root)
+    if known is not None:
+        return known
+    folder, key = clone_folder(root), project_key(root)
+    if folder is not None:
+        folder = _project_folders[root] = os.path.join(folder, "projects", key) if key else folder
+    return folder
+
+
+def state_folder(root: str) -> str:
+    """Return the folder of what this program keeps of a project without git, which may not exist."""
+    return os.path.join(state_base(), "faber-ledger", sha256(os.fsencode(os.path.realpath(root))).hexdigest())
+
+
+def state_base() -> str:
+    """Return the folder of what programs keep of a user, as the XDG specification says."""
+    given = os.environ.get("XDG_STATE_HOME", "")
+    if os.path.isabs(given):  # the specification ignores any other
+        return given
+    home = os.path.expanduser("~")
+    return os.path.join(os.sep if home == "~" else home, ".local", "state")
+
+
+def other_roots(root: str) -> list[str]:
+    """Return a project's root in each other work tree of the clone, the main one first; none without git."""
+    tree = work_tree_of(root)
+    tops = tree.other_tops() if tree is not None else []
+    if tree is None or not tops:
+        return []
+    inside = os.path.relpath(root, tree.top)
+    return [os.path.normpath(os.path.join(top, inside)) for top in tops]
+
+
+def forget_work_trees() -> None:
+    """Look for git's directories again from now on."""
+    git.forget()
+    _commons.clear()
+    _project_folders.clear()

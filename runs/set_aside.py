@@ -7,13 +7,12 @@ import os
 import time
 from contextlib import suppress
 
-from faber_ledger.files.untrusted import FileRefused, open_regular, read_regular
-from faber_ledger.ledger import whole_file
+from faber_ledger.ledger import disk
 from faber_ledger.ledger.aside import free_name
+from faber_ledger.ledger.disk import FileRefused, open_regular, read_regular
 from faber_ledger.ledger.row import COLUMNS, ID, PAYLOAD
 from faber_ledger.runs.clone import make_below, notices_folder, notices_path, set_aside_folder
-from faber_ledger.runs.git import common_directory
-from faber_ledger.runs.run import quoted_form
+from faber_ledger.runs.run import common_directory, quoted_form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,14 +45,14 @@ def set_file_aside(run: Run, path: str, *, move: bool = False) -> str:
         if is_of(run, copy) and read_or_empty(copy, len(content)) == content:
             return copy
     target = _name_for(run, os.path.basename(path))
-    whole_file.put(target, content, mode=whole_file.OWN, locked=False)
+    disk.put(target, content, mode=disk.OWN, locked=False)
     return target
 
 
 def set_rows_aside(run: Run, rows: Iterable[Row]) -> str:
     """Write events of a run to a file in the folder, and return its path; raises OSError."""
     target = _name_for(run, f"redacted{ROWS}")
-    whole_file.put(target, b"".join(map(row_line, rows)), mode=whole_file.OWN, locked=False)
+    disk.put(target, b"".join(map(row_line, rows)), mode=disk.OWN, locked=False)
     return target
 
 
@@ -90,7 +89,7 @@ def forget_event(run: Run, name: str) -> None:
         if not left and rows:
             os.unlink(path)
         elif len(left) < len(rows):
-            whole_file.put(path, b"".join(map(row_line, left)), like=os.stat(path), locked=False)
+            disk.put(path, b"".join(map(row_line, left)), like=os.stat(path), locked=False)
 
 
 def _may_have_payload(path: str, name: str) -> bool:
@@ -123,7 +122,7 @@ def report(
         if may_write:
             make_below(common_directory(run.root) or notices, os.path.dirname(notices))
             line = json.dumps([message, path]).encode() + b"\n"
-            whole_file.put(notices, read_or_empty(notices) + line, mode=whole_file.OWN, durable=False, locked=False)
+            disk.put(notices, read_or_empty(notices) + line, mode=disk.OWN, durable=False, locked=False)
     except OSError:
         pass  # it was said once
 
@@ -136,7 +135,7 @@ def say_notices(run: Run, warn: Callable[[str], None], at: float) -> None:
         if path is not None:
             with suppress(OSError):
                 os.utime(path, (at, at), follow_symlinks=False)
-    whole_file.remove(notices)
+    disk.remove(notices)
 
 
 def _read_notices(path: str) -> list[tuple[str, str | None]]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.files.untrusted import FileRefused, read_regular
+from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.runs.clone import note_set_up_checked
-from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.git_query import GitQuery
-from faber_ledger.runs.run import ATTRIBUTES_FILE
+from faber_ledger.runs.run import ATTRIBUTES_FILE, common_directory
 
 NAMES_DRIVER = b"merge=faber-ledger"
 DRIVER = "merge.faber-ledger.driver"

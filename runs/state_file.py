@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.files.untrusted import FileRefused, FileTooLarge, folder_around, read_regular, read_text
+from faber_ledger.ledger import disk
+from faber_ledger.ledger.disk import FileRefused, FileTooLarge, folder_around, read_regular, read_text
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateRefused
 from faber_ledger.projections.fold import NAMES
+from faber_ledger.runs.clone import is_behind_link, keep_place
 from faber_ledger.runs.progress import FINISHED, STATUSES
-from faber_ledger.runs.run import LARGEST_STATE
+from faber_ledger.runs.run import LARGEST_STATE, STATE, common_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from faber_ledger.runs.run import Run
@@ -257,3 +259,35 @@ def _reason(error: ValueError, content: bytes) -> str:
         return "the file is empty"
     line = getattr(error, "lineno", None)
     return f"Invalid JSON at line {line}: {error}" if line else str(error)
+
+
+def state_copy_path(run: Run) -> str | None:
+    """Return the path of the copy of a run's `state.json`; None for a kept run, whose state is the copy itself."""
+    return None if run.is_kept else os.path.join(run.private_folder, STATE)
+
+
+def keep_state(run: Run, content: bytes, warn: Callable[[str], None]) -> None:
+    """Write the copy of a run's `state.json` beside its log, if there is one, for work trees that lack the run.
+
+    Only its owner can read it. It is written whole, but need not survive a power cut. A link in its place is replaced.
+    """
+    path = state_copy_path(run)
+    base = common_directory(run.root) or run.directory
+    if path is None or not os.path.isfile(run.log_path) or is_behind_link(os.path.dirname(path), base):
+        return
+    try:
+        keep_place(run)
+        disk.put(path, content, mode=disk.OWN, durable=False)
+    except FileNotFoundError:
+        pass  # another work tree has just written its own, under the same temporary name
+    except OSError as error:
+        warn(f"the copy of state.json under the git directory is not written: {error}")
+
+
+def read_state_copy(run: Run) -> bytes | None:
+    """Return the content of the copy of a run's `state.json`; None if there is none that can be read."""
+    path = state_copy_path(run)
+    try:
+        return read_regular(path, LARGEST_STATE) if path is not None else None
+    except (FileRefused, OSError):
+        return None

@@ -10,12 +10,19 @@ import os
 import stat
 
 from faber_ledger.files.json_text import JsonText, lines_grown, lines_of
-from faber_ledger.ledger import whole_file
+from faber_ledger.ledger import disk
 from faber_ledger.ledger.errors import StateNotWritten
 from faber_ledger.projections.fold import PROJECTOR, blocks_of, is_named, text_of
-from faber_ledger.runs.clone import keep_state, read_state_copy
 from faber_ledger.runs.publish import publish, why_not_published
-from faber_ledger.runs.state_file import parse_state, read_bytes, read_state, take_looked_at, version_of
+from faber_ledger.runs.state_file import (
+    keep_state,
+    parse_state,
+    read_bytes,
+    read_state,
+    read_state_copy,
+    take_looked_at,
+    version_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -201,9 +208,9 @@ def write_new(run: Run, text: str, *, like: str | None = None) -> None:
     """
     try:
         content = text.encode("utf-8", "backslashreplace")
-        whole_file.sweep(run.state_path)
-        temporary = whole_file.own_name(run.state_path)
-        whole_file.put(run.state_path, content, like=os.stat(like) if like else None, temporary=temporary)
+        disk.sweep(run.state_path)
+        temporary = disk.own_name(run.state_path)
+        disk.put(run.state_path, content, like=os.stat(like) if like else None, temporary=temporary)
     except OSError as error:
         raise _not_written(run, error.strerror) from error
 
@@ -223,7 +230,7 @@ def check_writable(run: Run, status: os.stat_result) -> None:
 
 def remove_backup(run: Run) -> None:
     """Remove a finished run's backup, which may hold sensitive data (END, Security Considerations)."""
-    whole_file.remove(run.backup_path)
+    disk.remove(run.backup_path)
 
 
 def _is_shown(block: object, name: str, state: dict[str, Any]) -> bool:
@@ -247,19 +254,19 @@ def _replace_if_unchanged(
     before, after = document.text.encode(), document.with_members(changed, texts).encode()
     is_clear = all(map(document.has_place, changed))  # only values in places that reading had shown were replaced
     replaced = False
-    temporary = whole_file.own_name(run.state_path)
+    temporary = disk.own_name(run.state_path)
     try:
         try:
             like = os.stat(run.state_path, follow_symlinks=False)
         except FileNotFoundError:
             return False  # removed since it was read
         check_writable(run, like)
-        whole_file.sweep(run.state_path)
-        whole_file.write(temporary, after, like=like)
+        disk.sweep(run.state_path)
+        disk.write(temporary, after, like=like)
         _check_written(run, temporary, after, {} if is_clear else members, texts or {})
         try:
-            beside = whole_file.own_name(run.backup_path)
-            whole_file.put(run.backup_path, before, like=like, durable=False, temporary=beside)
+            beside = disk.own_name(run.backup_path)
+            disk.put(run.backup_path, before, like=like, durable=False, temporary=beside)
         except OSError:
             warn("Could not create backup")
         seen = version_of(run.state_path)
@@ -271,7 +278,7 @@ def _replace_if_unchanged(
         raise _not_written(run, error.strerror) from error
     finally:
         if not replaced:
-            whole_file.remove(temporary)
+            disk.remove(temporary)
     keep_state(run, after, warn)
     return True
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 
-from faber_ledger.files.untrusted import FileRefused, read_regular
-from faber_ledger.ledger import whole_file
+from faber_ledger.ledger import disk
 from faber_ledger.ledger.clock import is_event_id
+from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.ledger.plain_json import loads, sha256
 from faber_ledger.runs.clone import make_below, private_folder
-from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.run import common_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _put(root: str, path: str, content: bytes) -> None:
     folder = os.path.dirname(path)
     try:
         make_below(common_directory(root) or folder, folder, durable=False)
-        whole_file.put(path, content, mode=whole_file.OWN, durable=False, locked=False)
+        disk.put(path, content, mode=disk.OWN, durable=False, locked=False)
     except OSError:
         pass  # the next exchange compares all again
 

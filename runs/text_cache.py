@@ -6,8 +6,8 @@ it names it, or with `--mirror`. The notes hold payloads, also those that were r
 
 from __future__ import annotations
 
-from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.git_command import git, run_git
+from faber_ledger.runs.run import common_directory
 
 TEXT_CACHE = "refs/notes/textconv/faber-ledger"
 

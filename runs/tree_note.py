@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.files.untrusted import FileRefused, read_regular
-from faber_ledger.ledger import whole_file
+from faber_ledger.ledger import disk
+from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.ledger.plain_json import dumps, loads
 from faber_ledger.runs.git import work_tree_of
 
@@ -59,7 +59,7 @@ class TreeNote:
             "checkpoint": None if self.checkpoint is None else [*self.checkpoint],
         }
         try:
-            whole_file.put(self.path, dumps(content).encode(), mode=whole_file.OWN, durable=False, locked=False)
+            disk.put(self.path, dumps(content).encode(), mode=disk.OWN, durable=False, locked=False)
         except OSError:
             pass
 
@@ -72,7 +72,7 @@ def forget_checkpoints(run: Run) -> None:
         return
     for name in names:
         if name.startswith(PREFIX) and name.endswith(ENDING):
-            whole_file.remove(os.path.join(run.private_folder, name))
+            disk.remove(os.path.join(run.private_folder, name))
 
 
 def shape_of(file: int | str) -> list[int] | None:

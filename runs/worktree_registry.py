@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 
-from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
-from faber_ledger.ledger import whole_file
+from faber_ledger.ledger import disk
 from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.disk import FileRefused, RunLock, folder_around, read_regular
 from faber_ledger.ledger.errors import NotWritable
-from faber_ledger.ledger.whole_file import RunLock
 from faber_ledger.runs.clone import make_below, path_in_clone
 from faber_ledger.runs.git import work_tree_of
 
@@ -83,7 +82,7 @@ def update(
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 document |= {"worktrees": records, "last_updated": utc_text(at)}
                 text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-                whole_file.put(path, text.encode("utf-8", "backslashreplace"))  # a lone surrogate, as JSON escapes it
+                disk.put(path, text.encode("utf-8", "backslashreplace"))  # a lone surrogate, as JSON escapes it
             return records
     except OSError as error:
         raise NotWritable(f"cannot write {path}: {error.strerror}", hint="check the folder's permissions") from error

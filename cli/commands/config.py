@@ -14,8 +14,7 @@ from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.server import list_exposed
 from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.context import reload
-from faber_ledger.context.selection import every_artifact
-from faber_ledger.context.workflow import lineage, list_installed
+from faber_ledger.context.workflow import every_artifact, lineage, list_installed
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file

@@ -23,7 +23,7 @@ from faber_ledger.ledger.foreign import check_types
 from faber_ledger.ledger.importing import Staged
 from faber_ledger.ledger.log import Log
 from faber_ledger.recording.insertion import open_to_insert, write_blocks
-from faber_ledger.runs.active_file import note_use
+from faber_ledger.runs.clone import note_use
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import Run, find_root

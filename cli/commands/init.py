@@ -77,9 +77,9 @@ from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.client_settings import HOOK_PROGRAM, settings_path
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
-from faber_ledger.runs.git import common_directory, is_tracked
+from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.git_command import top_of
-from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, find_root
+from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, common_directory, find_root
 from faber_ledger.runs.settings import PATH, project_settings
 
 REFUSES = "git refuses to pull over a changed ledger"

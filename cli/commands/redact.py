@@ -30,11 +30,12 @@ from faber_ledger.recording.redact import (
     undo_redaction,
 )
 from faber_ledger.recording.sessions import client_of
-from faber_ledger.runs.clone import state_copy_path, writer_of
+from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git_command import run_git
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.settings import project_id, project_settings
+from faber_ledger.runs.state_file import state_copy_path
 from faber_ledger.runs.synced import was_exchanged
 from faber_ledger.runs.text_cache import TEXT_CACHE, remove_text_cache
 

@@ -14,7 +14,7 @@ from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.files.conflict_markers import split_sides
 from faber_ledger.files.text import quote_word
-from faber_ledger.ledger import whole_file
+from faber_ledger.ledger import disk
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError, NewerFormat, UnionConflict
@@ -107,7 +107,7 @@ def _resolve(root: str, conflict: Conflict, found: list[Conflict], *, dry_run: b
 
 def _remove(root: str, conflict: Conflict, *, dry_run: bool) -> str:
     if not dry_run:
-        whole_file.remove(os.path.join(root, *conflict.path.split("/")))
+        disk.remove(os.path.join(root, *conflict.path.split("/")))
         git("update-index", "--force-remove", "--", conflict.path, at=root)
     return "both sides have deleted it"
 
@@ -203,5 +203,5 @@ def _lines(results: list[Result], others: list[str], dry_run: bool) -> Iterator[
 
 def _put(path: str, content: bytes) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    beside = whole_file.own_name(path)
-    whole_file.put(path, content, durable=False, temporary=beside)  # git has it
+    beside = disk.own_name(path)
+    disk.put(path, content, durable=False, temporary=beside)  # git has it

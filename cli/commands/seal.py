@@ -24,8 +24,7 @@ from faber_ledger.recording.adoption import is_started_here
 from faber_ledger.recording.completing import complete_record
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs.active import active_run, can_be_on_branch
-from faber_ledger.runs.active_file import note_use
-from faber_ledger.runs.clone import lock_run
+from faber_ledger.runs.clone import lock_run, note_use
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import git, limit_answers, top_of
 from faber_ledger.runs.in_git import events_of_file

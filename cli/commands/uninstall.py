@@ -37,7 +37,7 @@ from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.files.change import FileChange, make_changes
 from faber_ledger.hooks.client_plugins import Plugin, list_enabled_plugins
 from faber_ledger.hooks.client_settings import has_hooks, readable_settings, settings_path
-from faber_ledger.ledger import whole_file
+from faber_ledger.ledger import disk
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
 from faber_ledger.runs.git_command import run_git, top_of
@@ -129,7 +129,7 @@ def _remove(root: str, plan: Plan) -> None:
     if plan.is_cached:
         remove_text_cache(root)
     for path in plan.local:
-        whole_file.remove(path)
+        disk.remove(path)
     remove_notes(root, plan.notes)
     gone = [FileChange(path, b"", None) for path in plan.local]
     remove_empty_folders([*plan.changes, *gone], root, folders_of_user())

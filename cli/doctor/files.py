@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from faber_ledger.cli.doctor.finding import Finding, Fix
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.files.text import quote_word
-from faber_ledger.files.untrusted import folder_around
-from faber_ledger.runs.git import clone_folder, common_directory
+from faber_ledger.ledger.disk import folder_around
 from faber_ledger.runs.progress import FINISHED
-from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG
+from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG, clone_folder, common_directory
 
 LEAST_BYTES = 50 * 1024 * 1024
 # File systems of a network, and those that a host shares with its guest.

@@ -13,8 +13,9 @@ from faber_ledger.files.change import FileChange, make_changes
 from faber_ledger.ledger.aside import copy_private, free_name
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.clone import doctor_folder, make_below
-from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.clone import make_below
+from faber_ledger.runs.old_copies import doctor_folder
+from faber_ledger.runs.run import common_directory
 
 Warn = Callable[[str], None]
 Level = Literal["ok", "note", "warning", "error"]

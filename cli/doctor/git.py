@@ -35,14 +35,14 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.conflicts import find_conflicts
-from faber_ledger.runs.git import other_roots, unused_tops
+from faber_ledger.runs.git import unused_tops
 from faber_ledger.runs.git_command import complaint, top_of
 from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.kept import not_in_tree, run_here
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.ownership import describe_unused
 from faber_ledger.runs.progress import FINISHED
-from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, COPY_ENDINGS, LOGS, Run, is_run_id
+from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, COPY_ENDINGS, LOGS, Run, is_run_id, other_roots
 from faber_ledger.runs.settings import PATH
 
 GIT_ONLY = "run `faber-ledger init --git-only`, as each clone needs it"

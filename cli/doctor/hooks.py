@@ -25,10 +25,10 @@ from faber_ledger.cli.ui.words import plural
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import quote_word
-from faber_ledger.files.untrusted import FileRefused, read_text
 from faber_ledger.hooks import client_plugins, client_settings
 from faber_ledger.hooks.client_settings import HOOK_PROGRAM, SCOPES, command_line
 from faber_ledger.ledger.clock import now, seconds_of
+from faber_ledger.ledger.disk import FileRefused, read_text
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.incoming import NO_SESSION

@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 from faber_ledger.context.artifact import MAX_BYTES, content_digest, given_text, keyed
 from faber_ledger.context.workflow import list_installed
-from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 from faber_ledger.ledger.command_errors import GitFailed
+from faber_ledger.ledger.disk import FileRefused, folder_around, read_text
 from faber_ledger.runs.clone import known_writer
-from faber_ledger.runs.git import clone_folder
 from faber_ledger.runs.git_command import run_git
-from faber_ledger.runs.run import is_state_file
+from faber_ledger.runs.run import clone_folder, is_state_file
 from faber_ledger.runs.settings import SLASH_COMMAND, read_user_config
 
 OPTIONS = ("--full-history", "-m", "--raw", "--no-abbrev", "--no-renames", "--no-color", "--format=%H")

@@ -22,9 +22,7 @@ from faber_ledger.ledger.summary import summarize
 from faber_ledger.projections.fold import blocks_of, current_session, fold, open_sessions, session_history
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.clone import state_copy_path
 from faber_ledger.runs.copies import runs_in_other_work_trees
-from faber_ledger.runs.git import other_roots
 from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.layouts import places_of as places_in_layouts
@@ -32,8 +30,8 @@ from faber_ledger.runs.left_state import kept_run_ids, runs_here
 from faber_ledger.runs.log import has_log, lacks_ledger, read_log
 from faber_ledger.runs.progress import current_phase, current_step, phases_completed, resume_point
 from faber_ledger.runs.projecting import find_restorable, is_committed, known_members
-from faber_ledger.runs.run import Run, is_portable
-from faber_ledger.runs.state_file import is_state_ignored, read_state
+from faber_ledger.runs.run import Run, is_portable, other_roots
+from faber_ledger.runs.state_file import is_state_ignored, read_state, state_copy_path
 from faber_ledger.runs.state_write import KnownState
 
 Row: TypeAlias = dict[str, Any]

@@ -11,10 +11,10 @@ from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.json_edit import with_child, without
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
 from faber_ledger.hooks.client_plugins import list_settings_with_hooks
 from faber_ledger.hooks.client_settings import HOOK_PROGRAM, MAX_BYTES, PROGRAM, keep_found, settings_path
 from faber_ledger.ledger.command_errors import SettingsInvalid
+from faber_ledger.ledger.disk import FileRefused, folder_around, read_regular
 from faber_ledger.ledger.errors import LedgerError
 
 # Which there are

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from faber_ledger.files.change import FileChange, block_lines, has_block, read_file, with_block, without_block
 from faber_ledger.files.text import quote_word
-from faber_ledger.files.untrusted import folder_around
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
+from faber_ledger.ledger.disk import folder_around
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.git_command import git, run_git
 from faber_ledger.runs.run import (

@@ -9,7 +9,6 @@ from faber_ledger.cli.setup.agents import list_agents
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.context.workflow import problem_of_list
 from faber_ledger.files.change import FileChange, read_file
-from faber_ledger.files.untrusted import folder_around
 from faber_ledger.hooks.client_plugins import (
     NAME,
     Plugin,
@@ -32,6 +31,7 @@ from faber_ledger.hooks.client_settings import (
     unreadable_settings,
 )
 from faber_ledger.ledger.clock import now, utc_text
+from faber_ledger.ledger.disk import folder_around
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
 

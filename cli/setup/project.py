@@ -14,16 +14,15 @@ from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.context.workflow import list_here
 from faber_ledger.files.change import FileChange, has_block, read_file
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.files.untrusted import folder_around
 from faber_ledger.hooks.client_plugins import list_plugins
 from faber_ledger.hooks.client_settings import has_hooks, readable_settings
 from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.command_errors import SettingsInvalid
+from faber_ledger.ledger.disk import OWN, folder_around
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.whole_file import OWN
 from faber_ledger.runs.clone import file_mode
-from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.git_query import GitQuery
+from faber_ledger.runs.run import common_directory
 from faber_ledger.runs.settings import PATH, PROJECT
 from faber_ledger.runs.synced import known_project
 

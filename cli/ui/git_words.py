@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.cli.ui.words import ago
 from faber_ledger.ledger.clock import utc_text
+from faber_ledger.runs.git import is_safe
 from faber_ledger.runs.git_query import GitQuery
-from faber_ledger.runs.git_refs import is_safe
 from faber_ledger.runs.in_git import GitSurvey, InGit
 from faber_ledger.runs.layouts import run_ids
 from faber_ledger.runs.left_state import kept_run_ids

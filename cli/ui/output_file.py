@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
+from faber_ledger.ledger.disk import OWN, keep_owner
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.union import remove_database
-from faber_ledger.ledger.whole_file import OWN, keep_owner
 
 DATABASE = b"SQLite format 3\0"
 

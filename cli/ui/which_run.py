@@ -18,9 +18,8 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import AmbiguousRun, NoActiveRun, SeveralActiveRuns
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWritable, RunNotFound
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.active import ActiveRun, active_run, name_if_none_is
-from faber_ledger.runs.active_file import note_use, write_active_file
-from faber_ledger.runs.clone import lock_run
+from faber_ledger.runs.active import ActiveRun, active_run, name_if_none_is, write_active_file
+from faber_ledger.runs.clone import lock_run, note_use
 from faber_ledger.runs.kept import not_in_tree, run_here
 from faber_ledger.runs.layouts import find_run, run_ids
 from faber_ledger.runs.left_state import run_ids_here, runs_here

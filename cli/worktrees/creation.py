@@ -14,10 +14,9 @@ from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.clone import lock_run
-from faber_ledger.runs.git import common_directory, forget_work_trees, work_tree_of
+from faber_ledger.runs.git import branch_of, work_tree_of
 from faber_ledger.runs.git_command import complaint
-from faber_ledger.runs.git_refs import branch_of
-from faber_ledger.runs.run import Run, name_part
+from faber_ledger.runs.run import Run, common_directory, forget_work_trees, name_part
 
 
 class Plan(NamedTuple):

@@ -17,10 +17,11 @@ from faber_ledger.projections.fold import NAMES
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import lock_run
-from faber_ledger.runs.git import common_directory, forget_work_trees, stopped_command, work_tree_of
+from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.layouts import find_run, run_ids
 from faber_ledger.runs.projecting import reproject
-from faber_ledger.runs.run import Run
+from faber_ledger.runs.publish import stopped_command
+from faber_ledger.runs.run import Run, common_directory, forget_work_trees
 from faber_ledger.runs.tree_note import TreeNote
 
 HERE = "you are in it"

@@ -19,12 +19,12 @@ from faber_ledger.context.reconstitution.faber_files import (
 )
 from faber_ledger.context.reconstitution.journal import Journal, context_lost, list_in_line, text_or_na
 from faber_ledger.context.workflow import parse_artifact
-from faber_ledger.files.untrusted import FileRefused, read_text
 from faber_ledger.ledger.command_errors import ContextLost
+from faber_ledger.ledger.disk import FileRefused, read_text
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateRefused
 from faber_ledger.runs import state_file
+from faber_ledger.runs.git import default_ref
 from faber_ledger.runs.git_query import GitQuery
-from faber_ledger.runs.git_refs import default_ref
 from faber_ledger.runs.progress import (
     branch_name,
     current_phase,

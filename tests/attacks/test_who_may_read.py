@@ -13,7 +13,7 @@ from support.forged_events import forge_event
 from support.project import RUN, Project
 from support.sizes import few
 
-from faber_ledger.runs.git import forget_work_trees
+from faber_ledger.runs.run import forget_work_trees
 
 START, END, COMPACT = "SessionStart.startup.print", "SessionEnd.other.print", "PostCompact.auto.print"
 

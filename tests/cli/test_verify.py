@@ -13,13 +13,13 @@ from support.forging import forge
 from support.sample_log import RUN, append_sample, write_run
 from support.verifying import folder, verify
 
-from faber_ledger.context.notes import note_recorded
+from faber_ledger.context.position import note_recorded
 from faber_ledger.ledger.errors import LedgerError, Locked, NewerFormat
 from faber_ledger.ledger.events import Draft
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.ledger.verify import find_problems
-from faber_ledger.runs.active_file import note_use
+from faber_ledger.runs.clone import note_use
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import snapshot
 

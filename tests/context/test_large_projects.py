@@ -9,7 +9,7 @@ from support.project import Project, usual_state
 
 from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import MAX_OUTLINED
-from faber_ledger.context.selection import MAX_BYTES_READ, MAX_PER_LIST
+from faber_ledger.context.workflow import MAX_BYTES_READ, MAX_PER_LIST
 from faber_ledger.files.text import units
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from support.command import COMMAND, run_command
 from support.project import RUN, Project
 
-from faber_ledger.context.notes import MAX_LETTERS
+from faber_ledger.context.position import MAX_LETTERS
 
 
 @pytest.fixture

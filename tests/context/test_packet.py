@@ -19,8 +19,8 @@ from faber_ledger.files.text import clip, one_line, units
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from faber_ledger.context.notes import Remembered
     from faber_ledger.context.packet import Part
+    from faber_ledger.context.position import Remembered
 
 ODD = 'a \n#`~-{}[]":\u001b\u009bé\u0301\u0323漢🦀👩\u200d🔬\U0001f3fd\ud800\udfff\u0001\t'
 TEXTS = st.one_of(  # short ones many times over: long ones are drawn slowly

@@ -22,7 +22,7 @@ from faber_ledger.files.text import units
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from faber_ledger.context.notes import Remembered
+    from faber_ledger.context.position import Remembered
 
 STARTUP = "SessionStart.startup.interactive"
 STATE = f".fractary/runs/{RUN}/state.json"

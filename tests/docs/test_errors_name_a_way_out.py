@@ -14,7 +14,7 @@ from support.command import COMMAND, run_command
 from support.forging import forge
 from support.project import RUN, Project, usual_state
 
-from faber_ledger.ledger import whole_file
+from faber_ledger.ledger import disk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -276,5 +276,5 @@ def test_a_file_whose_owner_cannot_be_kept_is_written(tmp_path: Path, monkeypatc
     mine = os.stat(path)
     like = os.stat_result((*mine[:4], mine.st_uid + 1, *mine[5:]))
     monkeypatch.setattr(os, "chown", refused)
-    whole_file.put(str(path), b"after", like=like)
+    disk.put(str(path), b"after", like=like)
     assert (path.read_text(), path.stat().st_mode & 0o777) == ("after", 0o640)

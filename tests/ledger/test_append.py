@@ -15,17 +15,17 @@ import pytest
 from support.sample_log import CLIENT, START, WRITER, append_sample, drafts, every_type, history
 
 from faber_ledger.ledger import file
+from faber_ledger.ledger.disk import RunLock
 from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, Locked, NewerFormat, NotALedger
 from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import HASH, PARENTS, SEQ
 from faber_ledger.ledger.union import rows_of, write_union
 from faber_ledger.ledger.verify import find_problems
-from faber_ledger.ledger.whole_file import RunLock
 
 WRITER_LOOP = """
 import sys
-from faber_ledger.ledger.whole_file import RunLock
+from faber_ledger.ledger.disk import RunLock
 from faber_ledger.ledger.log import Log
 folder, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 for number in range(count):

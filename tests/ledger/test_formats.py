@@ -10,9 +10,9 @@ import pytest
 from support.sample_log import append_sample
 
 from faber_ledger.ledger import file
+from faber_ledger.ledger.disk import RunLock
 from faber_ledger.ledger.errors import IntegrityError, NewerFormat, RunNotFound
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.whole_file import RunLock
 from faber_ledger.migrations import upgrade
 from faber_ledger.migrations.upgrade import Format, Outcome, migrate_file, run_revisions
 

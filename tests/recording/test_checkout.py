@@ -10,11 +10,11 @@ import pytest
 from support.project import RUN, Project
 
 from faber_ledger.recording.call import checkout_at_end
-from faber_ledger.runs import uncommitted as queries
-from faber_ledger.runs.active_file import note_use
-from faber_ledger.runs.git import forget_work_trees
-from faber_ledger.runs.git_refs import branch_of
+from faber_ledger.runs import git_query as queries
+from faber_ledger.runs.clone import note_use
+from faber_ledger.runs.git import branch_of
 from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.run import forget_work_trees
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ import pytest
 from support.project import Project, usual_state
 
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.active_file import note_use
+from faber_ledger.runs.clone import note_use
 
 if TYPE_CHECKING:
     from pathlib import Path

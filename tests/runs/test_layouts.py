@@ -13,7 +13,7 @@ from support.program import path_with_program
 from support.project import Project, usual_state
 from support.sizes import few
 
-from faber_ledger.runs.active_file import note_use
+from faber_ledger.runs.clone import note_use
 
 PLAN, SUFFIX, OTHER = "fractary-faber-258", "2026-04-17T10-20-30Z", "2026-05-01T08-00-00Z"
 OURS, FABERS = ".fractary/runs", ".fractary/faber/runs"

@@ -14,7 +14,7 @@ from typing import Any
 
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import blocks_of, fold, text_of
-from faber_ledger.runs.active_file import note_use
+from faber_ledger.runs.clone import note_use
 from support.command import COMMAND, run_command
 from support.folders import make_folder
 from support.program import path_with_program

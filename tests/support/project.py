@@ -21,7 +21,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.fold import artifacts_in_context, blocks_of, fold, text_of
 from faber_ledger.recording.call import HOOKS
-from faber_ledger.runs.active_file import note_use
+from faber_ledger.runs.clone import note_use
 from faber_ledger.runs.run import Run
 from support.command import COMMAND, Command, run_command
 from support.folders import make_folder
