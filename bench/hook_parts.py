@@ -12,7 +12,7 @@ import os
 import sys
 import time
 
-from faber_ledger.context import notes, packet, reload  # noqa: F401 -- imported before the clock starts
+from faber_ledger.context import packet, position, reload  # noqa: F401 -- imported before the clock starts
 from faber_ledger.hooks.main import run_hook
 from faber_ledger.ledger.log import Log
 from faber_ledger.recording import recording

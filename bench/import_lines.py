@@ -15,11 +15,10 @@ from pathlib import Path
 
 from union import clocks, since
 
+from faber_ledger.ledger.encoding import INSERT, canonical
 from faber_ledger.ledger.exchange import BINARY, line_of
 from faber_ledger.ledger.importing import Staged, raise_problems
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.plain_json import canonical
-from faber_ledger.ledger.row import INSERT
 from faber_ledger.ledger.union import insert_rows, rows_of
 
 TYPE_CHECKING = False

@@ -25,8 +25,8 @@ from server_plans import LONG_RUN, MANY_RUNS, RUN, WHOLE
 from server_work import TYPES
 from stage import REPOSITORY, Stage
 
+from faber_ledger.ledger.encoding import COLUMNS
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import COLUMNS
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs.layouts import find_run

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import psycopg
 from union import clocks, since
 
+from faber_ledger.ledger.encoding import COLUMNS
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import COLUMNS
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.postgres.address import Address, parse_url
 from faber_ledger.postgres.push import push_events

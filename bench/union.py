@@ -15,8 +15,8 @@ from pathlib import Path
 
 from long_log import BEGIN, drafts
 
+from faber_ledger.ledger.encoding import INSERT
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import INSERT
 from faber_ledger.ledger.union import rows_of, write_union
 
 APART = 500

@@ -12,8 +12,8 @@ from measure import Process, Row, measure
 from stage import CLIENT, RUN_ID, WRITER
 
 from faber_ledger.ledger.clock import event_id
-from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import HASH, INSERT, SEQ, make_row
+from faber_ledger.ledger.encoding import HASH, INSERT, SEQ
+from faber_ledger.ledger.log import Log, make_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from faber_ledger.context.workflow import list_installed, places_installed
 from faber_ledger.files.json_text import on_lines
 from faber_ledger.files.text import LONGEST_ID, LONGEST_QUOTE, escape, one_line, quoted
 from faber_ledger.ledger.disk import FileRefused, FileTooLarge, around, read_text, real_path, size_of
+from faber_ledger.ledger.encoding import dumps, loads, sha256, without_surrogates
 from faber_ledger.ledger.errors import StateInvalid, StateRefused
-from faber_ledger.ledger.plain_json import dumps, loads, sha256, without_surrogates
 from faber_ledger.runs.clone import keyed_digest
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import value_at

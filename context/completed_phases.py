@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from faber_ledger.context.reconstitution.faber_files import read_events
 from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.encoding import READ, decode_row
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import READ, decode_row
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.progress import PHASES, phase_state, phase_statuses, phases_completed

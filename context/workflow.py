@@ -7,8 +7,8 @@ import os
 from faber_ledger.files.text import escape, one_line
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.disk import FileRefused, around, folder_around, read_text
+from faber_ledger.ledger.encoding import loads
 from faber_ledger.ledger.errors import WorkflowNotFound
-from faber_ledger.ledger.plain_json import loads
 from faber_ledger.runs.progress import value_at
 from faber_ledger.runs.run import is_name
 from faber_ledger.runs.settings import client_folder, places_in_plugins

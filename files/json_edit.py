@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from faber_ledger.files.json_text import BOM
-from faber_ledger.ledger.plain_json import SPACE, after_space
+from faber_ledger.ledger.encoding import SPACE, after_space
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

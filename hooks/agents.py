@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.files.text import escape
-from faber_ledger.ledger.plain_json import encoder
+from faber_ledger.ledger.encoding import encoder
 from faber_ledger.recording.call import HOOKS, LONGEST_VALUE, Call
 from faber_ledger.runs.compacted import note_compaction, take_compaction
 

@@ -7,10 +7,9 @@ import sys
 
 from faber_ledger.ledger.clock import limit_time, now, time_left, utc_text
 from faber_ledger.ledger.disk import append_line
+from faber_ledger.ledger.encoding import encoder
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.plain_json import encoder
-from faber_ledger.recording.call import HOOKS, LIMIT, Answer, Call, event_of
-from faber_ledger.recording.subject import subject_of
+from faber_ledger.recording.call import HOOKS, LIMIT, Answer, Call, event_of, subject_of
 from faber_ledger.runs.clients import note_delivery
 from faber_ledger.runs.clone import is_set_up_unchecked
 from faber_ledger.runs.git import unused_tops
@@ -146,7 +145,7 @@ def _record(call: Call, log: _Log) -> None:
 def _kind_of(call: Call) -> type[Hook]:
     """Return the class of a call's hook: it loads SQLite, which calls outside a run need not wait for."""
     if call.hook == "SessionStart" and call.text("agent_id") is None:
-        from faber_ledger.hooks.start import Start
+        from faber_ledger.hooks.hook import Start
 
         return Start
     from faber_ledger.hooks.hook import Hook

@@ -10,14 +10,15 @@ from faber_ledger.runs.run import is_run_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
 LIMIT = 1_048_576
 
 
-def export_run(path: str, run_id: str, work_id: Any) -> None:
-    """Export `FABER_RUN_ID` and `FABER_WORK_ID` in the client's file unless it does so already; raises OSError.
+def export_run(path: str, run_id: str, work_id: Any, warn: Callable[[str], None]) -> None:
+    """Export `FABER_RUN_ID` and `FABER_WORK_ID` in the client's file unless it does so already, or warn.
 
     A work id comes from a cloned repository: it is left out unless it has only letters, digits and `._#-`.
     """
@@ -26,7 +27,13 @@ def export_run(path: str, run_id: str, work_id: Any) -> None:
     wanted["FABER_WORK_ID"] = work if is_value(work) else ""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-    descriptor = os.open(path, flags, 0o600)
+    try:
+        _add(path, os.open(path, flags, 0o600), wanted)
+    except (OSError, ValueError) as error:
+        warn(f"CLAUDE_ENV_FILE: {error}")
+
+
+def _add(path: str, descriptor: int, wanted: dict[str, str]) -> None:
     with open(descriptor, "r+b", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(f"{path} is not a regular file")

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from faber_ledger.ledger.errors import LedgerError
-    from faber_ledger.recording.call import Call
-    from faber_ledger.recording.subject import Subject
+    from faber_ledger.recording.call import Call, Subject
 
 SKIPPED = {"SessionStart": "prime-context", "PreCompact": "session-end", "SessionEnd": "session-end"}
 

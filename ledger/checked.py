@@ -11,10 +11,7 @@ from hashlib import sha256  # OpenSSL's: over a whole log it saves more than loa
 from itertools import chain
 from json.encoder import encode_basestring as quoted
 
-from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.positions import Positions
-from faber_ledger.ledger.row import (
+from faber_ledger.ledger.encoding import (
     BATCH,
     HASH,
     HASH_DOMAIN,
@@ -26,11 +23,13 @@ from faber_ledger.ledger.row import (
     compute_hash,
     decode_row,
     is_typed,
-    parse_payloads,
     recorded_of,
     split_hashes,
     type_error,
 )
+from faber_ledger.ledger.errors import IntegrityError
+from faber_ledger.ledger.log import Log, parse_payloads
+from faber_ledger.ledger.positions import Positions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

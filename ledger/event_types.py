@@ -140,7 +140,7 @@ def is_foldable(recorded: Recorded) -> bool:
     kind, version = event["type"], recorded["version"]
     if kind not in FOLDABLE or FOLDABLE[kind][0] != version or type(recorded["at"]) is not str or not recorded["at"]:
         return False
-    return has_required(kind, version, event)
+    return (kind, *event, *map(type, event.values())) in FITTING or has_required(kind, version, event)
 
 
 def has_required(kind: str, version: int, event: Any) -> bool:

@@ -7,10 +7,9 @@ from typing import Any
 from urllib.parse import quote
 
 from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.encoding import COLUMNS, ID, PARENTS, PAYLOAD, canonical, parse_payload, split_hashes
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.file import HIGHEST_SEQ
-from faber_ledger.ledger.plain_json import canonical
-from faber_ledger.ledger.row import COLUMNS, ID, PARENTS, PAYLOAD, parse_payload, split_hashes
 
 Row = tuple[Any, ...]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.ledger.encoding import COLUMNS, NULL
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.file import HINT_RESTORE, UNREADABLE, bound_steps, check_file, check_schema, connect
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import COLUMNS, NULL
 
 NAMES = {int: "integer", str: "text", bytes: "blob", NULL: "null"}  # SQLite's
 TYPES = " OR ".join(

@@ -11,10 +11,7 @@ from __future__ import annotations
 import re
 from itertools import product
 
-from faber_ledger.ledger.errors import UnionConflict
-from faber_ledger.ledger.event_types import has_required
-from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES
-from faber_ledger.ledger.row import (
+from faber_ledger.ledger.encoding import (
     AT,
     COLUMNS,
     HASH,
@@ -29,12 +26,15 @@ from faber_ledger.ledger.row import (
     VERSION,
     WRITER,
     hash_with,
-    is_too_long,
     parse_payload,
     payload_hash,
     recorded_of,
     split_hashes,
 )
+from faber_ledger.ledger.errors import UnionConflict
+from faber_ledger.ledger.event_types import has_required
+from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES
+from faber_ledger.ledger.log import is_too_long
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,17 +9,7 @@ from contextlib import closing
 from typing import Any, BinaryIO, NamedTuple
 
 from faber_ledger.ledger.checked import compute_hashes
-from faber_ledger.ledger.errors import IntegrityError, UnionConflict
-from faber_ledger.ledger.event_types import has_required
-from faber_ledger.ledger.exchange import parse_line
-from faber_ledger.ledger.file import HIGHEST_SEQ, MAX_PAYLOAD_BYTES
-from faber_ledger.ledger.gate import Examined, Gate, examine, find_form_fault, is_typed_whole
-from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.plain_json import without_surrogates
-from faber_ledger.ledger.positions import Positions
-from faber_ledger.ledger.redaction import effective_redactions
-from faber_ledger.ledger.roots import ADOPTED, check_one_start, roots_in
-from faber_ledger.ledger.row import (
+from faber_ledger.ledger.encoding import (
     BATCH,
     COLUMNS,
     HASH,
@@ -30,9 +20,18 @@ from faber_ledger.ledger.row import (
     VERSION,
     are_canonical,
     parse_payload,
-    parse_payloads,
     recorded_of,
+    without_surrogates,
 )
+from faber_ledger.ledger.errors import IntegrityError, UnionConflict
+from faber_ledger.ledger.event_types import has_required
+from faber_ledger.ledger.exchange import parse_line
+from faber_ledger.ledger.file import HIGHEST_SEQ, MAX_PAYLOAD_BYTES
+from faber_ledger.ledger.gate import Examined, Gate, examine, find_form_fault, is_typed_whole
+from faber_ledger.ledger.log import Log, parse_payloads
+from faber_ledger.ledger.positions import Positions
+from faber_ledger.ledger.redaction import effective_redactions
+from faber_ledger.ledger.roots import ADOPTED, check_one_start, roots_in
 from faber_ledger.ledger.union import NAMING, hash_in, known_in, positions_in
 
 Row = tuple[Any, ...]

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from faber_ledger.ledger.errors import EventConflict
+import os
+
+from faber_ledger.ledger.clock import event_id, utc_text
+from faber_ledger.ledger.encoding import (
+    BATCH,
+    HASH,
+    ID,
+    INSERT,
+    PAYLOAD,
+    READ,
+    SALT_BYTES,
+    SEQ,
+    canonical,
+    clean,
+    compute_hash,
+    decode_row,
+    is_typed,
+    loads,
+    recorded_of,
+)
+from faber_ledger.ledger.errors import EventConflict, LedgerError
+from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.ledger.file import (
     APPLICATION_ID,
     BUSY_SECONDS,
     DURABLE,
     FORMAT,
     FORMAT_1,
+    MAX_PAYLOAD_BYTES,
     REVISION,
     Writing,
     bound_steps,
@@ -20,21 +42,6 @@ from faber_ledger.ledger.file import (
     no_ledger_error,
     sqlite3,
     statements,
-)
-from faber_ledger.ledger.plain_json import clean
-from faber_ledger.ledger.row import (
-    BATCH,
-    HASH,
-    INSERT,
-    PARENTS,
-    PAYLOAD,
-    READ,
-    SEQ,
-    decode_row,
-    is_typed,
-    make_row,
-    parse_payloads,
-    recorded_of,
 )
 
 TYPE_CHECKING = False
@@ -50,6 +57,7 @@ if TYPE_CHECKING:
 
 
 LONG = 65_536  # characters of a payload: no note and no summary that this program records has more
+FEW = 8  # rows that are read at once where the first is likely enough
 MOST_LONG = 5  # events with a longer one that are read for a packet
 
 
@@ -138,17 +146,21 @@ class Log:
         content differs.
         """
         recorded = []
+        drafts = list(drafts)
         heads = self.heads()
-        for draft in drafts:
-            event = clean(draft["event"])
-            known = self._known(draft)
-            if known is not None:
+        for draft, event in zip(drafts, [clean(draft["event"]) for draft in drafts], strict=True):
+            row = make_row(draft, event, heads, at, writer)
+            try:
+                self.connection.execute(INSERT, row)
+            except sqlite3.IntegrityError:
+                known = self.event_of(row[ID])
+                if known is None:
+                    raise
+                _check_same(known, draft, event)
                 recorded.append(known)
                 continue
-            row = make_row(draft, event, heads, at, writer)
-            self.connection.execute(INSERT, row)
             heads = [(row[SEQ], row[HASH])]
-            recorded.append(decode_row((*row[:PARENTS], row[PAYLOAD])))
+            recorded.append(recorded_of(row, loads(row[PAYLOAD])))
         self.set_heads(heads)
         return recorded
 
@@ -156,19 +168,6 @@ class Log:
         """Put these events, as (seq, hash), into the table of heads."""
         self.connection.execute("DELETE FROM head")
         self.connection.executemany("INSERT INTO head (seq, hash) VALUES (?, ?)", sorted(heads))
-
-    def _known(self, draft: Draft) -> Recorded | None:
-        """Return the event that already has this draft's id; raises EventConflict if its content differs."""
-        if "id" not in draft:
-            return None
-        known = self.event_of(draft["id"])
-        if known is None:
-            return None
-        if known["event"] != clean(draft["event"]) or known["client"] != draft.get("client"):
-            raise EventConflict(
-                f"event {draft['id']} is in the log with another content", hint="run `faber-ledger verify`"
-            )
-        return known
 
     def commit(self) -> None:
         """Make what was appended durable: after this the events are there, whatever happens."""
@@ -276,14 +275,16 @@ class Log:
         question = "SELECT 1 FROM event WHERE writer <> ? LIMIT 1"
         return self.connection.execute(question, (writer,)).fetchone() is not None
 
-    def branches(self) -> Iterator[str]:
-        """Yield the branches that were checked out where the run was used, in the order of the log."""
-        rows = self.connection.execute(f"{READ} WHERE type = 'checkout_recorded' ORDER BY seq, id")
-        for recorded in map(decode_row, rows):
-            event: dict[str, object] = dict(recorded["event"])
-            branch = event.get("branch")
-            if event.get("has_run") is True and isinstance(branch, str):
-                yield branch
+    def first_branch(self, *, besides: str | None) -> str | None:
+        """Return the first branch, besides one, that was checked out where the run was used; None if there is none."""
+        wanted = "type = 'checkout_recorded' AND payload IS NOT NULL"
+        rows = self.connection.execute(f"SELECT payload FROM event WHERE {wanted} ORDER BY seq, id")
+        while found := rows.fetchmany(FEW):
+            for event in parse_payloads([payload for (payload,) in found]) or []:
+                branch = event.get("branch")
+                if event.get("has_run") is True and isinstance(branch, str) and branch != besides:
+                    return branch
+        return None
 
     def newest_notes(self, count: int) -> Iterator[Recorded]:
         """Yield the newest notes, newest first, and few that are very long."""
@@ -299,6 +300,12 @@ class Log:
         return "".join([digest.hex() for _, digest in self.heads()])
 
 
+def _check_same(known: Recorded, draft: Draft, event: dict[str, Any]) -> None:
+    """Raise EventConflict if the event with a draft's id has another content."""
+    if known["event"] != event or known["client"] != draft.get("client"):
+        raise EventConflict(f"event {known['id']} is in the log with another content", hint="run `faber-ledger verify`")
+
+
 def _decode_few_long(rows: Iterable[Row]) -> Iterator[Recorded]:
     """Decode rows until some with a very long payload came, of which somebody may have put hundreds into a ledger."""
     count = 0
@@ -307,3 +314,51 @@ def _decode_few_long(rows: Iterable[Row]) -> Iterator[Recorded]:
         count += row[8] is not None and len(row[8]) > LONG
         if count == MOST_LONG:
             return
+
+
+def is_too_long(payload: str) -> bool:
+    """Return whether a payload is longer than `MAX_PAYLOAD_BYTES` of UTF-8."""
+    return 4 * len(payload) > MAX_PAYLOAD_BYTES and len(payload.encode("utf-8", "surrogatepass")) > MAX_PAYLOAD_BYTES
+
+
+def make_row(draft: Draft, event: dict[str, Any], heads: list[tuple[int, bytes]], at: float, writer: str) -> Row:
+    """Make the row of a draft that comes after these heads; `event` is the draft's event, cleaned.
+
+    `at` is in seconds since 1970. Raises LedgerError for a payload that is too long.
+    """
+    payload = canonical({key: value for key, value in event.items() if key not in ("type", "session_id")})
+    if 4 * len(payload) > MAX_PAYLOAD_BYTES and is_too_long(payload):
+        raise LedgerError(
+            f"the {event['type']} is larger than {MAX_PAYLOAD_BYTES // 1024 // 1024} MB, and no event may be",
+            hint="make its content smaller: for a run that is adopted, the blocks in state.json",
+        )
+    salt = bytes.fromhex(draft["salt"]) if "salt" in draft else os.urandom(SALT_BYTES)
+    parents = sorted([digest for _, digest in heads])
+    seq = 1 + max([seq for seq, _ in heads], default=0)
+    name = draft.get("id") or event_id(at, os.urandom(10))
+    kind, version = event["type"], EVENT_TYPES[event["type"]].version
+    envelope = (
+        seq,
+        name,
+        kind,
+        version,
+        utc_text(draft.get("at", at)),
+        writer,
+        event.get("session_id"),
+        draft.get("client"),
+    )
+    row = (*envelope, b"".join(parents), salt, payload, None)
+    return (*row, compute_hash(row))
+
+
+def parse_payloads(texts: list[str]) -> list[Any] | None:
+    """Parse payloads; None if one of them is not a JSON object, or is redacted."""
+    # A random mark separates the payloads: two that are not JSON might be JSON together.
+    mark = os.urandom(8).hex()
+    try:
+        values = loads("[" + f',"{mark}",'.join(texts) + "]")
+    except (TypeError, ValueError, RecursionError):
+        return None
+    payloads: list[Any] = values[::2]
+    is_right = values[1::2] == [mark] * (len(texts) - 1) and list(map(type, payloads)) == [dict] * len(texts)
+    return payloads if is_right else None

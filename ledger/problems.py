@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from faber_ledger.ledger.encoding import COLUMNS, compute_hash, parse_payload, recorded_of, split_hashes
 from faber_ledger.ledger.event_types import has_required, is_known
 from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES, REVISION, surplus_bytes
 from faber_ledger.ledger.gate import NO_ID, NO_TIME, find_form_fault
+from faber_ledger.ledger.log import is_too_long
 from faber_ledger.ledger.redaction import KINDS
-from faber_ledger.ledger.row import COLUMNS, compute_hash, is_too_long, parse_payload, recorded_of, split_hashes
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.log import Log

@@ -8,8 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from faber_ledger.ledger.clock import event_id
+from faber_ledger.ledger.encoding import READ, decode_row
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import READ, decode_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,9 +7,8 @@ counts, but a redaction by the event's own writer is undone by that writer alone
 
 from __future__ import annotations
 
+from faber_ledger.ledger.encoding import COLUMNS, HASH, ID, PAYLOAD, SALT, TYPE, loads, payload_hash
 from faber_ledger.ledger.file import FORMAT_1, statements
-from faber_ledger.ledger.plain_json import loads
-from faber_ledger.ledger.row import COLUMNS, HASH, ID, PAYLOAD, SALT, TYPE, payload_hash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

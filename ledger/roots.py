@@ -6,9 +6,9 @@ two runs, whatever else their logs share: a stranger can copy a first event, and
 
 from __future__ import annotations
 
+from faber_ledger.ledger.encoding import AT, HASH, ID, PAYLOAD, ROW, TYPE, WRITER, decode_any, parse_payload
 from faber_ledger.ledger.errors import UnionConflict
 from faber_ledger.ledger.gate import HINT_CONFLICT, examine
-from faber_ledger.ledger.row import AT, HASH, ID, PAYLOAD, ROW, TYPE, WRITER, decode_any, parse_payload
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

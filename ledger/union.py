@@ -17,6 +17,7 @@ from operator import itemgetter
 
 from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.disk import keep_owner, sync_directory
+from faber_ledger.ledger.encoding import HASH, ID, INSERT, PARENTS, PAYLOAD, ROW, SEQ, TYPE, decode_any, split_hashes
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.file import FORMAT_1, HINT_RESTORE, statements
 from faber_ledger.ledger.foreign import open_untrusted
@@ -25,7 +26,6 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import AT_HAND, Positions
 from faber_ledger.ledger.redaction import effective_redactions, without_payload
 from faber_ledger.ledger.roots import ADOPTED, STARTED, check_one_start, roots_in
-from faber_ledger.ledger.row import HASH, ID, INSERT, PARENTS, PAYLOAD, ROW, SEQ, TYPE, decode_any, split_hashes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

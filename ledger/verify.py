@@ -13,6 +13,7 @@ from functools import cached_property
 from shlex import quote
 from typing import Any
 
+from faber_ledger.ledger.encoding import COLUMNS, decode_any, split_hashes
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES, is_busy, locked_error
 from faber_ledger.ledger.log import Log
@@ -31,7 +32,6 @@ from faber_ledger.ledger.problems import (
     find_event_problems,
 )
 from faber_ledger.ledger.redaction import KINDS, effective_redactions, redaction_of, rows_to_strip
-from faber_ledger.ledger.row import COLUMNS, decode_any, split_hashes
 
 HINT_FIND_COPY = "run `faber-ledger verify --git` to see which copy has it, then unite the two: `faber-ledger union`"
 HINT_GONE = "you need not run anything: its envelope is checked, and what it said is not known here"

@@ -8,11 +8,11 @@ from contextlib import closing
 from operator import itemgetter
 from typing import Any
 
+from faber_ledger.ledger.encoding import ID, INSERT, PARENTS, PAYLOAD, SEQ
 from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions, strip_in_place
 from faber_ledger.ledger.roots import find_start, take_out_others
-from faber_ledger.ledger.row import ID, INSERT, PARENTS, PAYLOAD, SEQ
 from faber_ledger.ledger.union import insert_rows, missing_rows, rows_named
 from faber_ledger.postgres.ask import EVENT_COLUMNS, MOST_BYTES, MOST_EVENTS, absurd_answer, ask, ask_one
 from faber_ledger.postgres.project import newest_event

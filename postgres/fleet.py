@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
+from faber_ledger.ledger.encoding import decode_row
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.event_types import REDACTED
-from faber_ledger.ledger.row import decode_row
 from faber_ledger.postgres.ask import EVENT_COLUMNS, NONE, ask
 from faber_ledger.postgres.server import Server
 from faber_ledger.projections.compactions import Compactions

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from faber_ledger.ledger.row import ID, PARENTS, PAYLOAD
+from faber_ledger.ledger.encoding import ID, PARENTS, PAYLOAD
 from faber_ledger.postgres.ask import (
     MOST_BYTES,
     MOST_EVENTS,

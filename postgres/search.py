@@ -12,8 +12,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.files.word_query import WordQuery
+from faber_ledger.ledger.encoding import HASH, PAYLOAD, compute_hash, decode_row
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.row import HASH, PAYLOAD, compute_hash, decode_row
 from faber_ledger.postgres.ask import EVENT_COLUMNS, Connection, check_rows, render_call, translate_decode_errors
 
 if TYPE_CHECKING:

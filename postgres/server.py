@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable
+from faber_ledger.ledger.encoding import sha256
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
-from faber_ledger.ledger.plain_json import sha256
 from faber_ledger.postgres.address import Address, is_interrupted, load_driver, translate, translate_read_only
 from faber_ledger.postgres.ask import NONE, Connection, Kinds, absurd_answer, check_rows, translate_decode_errors
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from faber_ledger.ledger.plain_json import sha256
+from faber_ledger.ledger.encoding import sha256
 from faber_ledger.postgres.ask import absurd_answer, ask, ask_one
 from faber_ledger.postgres.server import Server
 

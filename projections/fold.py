@@ -6,8 +6,8 @@ nothing but the blocks themselves is carried from one event to the next.
 
 from __future__ import annotations
 
+from faber_ledger.ledger.encoding import encoder, loads
 from faber_ledger.ledger.event_types import is_foldable
-from faber_ledger.ledger.plain_json import encoder, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import os
 
 from faber_ledger.files.json_text import TOO_DEEP
 from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.encoding import loads
 from faber_ledger.ledger.errors import LedgerError, StateInvalid
 from faber_ledger.ledger.event_types import REDACTED
-from faber_ledger.ledger.plain_json import loads
 from faber_ledger.projections.fold import (
     Projector,
     blocks_of,

@@ -1,13 +1,20 @@
-"""A hook call as the client makes it: JSON on standard input, a few environment variables, and where it is made."""
+"""A hook call as the client makes it: JSON on standard input and a few environment variables; and its run.
+
+A client goes on with the run that it is on: a checkout of main in the middle of a conversation changes nothing for it.
+What begins something new is about the run in whose folder the client was launched, or about the active run (DECISIONS
+37).
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from faber_ledger.ledger.plain_json import loads, sha256, without_surrogates
+from faber_ledger.ledger.encoding import loads, sha256, without_surrogates
+from faber_ledger.runs.active import active_run, is_finished, named_since
 from faber_ledger.runs.git import branch_of, commit_of, may_name_filters, read_config, work_tree_of
-from faber_ledger.runs.run import common_directory, other_roots
+from faber_ledger.runs.layouts import find_run
+from faber_ledger.runs.run import RUNS, common_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +22,8 @@ if TYPE_CHECKING:
     from typing import Any, TypedDict
 
     from faber_ledger.ledger.events import CheckoutRecorded, Draft, Environment
+    from faber_ledger.runs.active import ActiveRun, is_finished
+    from faber_ledger.runs.clients import SeenClient
     from faber_ledger.runs.run import Run
 
     class Checkout(TypedDict):
@@ -151,8 +160,103 @@ def besides_texts(text: str) -> int:
     return sum([len(outside) for outside in bare.split('"')[::2]])
 
 
+class Subject:
+    """The run that a delivery is about, in the project `root` of one of the clone's work trees.
+
+    `run_id` is None if there is none. `active` is the active run of that work tree, None where it was not looked for.
+    """
+
+    def __init__(self, root: str, run_id: str | None, active: ActiveRun | None = None) -> None:
+        self.root = root
+        self.run_id = run_id
+        self.active = active
+
+
+def subject_of(call: Call, root: str, seen: SeenClient | None) -> Subject:
+    """Return the run that a delivery is about; `seen` is what this clone knew of its client before.
+
+    `root` is the project that the client was launched in.
+    """
+    is_start = call.hook == "SessionStart"
+    if seen is not None and (not is_start or call.text("source") in ("compact", "resume")):
+        own = _subject_of_client(call, root, seen)
+        if own is not None:
+            return own
+    launched = _runs_of_folder(root, call.directory)
+    if launched is not None:
+        return Subject(root, launched[0] if len(launched) == 1 else None)
+    elsewhere = _other_root(call.text("cwd"), root)
+    if elsewhere is not None:
+        active = active_run(elsewhere, by_author=is_start)
+        if active.run_id is not None:
+            return Subject(elsewhere, active.run_id, active)
+    active = active_run(root, by_author=is_start)
+    return Subject(root, active.run_id, active)
+
+
+def _subject_of_client(call: Call, root: str, seen: SeenClient) -> Subject | None:
+    """Return the run of a client's newest session, if the client goes on with it; an end is always about that run."""
+    if seen.run_id is None or seen.session_at is None:
+        return None
+    began_in = seen.root or root
+    run = _run_of_session(root, began_in, seen.run_id)
+    if run is None:
+        return None
+    is_end = call.hook == "SessionEnd"
+    is_left = not is_end and (is_finished(run) or named_since(began_in, seen.session_at, seen.run_id))
+    return None if is_left else Subject(run.root, seen.run_id)
+
+
+def _runs_of_folder(root: str, folder: str | None) -> list[str] | None:
+    """Return the runs of the run's or plan's folder that a client was launched in; None if it was in no such folder.
+
+    FABER starts a client for each step in the plan's folder, also where no run has a state.
+    """
+    if folder is None or ".fractary" not in folder:
+        return None
+    real = os.path.realpath(folder)
+    above = [os.path.join(os.path.realpath(root), *runs.split("/"), "") for runs in RUNS]
+    if not real.startswith(tuple(above)):
+        return None
+    from faber_ledger.runs.layouts import run_ids  # only there
+
+    return [run_id for run_id in run_ids(root) if _is_in_folder(find_run(root, run_id), real)]
+
+
+def _is_in_folder(run: Run, folder: str) -> bool:
+    own = os.path.realpath(run.directory)
+    is_inside = not run.suffix and folder.startswith(os.path.join(own, ""))
+    return own == folder or own.startswith(os.path.join(folder, "")) or is_inside
+
+
+def _other_root(cwd: str | None, root: str) -> str | None:
+    """Return the project in another work tree of the clone, if `cwd` lies in that work tree; else None."""
+    here = work_tree_of(root)
+    there = work_tree_of(cwd) if cwd is not None and cwd != root and os.path.isabs(cwd) else None
+    if here is None or there is None or there.own == here.own or not _is_same(there.common, here.common):
+        return None
+    return os.path.normpath(os.path.join(there.top, os.path.relpath(root, here.top)))
+
+
+def _run_of_session(root: str, began_in: str, run_id: str) -> Run | None:
+    """Return the run where a client's session goes on: in the work tree that it began in, else in this one.
+
+    None if the run is neither there nor kept by this clone.
+    """
+    for at in dict.fromkeys((began_in, root)):
+        run = find_run(at, run_id)
+        if run.is_recorded():
+            return run
+    from faber_ledger.runs.kept import kept_run  # only where the work tree lacks the run
+
+    return kept_run(root, run_id)
+
+
+def _is_same(one: str, other: str) -> bool:
+    return one == other or os.path.realpath(one) == os.path.realpath(other)
+
+
 FEWEST = 7  # digits of a commit that git shows
-NEWEST_SESSIONS = 8  # of a run, that are asked where they ran
 
 
 def read_environment(root: str, cwd: str | None = None) -> Environment:
@@ -203,33 +307,6 @@ def hostname() -> str:
     if given:
         return given
     return os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
-
-
-def sessions_elsewhere(state: dict[str, Any], root: str) -> list[bool]:
-    """Return for each of a run's newest sessions, newest first, whether it ran on another machine or in another clone.
-
-    It looks at the state alone, since every start asks.
-    """
-    sessions = state.get("sessions")
-    history = sessions.get("session_history") if isinstance(sessions, dict) else None
-    newest = history[-NEWEST_SESSIONS:] if isinstance(history, list) else []
-    return [_is_elsewhere(entry, root) for entry in reversed(newest)]
-
-
-def _is_elsewhere(entry: object, root: str) -> bool:
-    environment = entry.get("environment") if isinstance(entry, dict) else None
-    if not isinstance(environment, dict):
-        return False
-    machine, cwd = environment.get("hostname"), environment.get("cwd")
-    if isinstance(machine, str) and machine != hostname():
-        return True
-    if not isinstance(cwd, str) or _is_in(cwd, root):
-        return False
-    return not any([_is_in(cwd, one) for one in other_roots(root)])
-
-
-def _is_in(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(os.path.join(folder, ""))
 
 
 def checkout_at_start(run: Run) -> Checkout | None:

@@ -7,10 +7,12 @@ import os
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections.fold import open_sessions
-from faber_ledger.recording import sessions, subject
+from faber_ledger.recording import sessions
 from faber_ledger.recording.call import checkout_after, checkout_at_end, read_environment
+from faber_ledger.recording.incoming import find_session, infer_start
 from faber_ledger.recording.leaving import follow_client
 from faber_ledger.recording.recording import Recording
+from faber_ledger.recording.sessions import was_seen_at_work
 from faber_ledger.runs import progress
 from faber_ledger.runs.clients import seen_client
 from faber_ledger.runs.clone import writer_of
@@ -49,11 +51,11 @@ def complete_record(run: Run, *, at: float, environ: Mapping[str, str], warn: Ca
 def _missing_start(recording: Recording, caller: Caller, seen: SeenClient | None) -> list[Draft]:
     """Return the start of the calling client's session, if the client has none on the run."""
     view, state = recording.view, recording.state
-    if caller["client"] is None or subject.find_session(view, caller, seen) is not None:
+    if caller["client"] is None or find_session(view, caller, seen) is not None:
         return []
-    if state.get("status") in progress.FINISHED and not subject.was_seen_at_work(seen, progress.finished_at(state)):
+    if state.get("status") in progress.FINISHED and not was_seen_at_work(seen, progress.finished_at(state)):
         return []
-    started = subject.infer_start(view, caller, seen, progress.text_of(state, "started_at"))
+    started = infer_start(view, caller, seen, progress.text_of(state, "started_at"))
     session_id = clock.session_id(started, os.urandom(6))
     return sessions.open_session(view, caller, session_id, "inferred", inferred_at=started)
 

@@ -11,11 +11,11 @@ import time
 
 from faber_ledger.ledger.clock import is_event_id, utc_text
 from faber_ledger.ledger.disk import OWN, FileRefused, make_private, open_regular, remove
+from faber_ledger.ledger.encoding import dumps, loads
 from faber_ledger.ledger.event_types import EVENT_TYPES, has_required
-from faber_ledger.ledger.plain_json import dumps, loads
 from faber_ledger.recording.call import HOOKS
-from faber_ledger.runs.clone import inbox_path, is_behind_link, make_kept_folder
-from faber_ledger.runs.run import quoted_form
+from faber_ledger.runs.clone import is_behind_link, make_kept_folder
+from faber_ledger.runs.run import inbox_path, quoted_form
 
 try:
     import fcntl

@@ -10,11 +10,19 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger import clock
-from faber_ledger.ledger.plain_json import sha256
-from faber_ledger.projections.fold import has_ended_for_compaction, may_have_inferred_end, open_sessions
-from faber_ledger.recording import sessions, subject
+from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.encoding import sha256
+from faber_ledger.projections.fold import (
+    current_session,
+    has_ended_for_compaction,
+    may_have_inferred_end,
+    open_sessions,
+    session_history,
+)
+from faber_ledger.recording import sessions
 from faber_ledger.recording.call import checkout_after, checkout_at_start, read_environment
 from faber_ledger.recording.inbox import VERSION
+from faber_ledger.recording.sessions import is_last_heard, was_seen_at_work
 from faber_ledger.runs import progress
 from faber_ledger.runs.clients import SeenClient
 from faber_ledger.runs.clone import keyed_digest
@@ -119,7 +127,7 @@ def facts_of(arrival: Arrival, view: View, writer: str, loads: list[Draft] | Non
         return decided
     caller = _caller_of(arrival, writer)
     delivery: Delivery = {"hook": arrival["hook"], "digest": arrival["digest"], "pid": arrival["pid"]}
-    is_repeated = subject.is_repeated(view, caller, delivery)
+    is_repeated = is_repeat(view, caller, delivery)
     if changes_nothing(arrival, view.blocks):
         return Decided(is_repeated=is_repeated)
     if is_repeated and is_finished(arrival) and not open_sessions(view.blocks):
@@ -218,7 +226,7 @@ def changes_nothing(arrival: Arrival, known: Blocks) -> bool:
     if arrival["hook"] not in ENDS or arrival["agent_id"] is not None:
         return True
     seen = _seen_of(arrival)
-    if open_sessions(known) or subject.was_seen_at_work(seen, arrival["finished_at"]):
+    if open_sessions(known) or was_seen_at_work(seen, arrival["finished_at"]):
         return False
     return seen is None or not (has_ended_for_compaction(known) or may_have_inferred_end(known))
 
@@ -226,7 +234,7 @@ def changes_nothing(arrival: Arrival, known: Blocks) -> bool:
 def _end(arrival: Arrival, view: View, caller: Caller, delivery: Delivery) -> Decided:
     """Decide on the end of the client's session; one that nothing was heard of yet is opened first, as inferred."""
     seen = _seen_of(arrival)
-    session_id = subject.find_session(view, caller, seen)
+    session_id = find_session(view, caller, seen)
     if session_id is None and not _has_begun(arrival, seen):
         return Decided(is_unheard_of=True)
     has_ended = session_id is not None and session_id not in open_sessions(view.blocks)
@@ -235,7 +243,7 @@ def _end(arrival: Arrival, view: View, caller: Caller, delivery: Delivery) -> De
     opening: list[Draft] = []
     has_moved = session_id is None or _is_new_here(arrival)
     if session_id is None:
-        session_id, at = arrival["session_id"], subject.infer_start(view, caller, seen, arrival["started_at"])
+        session_id, at = arrival["session_id"], infer_start(view, caller, seen, arrival["started_at"])
         opening = sessions.open_session(view, caller, session_id, "inferred", inferred_at=at)
     reason: Reason = "compaction" if arrival["hook"] == "PreCompact" else "normal"
     said = _masked_word(arrival["word"])
@@ -262,7 +270,7 @@ def _has_begun(arrival: Arrival, seen: SeenClient | None) -> bool:
     if arrival["client"] is None:
         return False
     if is_finished(arrival):
-        return subject.was_seen_at_work(seen, arrival["finished_at"])
+        return was_seen_at_work(seen, arrival["finished_at"])
     return arrival["hook"] == "PreCompact" or seen is not None
 
 
@@ -276,12 +284,12 @@ def _may_replace_end(view: View, caller: Caller, session_id: str | None, seen: S
     end = sessions.uncompacted_end(view.log, caller["client"], caller["writer"], caller["pid"])
     if end is None or end["event"].get("session_id") != session_id:
         return False
-    return subject.is_last_heard(end, seen)
+    return is_last_heard(end, seen)
 
 
 def _compaction(arrival: Arrival, view: View, caller: Caller, delivery: Delivery) -> Decided:
     is_subagents = arrival["agent_id"] is not None
-    session_id = None if is_subagents else subject.find_session(view, caller, _seen_of(arrival))
+    session_id = None if is_subagents else find_session(view, caller, _seen_of(arrival))
     if session_id is None and not is_subagents:
         return Decided(is_unheard_of=True)
     event: CompactionCompleted = {
@@ -310,3 +318,82 @@ def _masked_summary(said: str) -> str:
     from faber_ledger.recording.secrets.mask import clean_summary  # most calls bring no summary
 
     return clean_summary(said)
+
+
+# Hooks that are installed twice start at the same time. A client that is killed and resumed within seconds sends the
+# same bytes again: only its process tells the two apart. A compaction that failed can be asked for again at once.
+REPEAT_SECONDS = 2
+REPEAT_SECONDS_OF_ONE_PROCESS = 30
+
+
+def is_repeat(view: View, caller: Caller, delivery: Delivery) -> bool:
+    """Return whether a delivery repeats the client's last one, as happens when its hooks are installed twice.
+
+    That is: same hook, same bytes, less than 30 seconds ago from the same process; less than 2 seconds ago where one of
+    the two calls names no process, and for a PreCompact. A start does not repeat one whose hook has died unanswered.
+    """
+    last = view.last_delivery(caller["client"])
+    if last is None or (delivery["hook"] == "SessionStart" and last[0]["id"] in view.unanswered):
+        return False
+    recorded, before = last
+    is_of_one_process = before["pid"] is not None and before["pid"] == delivery["pid"]
+    is_long = is_of_one_process and delivery["hook"] != "PreCompact"
+    seconds = REPEAT_SECONDS_OF_ONE_PROCESS if is_long else REPEAT_SECONDS
+    is_like_it = (
+        before["hook"] == delivery["hook"]
+        and before["digest"] == delivery["digest"]
+        and before["digest"] != ""
+        and sessions.may_be_same(before["pid"], delivery["pid"])
+    )
+    if not is_like_it:
+        return False
+    at = seconds_of(recorded["at"])  # checked last, since parsing a time is expensive
+    return at is not None and abs(caller["at"] - at) < seconds
+
+
+def find_session(view: View, caller: Caller, seen: SeenClient | None) -> str | None:
+    """Return the session that a client's delivery is about; None if there is none.
+
+    1. The newest that this client started in this clone, by preference one of the same process.
+    2. For a call that names no client: the open session, if this clone or another tool started it.
+    3. For a client that started none on this run: the session that its last recorded end in this clone was about.
+    4. For one that was `seen` here: the newest open session that another tool wrote on this machine, or that no client
+       started in this clone, unless the latter began after the client's last delivery.
+    """
+    starts = [start for start in view.starts_of(caller["client"]) if start["writer"] == caller["writer"]]
+    same = [start for start in starts if caller["pid"] is not None and sessions.pid_of(start) == caller["pid"]]
+    if starts:
+        return sessions.session_id_of((same or starts)[0])
+    if caller["client"] is None:
+        current = current_session(view.blocks)
+        start = view.start_of(current) if current is not None else None
+        return current if start is None or start["writer"] == caller["writer"] else None
+    taken = view.last_ended_by(caller["client"], caller["writer"])
+    if taken is not None:
+        return taken
+    if seen is None:
+        return None
+    for name in reversed(open_sessions(view.blocks)):
+        start = view.start_of(name)
+        if start is None:
+            if sessions.may_be_of_this_machine(view.blocks, name):
+                return name
+        elif start["client"] is None and start["writer"] == caller["writer"]:
+            began = seconds_of(start["at"])
+            if began is None or seen.last_at >= began:
+                return name
+    return None
+
+
+def infer_start(view: View, caller: Caller, seen: SeenClient | None, started_at: str | None) -> float:
+    """Return when a client's session on this run must have begun, if no start of it came.
+
+    The latest of: the client's first delivery here, the run's start, the end of the run's previous session. One that is
+    still open has lasted at least until its own start.
+    """
+    moments = [seconds_of(started_at)]
+    for entry in session_history(view.blocks):
+        if isinstance(entry, dict):
+            moments.append(seconds_of(entry.get("ended_at") or entry.get("started_at")))
+    latest = max([moment for moment in moments if moment is not None], default=0.0)
+    return min(caller["at"], max(latest, seen.first_at if seen is not None else caller["at"]))

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.encoding import ID
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateMissing
 from faber_ledger.ledger.gate import Refused
 from faber_ledger.ledger.roots import find_start, take_out_others
-from faber_ledger.ledger.row import ID
 from faber_ledger.ledger.summary import count_events
 from faber_ledger.ledger.union import OTHER_CONTENT, hash_in, merge_rows, missing_rows
 from faber_ledger.recording.recording import record_before_projecting

@@ -13,9 +13,10 @@ from faber_ledger.recording import inbox
 from faber_ledger.recording.incoming import NO_SESSION, facts_missing, facts_of, place_facts
 from faber_ledger.recording.sessions import View
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.clone import lock_run, notices_path, set_aside_folder, writer_of
+from faber_ledger.runs.clone import lock_run, writer_of
 from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
 from faber_ledger.runs.publish import publish, why_not_published
+from faber_ledger.runs.run import notices_path, set_aside_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

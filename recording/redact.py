@@ -8,13 +8,12 @@ import tempfile
 from typing import NamedTuple
 
 from faber_ledger.ledger.command_errors import NotFound, UsageFailed
+from faber_ledger.ledger.encoding import HASH, ID, PAYLOAD, TYPE, WRITER, loads
 from faber_ledger.ledger.errors import LedgerError, StateMissing
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.gate import examine
-from faber_ledger.ledger.plain_json import loads
 from faber_ledger.ledger.redaction import KINDS, effective_redactions, texts_of
-from faber_ledger.ledger.row import HASH, ID, PAYLOAD, TYPE, WRITER
 from faber_ledger.ledger.union import rows_named
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.recording import record_before_projecting

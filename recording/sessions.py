@@ -6,6 +6,9 @@ processes can share one.
 
 from __future__ import annotations
 
+import os
+
+from faber_ledger.ledger.clock import event_id, seconds_of
 from faber_ledger.projections.fold import (
     artifacts_in_context,
     current_session,
@@ -14,9 +17,11 @@ from faber_ledger.projections.fold import (
     newest_open,
     open_sessions,
 )
+from faber_ledger.recording.call import hostname
+from faber_ledger.runs.clients import SeenClient
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.progress import snapshot
-from faber_ledger.runs.run import clone_folder
+from faber_ledger.runs.run import clone_folder, other_roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -308,3 +313,47 @@ def session_id_of(start: Recorded) -> str | None:
     """Return the session that a start began."""
     event = start["event"]
     return event["session_id"] if event["type"] == "session_started" else None
+
+
+NEWEST_SESSIONS = 8  # of a run, that are asked where they ran
+
+
+def sessions_elsewhere(state: dict[str, Any], root: str) -> list[bool]:
+    """Return for each of a run's newest sessions, newest first, whether it ran on another machine or in another clone.
+
+    It looks at the state alone, since every start asks.
+    """
+    sessions = state.get("sessions")
+    history = sessions.get("session_history") if isinstance(sessions, dict) else None
+    newest = history[-NEWEST_SESSIONS:] if isinstance(history, list) else []
+    return [_is_elsewhere(entry, root) for entry in reversed(newest)]
+
+
+def _is_elsewhere(entry: object, root: str) -> bool:
+    environment = entry.get("environment") if isinstance(entry, dict) else None
+    if not isinstance(environment, dict):
+        return False
+    machine, cwd = environment.get("hostname"), environment.get("cwd")
+    if isinstance(machine, str) and machine != hostname():
+        return True
+    if not isinstance(cwd, str) or _is_in(cwd, root):
+        return False
+    return not any([_is_in(cwd, one) for one in other_roots(root)])
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(os.path.join(folder, ""))
+
+
+TIMESTAMP = 10  # characters, with which an event's id begins
+
+
+def was_seen_at_work(seen: SeenClient | None, finished_at: str | None) -> bool:
+    """Return whether a client was seen in this clone before a finished run was finished; not, if that is unknown."""
+    at = seconds_of(finished_at)
+    return seen is not None and at is not None and int(seen.first_at) <= at  # which is a whole second
+
+
+def is_last_heard(recorded: Recorded, seen: SeenClient | None) -> bool:
+    """Return whether a recorded delivery of a client is the last that was seen of it in this clone."""
+    return seen is not None and recorded["id"][:TIMESTAMP] == event_id(seen.last_at, bytes(10))[:TIMESTAMP]

@@ -19,11 +19,11 @@ from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_write
 from faber_ledger.runs.active import active_run, check_active_folder, write_active_file
 from faber_ledger.runs.clients import SeenClient, seen_client
-from faber_ledger.runs.clone import make_below, note_use, path_in_clone, writer_of
+from faber_ledger.runs.clone import make_below, note_use, writer_of
 from faber_ledger.runs.git import branch_of
 from faber_ledger.runs.layouts import new_run
 from faber_ledger.runs.progress import PHASES
-from faber_ledger.runs.run import EVENTS, RUNS, Run, common_directory
+from faber_ledger.runs.run import EVENTS, RUNS, Run, path_in_clone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def lock_takeover(root: str) -> RunLock | None:
     if path is None:
         return None
     try:
-        make_below(common_directory(root) or "", os.path.dirname(path))
+        make_below(root, os.path.dirname(path))
     except OSError as error:
         hint = "check the permissions of the git directory"
         raise NotWritable(f"cannot write {path}: {error.strerror}", hint=hint) from error

@@ -10,13 +10,13 @@ from itertools import zip_longest
 
 from faber_ledger.ledger import JOURNAL_ENDING, disk
 from faber_ledger.ledger.disk import FileRefused
+from faber_ledger.ledger.encoding import ID, ROW, WRITER
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat, NotWritable
 from faber_ledger.ledger.file import FORMAT_1, sqlite3, statements
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions, restore_rows
 from faber_ledger.ledger.roots import find_foreign_roots, roots_in
-from faber_ledger.ledger.row import ID, ROW, WRITER
 from faber_ledger.ledger.union import insert_rows, missing_rows
 from faber_ledger.runs import tree_note
 from faber_ledger.runs.clone import is_empty, writer_of

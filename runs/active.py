@@ -217,14 +217,16 @@ def can_be_on_branch(root: str, run_id: str) -> bool:
 def _first_recorded(run: Run, default: str | None, log: Log | None) -> list[str]:
     """Return the first branch that was recorded with a run and is not the default one, if there is one."""
     if log is not None:
-        return next(([branch] for branch in log.branches() if branch != default), [])
+        first = log.first_branch(besides=default)
+        return [first] if first is not None else []
     from faber_ledger.ledger.file import sqlite3  # only where nothing else says the branch
     from faber_ledger.ledger.log import Log as OpenLog
 
     for path in (run.log_path, run.ledger_path):
         try:
             with OpenLog.read(path) as found:
-                return next(([branch] for branch in found.branches() if branch != default), [])
+                first = found.first_branch(besides=default)
+                return [first] if first is not None else []
         except (LedgerError, OSError, UnicodeDecodeError, sqlite3.Error):
             continue
     return []

@@ -13,9 +13,9 @@ import stat
 
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.disk import FileRefused, read_regular
-from faber_ledger.ledger.plain_json import dumps, loads, sha256
-from faber_ledger.runs.clone import clients_folder, is_behind_link, make_below
-from faber_ledger.runs.run import common_directory, is_run_id, other_roots
+from faber_ledger.ledger.encoding import dumps, loads, sha256
+from faber_ledger.runs.clone import is_behind_link, make_below
+from faber_ledger.runs.run import clients_folder, common_directory, is_run_id, other_roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -224,8 +224,7 @@ def _write(root: str, path: str, members: dict[str, Any]) -> None:
     """Write a client's file; one that cannot be written is not worth a message: the next delivery tries again."""
     content = dumps(members).encode("utf-8", "surrogatepass") + b"\n"
     try:
-        # Git's own directory is not made: a project renamed at this moment is not made again.
-        make_below(common_directory(root) or "", os.path.dirname(path), durable=False)
+        make_below(root, os.path.dirname(path), durable=False)
         disk.put(path, content, mode=disk.OWN, durable=False, locked=False)
     except OSError:
         pass

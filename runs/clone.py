@@ -30,8 +30,8 @@ from faber_ledger.ledger.disk import (
     open_regular,
     read_regular,
 )
+from faber_ledger.ledger.encoding import keyed_hash
 from faber_ledger.ledger.errors import NotWritable
-from faber_ledger.ledger.plain_json import keyed_hash
 from faber_ledger.runs.git import read_config
 from faber_ledger.runs.run import (
     ATTRIBUTES_FILE,
@@ -39,8 +39,8 @@ from faber_ledger.runs.run import (
     PLACE,
     clone_folder,
     common_directory,
-    project_folder,
-    quoted_form,
+    path_in_clone,
+    private_folder,
     state_base,
     state_folder,
 )
@@ -54,11 +54,6 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-def private_folder(root: str) -> str:
-    """Return the folder of what this program keeps of a project in this clone, which may not exist."""
-    return project_folder(root) or state_folder(root)
-
-
 def make_kept_folder(run: Run, folder: str, *, durable: bool = True) -> None:
     """Make a private folder of a run; raises OSError.
 
@@ -67,7 +62,7 @@ def make_kept_folder(run: Run, folder: str, *, durable: bool = True) -> None:
     """
     if not os.path.isdir(run.root):
         raise missing_error(run.root)
-    make_below(common_directory(run.root) or run.directory, folder, durable=durable)
+    make_below(run.root, folder, durable=durable)
 
 
 def lock_run(run: Run, seconds: float = LOCK_SECONDS) -> RunLock:
@@ -94,43 +89,6 @@ def keep_place(run: Run) -> None:
     disk.put(path, content, mode=disk.OWN, durable=False, locked=False)
 
 
-def set_aside_folder(root: str) -> str:
-    """Return the folder of what a project of this clone has set aside, which may not exist."""
-    return os.path.join(private_folder(root), "set-aside")
-
-
-def notices_folder(root: str) -> str:
-    """Return the folder with a file for each run about which the next start has something to say."""
-    return os.path.join(private_folder(root), "notices")
-
-
-def notices_path(run: Run) -> str:
-    """Return the path of what the next start of a run says."""
-    return os.path.join(notices_folder(run.root), quoted_form(run.run_id))
-
-
-def inbox_folder(root: str) -> str:
-    """Return the folder that has a folder of deliveries for each run."""
-    return os.path.join(private_folder(root), "inbox")
-
-
-def inbox_path(run: Run) -> str:
-    """Return the folder of a run's deliveries that are not recorded yet."""
-    return os.path.join(inbox_folder(run.root), quoted_form(run.run_id))
-
-
-def clients_folder(root: str) -> str | None:
-    """Return the folder that has one file for each client that was seen here; None without git."""
-    folder = project_folder(root)
-    return os.path.join(folder, "clients") if folder else None
-
-
-def path_in_clone(root: str, name: str) -> str | None:
-    """Return the path of a file that a clone has once, for all of its projects; None without git."""
-    folder = clone_folder(root)
-    return os.path.join(folder, name) if folder else None
-
-
 def writer_of(root: str) -> str:
     """Return the random id of this clone (32 hex digits); the first use makes it, where git never tracks it.
 
@@ -148,7 +106,7 @@ def writer_of(root: str) -> str:
         # Not the parents: a project renamed at this moment is not made again.
         try:
             if folder is not None:
-                make_below(os.path.dirname(folder), folder, durable=False)
+                make_below(root, folder, durable=False)
             else:
                 os.mkdir(os.path.dirname(path))
         except FileExistsError:
@@ -179,7 +137,7 @@ def note_set_up_checked(root: str) -> bool:
     try:
         if folder is None:
             return False
-        make_below(os.path.dirname(folder), folder, durable=False)
+        make_below(root, folder, durable=False)
         os.close(os.open(os.path.join(folder, SET_UP_CHECKED), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError:
         return False
@@ -237,12 +195,14 @@ def _shared_mode(common: str) -> int:
     return mode if len(word) > 2 and mode & disk.OWN == disk.OWN else disk.OWN
 
 
-def make_below(base: str, folder: str, *, durable: bool = True) -> None:
-    """Make a folder and those between it and `base`, which is not made; raises OSError, as where one is a link.
+def make_below(root: str, folder: str, *, durable: bool = True) -> None:
+    """Make a folder of what this clone keeps of a project; raises OSError, as where it is behind a link.
 
-    The folders are their owner's alone, or shared as git's. Those of the user's own folder for state are all made.
+    Git's own directory is not made: a project renamed at this moment is not made again. The folders are their owner's
+    alone, or shared as git's.
     """
-    if folder.startswith(os.path.join(state_base(), "faber-ledger", "")):
+    base = common_directory(root)
+    if base is None:
         base = os.path.join(state_base(), "faber-ledger")
         os.makedirs(os.path.dirname(base), 0o700, exist_ok=True)
         os.makedirs(base, 0o700, exist_ok=True)
@@ -302,14 +262,17 @@ def key_of(root: str) -> bytes:
     A hash that is made with it says whether two texts of this clone are the same, and lets nobody else guess a text.
     The first use makes it.
     """
+    known = _keys.get(root)
+    if known:
+        return known
     folder = clone_folder(root) or state_folder(root)
     path = os.path.join(folder, "key")
-    known = _keys.get(path) or _read_key(path)
+    known = _read_key(path)
     if known:
-        _keys[path] = known
+        _keys[root] = known
         return known
     try:
-        make_below(common_directory(root) or folder, folder, durable=False)
+        make_below(root, folder, durable=False)
         write_once(path, os.urandom(KEY_BYTES), _read_key, at_most=0o660)
     except OSError:
         pass
@@ -390,7 +353,7 @@ def note_use(root: str, run_id: str, *, is_taken_up: bool = False, branch: str |
         return
     folder = private_folder(root)
     try:
-        make_below(common_directory(root) or folder, folder, durable=False)
+        make_below(root, folder, durable=False)
         append_line(os.path.join(folder, USED_FILE), line)
     except OSError:
         pass

@@ -10,7 +10,6 @@ import os
 from faber_ledger.ledger import disk
 from faber_ledger.runs.clients import client_path
 from faber_ledger.runs.clone import make_below
-from faber_ledger.runs.run import common_directory
 
 ENDING = ".compacted"
 
@@ -21,7 +20,7 @@ def note_compaction(root: str, client: str | None) -> None:
     if path is None:
         return
     try:
-        make_below(common_directory(root) or "", os.path.dirname(path), durable=False)
+        make_below(root, os.path.dirname(path), durable=False)
         disk.put(path + ENDING, b"", mode=disk.OWN, durable=False, locked=False)
     except OSError:
         pass  # the agent has no packet until its next start

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger.plain_json import sha256, without_surrogates
+from faber_ledger.ledger.encoding import sha256, without_surrogates
 
 LIMIT = 1_000_000  # bytes that are read of one of git's files
 

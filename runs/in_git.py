@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.ledger.encoding import without_surrogates
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import MAX_VALUE_BYTES, UNREADABLE, check_schema, sqlite3
 from faber_ledger.ledger.foreign import open_untrusted
-from faber_ledger.ledger.plain_json import without_surrogates
 from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.git import branch_of, is_safe, work_tree_of
 from faber_ledger.runs.git_query import GitQuery, time_limit

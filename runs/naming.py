@@ -26,7 +26,7 @@ def named_in_state(path: str, ids: list[str]) -> str | None:
         return None
     if len(found) < 2:
         return found[0] if found else None
-    from faber_ledger.ledger.plain_json import loads  # a state that names both, the other one in another member
+    from faber_ledger.ledger.encoding import loads  # a state that names both, the other one in another member
 
     try:
         named = loads(text)

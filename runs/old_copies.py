@@ -10,7 +10,7 @@ import os
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING, disk
 from faber_ledger.ledger.disk import OURS, FileRefused, read_regular
 from faber_ledger.runs.clients import SESSION_ENDING, names_in
-from faber_ledger.runs.clone import SET_UP_CHECKED, clients_folder, is_behind_link
+from faber_ledger.runs.clone import SET_UP_CHECKED, is_behind_link
 from faber_ledger.runs.kept_summaries import remove_redacted_summaries
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.run import (
@@ -20,6 +20,7 @@ from faber_ledger.runs.run import (
     STRIPPED,
     UNFINISHED_ENDINGS,
     Run,
+    clients_folder,
     clone_folder,
     common_directory,
     project_folder,

@@ -224,3 +224,27 @@ MOST_NESTED = 4  # objects and lists around an error's message
 ACTIVE = ("in_progress", "paused", "awaiting_feedback")
 STATUSES = ("pending", *ACTIVE, "completed", "failed", "cancelled")
 FINISHED = ("completed", "cancelled")
+
+
+def what_to_keep(run_id: str, state: dict[str, Any], path: str) -> str:
+    """Return three lines that name what the work cannot go on without; `path` is the state's."""
+    artifacts = state.get("artifacts")
+    known = artifacts if isinstance(artifacts, dict) else {}
+    position = ":".join([part for part in (current_phase(state), current_step(state)) if part])
+    ids = [("FABER run", run_id), ("work item", state.get("work_id")), ("phase and step", position)]
+    paths = [
+        ("state", path),
+        ("specification", str(known.get("spec_path") or "").replace("{project_root}/", "")),
+        ("branch", known.get("branch_name") or known.get("branch") or state.get("branch")),
+    ]
+    return (
+        f"Keep in the summary, word for word: {_listed(ids)}.\n"
+        f"Keep these names: {_listed(paths)}; and the paths of the files that were changed or are about to be.\n"
+        "Keep each decision with its reason, what the user asked for, what failed, and the next step."
+    )
+
+
+def _listed(named: list[tuple[str, Any]]) -> str:
+    from faber_ledger.files.text import quoted  # only PreCompact needs it
+
+    return ", ".join([f"{name} {quoted(value)}" for name, value in named if value not in (None, "")])

@@ -10,7 +10,7 @@ import os
 
 from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.ledger.disk import is_own_name
-from faber_ledger.ledger.plain_json import sha256
+from faber_ledger.ledger.encoding import sha256
 from faber_ledger.runs import git
 from faber_ledger.runs.git import project_key, stranger_at, work_tree_of
 
@@ -328,6 +328,48 @@ def state_base() -> str:
         return given
     home = os.path.expanduser("~")
     return os.path.join(os.sep if home == "~" else home, ".local", "state")
+
+
+def private_folder(root: str) -> str:
+    """Return the folder of what this program keeps of a project in this clone, which may not exist."""
+    return project_folder(root) or state_folder(root)
+
+
+def set_aside_folder(root: str) -> str:
+    """Return the folder of what a project of this clone has set aside, which may not exist."""
+    return os.path.join(private_folder(root), "set-aside")
+
+
+def notices_folder(root: str) -> str:
+    """Return the folder with a file for each run about which the next start has something to say."""
+    return os.path.join(private_folder(root), "notices")
+
+
+def notices_path(run: Run) -> str:
+    """Return the path of what the next start of a run says."""
+    return os.path.join(notices_folder(run.root), quoted_form(run.run_id))
+
+
+def inbox_folder(root: str) -> str:
+    """Return the folder that has a folder of deliveries for each run."""
+    return os.path.join(private_folder(root), "inbox")
+
+
+def inbox_path(run: Run) -> str:
+    """Return the folder of a run's deliveries that are not recorded yet."""
+    return os.path.join(inbox_folder(run.root), quoted_form(run.run_id))
+
+
+def clients_folder(root: str) -> str | None:
+    """Return the folder that has one file for each client that was seen here; None without git."""
+    folder = project_folder(root)
+    return os.path.join(folder, "clients") if folder else None
+
+
+def path_in_clone(root: str, name: str) -> str | None:
+    """Return the path of a file that a clone has once, for all of its projects; None without git."""
+    folder = clone_folder(root)
+    return os.path.join(folder, name) if folder else None
 
 
 def other_roots(root: str) -> list[str]:

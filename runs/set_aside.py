@@ -10,9 +10,9 @@ from contextlib import suppress
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.aside import free_name
 from faber_ledger.ledger.disk import FileRefused, open_regular, read_regular
-from faber_ledger.ledger.row import COLUMNS, ID, PAYLOAD
-from faber_ledger.runs.clone import make_below, notices_folder, notices_path, set_aside_folder
-from faber_ledger.runs.run import common_directory, quoted_form
+from faber_ledger.ledger.encoding import COLUMNS, ID, PAYLOAD
+from faber_ledger.runs.clone import make_below
+from faber_ledger.runs.run import notices_folder, notices_path, quoted_form, set_aside_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def report(
     notices = notices_path(run)
     try:
         if may_write:
-            make_below(common_directory(run.root) or notices, os.path.dirname(notices))
+            make_below(run.root, os.path.dirname(notices))
             line = json.dumps([message, path]).encode() + b"\n"
             disk.put(notices, read_or_empty(notices) + line, mode=disk.OWN, durable=False, locked=False)
     except OSError:
@@ -189,7 +189,7 @@ def _row_of(line: bytes) -> Row | None:
 
 def _name_for(run: Run, name: str) -> str:
     folder = set_aside_folder(run.root)
-    make_below(common_directory(run.root) or folder, folder)
+    make_below(run.root, folder)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     stem, dot, ending = name.partition(".")
     return free_name(os.path.join(folder, f"{stamp}.{quoted_form(run.run_id)}.{stem}"), dot + ending)

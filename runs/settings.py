@@ -7,8 +7,8 @@ import os
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.disk import FileRefused, folder_around, read_text
+from faber_ledger.ledger.encoding import loads
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.plain_json import loads
 from faber_ledger.runs.layouts import runs_for_new
 from faber_ledger.runs.run import RUNS, Run
 

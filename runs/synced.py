@@ -8,9 +8,9 @@ import os
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.disk import FileRefused, read_regular
-from faber_ledger.ledger.plain_json import loads, sha256
-from faber_ledger.runs.clone import make_below, private_folder
-from faber_ledger.runs.run import common_directory
+from faber_ledger.ledger.encoding import loads, sha256
+from faber_ledger.runs.clone import make_below
+from faber_ledger.runs.run import private_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _write(root: str, path: str, note: Note) -> None:
 def _put(root: str, path: str, content: bytes) -> None:
     folder = os.path.dirname(path)
     try:
-        make_below(common_directory(root) or folder, folder, durable=False)
+        make_below(root, folder, durable=False)
         disk.put(path, content, mode=disk.OWN, durable=False, locked=False)
     except OSError:
         pass  # the next exchange compares all again

@@ -6,7 +6,7 @@ import os
 
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.disk import FileRefused, read_regular
-from faber_ledger.ledger.plain_json import dumps, loads
+from faber_ledger.ledger.encoding import dumps, loads
 from faber_ledger.runs.git import work_tree_of
 
 TYPE_CHECKING = False

@@ -9,8 +9,9 @@ from faber_ledger.ledger import disk
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.disk import FileRefused, RunLock, folder_around, read_regular
 from faber_ledger.ledger.errors import NotWritable
-from faber_ledger.runs.clone import make_below, path_in_clone
+from faber_ledger.runs.clone import make_below
 from faber_ledger.runs.git import work_tree_of
+from faber_ledger.runs.run import path_in_clone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def update(
         warn(f"{FILE} is not written: its folder in the main work tree is behind a link that leads out of it")
         return []
     try:
-        make_below(os.path.dirname(os.path.dirname(lock)), os.path.dirname(lock), durable=False)
+        make_below(root, os.path.dirname(lock), durable=False)
         with RunLock(lock):
             try:
                 document = _read(path)

@@ -13,10 +13,9 @@ from pathlib import Path
 from support.sample_log import CLIENT, START, WRITER, history
 
 from faber_ledger.ledger.clock import event_id, utc_text
+from faber_ledger.ledger.encoding import HASH, canonical, hash_with, payload_hash
 from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.plain_json import canonical
-from faber_ledger.ledger.row import HASH, hash_with, payload_hash
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.projections.fold import fold
 

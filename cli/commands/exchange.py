@@ -29,8 +29,8 @@ from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import Run, find_root
 
 if TYPE_CHECKING:
+    from faber_ledger.ledger.encoding import Row
     from faber_ledger.ledger.log import Head
-    from faber_ledger.ledger.row import Row
 
 
 @click.command(short_help="Write a run's events as JSON lines, CloudEvents or a database.")

@@ -27,12 +27,11 @@ from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.clone import inbox_path
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import has_log
 from faber_ledger.runs.projecting import find_restorable
-from faber_ledger.runs.run import find_root
+from faber_ledger.runs.run import find_root, inbox_path
 
 
 @click.group(short_help="Start, resume and list runs.")

@@ -19,7 +19,7 @@ from faber_ledger.recording import sessions
 from faber_ledger.recording.call import checkout_after, checkout_at_end, read_environment
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.recording import Recording
-from faber_ledger.recording.subject import is_last_heard
+from faber_ledger.recording.sessions import is_last_heard
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import ActiveRun, active_run
 from faber_ledger.runs.clients import seen_client

@@ -15,7 +15,6 @@ from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.clone import make_below
 from faber_ledger.runs.old_copies import doctor_folder
-from faber_ledger.runs.run import common_directory
 
 Warn = Callable[[str], None]
 Level = Literal["ok", "note", "warning", "error"]
@@ -127,6 +126,6 @@ def _copy(path: str, folder: str, root: str) -> str:
     copy = os.path.join(folder, name)
     if os.path.exists(copy):
         return copy  # another change has touched the file: the first copy is the original
-    make_below(common_directory(root) or root, os.path.dirname(copy))
+    make_below(root, os.path.dirname(copy))
     copy_private(path, copy)
     return copy

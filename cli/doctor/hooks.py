@@ -33,9 +33,9 @@ from faber_ledger.recording.call import HOOKS
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.incoming import NO_SESSION
 from faber_ledger.recording.recording import drain_waiting
-from faber_ledger.runs.clone import inbox_folder, known_writer
+from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.git import is_tracked
-from faber_ledger.runs.run import HOOK_LOG, Run, quoted_form
+from faber_ledger.runs.run import HOOK_LOG, Run, inbox_folder, quoted_form
 
 NAMED = re.compile(r"""["']?(/[^\s"';&|]*/faber-ledger(?:-hook|(?=["']? +hook\b)))""")
 # The commands that SPEC-00027, section 7, shows: a shell cannot run the first, and the others load or save manually.

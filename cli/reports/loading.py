@@ -17,10 +17,11 @@ from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import blocks_of, fold, newest_open, open_sessions
 from faber_ledger.recording import sessions
-from faber_ledger.recording.call import checkout_after, checkout_at_start, read_environment, sessions_elsewhere
+from faber_ledger.recording.call import checkout_after, checkout_at_start, read_environment
 from faber_ledger.recording.leaving import follow_client
 from faber_ledger.recording.left_facts import record_or_leave
 from faber_ledger.recording.secrets.mask import mask_text
+from faber_ledger.recording.sessions import sessions_elsewhere
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.clients import seen_client
 from faber_ledger.runs.clone import writer_of

@@ -12,12 +12,12 @@ from faber_ledger.cli.reports.file_versions import find_contents, is_comparable,
 from faber_ledger.cli.ui.event_words import line_of, refused_shown
 from faber_ledger.cli.ui.words import change_data, change_line, plural, session_data, session_lines
 from faber_ledger.context.artifact import CHANGED_BY_EVENTS, KEYED
+from faber_ledger.ledger.encoding import HASH, PARENTS, READ, ROW, compute_hash, decode_row
 from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.gate import find_form_fault, shown_id
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.ledger.redaction import effective_redactions
-from faber_ledger.ledger.row import HASH, PARENTS, READ, ROW, compute_hash, decode_row
 from faber_ledger.projections.fold import fold
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.projections.steps import Steps

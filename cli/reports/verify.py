@@ -14,13 +14,13 @@ from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.which_run import recheck_under_lock
 from faber_ledger.cli.ui.words import events_of_log_are, events_shown, plural, publishing_hint
 from faber_ledger.ledger.command_errors import ProjectionDiffers
+from faber_ledger.ledger.encoding import HASH, ID, PAYLOAD, ROW, compute_hash
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateInvalid, StateMissing
 from faber_ledger.ledger.file import check_file
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.ledger.redaction import effective_redactions
-from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, compute_hash
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.difference import differing_blocks

@@ -17,10 +17,9 @@ from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import pick_server_run, server_address
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.clock import now, seconds_of, utc_text
+from faber_ledger.ledger.encoding import ID, PAYLOAD, ROW, SEQ, sha256, split_hashes
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.plain_json import sha256
-from faber_ledger.ledger.row import ID, PAYLOAD, ROW, SEQ, split_hashes
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.postgres.address import Address, translate_read_only
 from faber_ledger.postgres.fetch import count_events, has_event

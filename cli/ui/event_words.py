@@ -10,12 +10,12 @@ import sys
 from collections.abc import Iterator
 
 from faber_ledger.files.text import escape
+from faber_ledger.ledger.encoding import canonical
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.event_types import NOT_CHECKABLE
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.gate import find_form_fault, shown_id
-from faber_ledger.ledger.plain_json import canonical
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

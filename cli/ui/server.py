@@ -22,9 +22,8 @@ from faber_ledger.files.text import escape
 from faber_ledger.ledger.command_errors import NotFound, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.clone import private_folder
 from faber_ledger.runs.layouts import find_run
-from faber_ledger.runs.run import find_root, is_run_id, path_form
+from faber_ledger.runs.run import find_root, is_run_id, path_form, private_folder
 from faber_ledger.runs.settings import project_id, read_user_config
 
 if TYPE_CHECKING:

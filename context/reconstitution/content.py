@@ -19,9 +19,9 @@ from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
 from faber_ledger.context.reconstitution.steps import FETCH
 from faber_ledger.files.text import clip, cut_middle, one_line, plain, quote_lines, quote_word, shares, units
 from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.encoding import dumps
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import sqlite3
-from faber_ledger.ledger.plain_json import dumps
 from faber_ledger.ledger.summary import count_events
 from faber_ledger.projections.fold import fold
 from faber_ledger.projections.history import summarize_sessions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faber_ledger.files.text import cut_middle
-from faber_ledger.ledger.plain_json import without_surrogates
+from faber_ledger.ledger.encoding import without_surrogates
 from faber_ledger.recording.secrets.commands import COMMANDS
 from faber_ledger.recording.secrets.names import find_names, may_lead
 from faber_ledger.recording.secrets.patterns import Pattern

@@ -15,9 +15,8 @@ from support.forging import forge
 from support.sample_log import START
 from support.worked_clones import rows
 
+from faber_ledger.ledger.encoding import HASH, ID, INSERT, PAYLOAD, SEQ, canonical
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.plain_json import canonical
-from faber_ledger.ledger.row import HASH, ID, INSERT, PAYLOAD, SEQ
 
 if TYPE_CHECKING:
     from pathlib import Path

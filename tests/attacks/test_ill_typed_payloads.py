@@ -15,8 +15,8 @@ from support.sample_log import every_type
 from support.sizes import few, pick
 
 from faber_ledger.ledger.clock import event_id
+from faber_ledger.ledger.encoding import canonical
 from faber_ledger.ledger.event_types import EVENT_TYPES, has_required
-from faber_ledger.ledger.plain_json import canonical
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,9 +13,9 @@ from support.forged_events import FORGED_ID, HUGE, add_head, forge_event, forged
 from support.forging import TRIGGERS, forge
 from support.sizes import few
 
+from faber_ledger.ledger.encoding import HASH, ID, INSERT, PAYLOAD, ROW, SEQ, payload_hash
 from faber_ledger.ledger.errors import NewerFormat
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import HASH, ID, INSERT, PAYLOAD, ROW, SEQ, payload_hash
 from faber_ledger.projections.fold import blocks_of, fold, text_of
 
 if TYPE_CHECKING:

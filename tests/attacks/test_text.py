@@ -27,9 +27,8 @@ from faber_ledger.cli.ui.output import escape_json
 from faber_ledger.context.workflow import MAX_PER_LIST
 from faber_ledger.files.text import escape, is_hidden, plain, quote_word
 from faber_ledger.ledger.clock import now, utc_text
+from faber_ledger.ledger.encoding import canonical, hash_with, payload_hash
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.plain_json import canonical
-from faber_ledger.ledger.row import hash_with, payload_hash
 from faber_ledger.recording.call import HOOKS
 
 if TYPE_CHECKING:

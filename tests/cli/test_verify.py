@@ -192,7 +192,7 @@ def log_of(project: Path, run_id: str = RUN) -> Path:
 
 def put_coffee(project: Path, salt: bytes) -> None:
     """Append an event of an unknown type by hand, with its hash and as the head."""
-    from faber_ledger.ledger.row import hash_with, payload_hash
+    from faber_ledger.ledger.encoding import hash_with, payload_hash
 
     path = folder(project) / "ledger.db"
     connection = sqlite3.connect(path, isolation_level=None)

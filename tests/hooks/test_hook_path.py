@@ -34,7 +34,7 @@ TOO_EXPENSIVE = {
     "ulid",
     "uuid",
 }
-OURS_OF_TEXTCONV = 17
+OURS_OF_TEXTCONV = 16
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"
 
 

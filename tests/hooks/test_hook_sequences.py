@@ -12,8 +12,8 @@ from support.sizes import few, pair
 
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.log import Log
+from faber_ledger.recording import incoming
 from faber_ledger.recording import sessions as decide
-from faber_ledger.recording.subject import is_repeated
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -312,7 +312,7 @@ def test_a_repeat_comes_from_one_process_or_within_two_seconds(
         assert last is not None
         at = (seconds_of(last[0]["at"]) or 0) + age
         caller = decide.caller_of({"CLAUDE_CODE_SESSION_ID": ME}, {}, at, "w", None)
-        assert is_repeated(view, caller, {**last[1], "pid": after}) is is_repeat
+        assert incoming.is_repeat(view, caller, {**last[1], "pid": after}) is is_repeat
 
 
 def test_a_client_resumed_within_seconds_of_a_kill_gets_its_context(

@@ -16,10 +16,10 @@ from support.sample_log import CLIENT, START, WRITER, append_sample, drafts, eve
 
 from faber_ledger.ledger import file
 from faber_ledger.ledger.disk import RunLock
+from faber_ledger.ledger.encoding import HASH, PARENTS, SEQ
 from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, Locked, NewerFormat, NotALedger
 from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import HASH, PARENTS, SEQ
 from faber_ledger.ledger.union import rows_of, write_union
 from faber_ledger.ledger.verify import find_problems
 

@@ -16,9 +16,9 @@ from support.sizes import pick
 from support.worked_clones import Work, do_work, worked
 
 from faber_ledger.ledger.checked import compute_hashes, read_verified
+from faber_ledger.ledger.encoding import HASH, ROW
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import HASH, ROW
 from faber_ledger.projections.fold import fold
 
 

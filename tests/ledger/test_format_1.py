@@ -13,9 +13,9 @@ from freeze_format_1 import FOLDER, insert_events
 from support.sample_log import START, WRITER, drafts
 
 from faber_ledger.ledger import event_types
+from faber_ledger.ledger.encoding import HASH
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import EventQuery, find_events
-from faber_ledger.ledger.row import HASH
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.migrations.upgrade import migrate_file

@@ -17,10 +17,10 @@ from support.worked_clones import blocks, rows
 from support.worked_clones import write as put
 
 from faber_ledger.ledger.checked import read_verified
+from faber_ledger.ledger.encoding import COLUMNS, HASH, INSERT
 from faber_ledger.ledger.event_types import has_required
 from faber_ledger.ledger.gate import examine, find_form_fault
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import COLUMNS, HASH, INSERT
 from faber_ledger.ledger.union import merge_rows, write_union
 from faber_ledger.ledger.verify import find_problems
 

@@ -6,8 +6,7 @@ import pytest
 from ulid import ULID
 
 from faber_ledger.ledger.clock import event_id, run_id, session_id
-from faber_ledger.ledger.plain_json import canonical, clean
-from faber_ledger.ledger.row import hash_with, payload_hash
+from faber_ledger.ledger.encoding import canonical, clean, hash_with, payload_hash
 
 MOMENT = 1767623422.123
 

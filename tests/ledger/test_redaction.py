@@ -15,9 +15,9 @@ from support.sizes import pick
 from support.worked_clones import blocks, rows, unite, write
 
 from faber_ledger.ledger.command_errors import UsageFailed
+from faber_ledger.ledger.encoding import PAYLOAD, compute_hash
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions
-from faber_ledger.ledger.row import PAYLOAD, compute_hash
 from faber_ledger.ledger.union import write_union
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.fold import fold

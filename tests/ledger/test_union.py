@@ -19,9 +19,9 @@ from support.sample_log import START, append_sample, every_type
 from support.sizes import pick
 from support.worked_clones import EVENTS, Clones, Work, blocks, do_work, rows, unite, worked, write
 
+from faber_ledger.ledger.encoding import INSERT, compute_hash, payload_hash
 from faber_ledger.ledger.errors import UnionConflict
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import INSERT, compute_hash, payload_hash
 from faber_ledger.ledger.union import insert_rows, write_union
 from faber_ledger.ledger.verify import find_problems
 

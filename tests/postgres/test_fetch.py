@@ -9,7 +9,7 @@ from support.lying import lying
 from support.project import RUN
 from support.team_server import FORGED, Team
 
-from faber_ledger.ledger.row import ID, PARENTS, PAYLOAD
+from faber_ledger.ledger.encoding import ID, PARENTS, PAYLOAD
 from faber_ledger.postgres import fetch
 from faber_ledger.postgres.address import Address, parse_url
 from faber_ledger.postgres.fetch import PLACED, fetch_named, fetch_pieces, fetch_rows

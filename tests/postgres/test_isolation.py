@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from support.postgres import Login
 
-    from faber_ledger.ledger.row import Row
+    from faber_ledger.ledger.encoding import Row
 
 MINE = "SELECT id FROM faber_ledger.projects()"
 QUESTION = "events_after('{}', '{}', 0, 1000, 1000000)"

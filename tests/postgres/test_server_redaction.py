@@ -9,16 +9,16 @@ import pytest
 from support.sample_log import RUN, history
 from support.server_rows import FIRST, as_row, note, put, put_state, put_together, redaction_of, row_of, stored
 
+from faber_ledger.ledger.encoding import PAYLOAD, TYPE, compute_hash
 from faber_ledger.ledger.redaction import redaction_of as read_redaction
 from faber_ledger.ledger.redaction import without_payload
-from faber_ledger.ledger.row import PAYLOAD, TYPE, compute_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from support.postgres import Database
 
-    from faber_ledger.ledger.row import Row
+    from faber_ledger.ledger.encoding import Row
 
 OTHER = "another-run"
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from support.project import RUN
 from support.team_server import FORGED, Team, fresh, start_of
 
-from faber_ledger.ledger.plain_json import canonical
-from faber_ledger.ledger.row import compute_hash
+from faber_ledger.ledger.encoding import canonical, compute_hash
 from faber_ledger.runs.run import is_run_id, is_taken
 
 if TYPE_CHECKING:

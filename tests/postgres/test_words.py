@@ -12,7 +12,7 @@ from support.sizes import pick
 
 from faber_ledger.files.word_query import LONGEST_WORD, parse_query, words_of
 from faber_ledger.ledger.command_errors import UsageFailed
-from faber_ledger.ledger.plain_json import canonical
+from faber_ledger.ledger.encoding import canonical
 from faber_ledger.projections.searched import event_texts, state_texts
 
 if TYPE_CHECKING:

@@ -25,9 +25,8 @@ from support.project import Answer, Project, heed_interrupts, without_overrides
 from support.sizes import few
 
 from faber_ledger.recording.inbox import inbox_in_tree
-from faber_ledger.runs.clone import inbox_path
 from faber_ledger.runs.layouts import find_run
-from faber_ledger.runs.run import Run, forget_work_trees
+from faber_ledger.runs.run import Run, forget_work_trees, inbox_path
 from faber_ledger.runs.set_aside import list_set_aside
 
 START, PRE, POST, END = (

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from support.forged_events import forged_row
 from support.sample_log import RUN, append_sample, write_run
 
+from faber_ledger.ledger.encoding import HASH, ID, INSERT, PAYLOAD, compute_hash
 from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import HASH, ID, INSERT, PAYLOAD, compute_hash
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.recording.insertion import insert_passing, write_blocks
 from faber_ledger.runs.layouts import find_run

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from faber_ledger.ledger.encoding import COLUMNS, HASH, INSERT, SEQ, canonical, compute_hash
 from faber_ledger.ledger.gate import examine
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.plain_json import canonical
-from faber_ledger.ledger.row import COLUMNS, HASH, INSERT, SEQ, compute_hash
 from support.forging import forge
 from support.redacting import redact
 from support.worked_clones import EVENTS, Clones, rows

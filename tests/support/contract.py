@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pytest
 
 READERS = {
-    "faber_ledger.ledger.plain_json",
+    "faber_ledger.ledger.encoding",
     "faber_ledger.ledger.clock",
     "faber_ledger.ledger.log",
     "faber_ledger.ledger.verify",

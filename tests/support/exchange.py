@@ -8,11 +8,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from faber_ledger.ledger.encoding import canonical, payload_hash
 from faber_ledger.ledger.exchange import line_of
 from faber_ledger.ledger.importing import Staged, raise_problems
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.plain_json import canonical
-from faber_ledger.ledger.row import payload_hash
 from faber_ledger.ledger.union import insert_rows, rows_of
 from support.command import COMMAND, run_command
 

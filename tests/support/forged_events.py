@@ -6,8 +6,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.ledger.plain_json import canonical
-from faber_ledger.ledger.row import COLUMNS, HASH, INSERT, ROW, compute_hash
+from faber_ledger.ledger.encoding import COLUMNS, HASH, INSERT, ROW, canonical, compute_hash
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from faber_ledger.ledger.encoding import ROW
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import ROW
 from support import server_rows
 from support.server_rows import put
 

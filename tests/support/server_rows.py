@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import dict_row
 
-from faber_ledger.ledger.plain_json import clean
-from faber_ledger.ledger.row import COLUMNS, HASH, SEQ, make_row
+from faber_ledger.ledger.encoding import COLUMNS, HASH, SEQ, clean
+from faber_ledger.ledger.log import make_row
 from faber_ledger.postgres import push
 from support.sample_log import RUN, START, WRITER
 
 if TYPE_CHECKING:
     import psycopg
 
-    from faber_ledger.ledger.row import Row
+    from faber_ledger.ledger.encoding import Row
     from support.postgres import Database, Login
 
 FIRST, SECOND = "01K0000000000000000000PRJ1", "01K0000000000000000000PRJ2"

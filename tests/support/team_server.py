@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import dict_row
 
+from faber_ledger.ledger.encoding import COLUMNS, canonical, compute_hash
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.plain_json import canonical
-from faber_ledger.ledger.row import COLUMNS, compute_hash
 from faber_ledger.postgres.ask import MOST_EVENTS
 from support.command import COMMAND, Command
 from support.folders import make_folder

@@ -8,8 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from faber_ledger.ledger.encoding import ROW
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import ROW
 from faber_ledger.ledger.union import write_union
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.fold import fold, text_of

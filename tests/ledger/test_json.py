@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faber_ledger.files.json_text import on_lines
-from faber_ledger.ledger import plain_json
+from faber_ledger.ledger import encoding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,19 +38,19 @@ def test_what_is_read_is_what_the_package_reads(
     value: Any, indent: int | None, ensure_ascii: bool, before: str, after: str
 ) -> None:
     text = before + json.dumps(value, indent=indent, ensure_ascii=ensure_ascii) + after
-    assert outcome(lambda: plain_json.loads(text)) == outcome(lambda: json.loads(text))
+    assert outcome(lambda: encoding.loads(text)) == outcome(lambda: json.loads(text))
 
 
 @given(st.text('{}[]",:0123456789.eE+-truefalsnINity\\u \n\x00\ufeff', max_size=20))
 def test_what_is_no_json_is_refused_in_the_same_words(text: str) -> None:
-    assert outcome(lambda: plain_json.loads(text)) == outcome(lambda: json.loads(text))
+    assert outcome(lambda: encoding.loads(text)) == outcome(lambda: json.loads(text))
 
 
 @pytest.mark.parametrize("text", ["{", '{"a": 1', '"a', '"\\x"', '{"a": 1} x', "", '{"a" 1}', "[1,]"])
 def test_no_json_is_refused_alike_in_a_fresh_process(text: str) -> None:
     """The scanner in C leaves it to the package to raise, which nothing has loaded yet."""
-    script = "import sys; from faber_ledger.ledger import plain_json; print('json' in sys.modules)\n"
-    script += f"try: plain_json.loads({text!r})\nexcept ValueError as error: print(repr((type(error), str(error))))"
+    script = "import sys; from faber_ledger.ledger import encoding; print('json' in sys.modules)\n"
+    script += f"try: encoding.loads({text!r})\nexcept ValueError as error: print(repr((type(error), str(error))))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == f"False\n{outcome(lambda: json.loads(text))!r}\n"
 
@@ -59,7 +59,7 @@ def test_no_json_is_refused_alike_in_a_fresh_process(text: str) -> None:
 def test_what_is_written_is_what_the_package_writes(
     value: Any, sort_keys: bool, separators: tuple[str, str], allow_nan: bool
 ) -> None:
-    ours = plain_json.encoder(sort_keys=sort_keys, separators=separators, allow_nan=allow_nan)
+    ours = encoding.encoder(sort_keys=sort_keys, separators=separators, allow_nan=allow_nan)
 
     def theirs() -> str:
         return json.dumps(value, ensure_ascii=False, sort_keys=sort_keys, separators=separators, allow_nan=allow_nan)
@@ -69,7 +69,7 @@ def test_what_is_written_is_what_the_package_writes(
 
 @pytest.mark.parametrize("value", [{1}, object, b"x", {"a": {1}}, {(1, 2): 3}, {1: 2, None: 3, False: 4, 2.5: 5}])
 def test_what_json_cannot_hold_is_refused_in_the_same_words(value: Any) -> None:
-    assert outcome(lambda: plain_json.dumps(value)) == outcome(lambda: json.dumps(value, ensure_ascii=False))
+    assert outcome(lambda: encoding.dumps(value)) == outcome(lambda: json.dumps(value, ensure_ascii=False))
 
 
 def test_lines_are_those_of_the_package_however_deep() -> None:
