@@ -114,7 +114,8 @@ class Call:
         return value[:LONGEST_VALUE] if value.isascii() else without_surrogates(value[:LONGEST_VALUE])
 
     def _variable(self, name: str) -> str | None:
-        return without_surrogates(self._environ.get(name, "")[:LONGEST_VALUE]) or None
+        value = self._environ.get(name, "")[:LONGEST_VALUE]
+        return (value if value.isascii() else without_surrogates(value)) or None
 
     @property
     def compact_summary(self) -> str:

@@ -338,7 +338,19 @@ class UsedRuns:
 
 def read_used_runs(root: str) -> UsedRuns:
     """Return the runs that this clone has used; none if the file cannot be read."""
-    return UsedRuns(_read_lines(root))
+    try:
+        found = os.lstat(os.path.join(private_folder(root), USED_FILE))
+    except OSError:
+        return UsedRuns([])
+    version = found.st_ino, found.st_size, found.st_mtime_ns
+    before, known = _used.get(root, (None, None))
+    if known is None or version != before:
+        known = UsedRuns(_read_lines(root))
+        _used[root] = version, known
+    return known
+
+
+_used: dict[str, tuple[tuple[int, int, int], UsedRuns]] = {}  # as it was read last
 
 
 def note_use(root: str, run_id: str, *, is_taken_up: bool = False, branch: str | None = None) -> None:

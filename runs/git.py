@@ -281,7 +281,9 @@ def branch_of(root: str) -> str | None:
     tree = work_tree_of(root)
     kind, _, branch = ((line_of(os.path.join(tree.own, "HEAD")) if tree else None) or "").partition("refs/heads/")
     # Where references are in tables, the file names a branch that cannot exist.
-    return without_surrogates(branch) or None if kind == "ref: " and branch != ".invalid" else None
+    if kind != "ref: " or branch == ".invalid":
+        return None
+    return (branch if branch.isascii() else without_surrogates(branch)) or None
 
 
 def commit_of(root: str) -> str | None:
