@@ -276,9 +276,13 @@ class Log:
         return self.connection.execute(question, (writer,)).fetchone() is not None
 
     def first_branch(self, *, besides: str | None) -> str | None:
-        """Return the first branch, besides one, that was checked out where the run was used; None if there is none."""
-        wanted = "type = 'checkout_recorded' AND payload IS NOT NULL"
-        rows = self.connection.execute(f"SELECT payload FROM event WHERE {wanted} ORDER BY seq, id")
+        """Return the first branch, besides one, on which the run or a session of it started; None if there is none."""
+        starts = "SELECT seq, session_id FROM event INDEXED BY event_session WHERE type = 'session_started'"
+        starts = f"SELECT 1 AS seq, NULL AS session_id UNION ALL {starts} ORDER BY seq"  # the run's own, and sessions'
+        next_to = "after.seq = start.seq + 1 AND after.session_id IS start.session_id AND type = 'checkout_recorded'"
+        rows = self.connection.execute(
+            f"SELECT payload FROM ({starts}) start CROSS JOIN event after ON {next_to} WHERE payload IS NOT NULL"
+        )
         while found := rows.fetchmany(FEW):
             for event in parse_payloads([payload for (payload,) in found]) or []:
                 branch = event.get("branch")

@@ -151,22 +151,37 @@ def record(path: Path, run_id: str, branches: list[str]) -> None:
     """Write a log in which a run's branches are recorded."""
     path.parent.mkdir(parents=True, exist_ok=True)
     started: Draft = {"event": {"type": "run_started", "run_id": run_id, "workflow_id": "w", "work_id": "1"}}
-    facts = [started, *[checked_out(branch) for branch in branches]]
+    facts = [started, *[fact for number, branch in enumerate(branches) for fact in session_on(branch, f"s{number}")]]
     with Log.open(str(path)) as log, log.writing():
         log.append(facts, at=1_767_000_000.0, writer="0" * 32)
         log.commit()
 
 
-def checked_out(branch: str) -> Draft:
-    return {
+def session_on(branch: str, name: str) -> list[Draft]:
+    begin: Draft = {
+        "event": {
+            "type": "session_started",
+            "session_id": name,
+            "source": "startup",
+            "environment": {"hostname": "one", "platform": "linux", "cwd": "/", "git_commit": None},
+            "phase": None,
+            "step": None,
+            "phases_completed": [],
+            "empties_context": True,
+            "pid": None,
+        }
+    }
+    there: Draft = {
         "event": {
             "type": "checkout_recorded",
+            "session_id": name,
             "is_end": False,
             "has_run": True,
             "branch": branch,
             "uncommitted": None,
         }
     }
+    return [begin, there]
 
 
 def write_file(project: Project, named: str) -> None:
