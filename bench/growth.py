@@ -9,7 +9,7 @@ from pathlib import Path
 
 from measure import Process, Row
 from plot import chart
-from stage import RUN_ID, Stage
+from stage import ARTIFACTS, RUN_ID, Stage
 
 LENGTHS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 RELOADS = 50  # per session, which makes 502 events, so a million events are two thousand sessions
@@ -124,8 +124,10 @@ def _project(stage: Stage, sessions: int, reloads: int = RELOADS) -> Path:
     stage.run_command(["git", "init", "--quiet", str(project)])
     (project / ".fractary" / "faber").mkdir()
     (project / ".fractary" / "faber" / ".active-run-id").write_text(f"{RUN_ID}\n")
-    state = {"run_id": RUN_ID, "workflow_id": "bench", "work_id": "258", "status": "in_progress"}
-    (run / "state.json").write_text(json.dumps(state, indent=2) + "\n")
+    for name in ARTIFACTS:
+        (project / name).parent.mkdir(parents=True)
+        shutil.copyfile(stage.project / name, project / name)
+    shutil.copyfile(stage.run / "state.json", run / "state.json")  # without the blocks of `stage`, once it is projected
     shutil.copyfile(stage.long_log(sessions * (2 + 10 * reloads), reloads), run / "ledger.db")
     stage.run_command([stage.command, "project"], project)
     for name in HOOKS:
