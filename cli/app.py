@@ -70,7 +70,7 @@ SECTIONS = {
     },
     "Exchange": {
         "sync": ("sync:sync", "Exchange runs with the team's server."),
-        "export": ("exchange:export", "Write a run's events as JSON lines, CloudEvents or a database."),
+        "export": ("exchange:export", "Write a run's events as JSON lines or a database."),
         "import": ("exchange:import_events", "Import events that `export` wrote."),
     },
 }

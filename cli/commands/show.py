@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from typing import Any
 
@@ -12,12 +11,10 @@ import click
 from faber_ledger.cli.reports.show import DESCRIBE
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long
-from faber_ledger.cli.ui.server import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.files.text import escape_lines, quote_word
 from faber_ledger.ledger.command_errors import NotFound
-from faber_ledger.runs.run import find_root
 
 
 @click.command("show", short_help="Show everything about one event, session or artifact.")
@@ -26,10 +23,9 @@ from faber_ledger.runs.run import find_root
     "--run", metavar="RUN", shell_complete=completion.runs, help="The run to look in, instead of the active one."
 )
 @click.option("--content", is_flag=True, help="Print what was loaded: an artifact's newest load, or the event's.")
-@server_copy_options
 @no_pager_option
 @json_option
-def show_one(what: str, run: str | None, content: bool, url: str | None, project: str | None, as_json: bool) -> None:
+def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
     """Show one event (its seq or id), one session (its id, its last part, or its client's id) or one artifact.
 
     \b
@@ -38,8 +34,7 @@ def show_one(what: str, run: str | None, content: bool, url: str | None, project
     Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger, nothing or several things with that
     name, or a content that does not exist any more; 12 newer format; 20 the ledger is damaged.
     """
-    root, (run,), _ = find_runs(url, project, [run])
-    chosen = run_with_ledger(run, root=root)
+    chosen = run_with_ledger(run)
     match = find_thing(chosen, what)
     data, lines = DESCRIBE[match.kind](chosen, match.id)
     if not content and not as_json:
@@ -48,7 +43,7 @@ def show_one(what: str, run: str | None, content: bool, url: str | None, project
     if not content:
         show(data, [], as_json=True)
         return
-    text = _content(find_root(os.getcwd()), data)  # with --url, too: git has what was loaded
+    text = _content(chosen.root, data)
     if as_json:
         show({**data, "content": text}, [], as_json=True)
     elif sys.stdout.isatty():

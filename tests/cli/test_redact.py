@@ -133,7 +133,6 @@ def test_every_reader_says_redacted_and_none_fails(project: Project, tmp_path: P
         ["replay"],
         ["timeline", "-o", str(tmp_path / "run.html")],
         ["export"],
-        ["export", "--format", "cloudevents"],
         ["export", "--sqlite", str(tmp_path / "run.db")],
         ["status"],
         ["session-load"],
