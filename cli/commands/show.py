@@ -13,7 +13,7 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_with_ledger
-from faber_ledger.files.text import escape_lines, quote_word
+from faber_ledger.files.text import escape_lines
 from faber_ledger.ledger.command_errors import NotFound
 
 
@@ -54,30 +54,16 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
 
 def _content(root: str, data: dict[str, Any]) -> str:
     """Return what a load gave the agent; raises NotFound if it does not exist any more."""
-    from faber_ledger.cli.reports.file_versions import find_contents, is_comparable, unrecoverable_kind
+    from faber_ledger.cli.reports.file_versions import find_contents
 
     load = data["loads"][-1] if data["kind"] == "artifact" and data["loads"] else data.get("event", {}).get("event")
     if not load or not isinstance(load.get("sha256"), str) or not isinstance(load.get("source"), str):
         raise click.UsageError("--content needs an artifact that was loaded, or the event of a load")
     found = find_contents(root, load["source"], {load["sha256"]}).get(load["sha256"])
-    what = f"the content with the digest {load['sha256']}"
-    if found is None and (kind := unrecoverable_kind(root, load["source"])):
-        raise NotFound(
-            f"{what} was {kind} ({json.dumps(load['source'])}), which is not kept: it cannot be recovered",
-            hint=f"run `faber-ledger session-load --artifacts {quote_word(load['artifact_id'])} --force`"
-            " to load it as it is now",
-        )
-    writer = load.get("writer") or data["event"]["writer"]
-    if found is None and not is_comparable(root, writer):
-        raise NotFound(
-            f"{what} is not comparable here: another clone recorded it with its key",
-            hint="run the command in the clone that recorded it",
-        )
     if found is None:
         raise NotFound(
-            f"{what} is neither in {json.dumps(load['source'])} as it is now nor in"
-            " any version that git has of it, nor in a plugin root",
-            hint="run `git fetch --all`: another machine may have committed it, or name its plugin's folder"
-            " in plugin_roots of ~/.config/faber-ledger/config.json",
+            f"the content with the digest {load['sha256']} is neither in {json.dumps(load['source'])} as it is now nor"
+            " in any version that git has of it, nor in a plugin root; a command's answer and a folder are not kept",
+            hint="run it after `git fetch --all`, in the clone that recorded the load: its key made the digest",
         )
     return found.text

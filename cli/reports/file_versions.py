@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -11,11 +10,9 @@ from faber_ledger.context.artifact import MAX_BYTES, content_digest, given_text,
 from faber_ledger.context.workflow import list_installed
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 from faber_ledger.ledger.command_errors import GitFailed
-from faber_ledger.runs.clone import known_writer
-from faber_ledger.runs.git import clone_folder
 from faber_ledger.runs.git_command import run_git
 from faber_ledger.runs.run import is_state_file
-from faber_ledger.runs.settings import SLASH_COMMAND, read_user_config
+from faber_ledger.runs.settings import read_user_config
 
 OPTIONS = ("--full-history", "-m", "--raw", "--no-abbrev", "--no-renames", "--no-color", "--format=%H")
 NEW_MODE, NEW_BLOB, ABSENT = 1, 3, "0" * 40  # in a raw line; a deletion has ABSENT
@@ -63,29 +60,6 @@ def find_contents(root: str, source: str, digests: set[str]) -> dict[str, FoundC
         if len(found) == len(digests):
             break
     return found
-
-
-def is_comparable(root: str, writer: str) -> bool:
-    """Return whether a load's digest can be compared with a content here: only in the clone `writer`, whose key it has.
-
-    Without git it is not known which clone this is.
-    """
-    return clone_folder(root) is None or known_writer(root) == writer
-
-
-def unrecoverable_kind(root: str, source: str) -> str | None:
-    """Return what a source gave if nothing keeps that ("a command's answer", "a folder's content"); None for a file."""
-    words = source.split()
-    if words and (words[0] == "git" or re.fullmatch(SLASH_COMMAND, words[0])):
-        return "a command's answer"
-    for folder in _folders(root):
-        place = os.path.join(folder, *source.split("/"))
-        try:
-            if folder_around(place, [folder]) is not None and os.path.isdir(place):
-                return "a folder's content"
-        except FileRefused:
-            continue
-    return None
 
 
 def _folders(root: str) -> list[str]:

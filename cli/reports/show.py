@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.cli.reports.file_versions import find_contents, is_comparable, unrecoverable_kind
+from faber_ledger.cli.reports.file_versions import find_contents
 from faber_ledger.cli.ui.event_words import line_of, refused_shown
 from faber_ledger.cli.ui.words import change_data, change_line, plural, session_data, session_lines
 from faber_ledger.context.artifact import CHANGED_BY_EVENTS, KEYED
@@ -132,7 +132,7 @@ def describe_artifact(run: Run, artifact_id: str) -> tuple[dict[str, Any], list[
             load = _load_of(one)
             counts[_kind(one)] += _kind(one) != "loaded" or load is not None
             if load is not None:
-                _count(run.root, contents, load)
+                _count(contents, load)
     _find_contents(run, contents)
     left = sum(counts.values()) - len(newest)
     data = {
@@ -147,7 +147,7 @@ def describe_artifact(run: Run, artifact_id: str) -> tuple[dict[str, Any], list[
     }
     summary = f"{counts['loaded']} loads, {counts['failed']} failed, {counts['skipped']} skipped"
     older = [f"the newest {MAX_LISTED:,} of them; `faber-ledger log {run.run_id}` lists all:"] if left > 0 else []
-    lines = [*_content_lines(run, list(contents.values())), *older, *[line_of(one) for one in newest]]
+    lines = [*_content_lines(list(contents.values())), *older, *[line_of(one) for one in newest]]
     return data, [f"{artifact_id}: {summary}", "", *lines]
 
 
@@ -159,7 +159,7 @@ def _load_of(recorded: Recorded) -> dict[str, Any] | None:
     return {"at": recorded["at"], "event_id": recorded["id"], "writer": recorded["writer"], **event}
 
 
-def _count(root: str, contents: dict[tuple[str, str], dict[str, Any]], load: dict[str, Any]) -> None:
+def _count(contents: dict[tuple[str, str], dict[str, Any]], load: dict[str, Any]) -> None:
     """Count a load under its content; `contents` is in the order of first loads."""
     content = contents.setdefault(
         (load["source"], load["sha256"]),
@@ -170,7 +170,6 @@ def _count(root: str, contents: dict[tuple[str, str], dict[str, Any]], load: dic
             "first_at": load["at"],
             "loads": 0,
             "found_in": None,
-            "is_comparable": is_comparable(root, load["writer"]),
         },
     )
     content["last_at"] = load["at"]
@@ -185,14 +184,11 @@ def _find_contents(run: Run, contents: dict[tuple[str, str], dict[str, Any]]) ->
             contents[source, digest]["found_in"] = found.where
 
 
-def _content_lines(run: Run, contents: list[dict[str, Any]]) -> Iterator[str]:
+def _content_lines(contents: list[dict[str, Any]]) -> Iterator[str]:
     for content in contents:
         span = content["first_at"] + ("" if content["loads"] == 1 else f" to {content['last_at']}")
         times = plural(content["loads"], "load")
-        kind = None if content["found_in"] else unrecoverable_kind(run.root, content["source"])
-        where = f"not kept: {kind}" if kind else f"found in: {content['found_in'] or 'no place any more'}"
-        if not kind and not content["is_comparable"]:
-            where = "not comparable here: another clone recorded it with its key"
+        where = f"found in: {content['found_in'] or 'no place here'}"
         digest = content["sha256"].removeprefix(KEYED)[:12]
         yield f"digest {digest}  {content['size_bytes']} bytes  {span}  {times}  {where}"
     if any([is_state_file(content["source"]) for content in contents]):
