@@ -257,7 +257,7 @@ class Anchors:
         elif kind == "not_pulled" and row[WRITER] != writer_of(self.run.root):
             self._note(kind, f"event {name} of {where} is not here yet", "run `git pull`")
         else:
-            hint = f"run `faber-ledger project {self.run.run_id}`; if that fails, `faber-ledger union` with that copy"
+            hint = f"put that copy in place of the run's ledger.db, then run `faber-ledger project {self.run.run_id}`"
             self.findings.append(LogProblem("missing_event", name, f"{where} has it, and the log does not", hint))
 
     def _note(self, kind: str, what: str, hint: str = UNKNOWN) -> None:

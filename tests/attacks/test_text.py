@@ -78,7 +78,6 @@ CALLS: dict[str, list[list[str]]] = {
     "migrate": [["--all"], []],
     "seal": [[], ["--all"]],
     "resolve": [[], ["--dry-run"]],
-    "union": [["LEDGER", "LEDGER", "-o", "united.db"]],
     "merge-driver": [["LEDGER", "LEDGER", "LEDGER", "7", LINE]],
     "textconv": [["LEDGER"]],
     "export": [[], ["--sqlite", "out.db", "--all"]],

@@ -95,7 +95,6 @@ EXPORTS = (
     ("export", "--sqlite", "out.db"),
     ("export", "-o", "out.jsonl"),
     ("timeline", "-o", "out.html"),
-    ("union", f".fractary/runs/{RUN}/ledger.db", "-o", "out.db"),
 )
 
 

@@ -26,8 +26,7 @@ def test_a_dash_is_standard_output_for_text_and_refused_for_databases(project: P
     project.faber("export", "-o", str(lines))
     assert project.faber("timeline", "-o", "-").stdout == page.read_text()
     assert project.faber("export", "-o", "-").stdout == lines.read_text()
-    ledger = str(project.ledger_path)
-    for arguments in (["union", ledger, "-o", "-"], ["export", "--sqlite", "-"], ["timeline", "-o", "-", "--json"]):
+    for arguments in (["export", "--sqlite", "-"], ["timeline", "-o", "-", "--json"]):
         done = project.faber(*arguments)
         assert (done.returncode, "standard output" in done.stderr, done.stdout) == (2, True, ""), arguments
     assert not (project.root / "-").exists()
