@@ -54,16 +54,16 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
 
 def _content(root: str, data: dict[str, Any]) -> str:
     """Return what a load gave the agent; raises NotFound if it does not exist any more."""
-    from faber_ledger.cli.reports.file_versions import find_contents
+    from faber_ledger.cli.reports.file_versions import find_content
 
     load = data["loads"][-1] if data["kind"] == "artifact" and data["loads"] else data.get("event", {}).get("event")
     if not load or not isinstance(load.get("sha256"), str) or not isinstance(load.get("source"), str):
         raise click.UsageError("--content needs an artifact that was loaded, or the event of a load")
-    found = find_contents(root, load["source"], {load["sha256"]}).get(load["sha256"])
+    found = find_content(root, load["source"], load["sha256"])
     if found is None:
         raise NotFound(
             f"the content with the digest {load['sha256']} is neither in {json.dumps(load['source'])} as it is now nor"
             " in any version that git has of it, nor in a plugin root; a command's answer and a folder are not kept",
             hint="run it after `git fetch --all`, in the clone that recorded the load: its key made the digest",
         )
-    return found.text
+    return found

@@ -37,55 +37,39 @@ def list_versions(root: str, revisions: str, *paths: str) -> Iterator[Version]:
             yield Version(blob, commit)
 
 
-class FoundContent(NamedTuple):
-    """A content with a wanted digest, and words for where it was found."""
-
-    text: str
-    where: str
-
-
-def find_contents(root: str, source: str, digests: set[str]) -> dict[str, FoundContent]:
-    """Return the contents of the file `source` that have one of the digests, as loads record them, by digest.
+def find_content(root: str, source: str, digest: str) -> str | None:
+    """Return the content of the file `source` that has a digest, as a load records it; None if there is none.
 
     The file is one of the project or of a plugin root. `source` comes from a log and is not trusted: nothing outside
     these folders is read.
     """
-    found: dict[str, FoundContent] = {}
-    for text, where in _read_versions(root, source):
+    for text in _read_versions(root, source):
         for is_state in (False, True) if is_state_file(source) else (False,):
             given = given_text(text, is_state)
-            digest = keyed(root, content_digest(given))
-            if digest in digests - found.keys():
-                found[digest] = FoundContent(given, where)
-        if len(found) == len(digests):
-            break
-    return found
+            if keyed(root, content_digest(given)) == digest:
+                return given
+    return None
 
 
-def _folders(root: str) -> list[str]:
-    """Return the folders that a load's `source` may be relative to."""
-    return [root, *read_user_config()["plugin_roots"], *[folder for folder, _, _ in list_installed(root)]]
-
-
-def _read_versions(root: str, source: str) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a file and where each is: the current ones, then those in git's history, newest first."""
-    for folder in _folders(root):
+def _read_versions(root: str, source: str) -> Iterator[str]:
+    """Yield the texts of a file: the current ones, then those in git's history, newest first."""
+    for folder in (root, *read_user_config()["plugin_roots"], *[place for place, _, _ in list_installed(root)]):
         place = os.path.join(folder, *source.split("/"))
         try:
             text = read_text(place, MAX_BYTES) if folder_around(place, [folder]) is not None else None
         except FileRefused:
             text = None
         if text is not None:
-            yield text, "the file as it is now" if folder == root else f"{place}, as it is now"
+            yield text
     try:
         versions = list(list_versions(root, "--all", f":(literal){source}"))
     except (GitFailed, ValueError):  # a NUL byte in the source
         return
-    for blob, commit in versions:
+    for blob, _ in versions:
         size = run_git("cat-file", "-s", blob, at=root).stdout.strip()
         if size.isdigit() and int(size) <= MAX_BYTES:
             content = run_git("cat-file", "blob", blob, at=root).stdout
             try:
-                yield content.decode().removeprefix("\ufeff"), f"commit {commit[:12]}"
+                yield content.decode().removeprefix("\ufeff")
             except UnicodeDecodeError:
                 continue
