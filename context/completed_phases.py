@@ -40,7 +40,7 @@ def compare_completion(run: Run, state: dict[str, Any]) -> Comparison:
     events = found["events"]
     result: Comparison = {
         "events": len(events),
-        "unreadable": found["unreadable"],
+        "unreadable": len(found["unreadable"]),
         "unconfirmed": [],
         "open_phases": [],
     }
