@@ -73,7 +73,7 @@ CALLS: dict[str, list[list[str]]] = {
     "timeline": [["-o", "-"], ["-o", "page.html"]],
     "verify": [[], ["--all"], ["--git"]],
     "doctor": [[], ["--fix", "--dry-run"], ["--fix"]],
-    "project": [[], ["--check"], ["--all"], [OTHER]],
+    "project": [[], ["--check"], [OTHER]],
     "redact": [["EVENT", "--dry-run"], ["EVENT"], ["EVENT", "--field", "phase", "--yes"]],
     "migrate": [["--all"], []],
     "seal": [[], ["--all"]],
