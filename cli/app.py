@@ -64,13 +64,12 @@ SECTIONS = {
     "Git": {
         "seal": ("seal:seal", "Make a run ready for a commit, and stage it."),
         "resolve": ("resolve:resolve", "Resolve the conflicts that a merge left in runs' files."),
-        "union": ("union:union", "Unite ledgers into one file with all their events."),
         "merge-driver": ("git_calls:merge_driver", "Merge a run's file; git calls it."),
         "textconv": ("git_calls:textconv", "Show a ledger file as text; git calls it."),
     },
     "Exchange": {
         "sync": ("sync:sync", "Exchange runs with the team's server."),
-        "export": ("exchange:export", "Write a run's events as JSON lines, CloudEvents or a database."),
+        "export": ("exchange:export", "Write a run's events as JSON lines or a database."),
         "import": ("exchange:import_events", "Import events that `export` wrote."),
     },
 }

@@ -2,7 +2,6 @@
 
 A word is a run of letters and digits; everything else, `_` and `-` too, stands between words. Letters that differ only
 in case are equal: those of Latin, Greek, Cyrillic and Armenian, by a fixed table, so that it depends on no locale.
-`TEXT` means what PostgreSQL's `websearch_to_tsquery('simple', TEXT)` means: see `parse_query`.
 """
 
 from __future__ import annotations
@@ -35,14 +34,7 @@ LONGEST_EXCERPT, BEFORE_MATCH = 160, 60  # units; characters
 
 _LOWER = str.maketrans(dict(CASED))
 _WORD = re.compile(f"[{LETTERS}]+")
-_ITEM = re.compile(r'(-*)(?:"([^"]*)(?:"|$)|([^\s"]+))')
-
-
-class Phrase(NamedTuple):
-    """Words that follow one another; if `is_excluded`, a text must not have them."""
-
-    words: tuple[str, ...]
-    is_excluded: bool
+_ITEM = re.compile(r'"([^"]*)(?:"|$)|([^\s"]+)')
 
 
 class Place(NamedTuple):
@@ -54,58 +46,31 @@ class Place(NamedTuple):
 
 
 class WordQuery:
-    """What to search for: several alternatives; all phrases of one of them must be found."""
+    """What to search for: phrases of one or more words, which must all be found."""
 
-    def __init__(self, alternatives: Sequence[Sequence[Phrase]]) -> None:
-        self.alternatives = alternatives
-        self._patterns = [[(_pattern(phrase.words), phrase) for phrase in phrases] for phrases in alternatives]
-
-    @property
-    def required(self) -> list[list[str]]:
-        """The words, sorted, that a text of each alternative has in any case, as long as an index has them."""
-        return [
-            sorted({word[:LONGEST_WORD] for phrase in phrases if not phrase.is_excluded for word in phrase.words})
-            for phrases in self.alternatives
-        ]
+    def __init__(self, phrases: Sequence[tuple[str, ...]]) -> None:
+        self.required = sorted({word[:LONGEST_WORD] for words in phrases for word in words})  # as an index has them
+        self._patterns = [(words[0], _pattern(words)) for words in phrases]
 
     def find(self, texts: Sequence[str]) -> Place | None:
         """Return the first place of a match in texts that belong together, or None; a phrase is within one of them."""
         folded = [fold_case(text) for text in texts]
-        for phrases in self._patterns:
-            places = [_first(pattern, phrase, folded) for pattern, phrase in phrases]
-            if all([(place is None) == phrase.is_excluded for place, (_, phrase) in zip(places, phrases, strict=True)]):
-                return min(filter(None, places))
-        return None
+        places = [_first(pattern, word, folded) for word, pattern in self._patterns]
+        found = [place for place in places if place is not None]
+        return min(found) if len(found) == len(places) else None
 
 
 def parse_query(text: str) -> WordQuery:
-    """Return what a text asks for; raises UsageFailed if it has no word that a match must have.
+    """Return what a text asks for; raises UsageFailed if it has no word.
 
-    All words must be there, in any order. `"…"` is a phrase, and so are words that only signs join, as in `src/app.py`;
-    `-` before a word or phrase excludes it; `or` between two makes alternatives, and binds less than what stands side
-    by side.
+    All words must be there, in any order. `"…"` is a phrase, and so are words that only signs join, as in `src/app.py`.
     """
     if len(text) > LONGEST_QUERY:
         raise UsageFailed(f"TEXT has more than {LONGEST_QUERY:,} characters", hint="search for a few words of it")
-    items = [match.groups() for match in _ITEM.finditer(text)]
-    alternatives: list[list[Phrase]] = [[]]
-    is_operand_before = False
-    for number, (minus, quoted, plain) in enumerate(items):
-        if not minus and plain and plain.lower() == "or" and is_operand_before and number + 1 < len(items):
-            alternatives.append([])
-            is_operand_before = False
-            continue
-        found = tuple(words_of(quoted or plain or ""))
-        if found:
-            alternatives[-1].append(Phrase(found, len(minus) % 2 == 1))
-        is_operand_before = True
-    asked = [phrases for phrases in alternatives if phrases]
-    if not asked:
+    phrases = [tuple(words) for quoted, plain in _ITEM.findall(text) if (words := words_of(quoted or plain))]
+    if not phrases:
         raise UsageFailed("TEXT has no word", hint="search for letters or digits: everything else is between words")
-    if any([all([phrase.is_excluded for phrase in phrases]) for phrases in asked]):
-        hint = "name a word that a match must have beside those that it must not have"
-        raise UsageFailed("TEXT only excludes words", hint=hint)
-    return WordQuery(asked)
+    return WordQuery(phrases)
 
 
 def words_of(text: str) -> list[str]:
@@ -135,8 +100,8 @@ def _pattern(words: Iterable[str]) -> re.Pattern[str]:
     return re.compile(f"(?<![{LETTERS}]){joined}(?![{LETTERS}])")
 
 
-def _first(pattern: re.Pattern[str], phrase: Phrase, texts: Sequence[str]) -> Place | None:
+def _first(pattern: re.Pattern[str], word: str, texts: Sequence[str]) -> Place | None:
     for number, text in enumerate(texts):
-        if phrase.words[0] in text and (found := pattern.search(text)):
+        if word in text and (found := pattern.search(text)):
             return Place(number, found.start(), found.end())
     return None

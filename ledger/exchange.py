@@ -1,12 +1,10 @@
-"""Events as JSON lines and CloudEvents, out and in."""
+"""Events as JSON lines, out and in."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
-from urllib.parse import quote
 
-from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import COLUMNS, ID, PARENTS, PAYLOAD, canonical, parse_payload, split_hashes
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.file import HIGHEST_SEQ
@@ -47,8 +45,6 @@ def parse_line(line: bytes) -> dict[str, Any]:
         raise ValueError(f"it is not JSON: {error.msg} (column {error.colno:,})") from error
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    if isinstance(event, dict) and "specversion" in event:
-        raise ValueError("it is a CloudEvent, which lacks what a ledger holds: export with `--format jsonl`")
     if not isinstance(event, dict) or event.keys() != COLUMNS.keys():
         raise ValueError(f"it is not an object with exactly these members: {', '.join(COLUMNS)}")
     parents = event["parents"]
@@ -90,37 +86,3 @@ def _bytes(name: str, value: object) -> bytes | None:
     except ValueError:
         pass
     raise ValueError(f"its {name} is not hexadecimal")
-
-
-NOT_TEXT = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]}  # which no attribute may contain
-
-
-def cloud_event_line(row: tuple[Any, ...], run_id: str) -> bytes:
-    """Write a stored row as a CloudEvent on one line; raises IntegrityError as `payload_of`.
-
-    The envelope that CloudEvents has no attribute for goes into extensions. `sequence` is text of 16 digits, which
-    sorts as the number does: a CloudEvents integer ends at 2^31.
-    """
-    seq, name, kind, version, at, writer, session_id, client, _, salt, _, payload_hash, digest = row
-    attributes = {
-        "specversion": "1.0",
-        "id": name,
-        "source": f"/faber-ledger/runs/{quote(run_id)}",
-        "type": f"faber-ledger.{kind}.v{version}",
-        "subject": session_id,
-        "time": at if seconds_of(at) is not None else None,
-        "sequence": f"{seq:016d}",
-        "writer": writer,
-        "client": client,
-        "parents": " ".join([parent.hex() for parent in split_hashes(row[PARENTS])]),
-        "salt": salt.hex() if salt is not None else None,
-        "payloadhash": payload_hash.hex() if payload_hash is not None else None,
-        "hash": digest.hex(),
-    }
-    event: dict[str, Any] = {key: value.translate(NOT_TEXT) for key, value in attributes.items() if value}
-    payload = payload_of(row)
-    if payload is None:
-        event["redacted"] = "true"
-    else:
-        event |= {"datacontenttype": "application/json", "data": payload}
-    return ENCODER.encode(event).encode() + b"\n"

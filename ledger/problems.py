@@ -39,9 +39,6 @@ NOTES = (
 )
 UNFIT = "shape"
 HINT_UPGRADE = "nothing is lost; upgrade faber-ledger on this machine to have it checked and shown"
-HINT_REWRITE = (
-    "run `faber-ledger union ledger.db -o ledger.db` in the run's folder: it writes the file from its events again"
-)
 DOUBLES = "SELECT id FROM event NOT INDEXED GROUP BY id HAVING count(*) > 1"
 
 
@@ -74,11 +71,11 @@ def find_damage(log: Log, doubles: set[Any]) -> Iterator[LogProblem]:
     if revisions != [REVISION]:
         named = ", ".join(map(repr, revisions)) or "none"
         yield LogProblem(
-            "revision", None, f"it names another revision of its schema than it has: {named:.100}", HINT_REWRITE
+            "revision", None, f"it names another revision of its schema than it has: {named:.100}", HINT_NEWEST
         )
     extra = surplus_bytes(connection, log.path)
     if extra:
-        yield LogProblem("surplus", None, f"it goes on for {extra:,} bytes after its last page", HINT_REWRITE)
+        yield LogProblem("surplus", None, f"it goes on for {extra:,} bytes after its last page", HINT_NEWEST)
 
 
 LONG = -1  # what is read in place of a payload that is too long

@@ -23,7 +23,6 @@ HOSTNAME = "json_extract(payload, '$.environment.hostname')"
 PHASE = "json_extract(payload, '$.phase')"
 PAGE = 500
 STARTED = "type = 'session_started'"  # a bound value would not match the partial index
-NAMED_PHASES = f"SELECT seq, id, session_id, {PHASE} FROM event WHERE json_type(payload, '$.phase') IN ('text', 'null')"
 LATEST_ID = 2**48 / 1000 - 1  # seconds since 1970 that an event's id can hold
 
 Key: TypeAlias = tuple[int, str]
@@ -35,8 +34,7 @@ class EventQuery(NamedTuple):
 
     `session` is a session's id, its last six letters, or its client's session id; `machine` a host name or a writer.
     `since` and `until` are in seconds since 1970, including the second of `until`: times are shown in seconds.
-    The phase of an event is the one that it names; else the last one that its session named before it; else the last
-    one that any event named.
+    `phase` is one that an event names.
     """
 
     session: str | None = None
@@ -57,10 +55,8 @@ def find_events(
     """
     where, values = _conditions(wanted)
     with open_log() as log:
-        if wanted.phase is not None:
-            rows = _in_phase(log, where, values, wanted.phase, limit, newest_first)
-        elif newest_first:
-            rows = islice(_rows(log, f"{READ} WHERE {where}", values, newest_first=True), limit)
+        if newest_first:
+            rows: Iterator[Any] = islice(_rows(log, f"{READ} WHERE {where}", values, newest_first=True), limit)
         else:
             start = _newest_key(log, where, values, limit) if limit else None
             rows = _rows(log, f"{READ} WHERE {where}", values, start=start)
@@ -89,36 +85,6 @@ def _newest_key(log: Log, where: str, values: tuple[object, ...], count: int) ->
     return row
 
 
-def _in_phase(
-    log: Log, where: str, values: tuple[object, ...], phase: str, limit: int | None, newest_first: bool
-) -> Iterator[Any]:
-    """Yield the rows of one phase, keeping one byte of memory per event."""
-    flags, last = bytearray(), None
-    for row, there in _with_phases(log, where, values):
-        flags.append(there == phase)
-        last = (row[0], row[1])
-    if last is None:
-        return
-    left_out = max(0, sum(flags) - limit) if limit is not None else 0
-    start = last if newest_first else None
-    rows = _rows(log, f"{READ} WHERE {where}", values, newest_first=newest_first, start=start)
-    found = (row for row, is_there in zip(rows, reversed(flags) if newest_first else flags, strict=False) if is_there)
-    yield from islice(found, limit) if newest_first else islice(found, left_out, None)
-
-
-def _with_phases(log: Log, where: str, values: tuple[object, ...]) -> Iterator[tuple[Any, str | None]]:
-    """Yield rows, oldest first, each with the phase that it is in."""
-    snapshots = _rows(log, NAMED_PHASES, ())
-    snapshot = next(snapshots, None)
-    by_session: dict[str | None, str | None] = {}
-    known: str | None = None
-    for row in _rows(log, f"SELECT seq, id, session_id FROM event WHERE {where}", values):
-        while snapshot is not None and snapshot[:2] <= row[:2]:
-            known = by_session[snapshot[2]] = snapshot[3]
-            snapshot = next(snapshots, None)
-        yield row, by_session.get(row[2], known) if row[2] is not None else known
-
-
 def keys_at(open_log: OpenLog, seq: int) -> list[Key]:
     """Return the keys of the events that have a seq, in order: several, if clones have worked apart."""
     with open_log() as log:
@@ -144,7 +110,7 @@ def escape_pattern(text: str) -> str:
 
 
 def _conditions(wanted: EventQuery) -> tuple[str, tuple[object, ...]]:
-    """Return the condition for the wanted events, whatever their phase, and its values."""
+    """Return the condition for the wanted events, and its values."""
     found: list[tuple[str, tuple[object, ...]]] = []
     if wanted.session is not None:
         ending = f"%-{escape_pattern(wanted.session)}"
@@ -155,6 +121,8 @@ def _conditions(wanted: EventQuery) -> tuple[str, tuple[object, ...]]:
     if wanted.machine is not None:
         there = f"SELECT session_id FROM event WHERE {STARTED} AND {HOSTNAME} IS ?"
         found.append((f"(writer = ? OR session_id IN ({there}))", (wanted.machine, wanted.machine)))
+    if wanted.phase is not None:
+        found.append((f"{PHASE} = ?", (wanted.phase,)))
     if wanted.since is not None:
         found.append(("id >= ?", (_first_id(wanted.since),)))
     if wanted.until is not None:

@@ -22,7 +22,6 @@ from faber_ledger.ledger.problems import (
     DOUBLES,
     FORGED,
     HINT_NEWEST,
-    HINT_REWRITE,
     LONG,
     UNEXPLAINED,
     UNFIT,
@@ -33,7 +32,10 @@ from faber_ledger.ledger.problems import (
 )
 from faber_ledger.ledger.redaction import KINDS, effective_redactions, redaction_of, rows_to_strip
 
-HINT_FIND_COPY = "run `faber-ledger verify --git` to see which copy has it, then unite the two: `faber-ledger union`"
+HINT_FIND_COPY = (
+    "run `faber-ledger verify --git` to see which copy has it, put that copy in place of the run's ledger.db, then run"
+    " `faber-ledger project RUN`, which takes in what the log lacks"
+)
 HINT_GONE = "you need not run anything: its envelope is checked, and what it said is not known here"
 SAID = (UNFIT, "unknown_shape")  # what is odd in an event's payload
 TIED = "2nd reference to page"  # SQLite's words: to walk such a file may never end
@@ -197,7 +199,7 @@ class _Walk:
         own = self.heads
         gone = [digest for digest in stored if digest not in self.seqs]
         if not stored and own:
-            yield LogProblem("no_heads", None, "the table of heads is empty", HINT_REWRITE)
+            yield LogProblem("no_heads", None, "the table of heads is empty", HINT_NEWEST)
         elif gone:
             what = f"the table of heads names {_short(gone)}, which is not in the log: the newest events were cut off"
             yield LogProblem("cut_tail", None, what, HINT_FIND_COPY)
@@ -205,7 +207,7 @@ class _Walk:
             len(own) > len(stored) and not self.is_missing_some  # an event without its children looks like a head
         ):
             what = f"the table of heads names {_short(stored)}, and the events' own heads are {_short(own)}"
-            yield LogProblem("heads", None, what, HINT_REWRITE)
+            yield LogProblem("heads", None, what, HINT_NEWEST)
 
 
 def _redaction_findings(connection: sqlite3.Connection) -> Iterator[LogProblem]:

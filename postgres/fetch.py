@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterator
-from contextlib import closing
 from operator import itemgetter
 from typing import Any
 
 from faber_ledger.ledger.encoding import ID, INSERT, PARENTS, PAYLOAD, SEQ
 from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.redaction import effective_redactions, strip_in_place
-from faber_ledger.ledger.roots import find_start, take_out_others
-from faber_ledger.ledger.union import insert_rows, missing_rows, rows_named
+from faber_ledger.ledger.union import rows_named
 from faber_ledger.postgres.ask import EVENT_COLUMNS, MOST_BYTES, MOST_EVENTS, absurd_answer, ask, ask_one
 from faber_ledger.postgres.project import newest_event
 from faber_ledger.postgres.server import Server
@@ -161,33 +158,3 @@ def fetch_pieces(
         piece.close()
         raise
     yield piece
-
-
-def write_log(
-    server: Server,
-    project: str,
-    run_id: str,
-    path: str,
-    is_named: Callable[[str], bool],
-    advance: Callable[[int], object],
-) -> int:
-    """Write all of a run's events that pass the gate as a new ledger file; return how many do not.
-
-    `is_named` says whether a start's run id is the run's, and `advance` is called with the number of events of each
-    batch. What a clone without the run would not take in is left out.
-    """
-    with closing(Fetched()) as fetched:
-        for batch in fetch_rows(server, project, run_id):
-            fetched.add(batch)
-            advance(len(batch))
-        others = take_out_others(fetched.log, is_named)
-        start = find_start(fetched.log, fetched.first_ids)
-        with Log.open(path, "OFF") as log:
-            if start is None:
-                log.commit()
-                return fetched.new_count
-            insert_rows(log, [start])
-            insert_rows(log, passing := missing_rows(log, fetched.log))
-            strip_in_place(log.connection, effective_redactions(log.connection))
-            log.commit()
-            return len({row[ID] for row in others} | {one.row[ID] for one in passing.refused} | fetched.doubled)

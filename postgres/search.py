@@ -5,10 +5,8 @@ An event whose hash does not hold is left out: nothing else of the log is there 
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from itertools import groupby
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.files.word_query import WordQuery
@@ -80,16 +78,10 @@ def _find(
     projects: Sequence[str],
     first: int,
 ) -> Iterator[Iterator[Found]]:
-    """Yield an iterator over what has all words of one of the alternatives, newest first, each once."""
-    with ExitStack() as open_alternatives:
-        alternatives = [
-            open_alternatives.enter_context(
-                closing(_rows(connection, function, columns, {"wanted": words, "projects": list(projects)}, first))
-            )
-            for words in query.required
-        ]
-        merged = heapq.merge(*alternatives, key=lambda row: row[: len(KEY)], reverse=True)
-        yield (next(same) for _, same in groupby(merged, key=lambda row: row[: len(KEY)]))
+    """Yield an iterator over what has all words of a query, newest first."""
+    asked = {"wanted": query.required, "projects": list(projects)}
+    with closing(_rows(connection, function, columns, asked, first)) as rows:
+        yield rows
 
 
 def _rows(

@@ -35,32 +35,9 @@ class Missing(str):
 MISSING = Missing("(missing)")
 
 
-def first_difference(expected: Any, found: Any, path: Path = ()) -> Path | None:
-    """Return the path of the first field in which two values differ, in the order of `expected`, or None."""
-    if isinstance(expected, dict) and isinstance(found, dict):
-        for name in [*expected, *[name for name in found if name not in expected]]:
-            if (name in expected) != (name in found):
-                return (*path, name)
-            inner = first_difference(expected[name], found[name], (*path, name))
-            if inner is not None:
-                return inner
-        return None
-    if isinstance(expected, list) and isinstance(found, list):
-        for number in range(max(len(expected), len(found))):
-            if number >= min(len(expected), len(found)):
-                return (*path, number)
-            inner = first_difference(expected[number], found[number], (*path, number))
-            if inner is not None:
-                return inner
-        return None
-    same = type(expected) is type(found) and expected == found
-    return None if same else path
-
-
 def differing_blocks(expected: Blocks, found: Blocks) -> list[str]:
     """Name the blocks whose values differ; the order of keys does not count, and `true` is not 1."""
-    pairs = [(name, expected.get(name, MISSING), found.get(name, MISSING)) for name in NAMES]
-    return [name for name, one, other in pairs if first_difference(one, other) is not None]
+    return [name for name in NAMES if list_changes(expected.get(name, MISSING), found.get(name, MISSING))]
 
 
 def find_difference(stream: Callable[[], Iterable[Recorded]], found: Blocks) -> Difference | None:
@@ -68,16 +45,11 @@ def find_difference(stream: Callable[[], Iterable[Recorded]], found: Blocks) -> 
 
     `stream` returns the events again each time, so that a long log need not be kept in memory.
     """
-    expected = Projector(empty()).fold(stream())
-    path = first_difference(expected, found)
-    if path is None:
+    changes = list_changes(found, Projector(empty()).fold(stream()))
+    if not changes:
         return None
-    return {
-        "field": field_text(path),
-        "expected": value_at(expected, path),
-        "found": value_at(found, path),
-        "event": _settled_by(stream(), path),
-    }
+    path, there, expected = changes[0]
+    return {"field": field_text(path), "expected": expected, "found": there, "event": _settled_by(stream(), path)}
 
 
 def value_at(value: Any, path: Path) -> Any:

@@ -197,8 +197,7 @@ def _check_state(run: Run) -> None:
         pass  # then there is nothing to remove from it
 
 
-LONG_WORD = 6  # letters: a shorter word is a part of many others
-WORD = re.compile(r"\w+")
+LONG_WORD = re.compile(r"\w{6,}")  # a shorter word is a part of many others
 # Reasons use these words, and they reveal nothing.
 COMMON_WORDS = frozenset(
     [
@@ -212,30 +211,10 @@ COMMON_WORDS = frozenset(
 
 
 def shared_word(reason: str, texts: Iterable[str]) -> str | None:
-    """Return what a reason shares with the redacted texts: a text, or a word of one; None if nothing.
+    """Return the first word of six letters or more that a reason shares with the redacted texts; None if none.
 
-    A word of six letters or more also counts as a part of a longer word, in any case: even a part of a password is too
-    much. A shorter text, such as the host name `vm`, counts only as a word of its own. Words that reasons often have,
-    such as `password`, may be in both.
+    A part of one of their words counts too: even a part of a password is too much.
     """
-    said = reason.casefold()
-    words = _long_words(said)
-    for text in sorted(texts):
-        gone = text.casefold()
-        if len(gone) < LONG_WORD:
-            if gone.strip() and re.search(rf"(?<!\w){re.escape(gone)}(?!\w)", said):
-                return text
-        elif gone in said:
-            return text
-        else:
-            for word in sorted(_long_words(gone)):
-                if word in said:
-                    return word
-            for word in sorted(words):
-                if word in gone:
-                    return word
-    return None
-
-
-def _long_words(text: str) -> set[str]:
-    return {word for word in WORD.findall(text) if len(word) >= LONG_WORD} - COMMON_WORDS
+    words = {*LONG_WORD.findall(reason.casefold())} - COMMON_WORDS
+    gone = [text.casefold() for text in texts]
+    return next((word for word in sorted(words) if any([word in text for text in gone])), None)

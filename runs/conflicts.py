@@ -57,18 +57,6 @@ def find_conflicts(root: str, top: str) -> list[Conflict]:
     return found
 
 
-def find_other_projects_in_conflict(root: str, top: str) -> list[str]:
-    """Return the repository's other projects that have conflicts, by the same files in the index."""
-    found = set()
-    for path in _read_unmerged(top)[0]:
-        parts = path.split("/")
-        for number in [number for number, part in enumerate(parts) if part == ".fractary"]:
-            other, inside = os.path.join(top, *parts[:number]), "/".join(parts[number:])
-            if run_at(other, inside) is not None:
-                found.add(os.path.realpath(other))
-    return sorted(found - {os.path.realpath(root)})
-
-
 def _read_unmerged(top: str) -> tuple[dict[str, dict[str, str]], set[str]]:
     """Return the files in conflict in the index, each with its blobs by stage, and the files with a link as a side."""
     blobs: dict[str, dict[str, str]] = {}

@@ -9,8 +9,6 @@ import os
 
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING, disk
 from faber_ledger.ledger.disk import OURS, FileRefused, read_regular
-from faber_ledger.runs.clients import SESSION_ENDING, names_in
-from faber_ledger.runs.clone import SET_UP_CHECKED, is_behind_link
 from faber_ledger.runs.kept_summaries import remove_redacted_summaries
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.run import (
@@ -20,10 +18,7 @@ from faber_ledger.runs.run import (
     STRIPPED,
     UNFINISHED_ENDINGS,
     Run,
-    clients_folder,
     clone_folder,
-    common_directory,
-    project_folder,
     state_folder,
     with_suffix,
 )
@@ -89,37 +84,6 @@ def remove_old_copies(run: Run, log: Log) -> list[str]:
         removed.append(path)
     disk.remove(os.path.join(run.private_folder, STRIPPED))
     return removed
-
-
-def notes_without_runs(root: str) -> list[str]:
-    """Return what is noted below the git directory of a project's clients, if no run was ever recorded there."""
-    folder, clients, common = project_folder(root), clients_folder(root), common_directory(root)
-    if folder is None or clients is None or common is None or is_behind_link(clients, common):
-        return []
-    seen = names_in(clients)
-    if {*names_in(folder)} - {"clients", SET_UP_CHECKED} or any([name.endswith(SESSION_ENDING) for name in seen]):
-        return []
-    found = [os.path.join(clients, name) for name in seen]
-    clone = clone_folder(root) or folder
-    others = [] if clone == folder else [name for name in names_in(clone) if name not in ("projects", SET_UP_CHECKED)]
-    if not others and {*names_in(os.path.join(clone, "projects"))} <= {os.path.basename(folder)}:
-        found.append(os.path.join(clone, SET_UP_CHECKED))
-    return [path for path in found if os.path.isfile(path)]
-
-
-def remove_notes(root: str, paths: list[str]) -> None:
-    """Remove the files that `notes_without_runs` found, and the folders of ours that are empty then."""
-    for path in paths:
-        disk.remove(path)
-    folder, common = clients_folder(root) or "", common_directory(root) or ""
-    while paths and folder.startswith(os.path.join(common, "")):
-        try:
-            os.rmdir(folder)
-        except FileNotFoundError:
-            pass  # no client was seen
-        except OSError:
-            return
-        folder = os.path.dirname(folder)
 
 
 def _copies_of(run: Run) -> Iterator[str]:

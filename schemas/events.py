@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from faber_ledger.ledger.event_types import is_known
 from faber_ledger.ledger.events import Event
-
-if TYPE_CHECKING:
-    from faber_ledger.ledger.events import Recorded
 
 EVENT: TypeAdapter[Event] = TypeAdapter(
     Annotated[Event, Field(discriminator="type")], config=ConfigDict(strict=True, extra="forbid")
 )
-
-
-def problems_in(recorded: Recorded) -> list[str] | None:
-    """Return what is wrong with a stored event by its model; None if it has no model, or is redacted."""
-    if "redacted" in recorded or not is_known(recorded["event"]["type"], recorded["version"]):
-        return None
-    return check_event(recorded["event"])
 
 
 def check_event(event: Any) -> list[str]:

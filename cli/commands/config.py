@@ -14,7 +14,7 @@ from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.server import list_exposed
 from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.context import reload
-from faber_ledger.context.workflow import every_artifact, lineage, list_installed
+from faber_ledger.context.workflow import lineage, list_installed
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
@@ -23,7 +23,6 @@ from faber_ledger.runs.run import RUNS, Run, find_root
 from faber_ledger.runs.settings import NAMES, NEW, PATH, Settings, project_settings, read_user_config
 
 if TYPE_CHECKING:
-    from faber_ledger.context.workflow import Artifact
     from faber_ledger.runs.settings import UserConfig
 
 
@@ -38,7 +37,8 @@ def config() -> None:
 def config_show(run_id: str | None, as_json: bool) -> None:
     """Show the effective configuration and its sources.
 
-    That is: project, run, workflow, artifacts, settings, plugin roots and commands.
+    That is: project, run, workflow, settings, plugin roots and commands. The artifacts are those of
+    `session-load --dry-run`.
 
     \b
     Example: faber-ledger config show
@@ -99,16 +99,14 @@ def _of_user(root: str, user: UserConfig) -> dict[str, Any]:
 
 
 def _of_run(run: Run, plugin_roots: list[str], problems: list[str]) -> dict[str, Any]:
-    """Return a run's workflow, artifacts and settings; what is wrong is added to `problems`."""
+    """Return a run's workflow and settings; what is wrong is added to `problems`."""
     found: dict[str, Any] = {
         "run_id": run.run_id,
         "state": run.shown(run.state_path),
         "workflow_id": None,
         "workflow_path": None,
-        "workflow_status": "unknown",
         "extends": [],
         "artifacts_path": None,
-        "artifacts": [],
     }
     settings = Settings(run, os.environ)
     found["settings"] = {
@@ -123,24 +121,13 @@ def _of_run(run: Run, plugin_roots: list[str], problems: list[str]) -> dict[str,
     try:
         state = state_file.read_state(run).value
         found["workflow_id"] = state_file.workflow_id_of(run, state)
-        found["workflow_status"] = "cannot be used"
         workflow = reload.workflow_of(run, state, plugin_roots)
         found["workflow_path"], found["artifacts_path"] = workflow["path"], workflow["artifacts_path"]
-        found["artifacts"] = [_artifact(one) for one in every_artifact(workflow)]
-        found["workflow_status"] = "found"
         for name, path, _ in lineage(run.root, workflow["id"], plugin_roots):
             found["extends"].append({"id": name, "path": path})
     except LedgerError as error:
-        if error.message == f"Workflow configuration not found: {found['workflow_id']}":
-            found["workflow_status"] = "not found"
         problems.append(error.message)
     return found
-
-
-def _artifact(artifact: Artifact) -> dict[str, Any]:
-    source = artifact["path"] or artifact["path_from_state"] or artifact["command"]
-    kept = ("id", "type", "required", "condition", "reload_triggers", "load_strategy", "problem")
-    return {"source": source, **{name: value for name, value in artifact.items() if name in kept}}
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
@@ -153,15 +140,10 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     run = data["run"]
     if run:
         yield f"Run: {run['run_id']} ({run['state']})"
-        yield f"Workflow: {run['workflow_id'] or '-'} ({run['workflow_path'] or run['workflow_status']})"
+        yield f"Workflow: {run['workflow_id'] or '-'} ({run['workflow_path'] or 'cannot be used'})"
         for step in run["extends"][1:]:
             yield f"  extends {step['id']} ({step['path']})"
         yield f"Critical artifacts: {run['artifacts_path'] or '-'}"
-        for artifact in run["artifacts"]:
-            required = "required" if artifact["required"] else "optional"
-            yield f"  {artifact['id']}: {artifact['type']}, {required}, {artifact['source'] or '-'}"
-            if artifact["problem"]:
-                yield f"    {artifact['problem']}"
         yield "Settings:"
         for name, setting in run["settings"].items():
             yield f"  {name}: {json.dumps(setting['value'])} ({setting['from']})"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-from click.core import ParameterSource
 
 from faber_ledger.cli.ui.output import json_option, json_text, no_pager_option, say, show, show_long, tell
 from faber_ledger.cli.ui.server import server_address, url_option
@@ -26,17 +26,6 @@ RETRY_SECONDS = 2.0
 COLUMNS = ("run", "work item", "machine", "phase", "status", "sessions", "open", "abandoned", "compactions")
 LAST = ("last event", "")
 SHORT_WRITER = 8
-
-
-class Asked(NamedTuple):
-    """What the command was asked for."""
-
-    project: str | None
-    machine: str | None
-    work_id: str | None
-    is_open: bool
-    limit: int
-    as_json: bool
 
 
 class Answer(NamedTuple):
@@ -113,37 +102,35 @@ def fleet(
     """
     from faber_ledger.postgres.server import open_server  # at its use: `--help` loads every command
 
-    source = click.get_current_context().get_parameter_source("every")
-    if source is ParameterSource.COMMANDLINE and not watch:
-        raise click.UsageError("--every needs --watch")
-    asked = Asked(project, machine, work_id, is_open, limit, as_json)
+    ask = partial(_ask, project=project, machine=machine, work_id=work_id, is_open=is_open, limit=limit)
     address = server_address(url)
     if watch:
         try:
-            _watch(address, asked, every)
+            _watch(address, ask, every, as_json)
         except KeyboardInterrupt:
             return
     with open_server(address) as server:
-        answer = _ask(server, asked)
+        answer = ask(server)
     if as_json or not answer.runs:
         show(answer.data(), answer.lines(), as_json=as_json)
     else:
         show_long(answer.lines)
 
 
-def _ask(server: Server, asked: Asked) -> Answer:
+def _ask(
+    server: Server, *, project: str | None, machine: str | None, work_id: str | None, is_open: bool, limit: int
+) -> Answer:
     from faber_ledger.postgres.fleet import Wanted, find_runs
     from faber_ledger.postgres.project import choose_projects, list_projects
 
     known = list_projects(server)
-    chosen = choose_projects(known, asked.project)
-    wanted = Wanted(chosen, asked.machine, asked.work_id, asked.is_open)
-    runs = list(islice(find_runs(server, wanted), asked.limit + 1))
-    is_filtered = bool(asked.project or asked.machine or asked.work_id or asked.is_open)
-    return Answer(runs[: asked.limit], {name: known[name] for name in chosen}, len(runs) > asked.limit, is_filtered)
+    chosen = choose_projects(known, project)
+    runs = list(islice(find_runs(server, Wanted(chosen, machine, work_id, is_open)), limit + 1))
+    is_filtered = bool(project or machine or work_id or is_open)
+    return Answer(runs[:limit], {name: known[name] for name in chosen}, len(runs) > limit, is_filtered)
 
 
-def _watch(address: Address, asked: Asked, every: float) -> None:
+def _watch(address: Address, ask: Callable[[Server], Answer], every: float, as_json: bool) -> None:
     """Show what changes until an interrupt; a server that was there and is lost is waited for."""
     from faber_ledger.postgres.server import listening, open_server
 
@@ -156,9 +143,9 @@ def _watch(address: Address, asked: Asked, every: float) -> None:
                     say("the server is back")
                     is_lost = False
                 while True:
-                    answer = _ask(server, asked)
+                    answer = ask(server)
                     if answer != shown:
-                        _show_again(answer, asked)
+                        _show_again(answer, as_json)
                         shown = answer
                     listener.wait(answer.names, every)
         except ServerUnavailable as error:
@@ -170,9 +157,9 @@ def _watch(address: Address, asked: Asked, every: float) -> None:
             time.sleep(RETRY_SECONDS)
 
 
-def _show_again(answer: Answer, asked: Asked) -> None:
+def _show_again(answer: Answer, as_json: bool) -> None:
     """Print what has changed: on a terminal in place of what was there."""
-    if asked.as_json:
+    if as_json:
         click.echo(json_text({"result_version": 1, "data": answer.data()}, indent=None))
         return
     if sys.stdout.isatty():

@@ -11,7 +11,6 @@ import click
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.output import json_text, no_pager_option, say, show_long
-from faber_ledger.cli.ui.server import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_event import Time, find_session
 from faber_ledger.cli.ui.which_run import run_with_ledger, work_id_option
 from faber_ledger.ledger.event_types import EVENT_TYPES
@@ -42,10 +41,9 @@ if TYPE_CHECKING:
     help=f"One of {', '.join(EVENT_TYPES)}; may be given several times.",
 )
 @click.option("--machine", metavar="NAME", help="Sessions on one machine: its host name, or its writer id.")
-@click.option("--phase", metavar="PHASE", help="Only what happened in one phase.")
+@click.option("--phase", metavar="PHASE", help="Only events that name this phase.")
 @click.option("--since", type=Time(), metavar="TIME", help="From this time on, for example 2026-01-05T14:30:22Z.")
 @click.option("--until", type=Time(), metavar="TIME", help="Up to this time, its second included.")
-@server_copy_options
 @no_pager_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines: one object for each event.")
 def log(
@@ -59,8 +57,6 @@ def log(
     phase: str | None,
     since: float | None,
     until: float | None,
-    url: str | None,
-    project: str | None,
     as_json: bool,
 ) -> None:
     """List what happened in RUN (default: the active run), oldest first; on a terminal through a pager.
@@ -72,8 +68,7 @@ def log(
     """
     if since is not None and until is not None and since > until:
         raise click.UsageError("--since is later than --until: no event is between them")
-    root, (run,), _ = find_runs(url, project, [run], work_id)
-    chosen = run_with_ledger(run, work_id, root=root)
+    chosen = run_with_ledger(run, work_id)
     wanted = EventQuery(
         session=find_session(chosen, session),
         types=kinds,

@@ -11,10 +11,9 @@ import click
 from faber_ledger.cli.reports.project import project_run
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, say, show
-from faber_ledger.cli.ui.which_run import recheck_under_lock, run_to_project, runs_with_ledgers
+from faber_ledger.cli.ui.which_run import recheck_under_lock, run_to_project, run_with_ledger
 from faber_ledger.cli.ui.words import publishing_hint
 from faber_ledger.ledger.command_errors import ProjectionDiffers
-from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.difference import find_difference
 from faber_ledger.projections.fold import blocks_of
 from faber_ledger.runs import state_file
@@ -28,14 +27,12 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Write state.json's two blocks from the log.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
-@click.option("--all", "every", is_flag=True, help="Every run of the project with a ledger.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 21 if state.json differs, and say where.")
 @click.option("--rebuild", is_flag=True, help="Fold the whole log, even if state.json shows it already.")
 @click.option("--restore", is_flag=True, help="Replace a broken state.json with its newest readable backup.")
 @json_option
 def project(
     run: str | None,
-    every: bool,
     check: bool,
     rebuild: bool,
     restore: bool,
@@ -51,24 +48,10 @@ def project(
     """
     if sum([check, rebuild, restore]) > 1:
         raise click.UsageError("Give one of --check, --rebuild and --restore.")
-    reads = every or check
-    runs = (
-        runs_with_ledgers(run, every=every, in_tree=True) if reads else [run_to_project(run, needs_ledger=not restore)]
-    )
-    results, failed = [], []
-    for one in runs:
-        try:
-            results.append(_check_run(one) if check else project_run(one, rebuild=rebuild, restore=restore, warn=say))
-        except LedgerError as error:
-            if not every:
-                raise
-            failed.append(error)
-            results.append({"run_id": one.run_id, "outcome": "failed", "error": error.message})
-    lines = [line for one, result in zip(runs, results, strict=True) for line in _lines(one, result)]
-    show(results if every else results[0], lines, as_json=as_json)
-    if failed:
-        return failed[0].exit_code
-    return ProjectionDiffers.exit_code if any(result["outcome"] == "differs" for result in results) else 0
+    chosen = run_with_ledger(run) if check else run_to_project(run, needs_ledger=not restore)
+    result = _check_run(chosen) if check else project_run(chosen, rebuild=rebuild, restore=restore, warn=say)
+    show(result, _lines(chosen, result), as_json=as_json)
+    return ProjectionDiffers.exit_code if result["outcome"] == "differs" else 0
 
 
 def _check_run(run: Run) -> dict[str, Any]:
@@ -104,8 +87,6 @@ def _lines(run: Run, result: dict[str, Any]) -> list[str]:
             f"{run_id}: state.json was missing and was created; the log does not know: {', '.join(result['unknown'])}",
             f"  hint: add what you know, or run `faber-ledger run resume {run_id}` to continue it",
         ]
-    if outcome == "failed":
-        return [f"{run_id}: failed: {result['error']}"]
     if outcome == "not_published":
         hint = publishing_hint(run, TreeNote(run))
         return [f"{run_id}: nothing is written, since {result['why']}; {hint}"]

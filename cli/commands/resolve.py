@@ -29,7 +29,6 @@ from faber_ledger.runs.conflicts import (
     base_of_markers,
     find_conflicts,
     find_marked,
-    find_other_projects_in_conflict,
     read_here,
 )
 from faber_ledger.runs.git_command import git, top_of
@@ -70,12 +69,10 @@ def resolve(dry_run: bool, as_json: bool) -> int:
     results = [_resolve(root, conflict, found, dry_run=dry_run) for conflict in found]
     if not dry_run:
         _project([one for one in found if not one.is_gone], results)
-    others = find_other_projects_in_conflict(root, top)
-    data = {"dry_run": dry_run, "files": results, "other_projects": others}
-    show(data, _lines(results, others, dry_run), as_json=as_json)
+    show({"dry_run": dry_run, "files": results}, _lines(results, dry_run), as_json=as_json)
     if lacks_driver(root):
         warn(f"note: git has no driver that merges these files in this clone: `{SET_UP}` sets it up")
-    return 1 if others or any(not result["mended"] for result in results) else 0
+    return 1 if any(not result["mended"] for result in results) else 0
 
 
 def _resolve(root: str, conflict: Conflict, found: list[Conflict], *, dry_run: bool) -> Result:
@@ -187,18 +184,14 @@ def _project(found: list[Conflict], results: list[Result]) -> None:
             warn(f"note: {run.run_id}: {error.message}{f'; {error.hint}' if error.hint else ''}")
 
 
-def _lines(results: list[Result], others: list[str], dry_run: bool) -> Iterator[str]:
-    if not results and not others:
+def _lines(results: list[Result], dry_run: bool) -> Iterator[str]:
+    if not results:
         yield "no files of runs are in conflict"
     for result in results:
         done = ("would resolve" if dry_run else "resolved") if result["mended"] else "left"
         yield f"{done:<8}  {result['path']}: {result['how']}"
         for key in result["keys"]:
             yield f"  {key['text']}"
-    for other in others:
-        folder = os.path.relpath(other, os.path.realpath(os.getcwd()))
-        way = f"`cd {quote_word(folder)} && faber-ledger resolve`"
-        yield f"left      files of runs of another project, {folder}, are in conflict: {way}"
 
 
 def _put(path: str, content: bytes) -> None:

@@ -31,11 +31,10 @@ def search(text: str, url: str | None, is_local: bool, project: str | None, limi
 
     With --url, or where a server is configured, in all runs there of the projects that you may see.
 
-    All words of TEXT must be there, in any order and case; "…" is a phrase, -WORD excludes a word, `or` makes
-    alternatives.
+    All words of TEXT must be there, in any order and case; "…" is a phrase.
 
     \b
-    Example: faber-ledger search 'migration "user table" -draft'
+    Example: faber-ledger search 'migration "user table"'
     Exit codes: 0 done, whether or not there are hits; 2 wrong usage; 10 the server shows no such
     project; 12 the server is newer than this program; 13 the server is not available; 14 it refuses,
     or shows you no project.

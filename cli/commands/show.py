@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from typing import Any
 
@@ -12,12 +11,10 @@ import click
 from faber_ledger.cli.reports.show import DESCRIBE
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long
-from faber_ledger.cli.ui.server import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_with_ledger
-from faber_ledger.files.text import escape_lines, quote_word
+from faber_ledger.files.text import escape_lines
 from faber_ledger.ledger.command_errors import NotFound
-from faber_ledger.runs.run import find_root
 
 
 @click.command("show", short_help="Show everything about one event, session or artifact.")
@@ -26,10 +23,9 @@ from faber_ledger.runs.run import find_root
     "--run", metavar="RUN", shell_complete=completion.runs, help="The run to look in, instead of the active one."
 )
 @click.option("--content", is_flag=True, help="Print what was loaded: an artifact's newest load, or the event's.")
-@server_copy_options
 @no_pager_option
 @json_option
-def show_one(what: str, run: str | None, content: bool, url: str | None, project: str | None, as_json: bool) -> None:
+def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
     """Show one event (its seq or id), one session (its id, its last part, or its client's id) or one artifact.
 
     \b
@@ -38,8 +34,7 @@ def show_one(what: str, run: str | None, content: bool, url: str | None, project
     Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger, nothing or several things with that
     name, or a content that does not exist any more; 12 newer format; 20 the ledger is damaged.
     """
-    root, (run,), _ = find_runs(url, project, [run])
-    chosen = run_with_ledger(run, root=root)
+    chosen = run_with_ledger(run)
     match = find_thing(chosen, what)
     data, lines = DESCRIBE[match.kind](chosen, match.id)
     if not content and not as_json:
@@ -48,7 +43,7 @@ def show_one(what: str, run: str | None, content: bool, url: str | None, project
     if not content:
         show(data, [], as_json=True)
         return
-    text = _content(find_root(os.getcwd()), data)  # with --url, too: git has what was loaded
+    text = _content(chosen.root, data)
     if as_json:
         show({**data, "content": text}, [], as_json=True)
     elif sys.stdout.isatty():
@@ -59,30 +54,16 @@ def show_one(what: str, run: str | None, content: bool, url: str | None, project
 
 def _content(root: str, data: dict[str, Any]) -> str:
     """Return what a load gave the agent; raises NotFound if it does not exist any more."""
-    from faber_ledger.cli.reports.file_versions import find_contents, is_comparable, unrecoverable_kind
+    from faber_ledger.cli.reports.file_versions import find_content
 
     load = data["loads"][-1] if data["kind"] == "artifact" and data["loads"] else data.get("event", {}).get("event")
     if not load or not isinstance(load.get("sha256"), str) or not isinstance(load.get("source"), str):
         raise click.UsageError("--content needs an artifact that was loaded, or the event of a load")
-    found = find_contents(root, load["source"], {load["sha256"]}).get(load["sha256"])
-    what = f"the content with the digest {load['sha256']}"
-    if found is None and (kind := unrecoverable_kind(root, load["source"])):
-        raise NotFound(
-            f"{what} was {kind} ({json.dumps(load['source'])}), which is not kept: it cannot be recovered",
-            hint=f"run `faber-ledger session-load --artifacts {quote_word(load['artifact_id'])} --force`"
-            " to load it as it is now",
-        )
-    writer = load.get("writer") or data["event"]["writer"]
-    if found is None and not is_comparable(root, writer):
-        raise NotFound(
-            f"{what} is not comparable here: another clone recorded it with its key",
-            hint="run the command in the clone that recorded it",
-        )
+    found = find_content(root, load["source"], load["sha256"])
     if found is None:
         raise NotFound(
-            f"{what} is neither in {json.dumps(load['source'])} as it is now nor in"
-            " any version that git has of it, nor in a plugin root",
-            hint="run `git fetch --all`: another machine may have committed it, or name its plugin's folder"
-            " in plugin_roots of ~/.config/faber-ledger/config.json",
+            f"the content with the digest {load['sha256']} is neither in {json.dumps(load['source'])} as it is now nor"
+            " in any version that git has of it, nor in a plugin root; a command's answer and a folder are not kept",
+            hint="run it after `git fetch --all`, in the clone that recorded the load: its key made the digest",
         )
-    return found.text
+    return found

@@ -13,7 +13,6 @@ from faber_ledger.cli.timeline.page import page
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.output_file import output_file
-from faber_ledger.cli.ui.server import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_run import run_with_ledger, runs_with_ledgers
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.context.packet import size_words
@@ -39,15 +38,12 @@ if TYPE_CHECKING:
 )
 @click.option("--all", "every", is_flag=True, help="Every run of this project, with an index.")
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
-@server_copy_options
 @json_option
 def timeline(
     runs: tuple[str, ...],
     output: str,
     every: bool,
     opened: bool,
-    url: str | None,
-    project: str | None,
     as_json: bool,
 ) -> None:
     """Draw each RUN (default: the active run) as one HTML page: phases, sessions by machine, the context, the events.
@@ -65,8 +61,7 @@ def timeline(
         raise click.UsageError("-o - writes the page to standard output: leave out --open and --json")
     timelines: list[Timeline] = []
     problems: list[tuple[str, str]] = []
-    root, named, _ = find_runs(url, project, runs or [None], every=every)
-    for run in _choose_runs(root, named, every):
+    for run in _choose_runs(runs, every):
         try:
             with read_log(run) as log:
                 timelines.append(build_timeline(run.run_id, log.stream(), seconds_of))
@@ -88,8 +83,8 @@ def timeline(
     show(data, [line], as_json=as_json)
 
 
-def _choose_runs(root: str, named: list[str | None], every: bool) -> list[Run]:
+def _choose_runs(named: tuple[str, ...], every: bool) -> list[Run]:
     if every:
-        return runs_with_ledgers(None, every=True, root=root)
-    chosen = {run.run_id: run for run in [run_with_ledger(text, root=root) for text in named]}
+        return runs_with_ledgers(None, every=True)
+    chosen = {run.run_id: run for run in [run_with_ledger(text) for text in named or (None,)]}
     return list(chosen.values())

@@ -41,7 +41,6 @@ from faber_ledger.ledger import disk
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
 from faber_ledger.runs.git_command import run_git, top_of
-from faber_ledger.runs.old_copies import notes_without_runs, remove_notes
 from faber_ledger.runs.run import HOOK_LOG, find_root
 from faber_ledger.runs.settings import PATH
 from faber_ledger.runs.synced import known_project
@@ -66,7 +65,7 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
     plugins = list_enabled_plugins(root)
     kept_for = _hooks_elsewhere(scope, root, plugins, hooks)
     is_project = in_project(root, scope)
-    plan = _plan(root) if is_project and not kept_for else Plan([], [], [], [], is_cached=False, known=None)
+    plan = _plan(root) if is_project and not kept_for else Plan([], [], [], is_cached=False, known=None)
     commands = remove_commands(root) if is_project and (scope == "project" or not kept_for) else []
     plan = plan._replace(changes=[*hooks, *plan.changes, *commands])
     commit = names_to_commit(plan.changes, root, is_removal=True)
@@ -79,7 +78,6 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
         "git_config": [setting._asdict() for setting in plan.config],
         "text_cache_removed": plan.is_cached,
         "local_files": [display_path(path, root) for path in plan.local],
-        "notes": [display_path(path, root) for path in plan.notes],
         "hooks_remain_in": kept_for,
         "commit": commit,
         "project": plan.known,
@@ -96,7 +94,6 @@ class Plan(NamedTuple):
     changes: list[FileChange]
     config: list[Setting]
     local: list[str]
-    notes: list[str]
     is_cached: bool
     known: str | None
 
@@ -111,13 +108,12 @@ def _plan(root: str) -> Plan:
     known = known_project(root) if setting is not None else None
     top = top_of(root)
     if top is None:
-        return Plan(changes, [], [], [], is_cached=False, known=known)
+        return Plan(changes, [], [], is_cached=False, known=known)
     hook = pre_commit_change(root, top, remove=True)
     return Plan(
         [*changes, *([hook] if hook.action != "unchanged" else [])],
         settings_to_remove(root),
         _local_files(root),
-        [] if any(True for _ in runs_in_tree(root)) else notes_without_runs(root),
         is_cached=has_text_cache(root),
         known=known,
     )
@@ -130,7 +126,6 @@ def _remove(root: str, plan: Plan) -> None:
         remove_text_cache(root)
     for path in plan.local:
         disk.remove(path)
-    remove_notes(root, plan.notes)
     gone = [FileChange(path, b"", None) for path in plan.local]
     remove_empty_folders([*plan.changes, *gone], root, folders_of_user())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import click
@@ -10,36 +11,28 @@ from faber_ledger.cli.reports.verify import Anchors, run_findings
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.progress import progress_over
-from faber_ledger.cli.ui.server import find_runs, server_copy_options
 from faber_ledger.cli.ui.which_run import runs_with_ledgers
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.runs.conflicts import paths_in_conflict
-from faber_ledger.runs.run import Run
-
-HINT_LEFT_OUT = "run `faber-ledger sync RUN` in a clone that does not have the run: it names the events, and why"
+from faber_ledger.runs.run import Run, find_root
 
 
 @click.command(short_help="Check a log, and state.json against it.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
 @click.option("--all", "every", is_flag=True, help="Verify every run of the project with a ledger.")
 @click.option("--git", "with_git", is_flag=True, help="Also compare the log with every version of it in git.")
-@server_copy_options
 @json_option
-def verify(run: str | None, every: bool, with_git: bool, url: str | None, project: str | None, as_json: bool) -> int:
+def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
     """Check RUN's log from start to end (default: the active run), and whether state.json agrees with it.
 
     \b
     Example: faber-ledger verify --git
     Exit codes: 0 sound; 2 wrong usage; 10 no such run or ledger; 12 newer format;
-    20 something is wrong with a log, or events of the server are left out; 21 the logs
-    are sound, but state.json differs.
+    20 something is wrong with a log; 21 the logs are sound, but state.json differs.
     """
-    if with_git and url is not None:
-        raise click.UsageError("--git compares with this clone's git: leave out --url")
-    root, (run,), left_out = find_runs(url, project, [run], every=every and run is None)
-    runs = runs_with_ledgers(run, every=every, root=root)
+    runs = runs_with_ledgers(run, every=every)
     if not runs:
         warn("no run of this project has a ledger")
     found = {}
@@ -47,9 +40,7 @@ def verify(run: str | None, every: bool, with_git: bool, url: str | None, projec
         for one in runs:
             found[one.run_id] = run_findings(one, is_one_of_many=len(runs) > 1)
             advance(1)
-    for run_id, lacking in left_out.items():
-        found.setdefault(run_id, []).append(LogProblem("left_out", None, lacking, HINT_LEFT_OUT))
-    for name, paths in paths_in_conflict(root).items():
+    for name, paths in paths_in_conflict(find_root(os.getcwd())).items():
         if name in found:
             what = f"a merge has stopped at {' and '.join(paths)}"
             found[name].append(LogProblem("in_conflict", None, what, "run `faber-ledger resolve`"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -11,10 +10,9 @@ from faber_ledger.context.artifact import MAX_BYTES, content_digest, given_text,
 from faber_ledger.context.workflow import list_installed
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.disk import FileRefused, folder_around, read_text
-from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.git_command import run_git
-from faber_ledger.runs.run import clone_folder, is_state_file
-from faber_ledger.runs.settings import SLASH_COMMAND, read_user_config
+from faber_ledger.runs.run import is_state_file
+from faber_ledger.runs.settings import read_user_config
 
 OPTIONS = ("--full-history", "-m", "--raw", "--no-abbrev", "--no-renames", "--no-color", "--format=%H")
 NEW_MODE, NEW_BLOB, ABSENT = 1, 3, "0" * 40  # in a raw line; a deletion has ABSENT
@@ -39,78 +37,39 @@ def list_versions(root: str, revisions: str, *paths: str) -> Iterator[Version]:
             yield Version(blob, commit)
 
 
-class FoundContent(NamedTuple):
-    """A content with a wanted digest, and words for where it was found."""
-
-    text: str
-    where: str
-
-
-def find_contents(root: str, source: str, digests: set[str]) -> dict[str, FoundContent]:
-    """Return the contents of the file `source` that have one of the digests, as loads record them, by digest.
+def find_content(root: str, source: str, digest: str) -> str | None:
+    """Return the content of the file `source` that has a digest, as a load records it; None if there is none.
 
     The file is one of the project or of a plugin root. `source` comes from a log and is not trusted: nothing outside
     these folders is read.
     """
-    found: dict[str, FoundContent] = {}
-    for text, where in _read_versions(root, source):
+    for text in _read_versions(root, source):
         for is_state in (False, True) if is_state_file(source) else (False,):
             given = given_text(text, is_state)
-            digest = keyed(root, content_digest(given))
-            if digest in digests - found.keys():
-                found[digest] = FoundContent(given, where)
-        if len(found) == len(digests):
-            break
-    return found
-
-
-def is_comparable(root: str, writer: str) -> bool:
-    """Return whether a load's digest can be compared with a content here: only in the clone `writer`, whose key it has.
-
-    Without git it is not known which clone this is.
-    """
-    return clone_folder(root) is None or known_writer(root) == writer
-
-
-def unrecoverable_kind(root: str, source: str) -> str | None:
-    """Return what a source gave if nothing keeps that ("a command's answer", "a folder's content"); None for a file."""
-    words = source.split()
-    if words and (words[0] == "git" or re.fullmatch(SLASH_COMMAND, words[0])):
-        return "a command's answer"
-    for folder in _folders(root):
-        place = os.path.join(folder, *source.split("/"))
-        try:
-            if folder_around(place, [folder]) is not None and os.path.isdir(place):
-                return "a folder's content"
-        except FileRefused:
-            continue
+            if keyed(root, content_digest(given)) == digest:
+                return given
     return None
 
 
-def _folders(root: str) -> list[str]:
-    """Return the folders that a load's `source` may be relative to."""
-    return [root, *read_user_config()["plugin_roots"], *[folder for folder, _, _ in list_installed(root)]]
-
-
-def _read_versions(root: str, source: str) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a file and where each is: the current ones, then those in git's history, newest first."""
-    for folder in _folders(root):
+def _read_versions(root: str, source: str) -> Iterator[str]:
+    """Yield the texts of a file: the current ones, then those in git's history, newest first."""
+    for folder in (root, *read_user_config()["plugin_roots"], *[place for place, _, _ in list_installed(root)]):
         place = os.path.join(folder, *source.split("/"))
         try:
             text = read_text(place, MAX_BYTES) if folder_around(place, [folder]) is not None else None
         except FileRefused:
             text = None
         if text is not None:
-            yield text, "the file as it is now" if folder == root else f"{place}, as it is now"
+            yield text
     try:
         versions = list(list_versions(root, "--all", f":(literal){source}"))
     except (GitFailed, ValueError):  # a NUL byte in the source
         return
-    for blob, commit in versions:
+    for blob, _ in versions:
         size = run_git("cat-file", "-s", blob, at=root).stdout.strip()
         if size.isdigit() and int(size) <= MAX_BYTES:
             content = run_git("cat-file", "blob", blob, at=root).stdout
             try:
-                yield content.decode().removeprefix("\ufeff"), f"commit {commit[:12]}"
+                yield content.decode().removeprefix("\ufeff")
             except UnicodeDecodeError:
                 continue

@@ -1,4 +1,4 @@
-"""What `replay` shows: events with what each changed, the state at a moment, or what changed between two moments."""
+"""What `replay` shows: events with what each changed, or the state at a moment."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.progress import progress, track_progress
 from faber_ledger.cli.ui.which_event import Moment
 from faber_ledger.cli.ui.words import change_data, change_line, plural, session_data, session_table
-from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.queries import EventQuery, find_events
-from faber_ledger.projections.difference import list_changes
 from faber_ledger.projections.fold import (
     Projector,
     artifacts_in_context,
@@ -35,12 +33,11 @@ if TYPE_CHECKING:
 
 
 class EventFilter(NamedTuple):
-    """Which events to show, and whether to show the state after each of them; None means no limit."""
+    """Which events to show; None means no limit."""
 
     start: Moment | None = None
     end: Moment | None = None
     session: str | None = None
-    step: bool = False
 
     def has(self, recorded: Recorded) -> bool:
         """Return whether an event is at or after the start, and of the session; `PastEvents` knows the end."""
@@ -121,9 +118,6 @@ class Replay:
             yield line_of(recorded)
             for change in changed:
                 yield f"         {change_line(change)}"
-            if self.chosen.step:
-                for line in _state_lines(self.steps.blocks):
-                    yield f"       | {line}"
         if not count:
             yield "no event" if self.chosen != EventFilter() else "the log is empty: nothing has happened yet"
         yield from _session_lines(self.sessions)
@@ -134,8 +128,7 @@ class Replay:
 
     def _events_data(self) -> Iterator[dict[str, Any]]:
         for recorded, changed in self.events():
-            state = {"blocks": self.steps.blocks} if self.chosen.step else {}
-            yield {**recorded, "changes": [change_data(change) for change in changed], **state}
+            yield {**recorded, "changes": [change_data(change) for change in changed]}
 
     def _sessions_data(self) -> Iterator[dict[str, Any]]:
         yield from map(session_data, self.sessions())  # in a generator, so that the events are read before
@@ -146,7 +139,13 @@ class Replay:
 
 def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterator[str]]:
     """Return the state at a moment, as data and as lines for people."""
-    ((past, projector),) = _fold_until(run, moment)
+    past, projector = PastEvents(moment), Projector(empty())
+    with read_log(run) as log, progress(run, "replaying") as advance:
+        for recorded in track_progress(log.stream(), advance):
+            if past.has(recorded):
+                projector.apply(recorded)
+            elif past.is_over:
+                break
     data = {
         "run_id": run.run_id,
         "at": _moment_data(moment, past),
@@ -156,19 +155,6 @@ def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterator[str]]:
         "sessions": [session_data(session) for session in summarize_sessions(projector.blocks)],
     }
     return data, _lines_at(past, projector.blocks)
-
-
-def _fold_until(run: Run, *moments: Moment) -> list[tuple[PastEvents, Projector]]:
-    """Fold the events up to each of the moments, in one reading of the log."""
-    sides = [(PastEvents(moment), Projector(empty())) for moment in moments]
-    with read_log(run) as log, progress(run, "replaying") as advance:
-        for recorded in track_progress(log.stream(), advance):
-            for past, projector in sides:
-                if not past.is_over and past.has(recorded):
-                    projector.apply(recorded)
-            if all([past.is_over for past, _ in sides]):
-                break
-    return sides
 
 
 def _lines_at(past: PastEvents, blocks: Blocks) -> Iterator[str]:
@@ -211,81 +197,7 @@ def _state_lines(blocks: Blocks) -> Iterator[str]:
         yield f"  {load.get('artifact_id')}, loaded {load.get('loaded_at')} from {load.get('source')}"
 
 
-# Between two moments
-
-
-def changes_between(run: Run, first: Moment, second: Moment) -> tuple[dict[str, Any], Iterator[str]]:
-    """Return what changed from one moment to another, as data and as lines for people."""
-    (one, before), (other, after) = _fold_until(run, first, second)
-    changed = list_changes(before.blocks, after.blocks)
-    data = {
-        "run_id": run.run_id,
-        "from": _moment_data(first, one),
-        "to": _moment_data(second, other),
-        "changes": [change_data(change) for change in changed],
-    }
-    return data, _lines_between(one, other, changed)
-
-
-def _lines_between(one: PastEvents, other: PastEvents, changed: list[Change]) -> Iterator[str]:
-    for sign, past in (("-", one), ("+", other)):
-        yield f"{sign} {line_of(past.last).strip() if past.last else 'before the first event'}"
-    if not changed:
-        yield "nothing changed in state.json"
-    for change in changed:
-        yield change_line(change)
-
-
 def _moment_data(moment: Moment, past: PastEvents) -> dict[str, Any]:
     last = past.last and {name: past.last[name] for name in ("seq", "id", "at")}
     time = utc_text(moment.seconds) if moment.seconds is not None else None
     return {"moment": moment.text, "time": time, "events": past.count, "last_event": last}
-
-
-class Strict:
-    """One reading of a log: counts events that fit their model, do not fit, have an unknown shape, or are redacted."""
-
-    def __init__(self, run: Run, chosen: EventFilter) -> None:
-        self.run = run
-        self.chosen = chosen
-        self.fitting = self.misfits = self.unknown = self.redacted = 0
-
-    def lines(self) -> Iterator[str]:
-        """Yield each event that does not fit its model, and then the counts."""
-        for recorded, problems in self._check_events():
-            yield line_of(recorded)
-            for problem in problems:
-                yield f"         {problem}"
-        counts = f"{self.fitting} fit their model, {self.misfits} do not, {self.unknown} have a shape unknown here"
-        yield counts + (f", {self.redacted} are redacted and cannot be checked" if self.redacted else "")
-        if self.misfits:
-            yield f"hint: run `faber-ledger verify {self.run.run_id}`: it says whether they were changed afterwards"
-
-    def data(self) -> dict[str, Any]:
-        """Return the same as data."""
-        named = [{**recorded, "problems": problems} for recorded, problems in self._check_events()]
-        return {"fitting": self.fitting, "unknown": self.unknown, "redacted": self.redacted, "misfits": named}
-
-    def _check_events(self) -> Iterator[tuple[Recorded, list[str]]]:
-        past = PastEvents(self.chosen.end)
-        with read_log(self.run) as log, progress(self.run, "checking") as advance:
-            for recorded in track_progress(read_verified(log), advance):
-                if not past.has(recorded):
-                    if past.is_over:
-                        return
-                elif self.chosen.has(recorded):
-                    yield from self._check(recorded)
-
-    def _check(self, recorded: Recorded) -> Iterator[tuple[Recorded, list[str]]]:
-        from faber_ledger.schemas.events import problems_in  # loads pydantic
-
-        problems = problems_in(recorded)
-        if problems:
-            self.misfits += 1
-            yield recorded, problems
-        elif problems is not None:
-            self.fitting += 1
-        elif "redacted" in recorded:
-            self.redacted += 1
-        else:
-            self.unknown += 1

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.cli.reports.file_versions import find_contents, is_comparable, unrecoverable_kind
 from faber_ledger.cli.ui.event_words import line_of, refused_shown
-from faber_ledger.cli.ui.words import change_data, change_line, plural, session_data, session_lines
-from faber_ledger.context.artifact import CHANGED_BY_EVENTS, KEYED
+from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_lines
 from faber_ledger.ledger.encoding import HASH, PARENTS, READ, ROW, compute_hash, decode_row
 from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.gate import find_form_fault, shown_id
@@ -22,7 +20,7 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.projections.steps import Steps
 from faber_ledger.runs.log import read_log
-from faber_ledger.runs.run import Run, is_state_file
+from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
@@ -112,12 +110,11 @@ def describe_session(run: Run, session_id: str) -> tuple[dict[str, Any], list[st
 
 
 def describe_artifact(run: Run, artifact_id: str) -> tuple[dict[str, Any], list[str]]:
-    """Describe an artifact: its loads by digest, whether each content can still be found, its failures and skips.
+    """Describe an artifact: its loads, failures and skips.
 
     All are counted and the newest are listed, since a log may have any number of them.
     """
     counts = {"loaded": 0, "failed": 0, "skipped": 0}
-    contents: dict[tuple[str, str], dict[str, Any]] = {}
     newest: deque[Recorded] = deque(maxlen=MAX_LISTED)
     with read_log(run) as log:
         rows = log.connection.execute(
@@ -126,29 +123,22 @@ def describe_artifact(run: Run, artifact_id: str) -> tuple[dict[str, Any], list[
             (artifact_id,),
         )
         for one in map(decode_row, rows):
-            if one["event"].get("artifact_id") != artifact_id:
-                continue
-            newest.append(one)
-            load = _load_of(one)
-            counts[_kind(one)] += _kind(one) != "loaded" or load is not None
-            if load is not None:
-                _count(run.root, contents, load)
-    _find_contents(run, contents)
+            if one["event"].get("artifact_id") == artifact_id:
+                newest.append(one)
+                counts[_kind(one)] += 1
     left = sum(counts.values()) - len(newest)
     data = {
         "kind": "artifact",
         "artifact_id": artifact_id,
         "counts": counts,
-        "left_out": max(left, 0),
-        "contents": list(contents.values()),
+        "left_out": left,
         "loads": [load for one in newest if (load := _load_of(one)) is not None],
         "failed": [one for one in newest if _kind(one) == "failed"],
         "skipped": [one for one in newest if _kind(one) == "skipped"],
     }
     summary = f"{counts['loaded']} loads, {counts['failed']} failed, {counts['skipped']} skipped"
-    older = [f"the newest {MAX_LISTED:,} of them; `faber-ledger log {run.run_id}` lists all:"] if left > 0 else []
-    lines = [*_content_lines(run, list(contents.values())), *older, *[line_of(one) for one in newest]]
-    return data, [f"{artifact_id}: {summary}", "", *lines]
+    older = [f"the newest {MAX_LISTED:,} of them; `faber-ledger log {run.run_id}` lists all:"] if left else []
+    return data, [f"{artifact_id}: {summary}", "", *older, *[line_of(one) for one in newest]]
 
 
 def _load_of(recorded: Recorded) -> dict[str, Any] | None:
@@ -157,48 +147,6 @@ def _load_of(recorded: Recorded) -> dict[str, Any] | None:
     if event["type"] != "artifact_loaded" or not is_foldable(recorded) or not isinstance(event.get("sha256"), str):
         return None
     return {"at": recorded["at"], "event_id": recorded["id"], "writer": recorded["writer"], **event}
-
-
-def _count(root: str, contents: dict[tuple[str, str], dict[str, Any]], load: dict[str, Any]) -> None:
-    """Count a load under its content; `contents` is in the order of first loads."""
-    content = contents.setdefault(
-        (load["source"], load["sha256"]),
-        {
-            "sha256": load["sha256"],
-            "source": load["source"],
-            "size_bytes": load["size_bytes"],
-            "first_at": load["at"],
-            "loads": 0,
-            "found_in": None,
-            "is_comparable": is_comparable(root, load["writer"]),
-        },
-    )
-    content["last_at"] = load["at"]
-    content["loads"] += 1
-
-
-def _find_contents(run: Run, contents: dict[tuple[str, str], dict[str, Any]]) -> None:
-    """Note with each content where it can still be found."""
-    for source in dict.fromkeys([source for source, _ in contents]):
-        wanted = {digest for other, digest in contents if other == source}
-        for digest, found in find_contents(run.root, source, wanted).items():
-            contents[source, digest]["found_in"] = found.where
-
-
-def _content_lines(run: Run, contents: list[dict[str, Any]]) -> Iterator[str]:
-    for content in contents:
-        span = content["first_at"] + ("" if content["loads"] == 1 else f" to {content['last_at']}")
-        times = plural(content["loads"], "load")
-        kind = None if content["found_in"] else unrecoverable_kind(run.root, content["source"])
-        where = f"not kept: {kind}" if kind else f"found in: {content['found_in'] or 'no place any more'}"
-        if not kind and not content["is_comparable"]:
-            where = "not comparable here: another clone recorded it with its key"
-        digest = content["sha256"].removeprefix(KEYED)[:12]
-        yield f"digest {digest}  {content['size_bytes']} bytes  {span}  {times}  {where}"
-    if any([is_state_file(content["source"]) for content in contents]):
-        excluded = ", ".join(sorted(CHANGED_BY_EVENTS))
-        yield f"digests and contents are of state.json without what events change: {excluded}"
-    yield ""
 
 
 def _kind(recorded: Any) -> str:

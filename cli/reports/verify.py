@@ -24,8 +24,7 @@ from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.difference import differing_blocks
-from faber_ledger.projections.fold import blocks_of, fold
-from faber_ledger.recording.adoption import list_adoptable, list_unknown
+from faber_ledger.projections.fold import fold
 from faber_ledger.runs import tree_note
 from faber_ledger.runs.absorb import rows_waiting
 from faber_ledger.runs.clone import writer_of
@@ -146,34 +145,17 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
 def _block_findings(
     run: Run, state: dict[str, Any], blocks: Blocks, *, is_empty: bool, is_damaged: bool
 ) -> Iterator[LogProblem]:
-    hint = f"run `faber-ledger project {run.run_id}` to write the two blocks from the log"
+    hint = f"run `faber-ledger project {run.run_id}`: it takes over sessions that another tool wrote into the block,"
+    hint += " and writes both blocks from the log"
     if is_damaged:
         hint = "fix the log first: what it projects now is not reliable"
     elif is_empty:
         hint = "the log has no event yet, and its first one adopts what state.json says: run"
         hint += f" `faber-ledger session-load --run-id {run.run_id}`"
     differing = differing_blocks(blocks, state)
-    if differing and not is_damaged:
-        hint = _hint_for_unknown(run, blocks, blocks_of(state)) or hint
     for name in differing:
         what = f"the block `{name}` in state.json is not what the log says"
         yield LogProblem(ProjectionDiffers.code, None, what, hint)
-
-
-def _hint_for_unknown(run: Run, folded: Blocks, found: Blocks) -> str | None:
-    """Return what to do about sessions that the log does not know; None if it knows all."""
-    unknown = {entry["session_id"] for entry in list_unknown(folded, found)}
-    if not unknown:
-        return None
-    left = unknown - {entry["session_id"] for entry in list_adoptable(folded, found)}
-    if not left:
-        what = plural(len(unknown), "session")
-        return f"run `faber-ledger project {run.run_id}` to take over the {what} that another tool wrote into the block"
-    path = run.shown(run.state_path)
-    return (
-        f"copy {path} if you need its session {min(left)}, which the log does not know: git brought it,"
-        " or it began while another was open, and the next hook writes the block from the log"
-    )
 
 
 WRITER = 5
@@ -257,7 +239,7 @@ class Anchors:
         elif kind == "not_pulled" and row[WRITER] != writer_of(self.run.root):
             self._note(kind, f"event {name} of {where} is not here yet", "run `git pull`")
         else:
-            hint = f"run `faber-ledger project {self.run.run_id}`; if that fails, `faber-ledger union` with that copy"
+            hint = f"put that copy in place of the run's ledger.db, then run `faber-ledger project {self.run.run_id}`"
             self.findings.append(LogProblem("missing_event", name, f"{where} has it, and the log does not", hint))
 
     def _note(self, kind: str, what: str, hint: str = UNKNOWN) -> None:

@@ -29,13 +29,12 @@ from faber_ledger.runs.run import Run, find_root, path_form
 R = TypeVar("R")
 
 
-def run_with_ledger(text: str | None, work_id: str | None = None, *, root: str | None = None) -> Run:
+def run_with_ledger(text: str | None, work_id: str | None = None) -> Run:
     """Return the run that a command is about, as `choose_run` does.
 
-    `root` is the project to look in, instead of the one that the current folder belongs to. Raises like `choose_run`
-    and `named_run`, and RunNotFound if it has no ledger.
+    Raises like `choose_run` and `named_run`, and RunNotFound if it has no ledger.
     """
-    root = root or find_root(os.getcwd())
+    root = find_root(os.getcwd())
     run = choose_run(root, named_run(root, text, work_id))
     if lacks_ledger(run):
         raise RunNotFound(
@@ -94,16 +93,16 @@ def recheck_under_lock(run: Run, compare: Callable[[], list[R]]) -> list[R]:
     return found
 
 
-def runs_with_ledgers(text: str | None, *, every: bool, root: str | None = None, in_tree: bool = False) -> list[Run]:
+def runs_with_ledgers(text: str | None, *, every: bool, in_tree: bool = False) -> list[Run]:
     """Return the one run, or with `every` all that this clone has with a ledger; raises like `run_with_ledger`.
 
     If `in_tree`, all are only those of the work tree.
     """
     if not every:
-        return [run_with_ledger(text, root=root)]
+        return [run_with_ledger(text)]
     if text is not None:
         raise click.UsageError("give RUN or --all, not both")
-    root = root or find_root(os.getcwd())
+    root = find_root(os.getcwd())
     return [run for run in (runs_in_tree(root) if in_tree else runs_here(root)) if not lacks_ledger(run)]
 
 

@@ -27,10 +27,13 @@ class Compacted(TypedDict):
 
 
 class EventsFound(TypedDict):
-    """The newest events of FABER's tools, oldest first, and whether older ones are there that were not read."""
+    """The newest events of FABER's tools, oldest first, and whether older ones are there that were not read.
+
+    `unreadable` are the places of those that cannot be read, each with the reason.
+    """
 
     events: list[dict[str, Any]]
-    unreadable: int
+    unreadable: list[tuple[str, str]]
     has_older: bool
 
 
@@ -94,67 +97,57 @@ def _natural_order(name: str) -> tuple[bool, list[tuple[int, str]]]:
     return parts[0] == "" and len(parts) > 1, key
 
 
-def load_events(run: Run, journal: Journal, known: list[str]) -> list[dict[str, Any]]:
-    """Return the newest twenty events, oldest first; one that cannot be read is skipped with a warning.
+def load_events(run: Run, journal: Journal, known: list[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the newest twenty events and the twenty decisions before them, oldest first; warn of what is unreadable.
 
     The lines `known` are logged where there are none.
     """
-    try:
-        files = json_files(run, EVENTS)
-    except FileRefused as error:
-        _warn_of_event(EVENTS, str(error), journal)
-        return []
-    read: list[tuple[str, Callable[[], dict[str, Any] | None]]] = [
-        (path, partial(json_object, run, path)) for path in (files or [])[-NEWEST_EVENTS:]
-    ] or _consolidated_events(run, journal)
-    if not read:
-        journal.info("events_missing" if files is None else "events_empty", "ℹ No events found (new run)")
+    found = read_events(run)
+    for path, reason in found["unreadable"]:
+        facts = {"Path": path, "Error": reason}
+        journal.warn("events_read_error", "Events read error", facts, "Recent events may be missing")
+    events, older = found["events"][-NEWEST_EVENTS:], found["events"][:-NEWEST_EVENTS]
+    if not events and not found["unreadable"]:
+        is_missing = not os.path.lexists(os.path.join(run.own_directory, EVENTS))
+        journal.info("events_missing" if is_missing else "events_empty", "ℹ No events found (new run)")
         journal.log_all(known)
-        return []
-    events = [event for path, one in read if (event := _read_event(path, one, journal)) is not None]
+        return [], []
     journal.log(f"✓ Loaded {len(events)} recent events")
     for event in events:
-        if event.get("type") in KEY_TYPES:
+        if event["type"] in KEY_TYPES:
             journal.log(f"  {event_line(event)}")
-    return events
+    return events, [event for event in older if event["type"] in DECISION_TYPES][-NEWEST_EVENTS:]
 
 
 def read_events(run: Run) -> EventsFound:
-    """Return the events of FABER's tools, of the folder and of the consolidated file, each once.
-
-    What cannot be read is counted.
-    """
+    """Return the events of FABER's tools, of the folder and of the consolidated file, each once."""
     sources: list[tuple[str, Callable[[], dict[str, Any] | None]]] = []
-    events: list[dict[str, Any]] = []
-    unreadable, left = 0, MAX_EVENT_BYTES
-    for list_sources in (_consolidated_lines, _event_files):
+    found: EventsFound = {"events": [], "unreadable": [], "has_older": False}
+    for place, list_sources in ((CONSOLIDATED, _consolidated_lines), (EVENTS, _event_files)):
         try:
             sources += list_sources(run)
-        except FileRefused:
-            unreadable += 1
+        except FileRefused as error:
+            found["unreadable"].append((place, str(error)))
     known: set[tuple[str, str, str]] = set()
+    left = MAX_EVENT_BYTES
     for count, (path, read) in enumerate(reversed(sources)):
         if count == MAX_EVENTS or left <= 0:
-            return {"events": events[::-1], "unreadable": unreadable, "has_older": True}
+            found["has_older"] = True
+            break
         try:
             left -= size_of(os.path.join(run.own_directory, path)) or 0  # a line's file is small enough as a whole
             event = _checked_event(read())
-        except (FileRefused, ValueError):
-            unreadable += 1
+        except (FileRefused, ValueError) as error:
+            found["unreadable"].append((path, str(error)))
             continue
         if event is None:
             continue
         name = (str(event.get("event_id")), str(event.get("timestamp")), str(event["type"]))
         if name not in known or event.get("event_id") is None:
-            events.append(event)
+            found["events"].append(event)
         known.add(name)
-    return {"events": events[::-1], "unreadable": unreadable, "has_older": False}
-
-
-def older_decisions(run: Run, newest: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the newest twenty decisions that are not among the newest events, oldest first."""
-    decisions = [event for event in read_events(run)["events"] if event["type"] in DECISION_TYPES]
-    return [event for event in decisions if event not in newest][-NEWEST_EVENTS:]
+    found["events"].reverse()
+    return found
 
 
 def _event_files(run: Run) -> list[tuple[str, Callable[[], dict[str, Any] | None]]]:
@@ -175,15 +168,6 @@ def words_of_event(event: dict[str, Any]) -> object:
     return message or ":".join([str(part) for part in (event.get("phase"), event.get("step")) if part]) or None
 
 
-def _consolidated_events(run: Run, journal: Journal) -> list[tuple[str, Callable[[], dict[str, Any] | None]]]:
-    """Return the newest lines of the consolidated file; one that cannot be read is skipped with a warning."""
-    try:
-        return _consolidated_lines(run)[-NEWEST_EVENTS:]
-    except FileRefused as error:
-        _warn_of_event(CONSOLIDATED, str(error), journal)
-        return []
-
-
 def _consolidated_lines(run: Run) -> list[tuple[str, Callable[[], dict[str, Any] | None]]]:
     """Return the lines of the file that FABER's tools make of a finished run's events, in place of the folder.
 
@@ -201,29 +185,12 @@ def _object_in(text: str) -> dict[str, Any]:
     return JsonText(text).value
 
 
-def _read_event(path: str, read: Callable[[], dict[str, Any] | None], journal: Journal) -> dict[str, Any] | None:
-    try:
-        event = _checked_event(read())
-    except (FileRefused, ValueError) as error:
-        _warn_of_event(path, str(error), journal)
-        return None
-    if event is None:
-        _warn_of_event(path, "No such file or directory", journal)
-    return event
-
-
 def _checked_event(event: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return an event whose type, time and message are text; raises ValueError for another."""
     if event is not None and not isinstance(event.get("type"), str):
         raise ValueError("its type is not a string")
     check_strings(event or {}, ("timestamp", "message"))
     return event
-
-
-def _warn_of_event(path: str, reason: str, journal: Journal) -> None:
-    journal.warn(
-        "events_read_error", "Events read error", {"Path": path, "Error": reason}, "Recent events may be missing"
-    )
 
 
 def load_session_history(run: Run, journal: Journal, known: list[str]) -> dict[str, Any] | None:

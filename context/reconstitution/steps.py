@@ -14,7 +14,6 @@ from faber_ledger.context.reconstitution.faber_files import (
     json_object,
     load_events,
     load_session_history,
-    older_decisions,
     session_summary,
 )
 from faber_ledger.context.reconstitution.journal import Journal, context_lost, list_in_line, text_or_na
@@ -84,7 +83,7 @@ def reconstitute_context(
         issue = load_work_item(work_id, surroundings, journal)
     branch = inspect_branch(run.root, branch_named, journal)
     history = load_session_history(run, journal, known)
-    events = load_events(run, journal, known)
+    events, older_decisions = load_events(run, journal, known)
     feedback = _pending_feedback(run, state, journal)
     journal.finish()
     point = resume_point(state)
@@ -105,7 +104,7 @@ def reconstitute_context(
         "resuming_from_feedback": state["status"] == "awaiting_feedback",
         "feedback_request": feedback,
         "resume_point": point,
-        "older_decisions": older_decisions(run, events),
+        "older_decisions": older_decisions,
     }
 
 

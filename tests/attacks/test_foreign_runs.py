@@ -16,7 +16,9 @@ from support.sample_log import START
 from support.worked_clones import rows
 
 from faber_ledger.ledger.encoding import HASH, ID, INSERT, PAYLOAD, SEQ, canonical
+from faber_ledger.ledger.errors import UnionConflict
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import write_union
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -155,9 +157,9 @@ def test_no_union_or_merge_takes_a_second_start(pair: Pair, tmp_path: Path) -> N
     alice, grown = pair.alice, tmp_path / "grown.db"
     grown.write_bytes(pair.pushed)
     graft(grown, rows(str(start_anew(tmp_path))))
-    output = alice.faber("union", str(alice.ledger), str(grown), "-o", "x.db", code=22).stderr
-    assert "two runs were started under one id" in output
-    assert str(grown) in output
+    with pytest.raises(UnionConflict, match="two runs were started under one id") as refused:
+        write_union([str(alice.ledger), str(grown)], str(tmp_path / "x.db"))
+    assert str(grown) in str(refused.value)
     alice.faber("merge-driver", "base", str(alice.ledger), str(grown), "--", LEDGER, code=1)
     assert alice.ledger.read_bytes() == pair.pushed
 
@@ -168,8 +170,8 @@ def test_a_forged_row_with_the_hash_of_a_first_event_shares_none(pair: Pair, tmp
     first = list(rows(str(pair.alice.ledger))[0])
     first[ID], first[PAYLOAD] = OTHER_ID, canonical({"run_id": RUN})
     graft(evil, [tuple(first)])
-    output = pair.alice.faber("union", str(pair.alice.ledger), str(evil), "-o", "x.db", code=22).stderr
-    assert "share no first event" in output
+    with pytest.raises(UnionConflict, match="share no first event"):
+        write_union([str(pair.alice.ledger), str(evil)], str(tmp_path / "x.db"))
 
 
 @pytest.fixture

@@ -31,7 +31,6 @@ READERS = (
     ("session-load", "--dry-run"),
     ("timeline", "-o", "-"),
     ("export",),
-    ("export", "--format", "cloudevents"),
     ("run", "list"),
 )
 

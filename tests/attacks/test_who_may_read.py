@@ -94,9 +94,7 @@ def test_a_second_user_of_the_group_can_record(tmp_path: Path) -> None:
 EXPORTS = (
     ("export", "--sqlite", "out.db"),
     ("export", "-o", "out.jsonl"),
-    ("export", "--format", "cloudevents", "-o", "out.json"),
     ("timeline", "-o", "out.html"),
-    ("union", f".fractary/runs/{RUN}/ledger.db", "-o", "out.db"),
 )
 
 

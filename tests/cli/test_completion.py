@@ -180,5 +180,5 @@ def test_runs_are_offered_from_a_subdirectory_and_nothing_outside_a_project(proj
 
 
 def test_files_are_left_to_the_shell(project: Project) -> None:
-    for words in [("export", "-o", ""), ("import", "a"), ("union", "a", ""), ("timeline", "-o", "x")]:
+    for words in [("export", "-o", ""), ("import", "a"), ("timeline", "-o", "x")]:
         assert asked(project, "bash", *words) == [["file", words[-1]]]

@@ -46,7 +46,6 @@ def test_everything_is_shown_with_where_it_comes_from(project: Project, tmp_path
         "Workflow: mine (.fractary/faber/workflows/mine.json)\n"
         f"  extends faber@fractary-faber:core ({core})\n"
         f"Critical artifacts: {core}\n"
-        "  notes: markdown, required, NOTES.md\n"
         "Settings:\n"
         "  packet_budget: 9500 (default)\n"
         "  summaries: true (default)\n"
@@ -83,9 +82,7 @@ def test_a_workflows_problems_are_shown_beside_its_valid_parts(project: Project,
     project.change_state(workflow_id="mine")
     data = shown(project)
     assert problem in data["problems"][0]
-    status = "not found" if workflow is None else "found" if isinstance(workflow, dict) else "cannot be used"
-    assert data["run"]["workflow_status"] == status
-    assert [one["id"] for one in data["run"]["artifacts"]] == (["notes"] if isinstance(workflow, dict) else [])
+    assert (data["run"]["workflow_path"] is not None) == isinstance(workflow, dict)
 
 
 def test_a_setting_is_shown_with_the_file_or_variable_that_won(project: Project) -> None:

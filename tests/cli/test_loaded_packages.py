@@ -38,7 +38,3 @@ def packages_of(project: Patient, *words: str) -> set[str]:
 )
 def test_a_command_on_a_small_run_loads_click_alone(project: Patient, words: str) -> None:
     assert packages_of(project, *words.split()) == {"click"}
-
-
-def test_the_strict_models_are_loaded_where_they_are_asked_for(project: Patient) -> None:
-    assert "pydantic" in packages_of(project, "replay", "--strict")

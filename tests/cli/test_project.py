@@ -83,16 +83,6 @@ def test_a_broken_state_is_reported_and_kept_and_a_backup_restores_it(project: P
     assert project.faber("verify").returncode == 0
 
 
-def test_all_continues_after_a_run_that_fails(project: Project) -> None:
-    second = project.faber("run", "start", "--work-id", "2", "--run-id", "zz", "--yes")
-    assert second.returncode == 0
-    project.state_path.write_text("{")
-    done = project.faber("project", "--all")
-    assert done.returncode == 1
-    assert f"{project.run_id}: failed" in done.stdout
-    assert "zz: state.json already shows" in done.stdout
-
-
 def test_status_says_where_a_run_is_and_that_its_state_differs(project: Project) -> None:
     assert "open since" in project.faber("status").stdout
     state = json.loads(project.state_path.read_text())

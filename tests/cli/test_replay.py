@@ -1,4 +1,4 @@
-"""`replay`: a run event by event, its state at any moment, and what changed between two moments."""
+"""`replay`: a run event by event, and its state at any moment."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from support.histories import histories
 from support.project import Project
 from support.sample_log import FIRST, RUN, SECOND, START, history, write_run
 from support.sizes import few
-from support.step_changes import apply_changes
 
-from faber_ledger.cli.reports.replay import changes_between, state_at
+from faber_ledger.cli.reports.replay import state_at
 from faber_ledger.cli.ui.which_event import Moment
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.log import Log
@@ -71,15 +70,9 @@ def test_the_state_at_any_position_is_the_fold_of_the_events_up_to_it(
     with tempfile.TemporaryDirectory() as folder:
         run = Run(folder, RUN, folder)
         whole = kept(run.ledger_path, drawn)
-        position, other = (data.draw(st.integers(0, len(whole))) for _ in range(2))
-        first, second = (
-            Moment(str(place), keys=tuple((one["seq"], one["id"]) for one in whole[:place][-1:]))
-            for place in (position, other)
-        )
-        before, after = fold(whole[:position]), fold(whole[:other])
-        assert state_at(run, first)[0]["blocks"] == before
-        changed = changes_between(run, first, second)[0]["changes"]
-        assert (changed == []) == (json.dumps(before, sort_keys=True) == json.dumps(after, sort_keys=True))
+        position = data.draw(st.integers(0, len(whole)))
+        moment = Moment(str(position), keys=tuple((one["seq"], one["id"]) for one in whole[:position][-1:]))
+        assert state_at(run, moment)[0]["blocks"] == fold(whole[:position])
 
 
 @given(histories(12), st.integers(0, 2_000_000))
@@ -117,22 +110,6 @@ def test_a_moment_is_shown_with_its_session_and_its_context(sample: Project) -> 
     assert "nothing had happened yet" in sample.faber("replay", "--at", "0").stdout
 
 
-def test_what_changed_between_two_moments_can_be_applied_and_read(sample: Project) -> None:
-    data = replay_data(sample, "--diff", "3", "10")
-    events = sample.events
-    missing = [change for change in data["changes"] if "before" not in change]
-    assert {change["field"] for change in missing} >= {"sessions.session_history[1].ended_at"}
-    from faber_ledger.projections.difference import MISSING
-
-    listed = [(tuple(one["path"]), one.get("before", MISSING), one.get("after", MISSING)) for one in data["changes"]]
-    assert apply_changes(fold(events[:3]), listed) == fold(events[:10])
-    assert replay_data(sample, "--diff", "5", "6")["changes"] == []
-    assert "nothing changed in state.json" in sample.faber("replay", "--diff", "5", "6").stdout
-    back = replay_data(sample, "--diff", "10", "3")["changes"]
-    listed = [(tuple(one["path"]), one.get("before", MISSING), one.get("after", MISSING)) for one in back]
-    assert apply_changes(fold(events[:10]), listed) == fold(events[:3])
-
-
 def test_the_events_between_two_moments_include_both(sample: Project) -> None:
     def seqs(*arguments: str) -> list[int]:
         return [one["seq"] for one in replay_data(sample, *arguments)["events"]]
@@ -158,8 +135,7 @@ def test_a_table_shows_what_each_session_completed_and_loaded_and_how_long_it_ra
 
 def test_contradicting_options_are_one_usage_error(sample: Project) -> None:
     for arguments, why in [
-        (["--at", "3", "--diff", "1", "2"], "give one of --at, --diff, --check, --strict"),
-        (["--diff", "1", "2", "--to", "3", "--step"], "--diff cannot be combined with --to and --step"),
+        (["--at", "3", "--to", "3"], "--at cannot be combined with --from, --to and --session"),
         (["--at", "2026-01-05T14:30:22"], "write 2026-01-05T14:30:22Z if it is UTC"),
         (["--at", "14:30"], "is not a time with a zone, such as 2026-01-05T14:30:22Z"),
     ]:
@@ -192,26 +168,8 @@ def test_a_seq_that_clones_share_means_all_of_its_events_and_names_them(united: 
     )
     assert done.stdout.startswith("after 13 events")
     assert united.faber("replay", "--at", shared[0]).stdout.startswith("after 12 events")
-    data = json.loads(united.faber("replay", "--diff", shared[0], "12", "--json").stdout)["data"]
+    data = json.loads(united.faber("replay", "--at", "12", "--json").stdout)["data"]
     assert "names 2 events" in data["warnings"][0]
-    assert [one["field"] for one in data["changes"]][-1] == "context_metadata.reload_count"
-
-
-# Strict
-
-
-def test_strict_names_every_event_that_does_not_fit_its_model(sample: Project) -> None:
-    assert sample.faber("replay", "--strict").stdout.startswith("11 fit their model, 0 do not")
-    bad: Any = [{**event, "surprise": 1} for event in history()[2:5]]
-    with Log.open(str(sample.ledger_path)) as log:
-        log.append([{"event": event} for event in bad], at=START + 900, writer="w")
-        log.commit()
-    done = sample.faber("replay", "--strict")
-    assert done.returncode == 20
-    assert done.stdout.count("surprise: Extra inputs are not permitted") == 3
-    data = json.loads(sample.faber("replay", "--strict", "--from", "13", "--json").stdout)["data"]
-    assert [one["seq"] for one in data["misfits"]] == [13, 14]
-    assert sample.faber("replay", "--strict", "--to", "11").returncode == 0
 
 
 # Where it goes

@@ -31,7 +31,7 @@ WITHOUT_EVENTS = [
     ["seal", RUN],
     ["seal", "--all"],
     ["project"],
-    ["project", "--all", "--check"],
+    ["project", "--check"],
     ["doctor"],
     ["run", "resume", RUN],
 ]

@@ -431,24 +431,6 @@ def test_uninstall_names_the_plugin_and_removes_all_once_it_is_gone(project: Pat
     assert "faber-ledger" not in (project.root / ".git/config").read_text()
 
 
-def test_uninstall_leaves_nothing_below_the_git_directory_if_there_never_was_a_run(tmp_path: Path) -> None:
-    top = Project(tmp_path / "project")
-    top.root.mkdir()
-    top.git("init", "--quiet")
-    kept = {*(top.root / ".git").rglob("*")}
-    project = Project(top.root / "below")
-    (project.root / ".fractary").mkdir(parents=True)
-    assert project.faber("init").returncode == 0
-    project.deliver(START, client="5c1e", env=plugin_environment(project))
-    noted = [*(top.root / ".git").rglob("faber-ledger/**/clients/*")]
-    assert noted
-    assert (top.root / ".git/faber-ledger/set-up-checked").exists()
-    assert "clients/" in project.faber("uninstall", "--dry-run", "--json").stdout
-    assert noted == [*(top.root / ".git").rglob("faber-ledger/**/clients/*")]
-    assert project.faber("uninstall").returncode == 0
-    assert {*(top.root / ".git").rglob("*")} == kept
-
-
 # A project that has nothing of ours
 
 

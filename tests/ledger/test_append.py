@@ -177,7 +177,7 @@ def test_an_inconsistent_ledger_is_neither_read_nor_written(ledger: Path, statem
         assert "faber-ledger verify" in refused.value.hint
     assert ledger.read_bytes() == before
     assert any(not item.is_note for item in find_problems(str(ledger)))
-    write_union([str(ledger)], str(ledger))  # what verify says to run
+    write_union([str(ledger)], str(ledger))
     assert append_sample(ledger)
 
 

@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cloudevents.core.bindings.common import get_event_factory_for_version
-from cloudevents.core.formats.json import JSONFormat
 from faults.calls import KILL, break_call
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.command import COMMAND
 from support.exchange import change_line, export_of, faber, import_lines, redact_line
 from support.forging import forge
-from support.sample_log import FIRST, RUN, START, append_sample, drafts, every_type, write_run
+from support.sample_log import RUN, START, append_sample, drafts, every_type, write_run
 from support.sizes import pick
 from support.worked_clones import Work, do_work, rows, unite, worked
 
@@ -317,26 +315,3 @@ def test_an_output_file_is_complete_or_absent(project: Path) -> None:
 def test_a_device_is_not_replaced(project: Path) -> None:
     assert faber(project, "export", "-o", os.devnull).returncode == 1
     assert not os.path.isfile(os.devnull)
-
-
-# CloudEvents
-
-
-def test_the_cloud_events_sdk_reads_what_is_exported_as_such(project: Path) -> None:
-    lines = exported(project, "--format", "cloudevents").splitlines()
-    read = [JSONFormat().read(get_event_factory_for_version("1.0"), line) for line in lines]
-    originals = [json.loads(line) for line in exported(project).splitlines()]
-    assert len(read) == LINES
-    for event, original in zip(read, originals, strict=True):
-        assert event.get_id() == original["id"]
-        assert event.get_type() == f"faber-ledger.{original['type']}.v{original['version']}"
-        assert event.get_source() == f"/faber-ledger/runs/{RUN}"
-        assert event.get_subject() == original["session_id"]
-        assert event.get_datacontenttype() == "application/json"
-        time = event.get_time()
-        assert time is not None
-        assert time.isoformat().replace("+00:00", "Z") == original["at"]
-        assert event.get_data() == original["payload"]
-        assert event.get_extension("sequence") == f"{original['seq']:016d}"
-        assert event.get_extension("hash") == original["hash"]
-    assert read[2].get_subject() == FIRST

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -125,26 +124,3 @@ def test_a_payload_that_a_redaction_removed_is_not_asked_for_again(team: Team) -
     for clone in (first, second, second):
         assert (team.synced(clone)["left_out"], team.synced(clone)["left_out"]) == ([], [])
     assert team.sync(second).stdout == f"{RUN}: nothing new\n"
-
-
-def test_readers_say_how_much_of_the_server_they_leave_out(team: Team, tmp_path: Path) -> None:
-    other = fresh(team, tmp_path / "other")
-    asked = {"FABER_LEDGER_URL": team.url}
-    all_of_them = f"{len(team.rows())} events"
-    # Without a start nothing can enter; with the notes wrong the events before them can.
-    lies = {f"all {all_of_them}": "sha256(hash)", "events": f"CASE WHEN {OF_ONE} THEN sha256(hash) ELSE hash END"}
-    for count, lie in lies.items():
-        with lying(team.database, events_with(hash=lie), *EVENTS):
-            done = other.faber("verify", RUN, "--url", "-", env=asked)
-            assert (done.returncode, "sound" in done.stdout) == (20, False)
-            assert f"{count} of the server left out" in done.stdout
-            assert f"{count} of the server left out" in done.stderr
-            data = json.loads(other.faber("verify", RUN, "--url", "-", "--json", env=asked).stdout)["data"]
-            assert [one["kind"] for one in data["runs"][0]["findings"]] == ["left_out"]
-            assert other.faber("verify", "--all", "--url", "-", env=asked).returncode == 20
-            page = str(tmp_path / "page.html")
-            for words in (("log",), ("export",), ("replay",), ("timeline", "-o", page)):
-                done = other.faber(words[0], RUN, *words[1:], "--url", "-", env=asked)
-                assert (done.returncode, f"{count} of the server left out" in done.stderr) == (0, True), words
-    done = other.faber("verify", RUN, "--url", "-", env=asked)
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"{RUN}: sound\n", "")

@@ -55,7 +55,7 @@ def test_a_login_that_sees_no_project_is_told_so_and_whom_to_ask(
         assert (done.returncode, done.stdout) == (14, ""), words
         assert done.stderr.startswith(f"error: {said}"), words
         assert f"hint: {wanted}" in done.stderr, words
-    for words in (("sync",), ("fleet", "--project", "project"), ("log", "--url", "-", "--project", "project")):
+    for words in (("sync",), ("fleet", "--project", "project")):
         done = ask(project, database, stranger, *words)
         assert done.returncode == 14, words
         assert "faber-ledger db admit" in done.stderr, words

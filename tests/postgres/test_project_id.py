@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.project import RUN, Project
+from support.project import Project
 from support.sizes import few
 from support.team_server import Team
 
@@ -22,7 +22,7 @@ def id_of(clone: Project) -> str:
 def test_a_clone_that_has_exchanged_keeps_the_id_through_uninstall_and_init(team: Team) -> None:
     first, second, third = team.clones
     team.synced(first)
-    assert second.faber("run", "resume", RUN, "--url", "-", env={"FABER_LEDGER_URL": team.url}).returncode == 0
+    assert second.faber("sync", "--fetch", env={"FABER_LEDGER_URL": team.url}).returncode == 0
     for clone in (first, second):
         done = clone.faber("uninstall", "--scope", "local")
         assert done.returncode == 0, done.stderr

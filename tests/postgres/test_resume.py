@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy.engine import make_url
 from support.project import RUN, Project
 from support.team_server import Team, made_team
 
@@ -45,7 +46,7 @@ def resume(team: Team, clone: Project, *words: str) -> subprocess.CompletedProce
 
 def test_a_run_that_a_clone_has_never_seen_is_brought_and_goes_on(team: Team, fresh: Project) -> None:
     first = team.clones[0]
-    done = resume(team, fresh, RUN, "--url", "-")
+    done = resume(team, fresh, RUN)
     assert done.returncode == 0, done.stderr
     assert f"Workflow resumed: {RUN}" in done.stdout
     assert "Traceback" not in done.stderr
@@ -102,7 +103,8 @@ def test_a_fetch_that_stops_half_way_is_completed_by_the_next(team: Team, fresh:
     """The events are fetched by then, and the state is refused."""
     with team.database.connect() as connection:
         connection.execute("REVOKE EXECUTE ON FUNCTION faber_ledger.state_of FROM faber_ledger_member")
-    done = resume(team, fresh, RUN, "--url", "-")
+    bare = make_url(team.url)._replace(password=None).render_as_string()
+    done = fresh.faber("run", "resume", RUN, "--url", bare, env={"PGPASSWORD": team.login.password})
     assert done.returncode == 14, done.stderr
     assert not fresh.active_path.exists()
     with team.database.connect() as connection:
@@ -117,7 +119,7 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(team: Team, fresh: Pr
         link = fresh.root / FOLDER
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(place)
-        done = resume(team, fresh, RUN, "--url", "-")
+        done = resume(team, fresh, RUN)
         assert done.returncode != 0
         assert list(place.iterdir()) == []
         link.unlink()

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 QUERIES = (
     *("deploy", "plan", "rules", "down", "skipped", "feat/258", "redis", "the table", "TABLE User", '"user table"'),
-    *("table -users", "friday or deploy", "team-rules", "rules-team", '"258 http"', "MÜLLER", "SPÄTER", "gateway"),
-    *('redis or "gateway is"', "gateway or gateway or down", "258", "in_progress", "heron"),
+    *("team-rules", "rules-team", '"258 http"', "MÜLLER", "SPÄTER", "gateway"),
+    *('"gateway is"', "gateway gateway down", "258", "in_progress", "heron"),
 )
 
 
@@ -64,7 +64,7 @@ def test_nothing_of_a_project_is_found_by_a_role_that_does_not_see_it(project: P
     member, stranger = database.login(), database.login()
     put_project(database, member, project)
     register(database, stranger, SECOND, "other")
-    for query in ("gateway", "redis", "friday or redis"):
+    for query in ("gateway", "redis"):
         assert asked(project, database.url(stranger), "search", query)["runs"] == []
         assert asked(project, database.url(stranger), "search", query, "--project", SECOND)["runs"] == []
         for name in (FIRST, "shop"):
@@ -142,12 +142,12 @@ def test_a_search_reads_on_where_the_newest_candidates_do_not_match(project: Pro
     add_run(project, "birds", None, *notes)
     member = database.login()
     put_project(database, member, project)
-    found = asked(project, database.url(member), "search", '"grey heron" or "no such"', "--limit", "1")
+    found = asked(project, database.url(member), "search", '"grey heron"', "--limit", "1")
     assert [hit["excerpt"] for hit in found["runs"][0]["hits"]] == ["a grey heron"]
     assert not found["has_more"]
-    there = asked(project, database.url(member), "search", "grey heron or heron", "--limit", "240")
+    there = asked(project, database.url(member), "search", "grey heron", "--limit", "240")
     assert (len(there["runs"][0]["hits"]), there["has_more"]) == (240, True)
-    assert without_place(there) == without_place(search(project, "grey heron or heron", "--limit", "240"))
+    assert without_place(there) == without_place(search(project, "grey heron", "--limit", "240"))
 
 
 @pytest.mark.parametrize(("function", "index"), [("find_events", "event_words"), ("find_states", "state_words")])

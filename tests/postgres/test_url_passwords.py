@@ -31,7 +31,6 @@ COMMANDS = [
     ("db", "current"),
     ("db", "members"),
     ("run", "resume", "no-such-run"),
-    ("log", "--url", "-"),
 ]
 
 

@@ -11,7 +11,6 @@ from support.searching import EVENTS, STATE
 from support.sizes import pick
 
 from faber_ledger.files.word_query import LONGEST_WORD, parse_query, words_of
-from faber_ledger.ledger.command_errors import UsageFailed
 from faber_ledger.ledger.encoding import canonical
 from faber_ledger.projections.searched import event_texts, state_texts
 
@@ -99,17 +98,13 @@ def test_a_query_means_what_websearch_to_tsquery_means(database: Database, seed:
 
     def item() -> str:
         some = " ".join(chance.choices(words, k=chance.choice([1, 1, 2])))
-        form = chance.choice([f'"{some}"', some.replace(" ", "_")])  # of both, the second is a phrase, too
-        return f"{chance.choice(['', '', '', '-'])}{form}"
+        return chance.choice([f'"{some}"', some.replace(" ", "_")])  # of both, the second is a phrase, too
 
     with database.connect() as connection:
         for _ in range(1000):
-            query = " ".join([chance.choice(["", "", "or ", "OR "]) + item() for _ in range(chance.randint(1, 4))])
+            query = " ".join([item() for _ in range(chance.randint(1, 4))])
             text = " ".join(chance.choices([*words, "Red", "or"], k=chance.randint(0, 6)))
-            try:
-                has_match = parse_query(query).find([text]) is not None
-            except UsageFailed:
-                continue  # it only excludes: PostgreSQL reads every text for that
+            has_match = parse_query(query).find([text]) is not None
             row = connection.execute(
                 "SELECT to_tsvector('simple', %s) @@ websearch_to_tsquery('simple', %s)", (text, query)
             ).fetchone()
