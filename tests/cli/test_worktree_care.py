@@ -75,21 +75,6 @@ def test_a_bare_repository_gets_no_run_and_no_files(tmp_path: Path, arguments: t
 # What git does not show
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("flag", few(["--skip-worktree", "--assume-unchanged"], 1))
-def test_a_change_that_git_does_not_look_at_keeps_its_worktree(project: Project, flag: str) -> None:
-    tree = start_in_worktree(project, "259")
-    tree.write("settings.txt", "shared")
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
-    tree.git("update-index", flag, "settings.txt")
-    assert clean_up(project, "--dry-run")["project-issue-259"]["action"] == "would be removed"
-    tree.write("settings.txt", "mine")
-    row = clean_up(project)["project-issue-259"]
-    assert (row["action"], row["why"][0].endswith(": settings.txt")) == ("kept", True)
-    assert (tree.root / "settings.txt").read_text() == "mine"
-
-
 def test_a_rebase_in_progress_keeps_its_worktree(project: Project) -> None:
     tree = merged(project)
     tree.git("rebase", "--quiet", "--exec", "false", "HEAD~1", code=1)
