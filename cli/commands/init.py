@@ -54,8 +54,6 @@ from faber_ledger.cli.setup.tracking import (
     check_not_ignored,
     is_ignored,
     join_names,
-    list_altered,
-    list_unseen,
     names_to_commit,
 )
 from faber_ledger.cli.ui.changes import (
@@ -69,7 +67,6 @@ from faber_ledger.cli.ui.changes import (
     scope_option,
 )
 from faber_ledger.cli.ui.output import json_option, say, show
-from faber_ledger.cli.ui.which_run import runs_in_tree
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.files.change import FileChange, make_changes
@@ -170,7 +167,7 @@ def init(
         make_changes(changes)
         make_settings(root, config)
         remove_empty_folders(changes, root)
-    notes += _obstacle_notes(root, git_says, setting, is_clone=bool(config), is_done=not dry_run)
+    notes += _obstacle_notes(root, git_says, setting)
     committed = [*(hooks.own if scope == "project" else []), *shared]
     commit = names_to_commit(committed, root) if git_says is None else []
     data = report(changes, root, dry_run=dry_run) | {
@@ -255,16 +252,10 @@ def _plan_config(root: str, autostash: bool | None, *, can_ask: bool) -> tuple[l
     ]
 
 
-def _obstacle_notes(
-    root: str, git_says: str | None, setting: FileChange | None, *, is_clone: bool, is_done: bool
-) -> list[str]:
+def _obstacle_notes(root: str, git_says: str | None, setting: FileChange | None) -> list[str]:
     """Return what keeps git from the runs' files and from the project's settings."""
-    found = [*list_unseen(root)] if is_clone else []
-    if is_clone and is_done:  # else our attributes are not written yet
-        found += list_altered(root, [*runs_in_tree(root)])
     lacks = f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions"
     return [
-        *[f"{obstacle.what}; {obstacle.hint}" for obstacle in found],
         *([git_says] if git_says else []),
         *([lacks] if setting is not None and is_ignored(root, PATH) else []),
     ]
