@@ -1,9 +1,8 @@
 """Which hooks of ours a client runs that is started in a folder: those of its settings, and those of our plugin.
 
 `enabledPlugins` of the three settings files says which plugins run: what the local file says of one counts before the
-project's, and that before the user's. A plugin that no file names does not run, though it may be installed, unless its
-deliveries show that it does. These files may have come with the repository: of the plugins that they name, only that of
-our own marketplace is ours.
+project's, and that before the user's. A plugin that no file names does not run, though it may be installed. These files
+may have come with the repository: of the plugins that they name, only that of our own marketplace is ours.
 """
 
 from __future__ import annotations
@@ -13,14 +12,11 @@ import re
 from faber_ledger.context.workflow import list_named
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.client_settings import is_answered, readable_settings
-from faber_ledger.ledger.clock import now
 from faber_ledger.recording.call import HOOKS
-from faber_ledger.runs.clients import last_plugin_delivery
 
 NAME = "faber-ledger@faber-ledger"
 OURS = re.compile(re.escape(NAME))
 PRECEDENCE = ("user", "project", "local")  # of settings files: the last one that names a plugin decides
-RECENT_SECONDS = 7 * 24 * 3600
 
 
 class Plugin:
@@ -69,20 +65,16 @@ def list_plugins(root: str, names: re.Pattern[str] = OURS) -> list[Plugin]:
 
 
 def list_enabled_plugins(root: str) -> list[Plugin]:
-    """Return our plugins that a client started in `root` runs."""
-    return [one for one in list_plugins(root) if one.is_enabled]
+    """Return our plugins that a client started in `root` runs: the enabled ones that it has, or can get."""
+    return [one for one in list_plugins(root) if one.is_enabled and one.has_source]
 
 
 def list_unanswered(root: str) -> list[str]:
-    """Return the events for which a client started in `root` runs no hook of ours; unreadable settings run none.
-
-    Where no settings name our plugin, its deliveries show that it runs the hooks.
-    """
+    """Return the events for which a client started in `root` runs no hook of ours; unreadable settings run none."""
     if list_enabled_plugins(root):
         return []
     texts = [text for _, _, text in readable_settings(root)]
-    left = [event for event in HOOKS if not any([is_answered(text, event) for text in texts])]
-    return [] if len(left) == len(HOOKS) and unlisted_plugin_delivery(root, now()) is not None else left
+    return [event for event in HOOKS if not any([is_answered(text, event) for text in texts])]
 
 
 def list_settings_with_hooks(root: str) -> list[tuple[str, str]]:
@@ -92,23 +84,6 @@ def list_settings_with_hooks(root: str) -> list[tuple[str, str]]:
         for scope, path, text in readable_settings(root)
         if any([is_answered(text, event) for event in HOOKS])
     ]
-
-
-def recent_plugin_delivery(root: str, at: float) -> float | None:
-    """Return when a plugin's hook last made a delivery in this work tree; None if never, or over a week ago."""
-    seen = last_plugin_delivery(root)
-    return seen if seen is not None and at - seen <= RECENT_SECONDS else None
-
-
-def unlisted_plugin_delivery(root: str, at: float) -> float | None:
-    """Return when a plugin that no settings name last made a delivery here; None if over a week ago, or never.
-
-    A plugin may run that none of the three settings files names: one for this session alone, of an administrator, or
-    of a file that is not read here. One that settings switch off does not.
-    """
-    if any([plugin.scope is not None for plugin in list_plugins(root)]):
-        return None
-    return recent_plugin_delivery(root, at)
 
 
 def _are_versions(value: object) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import click
-from click.core import ParameterSource
 
 from faber_ledger.cli.setup.agents import (
     EVENTS,
@@ -37,7 +36,6 @@ from faber_ledger.cli.setup.hooks import (
     describe_plugins,
     has_plugin_instead,
     note_without_plugin,
-    reason_without_hooks,
     settings_change,
 )
 from faber_ledger.cli.setup.project import (
@@ -207,14 +205,10 @@ def _plan_hooks(root: str, scope: str, part: str | None, agent: str | None) -> H
         held = settings_of_copilot(root) if agent == "copilot" else []
         changes, notes = skip_copilot(root, scope, held[0]) if held else add_agent_hooks(root, scope, agent)
         return Hooks(changes, [], [*notes, *_path_warnings()], has_settings=False)
-    is_scope_given = click.get_current_context().get_parameter_source("scope") is not ParameterSource.DEFAULT
-    has_plugin = part is None and has_plugin_instead(root, scope, is_scope_given=is_scope_given)
-    why_without = reason_without_hooks(root, scope) if part is None and not has_plugin else None
-    has_settings = part is None and not has_plugin and why_without is None
+    has_settings = part is None and not has_plugin_instead(root, scope)
     notes = [*note_without_plugin(root)] if part == "plugin" else []
     if part != "git":
         notes += [*describe_plugins(root, scope, are_settings_written=has_settings), *_path_warnings()]
-        notes += [why_without] if why_without is not None else []
     if not has_settings:
         return Hooks([], [], notes, has_settings=False)
     settings = settings_change(root, scope)
