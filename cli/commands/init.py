@@ -26,7 +26,6 @@ from faber_ledger.cli.setup.git import (
     STASHES,
     Setting,
     git_file_change,
-    list_switched_off,
     make_settings,
     pre_commit_change,
     settings_to_make,
@@ -122,7 +121,7 @@ PURPOSES = {
     "--autostash/--no-autostash",
     default=None,
     help="Switch merge.autoStash and rebase.autoStash on in this clone, or leave them off, which is remembered. "
-    "Without either you are asked on a terminal; elsewhere they are switched on.",
+    "Without either they are switched on, unless git's configuration has them already.",
 )
 @dry_run_option
 @json_option
@@ -159,8 +158,8 @@ def init(
     changes, notes = [*hooks.own, *shared], [*hooks.notes, *notes, *said]
     config: list[Setting] = []
     if is_project and top_of(root) is not None:
-        config, said = _plan_config(root, autostash, can_ask=can_ask)
-        notes += said
+        config = settings_to_make(root, autostash=autostash)
+        notes += _tracked_notes(root)
     if not dry_run:
         make_changes(changes)
         make_settings(root, config)
@@ -230,19 +229,13 @@ def _plan_files(root: str, summaries: bool | None, *, can_ask: bool) -> tuple[li
     return [*changes, *([of_project] if of_project is not None else [])], setting
 
 
-def _plan_config(root: str, autostash: bool | None, *, can_ask: bool) -> tuple[list[Setting], list[str]]:
-    """Return the settings of the clone to make, and what to say of how git treats a run's files."""
-    if autostash is None and can_ask:
-        autostash = _ask_for_autostash(root)
-    off = list_switched_off(root) if autostash is not False else []
+def _tracked_notes(root: str) -> list[str]:
+    """Return how git stops to track each active file that it tracks."""
     tracked = [name for name in ACTIVE_FILES if is_tracked(os.path.join(root, *name.split("/"))) is True]
-    return settings_to_make(root, autostash=autostash), [
-        *[f"{key} is switched off: {REFUSES}" for key in off],
-        *[
-            f"git tracks {name}, which is each work tree's own: run `git rm --cached {name}`, and commit;"
-            " a colleague's pull then removes his file"
-            for name in tracked
-        ],
+    return [
+        f"git tracks {name}, which is each work tree's own: run `git rm --cached {name}`, and commit;"
+        " a colleague's pull then removes his file"
+        for name in tracked
     ]
 
 
@@ -287,18 +280,6 @@ def _ask_for_summaries(root: str) -> bool | None:
 
 def _can_ask() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def _ask_for_autostash(root: str) -> bool | None:
-    """Ask whether to switch STASHES on; None where nothing is to switch, or nobody is there to answer."""
-    due = [one.key for one in settings_to_make(root) if one.key in STASHES and one.before != one.after]
-    if not due or not _can_ask():
-        return None
-    say(
-        "A run's ledger changes all the time, and git refuses to pull or rebase over changed files; with"
-        f" {' and '.join(due)} it puts them aside first and restores them afterwards, in this clone also your own."
-    )
-    return click.confirm(f"Switch {' and '.join(due)} on?", default=True, err=True)
 
 
 def _lines(

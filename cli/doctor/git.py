@@ -16,7 +16,6 @@ from faber_ledger.cli.setup.git import (
     STASHES,
     Setting,
     git_file_change,
-    list_switched_off,
     make_settings,
     settings_to_make,
 )
@@ -94,10 +93,6 @@ def check_drivers(patient: Patient) -> Iterator[Finding]:
             yield Finding("note", f"this clone's git lacks {CACHE}: {slow}", GIT_ONLY, fix)
         elif lacks:
             yield Finding("warning", f"this clone's git lacks {', '.join(lacks)}: {harm}", GIT_ONLY, fix)
-    for key in list_switched_off(patient.root):
-        what = f"{key} is switched off: git refuses to pull over a changed ledger"
-        again = f"run `git config --unset {key}`, then `faber-ledger init --git-only`"
-        yield Finding("note", what, f"{again}; `init --no-autostash` leaves it off")
 
 
 def check_lines(patient: Patient) -> Iterator[Finding]:

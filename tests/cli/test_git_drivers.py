@@ -195,8 +195,7 @@ def test_a_setting_that_the_user_has_chosen_stays(tmp_path: Path, choice: str) -
     clone.root.mkdir()
     clone.git("init", "-q")
     clone.git("config", "--local", "merge.autoStash", choice)
-    done = clone.faber("init", "--git-only")
-    assert ("merge.autoStash is switched off" in done.stderr) == (choice == "false")
+    clone.faber("init", "--git-only")
     assert clone.git("config", "--local", "merge.autoStash") == f"{choice}\n"
     clone.git("config", "--local", "merge.faber-ledger.driver", "somebody's own")
     clone.faber("uninstall")

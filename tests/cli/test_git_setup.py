@@ -93,51 +93,6 @@ def stashes(clone: Clone) -> list[str]:
     return [clone.call("git", "config", "--local", "--get", key).stdout.strip() for key in STASHES]
 
 
-def on_terminal(clone: Clone, answer: str, *arguments: str) -> str:
-    """Run `init --git-only` on a terminal, type the answer, and return what it showed."""
-    words = ("init", "--git-only", "--no-summaries", *arguments)  # else it asks about them first
-    shown, code = Project(clone.root).on_terminal(*words, answers=[answer.strip()])
-    assert code == 0, shown
-    return shown
-
-
-QUESTION = "Switch merge.autoStash and rebase.autoStash on?"
-
-
-def test_on_a_terminal_init_says_why_and_asks_once(tmp_path: Path) -> None:
-    clone = fresh(tmp_path)
-    shown = on_terminal(clone, "\n")
-    assert "git refuses to pull or rebase over changed files" in shown
-    assert QUESTION in shown
-    assert "merge.autoStash and rebase.autoStash switched on" in shown
-    assert stashes(clone) == ["true", "true"]
-    assert QUESTION not in on_terminal(clone, "n\n")
-    assert stashes(clone) == ["true", "true"]
-
-
-def test_who_says_no_is_not_asked_again_and_not_nagged(tmp_path: Path) -> None:
-    clone = fresh(tmp_path)
-    assert QUESTION in on_terminal(clone, "n\n")
-    assert stashes(clone) == ["", ""]
-    assert "autoStash left off" in on_terminal(clone, "\n")
-    assert QUESTION not in on_terminal(clone, "\n")
-    assert "autoStash" not in clone.faber("init", "--git-only").stderr
-    assert "autoStash" not in doctor(clone)
-    clone.faber("doctor", "--fix")
-    assert stashes(clone) == ["", ""]
-    clone.faber("init", "--git-only", "--autostash")
-    assert stashes(clone) == ["true", "true"]
-
-
-@pytest.mark.parametrize("arguments", [["--dry-run"], ["--json"]])
-def test_a_dry_run_and_json_ask_nothing(tmp_path: Path, arguments: list[str]) -> None:
-    clone = fresh(tmp_path)
-    shown = on_terminal(clone, "n\n", *arguments)
-    assert QUESTION not in shown
-    assert "rebase.autoStash" in shown
-    assert stashes(clone) == (["", ""] if "--dry-run" in arguments else ["true", "true"])
-
-
 def test_no_autostash_takes_back_what_init_has_switched_on(one: Clone) -> None:
     assert stashes(one) == ["true", "true"]
     dry = one.faber("init", "--git-only", "--no-autostash", "--dry-run").stdout

@@ -241,11 +241,6 @@ def _no_stash(patient: Patient) -> None:
     patient.git("config", "--local", "--unset", "merge.autoStash")
 
 
-def _stash_off(patient: Patient) -> None:
-    patient.git("config", "--local", "--unset", "faber-ledger.autoStash")
-    patient.git("config", "--local", "rebase.autoStash", "false")
-
-
 def _no_attributes(patient: Patient) -> None:
     (patient.root / ".fractary" / ".gitattributes").unlink()
 
@@ -404,7 +399,6 @@ FAULTS = {
     "1 delivery waiting for a run that is gone": ("hooks.waiting", "note", _a_delivery_waits_for_a_run_that_is_gone),
     "no drivers": ("git.drivers", "warning", _no_drivers),
     "no stash": ("git.drivers", "warning", _no_stash),
-    "stash off": ("git.drivers", "note", _stash_off),
     "no attributes": ("git.lines", "warning", _no_attributes),
     "older attributes": ("git.lines", "warning", _older_attributes),
     "no ignore": ("git.lines", "warning", _no_ignore),
