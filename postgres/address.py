@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Mapping
-from urllib.parse import quote, quote_plus, unquote
+from urllib.parse import unquote
 
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable, UsageFailed
@@ -14,11 +13,6 @@ from faber_ledger.ledger.errors import LedgerError
 
 VARIABLE = "FABER_LEDGER_URL"
 WORD = re.compile("[a-z_]{1,40}")
-found_passwords: set[str] = set()  # that libpq took from elsewhere: ~/.pgpass, a service file
-found_users: set[str] = set()  # and the names that it logged in with
-SHORT = 8  # letters: a shorter password may be a part of many words
-AS_WORD = r"(?<![\w-])(?<!\w\.){}(?![\w-]|\.\w)"
-AS_PASSWORD = r"(?i:(password\W{{1,3}})){0}(?![\w-])|(?<=\w:){0}(?=@)"
 WITHOUT_PASSWORD = (
     f"put the URL into {VARIABLE} or into the user's configuration, or leave the password out of it: PGPASSWORD and"
     " ~/.pgpass are read"
@@ -39,62 +33,19 @@ class Address:
         user = f"{given['user']}@" if "user" in given else ""
         hosts, database = given.get("host", given.get("hostaddr", "")), given.get("dbname", "")
         if hosts.startswith("/"):  # the folder of a socket
-            return SCHEMES[0] + self.screen(f"{user}/{database}?host={hosts}")
+            return escape(f"{SCHEMES[0]}{user}/{database}?host={hosts}")
         port = f":{given['port']}" if "port" in given else ""
-        return SCHEMES[0] + self.screen(f"{user}{hosts}{port}/{database}")
+        return escape(f"{SCHEMES[0]}{user}{hosts}{port}/{database}")
 
     def __repr__(self) -> str:
         return f"Address({str(self)!r}, from {self.source})"
 
     def screen(self, message: str) -> str:
-        """Return a message of libpq or the server as one line without passwords, in which no character hides.
-
-        A password is hidden wherever it stands; a short one, which may be a part of any word, only as a whole word. The
-        name of the user, host or database, which each error shows, is hidden where it stands as a password.
-        """
-        given = [*[self.parameters.get(name) for name in SECRETS], os.environ.get("PGPASSWORD"), *found_passwords]
-        names = self._list_names()
-        hidden = {form: secret for secret in given if secret for form in _forms_of(secret)}
-        for form in sorted(hidden, key=len, reverse=True):
-            secret = hidden[form]
-            if form in names:
-                message = re.sub(AS_PASSWORD.format(re.escape(form)), lambda found: (found[1] or "") + HIDDEN, message)
-            elif secret in names or len(secret) < SHORT:
-                message = re.sub(AS_WORD.format(re.escape(form)), HIDDEN, message)
-            else:
-                message = message.replace(form, HIDDEN)
-        return escape(_join_lines(message))
-
-    def _list_names(self) -> set[str]:
-        """Return what an address shows of a connection: the user, hosts, ports and the database."""
-        listed = [self.parameters.get(name, "").split(",") for name in ("host", "hostaddr", "port")]
-        single = [self.parameters.get("user", ""), self.parameters.get("dbname", ""), os.environ.get("PGUSER", "")]
-        return {*found_users, *single, *[one for several in listed for one in several]} - {""}
-
-
-def _join_lines(message: str) -> str:
-    """Return a message as one line: a line that libpq indents explains the one before it, the others are errors."""
-    parts: list[str] = []
-    is_open = False  # whether the last part ends with a parenthesis of ours
-    for line in message.splitlines():
-        text = " ".join(line.split())
-        if not text:
-            continue
-        is_more = line[:1] == "\t" and bool(parts)
-        if is_more:
-            explained = f"{parts[-1][:-1]} " if is_open else f"{parts[-1]} ("
-            parts[-1] = f"{explained}{text.rstrip('.')})"
-        else:
-            parts.append(text)
-        is_open = is_more
-    return "; ".join(parts).replace(":; ", ": ")
-
-
-def _forms_of(secret: str) -> set[str]:
-    """Return a password as it stands in a message, in a URL, and in base64."""
-    raw = os.fsencode(secret)
-    encoded = [encode(raw).decode().rstrip("=") for encode in (b64encode, urlsafe_b64encode)]
-    return {secret, quote(raw, safe=""), quote(raw), quote_plus(raw), *encoded}
+        """Return a message of libpq or the server as one line without given passwords, in which no character hides."""
+        for secret in [*[self.parameters.get(name) for name in SECRETS], os.environ.get("PGPASSWORD")]:
+            if secret:
+                message = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", HIDDEN, message)
+        return escape("; ".join([" ".join(line.split()) for line in message.splitlines() if line.strip()]))
 
 
 def find_address(given: str | None, environ: Mapping[str, str], configured: str | None, path: str) -> Address:

@@ -135,7 +135,7 @@ def test_a_watch_says_once_that_the_server_is_lost_and_once_that_it_is_back(team
     configure(first, team.url)
     said = [watching.next_line() for _ in range(3)]
     rest = watching.interrupt()
-    assert "before or while processing the request); tried again every 1 s until the server is back" in said[0]
+    assert "before or while processing the request; tried again every 1 s until the server is back" in said[0]
     assert said[1].startswith(f"{RUN}: 0 events fetched, ")
     assert said[2] == "the server is back\n"
     assert "tried again" not in rest
