@@ -19,32 +19,28 @@ from faber_ledger.runs.run import Run
 @click.command(short_help="Show a run event by event, or as it was at a moment.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
 @work_id_option
-@click.option("--at", metavar=which_event.MOMENT, shell_complete=completion.events, help="Only the state at a moment.")
+@click.option("--at", metavar=which_event.MOMENT, help="Only the state at a moment.")
 @click.option(
     "--diff",
     nargs=2,
     metavar="A B",
-    shell_complete=completion.events,
     help="What changed between two moments, field by field.",
 )
 @click.option(
     "--from",
     "start",
     metavar=which_event.MOMENT,
-    shell_complete=completion.events,
     help="Show the events from this moment on.",
 )
 @click.option(
     "--to",
     "end",
     metavar=which_event.MOMENT,
-    shell_complete=completion.events,
     help="Show the events up to this moment.",
 )
 @click.option(
     "--session",
     metavar="ID",
-    shell_complete=completion.sessions,
     help="One session: its id, its beginning or last part, or its client's id.",
 )
 @click.option("--step", is_flag=True, help="Also show the state after each event.")
