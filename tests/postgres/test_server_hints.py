@@ -42,7 +42,7 @@ def test_a_run_that_is_not_here_may_be_on_a_server_that_was_not_asked(team: Team
     done = first.faber("run", "resume", "shop-nothere", env={"FABER_LEDGER_URL": team.database.url(stranger)})
     assert done.returncode == 14
     assert done.stderr.startswith(f"error: the role {stranger.role} sees no project")
-    assert f"hint: ask an admin of the project for `faber-ledger db admit {stranger.role}`" in done.stderr
+    assert f"runs `faber-ledger db admit {stranger.role}`; if nobody has pushed it yet" in done.stderr
     done = first.faber("run", "resume", "shop-nothere", env={"FABER_LEDGER_URL": team.url})
     assert done.returncode == 10
     assert done.stderr.startswith("error: there is no run shop-nothere")
