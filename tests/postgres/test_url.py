@@ -22,7 +22,7 @@ COMMANDS = [
     ("log", RUN, "--json", "--reverse"),
     ("show", "3", "--run", RUN),
     ("export", RUN, "--format", "cloudevents"),
-    ("timeline", "--all", "-o", "-"),
+    ("timeline", RUN, "-o", "-"),
 ]
 
 
@@ -94,7 +94,7 @@ def test_nothing_is_left_in_the_temporary_and_the_state_folder(team: Team, tmp_p
     temporary.mkdir()
     kept = tmp_path / "state"
     place = elsewhere(team, tmp_path)
-    for words in (("verify", RUN), ("log", "no-such-run"), ("project", RUN), ("timeline", "--all", "-o", "-")):
+    for words in (("verify", RUN), ("log", "no-such-run"), ("project", RUN), ("timeline", RUN, "-o", "-")):
         place.faber(
             *words,
             "--url",
