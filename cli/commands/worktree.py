@@ -47,7 +47,7 @@ def cleanup(names: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Remove the worktrees whose run is finished and whose branch is merged, or those named (by folder or run).
 
     \b
-    A worktree with uncommitted or unpushed work or an open session is never removed.
+    A worktree with uncommitted work or an open session is never removed.
     The branch stays.
     Example: faber-ledger worktree cleanup --dry-run
     Exit codes: 0 done; 1 a named worktree stays, or git failed; 2 wrong usage.

@@ -167,14 +167,6 @@ def _has(base: str, commit: str, at: str) -> bool:
     return run_git("cherry", base, squashed, at=at).stdout.startswith(b"-")
 
 
-def count_unkept(commit: str, at: str) -> tuple[int, str]:
-    """Return how many commits are on no remote, or without a remote in no branch and no tag; and which of the two."""
-    kept, where = ["--remotes"], "on no remote"
-    if not _remotes(at):
-        kept, where = ["--branches", "--tags"], "in no branch and no tag"
-    return int(git("rev-list", "--count", commit, "--not", *kept, at=at)), where
-
-
 def _remotes(at: str) -> list[str]:
     return os.fsdecode(git("remote", at=at)).split("\n")[:-1]
 
@@ -189,15 +181,6 @@ def list_ignored(tree: Tree) -> list[str]:
     """Return the files of a worktree that git ignores, a whole folder as one entry; raises GitFailed."""
     options = ("--others", "--ignored", "--exclude-standard", "--directory", "-z")
     return _names(git("ls-files", *options, at=tree.path))
-
-
-def has_submodules(tree: Tree) -> bool:
-    """Return whether submodules are or were checked out in a worktree: git refuses to remove one that has them."""
-    work_tree = work_tree_of(tree.path)
-    if work_tree is not None and os.path.isdir(os.path.join(work_tree.own, "modules")):
-        return True
-    listed = run_git("submodule", "status", at=tree.path).stdout.splitlines()
-    return any([not line.startswith(b"-") for line in listed])
 
 
 def _names(printed: bytes) -> list[str]:

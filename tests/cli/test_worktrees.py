@@ -406,21 +406,6 @@ def test_an_open_session_keeps_its_worktree(project: Project) -> None:
     assert row["why"] == [f"the session {tree.current} of the run {tree.run_id} is open"]
 
 
-def test_unpushed_work_keeps_its_worktree(project: Project, tmp_path: Path) -> None:
-    project.git("clone", "--quiet", "--bare", str(project.root), str(tmp_path / "origin.git"))
-    project.git("remote", "add", "origin", str(tmp_path / "origin.git"))
-    project.git("fetch", "--quiet", "origin")
-    tree = start_in_worktree(project, "259")
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
-    for names in ([], ["project-issue-259"]):
-        row = clean_up(project, *names)["project-issue-259"]
-        assert row["action"] == "kept"
-        assert "1 commit of it on no remote" in row["why"]
-    project.git("push", "--quiet", "origin", "main")
-    assert clean_up(project)["project-issue-259"]["action"] == "removed"
-
-
 def test_a_locked_worktree_stays_and_says_why(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     finish_run(tree)
