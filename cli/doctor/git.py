@@ -81,17 +81,10 @@ def check_drivers(patient: Patient) -> Iterator[Finding]:
         return
     due = [one for one in settings_to_make(patient.root) if one.before != one.after]
     fix = _git_config_fix(patient, due)
-    if [one for one in due if one.key == CACHE and one.after is None]:
-        what = f"git knows no name and email to commit with: with {CACHE}, `git log -p` and `git diff` fail"
-        hint = "set user.name and user.email with `git config`, or run `faber-ledger init --git-only`, which unsets it"
-        yield Finding("warning", what, hint, fix)
-    missing = [one.key for one in due if one.after is not None]
+    missing = [one.key for one in due if one.after is not None and one.key != CACHE]
     for keys, harm in DRIVERS:
         lacks = [key for key in keys if key in missing]
-        if lacks == [CACHE]:
-            slow = "`git log -p`, `-S` and `-G` read every version of a ledger each time"
-            yield Finding("note", f"this clone's git lacks {CACHE}: {slow}", GIT_ONLY, fix)
-        elif lacks:
+        if lacks:
             yield Finding("warning", f"this clone's git lacks {', '.join(lacks)}: {harm}", GIT_ONLY, fix)
 
 
