@@ -8,6 +8,7 @@ may have come with the repository: of the plugins that they name, only that of o
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from faber_ledger.context.workflow import list_named
 from faber_ledger.files.json_text import JsonText
@@ -19,19 +20,18 @@ OURS = re.compile(re.escape(NAME))
 PRECEDENCE = ("user", "project", "local")  # of settings files: the last one that names a plugin decides
 
 
-class Plugin:
+class Plugin(NamedTuple):
     """A plugin, as one marketplace offers it.
 
     `scope` and `path` are of the settings file that decides about it; None if no file names it. `has_source` says
     whether the client has it, or knows from its settings where to get it.
     """
 
-    def __init__(self, name: str, scope: str | None, path: str | None, *, is_enabled: bool, has_source: bool) -> None:
-        self.name = name
-        self.scope = scope
-        self.path = path
-        self.is_enabled = is_enabled
-        self.has_source = has_source
+    name: str
+    scope: str | None
+    path: str | None
+    is_enabled: bool
+    has_source: bool
 
     def command(self, verb: str) -> str:
         """Return the client's command that does something with the plugin where it is enabled."""
@@ -47,21 +47,14 @@ def list_plugins(root: str, names: re.Pattern[str] = OURS) -> list[Plugin]:
     for scope in [scope for scope in PRECEDENCE if scope in texts]:
         path, values = texts[scope][0], JsonText(texts[scope][1]).value
         for name, is_enabled in _members(values, "enabledPlugins"):
-            if names.fullmatch(name) and (isinstance(is_enabled, bool) or _are_versions(is_enabled)):
+            if names.fullmatch(name) and isinstance(is_enabled, (bool, list)):  # a list names versions
                 decided[name] = (scope, path, bool(is_enabled))
         marketplaces |= {marketplace for marketplace, _ in _members(values, "extraKnownMarketplaces")}
-    named = [
-        Plugin(
-            name,
-            scope,
-            path,
-            is_enabled=is_enabled,
-            has_source=name in installed or name.partition("@")[2] in marketplaces,
-        )
-        for name, (scope, path, is_enabled) in decided.items()
-    ]
-    others = [Plugin(name, None, None, is_enabled=False, has_source=True) for name in installed if name not in decided]
-    return sorted([*named, *others], key=lambda one: not one.is_enabled)
+    known = {name: Plugin(name, None, None, is_enabled=False, has_source=True) for name in installed}
+    for name, (scope, path, is_enabled) in decided.items():
+        has_source = name in known or name.partition("@")[2] in marketplaces
+        known[name] = Plugin(name, scope, path, is_enabled, has_source)
+    return sorted(known.values(), key=lambda one: not one.is_enabled)
 
 
 def list_enabled_plugins(root: str) -> list[Plugin]:
@@ -84,11 +77,6 @@ def list_settings_with_hooks(root: str) -> list[tuple[str, str]]:
         for scope, path, text in readable_settings(root)
         if any([is_answered(text, event) for event in HOOKS])
     ]
-
-
-def _are_versions(value: object) -> bool:
-    """Return whether a plugin's value in `enabledPlugins` names versions of it; any version enables it."""
-    return isinstance(value, list) and bool(value) and all([isinstance(one, str) for one in value])
 
 
 def _members(values: dict[str, object], name: str) -> list[tuple[str, object]]:
