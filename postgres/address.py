@@ -12,7 +12,6 @@ from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable,
 from faber_ledger.ledger.errors import LedgerError
 
 VARIABLE = "FABER_LEDGER_URL"
-WORD = re.compile("[a-z_]{1,40}")
 WITHOUT_PASSWORD = (
     f"put the URL into {VARIABLE} or into the user's configuration, or leave the password out of it: PGPASSWORD and"
     " ~/.pgpass are read"
@@ -78,15 +77,7 @@ def parse_url(url: str, source: str) -> dict[str, str]:
     load_driver()
     from psycopg import Error
     from psycopg.conninfo import conninfo_to_dict
-    from psycopg.pq import Conninfo
 
-    known = {one.keyword.decode() for one in Conninfo.get_defaults()} | {"ssl"}
-    unknown = [name for name in list_options(url) if name not in known]
-    if unknown and WORD.fullmatch(unknown[0]):
-        raise UsageFailed(
-            f"{escape(source)} is not a PostgreSQL URL: libpq has no option {unknown[0]}",
-            hint="what follows the ? are options of libpq, such as sslmode=verify-full",
-        )
     try:
         return {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
     except (Error, ValueError):

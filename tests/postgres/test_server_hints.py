@@ -167,7 +167,11 @@ def test_a_watch_names_a_conflict_only_where_something_was_exchanged(team: Team)
 
 @pytest.mark.parametrize(
     ("option", "code", "said"),
-    [("foo=bar", 2, "libpq has no option foo"), ("port=many", 13, "many"), ("service=nothere", 13, "nothere")],
+    [
+        ("foo=bar", 2, "is not a PostgreSQL URL that libpq understands"),
+        ("port=many", 13, "many"),
+        ("service=nothere", 13, "nothere"),
+    ],
 )
 def test_an_option_of_the_url_that_does_not_fit_is_named(team: Team, option: str, code: int, said: str) -> None:
     url = f"postgresql://ann@127.0.0.1:{Deaf().listener.getsockname()[1]}/ledger?{option}"
