@@ -52,7 +52,7 @@ SECTIONS = {
         "show": ("show:show_one", "Show everything about one event, session or artifact."),
         "fleet": ("fleet:fleet", "Show who works on what, on all machines."),
         "search": ("search:search", "Find words in what the runs recorded."),
-        "timeline": ("timeline:timeline", "Draw runs as a page."),
+        "timeline": ("timeline:timeline", "Draw a run as a page."),
     },
     "Check": {
         "verify": ("verify:verify", "Check a log, and state.json against it."),

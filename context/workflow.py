@@ -384,14 +384,6 @@ def list_named(root: str) -> list[str]:
     return list(dict.fromkeys([f"{plugin}@{marketplace}" for _, plugin, marketplace in listed]))
 
 
-def problem_of_list(root: str, name: str) -> str:
-    """Return why the client's list of installed plugins gives no folder of `name`, as the end of a sentence."""
-    listed = _read_list(client_folder(root))
-    if listed is None:
-        return "cannot be read"
-    return "names no folder of it that exists" if name in listed else "lacks it"
-
-
 def _listed(client: str, root: str) -> list[tuple[int, Installed]]:
     """Return the plugins on the client's list whose folders exist: those for this project first, for OTHERS last."""
     found = []

@@ -1,41 +1,37 @@
 """Which hooks of ours a client runs that is started in a folder: those of its settings, and those of our plugin.
 
 `enabledPlugins` of the three settings files says which plugins run: what the local file says of one counts before the
-project's, and that before the user's. A plugin that no file names does not run, though it may be installed, unless its
-deliveries show that it does. These files may have come with the repository: of the plugins that they name, only that of
-our own marketplace is ours.
+project's, and that before the user's. A plugin that no file names does not run, though it may be installed. These files
+may have come with the repository: of the plugins that they name, only that of our own marketplace is ours.
 """
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from faber_ledger.context.workflow import list_named
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.client_settings import is_answered, readable_settings
-from faber_ledger.ledger.clock import now
 from faber_ledger.recording.call import HOOKS
-from faber_ledger.runs.clients import last_plugin_delivery
 
 NAME = "faber-ledger@faber-ledger"
 OURS = re.compile(re.escape(NAME))
 PRECEDENCE = ("user", "project", "local")  # of settings files: the last one that names a plugin decides
-RECENT_SECONDS = 7 * 24 * 3600
 
 
-class Plugin:
+class Plugin(NamedTuple):
     """A plugin, as one marketplace offers it.
 
     `scope` and `path` are of the settings file that decides about it; None if no file names it. `has_source` says
     whether the client has it, or knows from its settings where to get it.
     """
 
-    def __init__(self, name: str, scope: str | None, path: str | None, *, is_enabled: bool, has_source: bool) -> None:
-        self.name = name
-        self.scope = scope
-        self.path = path
-        self.is_enabled = is_enabled
-        self.has_source = has_source
+    name: str
+    scope: str | None
+    path: str | None
+    is_enabled: bool
+    has_source: bool
 
     def command(self, verb: str) -> str:
         """Return the client's command that does something with the plugin where it is enabled."""
@@ -51,38 +47,27 @@ def list_plugins(root: str, names: re.Pattern[str] = OURS) -> list[Plugin]:
     for scope in [scope for scope in PRECEDENCE if scope in texts]:
         path, values = texts[scope][0], JsonText(texts[scope][1]).value
         for name, is_enabled in _members(values, "enabledPlugins"):
-            if names.fullmatch(name) and (isinstance(is_enabled, bool) or _are_versions(is_enabled)):
+            if names.fullmatch(name) and isinstance(is_enabled, (bool, list)):  # a list names versions
                 decided[name] = (scope, path, bool(is_enabled))
         marketplaces |= {marketplace for marketplace, _ in _members(values, "extraKnownMarketplaces")}
-    named = [
-        Plugin(
-            name,
-            scope,
-            path,
-            is_enabled=is_enabled,
-            has_source=name in installed or name.partition("@")[2] in marketplaces,
-        )
-        for name, (scope, path, is_enabled) in decided.items()
-    ]
-    others = [Plugin(name, None, None, is_enabled=False, has_source=True) for name in installed if name not in decided]
-    return sorted([*named, *others], key=lambda one: not one.is_enabled)
+    known = {name: Plugin(name, None, None, is_enabled=False, has_source=True) for name in installed}
+    for name, (scope, path, is_enabled) in decided.items():
+        has_source = name in known or name.partition("@")[2] in marketplaces
+        known[name] = Plugin(name, scope, path, is_enabled, has_source)
+    return sorted(known.values(), key=lambda one: not one.is_enabled)
 
 
 def list_enabled_plugins(root: str) -> list[Plugin]:
-    """Return our plugins that a client started in `root` runs."""
-    return [one for one in list_plugins(root) if one.is_enabled]
+    """Return our plugins that a client started in `root` runs: the enabled ones that it has, or can get."""
+    return [one for one in list_plugins(root) if one.is_enabled and one.has_source]
 
 
 def list_unanswered(root: str) -> list[str]:
-    """Return the events for which a client started in `root` runs no hook of ours; unreadable settings run none.
-
-    Where no settings name our plugin, its deliveries show that it runs the hooks.
-    """
+    """Return the events for which a client started in `root` runs no hook of ours; unreadable settings run none."""
     if list_enabled_plugins(root):
         return []
     texts = [text for _, _, text in readable_settings(root)]
-    left = [event for event in HOOKS if not any([is_answered(text, event) for text in texts])]
-    return [] if len(left) == len(HOOKS) and unlisted_plugin_delivery(root, now()) is not None else left
+    return [event for event in HOOKS if not any([is_answered(text, event) for text in texts])]
 
 
 def list_settings_with_hooks(root: str) -> list[tuple[str, str]]:
@@ -92,28 +77,6 @@ def list_settings_with_hooks(root: str) -> list[tuple[str, str]]:
         for scope, path, text in readable_settings(root)
         if any([is_answered(text, event) for event in HOOKS])
     ]
-
-
-def recent_plugin_delivery(root: str, at: float) -> float | None:
-    """Return when a plugin's hook last made a delivery in this work tree; None if never, or over a week ago."""
-    seen = last_plugin_delivery(root)
-    return seen if seen is not None and at - seen <= RECENT_SECONDS else None
-
-
-def unlisted_plugin_delivery(root: str, at: float) -> float | None:
-    """Return when a plugin that no settings name last made a delivery here; None if over a week ago, or never.
-
-    A plugin may run that none of the three settings files names: one for this session alone, of an administrator, or
-    of a file that is not read here. One that settings switch off does not.
-    """
-    if any([plugin.scope is not None for plugin in list_plugins(root)]):
-        return None
-    return recent_plugin_delivery(root, at)
-
-
-def _are_versions(value: object) -> bool:
-    """Return whether a plugin's value in `enabledPlugins` names versions of it; any version enables it."""
-    return isinstance(value, list) and bool(value) and all([isinstance(one, str) for one in value])
 
 
 def _members(values: dict[str, object], name: str) -> list[tuple[str, object]]:

@@ -116,8 +116,7 @@ def _check_call(call: Call, agent: str | None, start: str, log: _Log) -> bool:
 
 def _record(call: Call, log: _Log) -> None:
     """Record a delivery on the run that it is about, and print the answer."""
-    is_end, is_from_plugin = call.hook == "SessionEnd", "CLAUDE_PLUGIN_ROOT" in os.environ
-    seen = note_delivery(log.root, call.client, call.pid, log.at, is_end=is_end, is_from_plugin=is_from_plugin)
+    seen = note_delivery(log.root, call.client, call.pid, log.at, is_end=call.hook == "SessionEnd")
     if unused_tops and call.hook == "SessionStart":
         from faber_ledger.runs.ownership import describe_unused  # only below a repository of another user
 

@@ -287,11 +287,6 @@ def parse_payload(text: str) -> dict[str, Any] | None:
     return None
 
 
-def are_canonical(texts: list[str], payloads: list[Any]) -> bool:
-    """Return whether texts are the canonical JSON of these payloads, faster than one by one."""
-    return canonical(payloads) == f"[{','.join(texts)}]"
-
-
 def type_error(row: Row) -> IntegrityError:
     """Return the error for a row that is not `is_typed`."""
     return IntegrityError(f"event {row[1]!r:.40} has a value of another type than any ledger writes", hint=HINT_VERIFY)

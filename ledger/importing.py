@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, BinaryIO, NamedTuple
 
-from faber_ledger.ledger.checked import compute_hashes
 from faber_ledger.ledger.encoding import (
-    BATCH,
     COLUMNS,
     HASH,
     ID,
     PAYLOAD,
     SEQ,
     TYPE,
-    VERSION,
-    are_canonical,
     parse_payload,
-    recorded_of,
     without_surrogates,
 )
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
-from faber_ledger.ledger.event_types import has_required
 from faber_ledger.ledger.exchange import parse_line
-from faber_ledger.ledger.file import HIGHEST_SEQ, MAX_PAYLOAD_BYTES
-from faber_ledger.ledger.gate import Examined, Gate, examine, find_form_fault, is_typed_whole
-from faber_ledger.ledger.log import Log, parse_payloads
+from faber_ledger.ledger.gate import Examined, Gate, examine, is_typed_whole
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.roots import ADOPTED, check_one_start, roots_in
@@ -37,7 +29,6 @@ from faber_ledger.ledger.union import NAMING, hash_in, known_in, positions_in
 Row = tuple[Any, ...]
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-PIECE = 64 * 1024  # some hundred lines
 MAX_SHOWN = 10
 STAGE = f"INSERT INTO staged VALUES ({', '.join('?' * (len(COLUMNS) + 3))})"
 KNOWN = "SELECT hash, line, fault FROM staged WHERE seq = ? AND id = ?"
@@ -72,7 +63,6 @@ class Staged:
         self.runs: set[str] = set()
         self.lines = 0
         self.refused = 0
-        self._has_unusual = False
         self._connection = sqlite3.connect("", isolation_level=None)
         self._connection.execute("PRAGMA page_size = 65536")  # long rows, written once and read in order
         columns = ", ".join(COLUMNS)
@@ -80,30 +70,9 @@ class Staged:
             f"CREATE TABLE staged ({columns}, line, fault, dropped, PRIMARY KEY (seq, id)) WITHOUT ROWID"
         )
         self._connection.execute("BEGIN")
-        number = 1
-        for lines in _pieces(file):
-            count = lines.count(b"\n") + (not lines.endswith(b"\n"))
-            if not self._read_at_once(number, lines, count):
-                for place, line in enumerate(lines.split(b"\n"), number):
-                    self._read(line, place)
-            number += count
+        for number, line in enumerate(_lines_of(file), 1):
+            self._read(line, number)
         self.problems += self._contradictions()
-
-    def _read_at_once(self, number: int, lines: bytes, count: int) -> bool:
-        """Stage `count` lines that are as `export` writes them; return False, with nothing done, if one is not."""
-        if len(lines) > MAX_PAYLOAD_BYTES:
-            return False  # a payload may be longer than any log takes
-        found = parse_rows(lines, count)
-        try:
-            rows = [(*row, line, None, None) for line, (row, _) in enumerate(found, number)]
-            self._connection.executemany(STAGE, rows)
-        except sqlite3.IntegrityError:
-            return False  # those before the double are staged, and are recognized when they are read again
-        self.lines += len(found)
-        for row, event in found:
-            if row[TYPE] in NAMING:
-                self._name_run(event)
-        return bool(found)
 
     def _read(self, line: bytes, number: int) -> None:
         """Stage one line, unless it is empty."""
@@ -118,17 +87,17 @@ class Staged:
             self.problems.append(LineProblem(number, str(error)))
             return
         self.lines += 1
-        self._stage(number, examine(tuple(event.values())))
-
-    def _stage(self, number: int, one: Examined) -> None:
+        one = examine(tuple(event.values()))
         if one.fault is not None and not is_typed_whole(one.row):
             self._leave_out(number, one.fault)
             return
-        self._has_unusual = self._has_unusual or (one.fault or one.dropped) is not None
         row = one.row
         if row[TYPE] in NAMING and row[PAYLOAD] is not None:
-            self._name_run(parse_payload(row[PAYLOAD]) or {})
-        values = (*_storable(row), number, one.fault, one.dropped)
+            named = (parse_payload(row[PAYLOAD]) or {}).get("run_id")
+            self.runs |= {named} if isinstance(named, str) else set()
+        # A row that SQLite can store: lone surrogates, with which no hash holds, become U+FFFD.
+        storable = [without_surrogates(value) if isinstance(value, str) else value for value in row]
+        values = (*storable, number, one.fault, one.dropped)
         try:
             self._connection.execute(STAGE, values)
         except sqlite3.IntegrityError:
@@ -149,24 +118,11 @@ class Staged:
             for line, name, first in self._connection.execute(ELSEWHERE):
                 yield _conflict(line, name, first)
 
-    def _name_run(self, payload: dict[str, Any]) -> None:
-        """Add the run that a payload names to `runs`."""
-        named = payload.get("run_id")
-        if isinstance(named, str):
-            self.runs.add(named)
-
-    def __len__(self) -> int:
-        """Count the events, each once however often the file has it."""
-        found: int = self._connection.execute("SELECT count(*) FROM staged").fetchone()[0]
-        return found
-
     def check_at_gate(self, log: Log | None) -> list[LineProblem]:
         """Check at the gate the events that a log lacks (None: no log yet), and forget those that are refused.
 
         `left_out` has them afterwards. Returns the lines whose event has another content in the log.
         """
-        if log is None and not self._has_unusual and self._count_chained() == len(self):
-            return []
         conflicts = []
         with closing(positions_in(log) if log is not None else Positions()) as seqs:
             gate = Gate(seqs)
@@ -196,17 +152,6 @@ class Staged:
         line: int = self._connection.execute("SELECT line FROM staged WHERE id = ?", (name,)).fetchone()[0]
         return line
 
-    def _count_chained(self) -> int:
-        """Count the first events that each follow the one before; all events that one clone recorded do."""
-        count, last = 0, b""
-        cursor = self._connection.execute("SELECT seq, parents, hash FROM staged ORDER BY seq, id")
-        while rows := cursor.fetchmany(BATCH):
-            seqs, parents, hashes = zip(*rows, strict=True)
-            if parents != (last, *hashes[:-1]) or seqs != (*range(count + 1, count + 1 + len(rows)),):
-                break
-            count, last = count + len(rows), hashes[-1]
-        return count
-
     def missing_in(self, log: Log | None) -> Iterator[Row]:
         """Yield the events that a log (None: no log yet) lacks, in `(seq, id)` order."""
         rows = self._connection.execute(f"SELECT {', '.join(COLUMNS)} FROM staged ORDER BY seq, id")
@@ -223,14 +168,8 @@ class Staged:
         return [row for row in found if row is not None]
 
     def count_missing_in(self, log: Log | None) -> int:
-        """Count the events that a log (None: no log yet) lacks, after `check_at_gate`.
-
-        The place of a refused event does not count.
-        """
-        events = self._connection.execute("SELECT id FROM staged WHERE fault IS NULL")
-        if log is None or not log.heads():
-            return sum(1 for _ in events)
-        return sum(1 for (name,) in events if hash_in(log, name) is None)
+        """Count the events that a log (None: no log yet) lacks, after `check_at_gate`."""
+        return sum(1 for _ in self.missing_in(log))
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -245,39 +184,33 @@ class Staged:
         They are if they share a first event, or if one of them begins with another tool's run that was adopted. A file
         without a first event is of the run on whose events its own stand.
         """
-        if log is None:
-            return check_one_start([(name, self.connection)])
-        first, known = [roots_in(connection) for connection in (self.connection, log.connection)]
-        if not first or not known or first.keys() & known.keys():
-            return check_one_start([(name, self.connection), (f"the log of {run_id}", log.connection)])
-        is_adopted = any([{row[TYPE] for row in roots.values()} == {ADOPTED} for roots in (first, known)])
-        if is_adopted and (not self.runs or run_id in self.runs):
-            return check_one_start([(name, self.connection), (f"the log of {run_id}", log.connection)])
-        named = ", ".join(sorted(self.runs - {run_id})[:3])
-        raise UnionConflict(
-            f"{name} has the events of {named}, but {run_id} has others"
-            if named
-            else f"{name} and the log of {run_id} share no first event: two runs were started under one id",
-            hint="leave out --run-id to import into the run that the events belong to",
-        )
+        logs = [(name, self.connection), *([(f"the log of {run_id}", log.connection)] if log is not None else [])]
+        first, *known = [roots_in(connection) for _, connection in logs]
+        is_adopted = any([{row[TYPE] for row in roots.values()} == {ADOPTED} for roots in (first, *known)])
+        may_be_its = is_adopted and (not self.runs or run_id in self.runs)
+        if first and any([roots and not first.keys() & roots.keys() for roots in known]) and not may_be_its:
+            named = ", ".join(sorted(self.runs - {run_id})[:3])
+            raise UnionConflict(
+                f"{name} has the events of {named}, but {run_id} has others"
+                if named
+                else f"{name} and the log of {run_id} share no first event: two runs were started under one id",
+                hint="leave out --run-id to import into the run that the events belong to",
+            )
+        check_one_start(logs)
 
     def close(self) -> None:
         """Remove what is kept on disk."""
         self._connection.close()
 
 
-def raise_problems(problems: Iterable[LineProblem], name: str) -> None:
+def raise_problems(problems: list[LineProblem], name: str) -> None:
     """Raise IntegrityError if lines of the file `name` are damaged, UnionConflict if they contradict other events."""
-    found, count, damaged = [], 0, False
-    for problem in problems:
-        count, damaged = count + 1, damaged or not problem.is_conflict
-        found += [problem] if count <= MAX_SHOWN else []
-    if not count:
+    if not problems:
         return
-    shown = [f"  line {problem.line}: {problem.what:.500}" for problem in found]
-    more = [f"  and {count - MAX_SHOWN} more"] if count > MAX_SHOWN else []
+    shown = [f"  line {problem.line}: {problem.what:.500}" for problem in problems[:MAX_SHOWN]]
+    more = [f"  and {len(problems) - MAX_SHOWN} more"] if len(problems) > MAX_SHOWN else []
     message, lines = f"{name} is not imported, and nothing was changed:", [*shown, *more]
-    if damaged:
+    if not all([problem.is_conflict for problem in problems]):
         raise IntegrityError(message, hint="export the log again where it is intact", lines=lines)
     hint = "one of the two was changed by hand: run `faber-ledger verify` where each is from"
     raise UnionConflict(message, hint=hint, lines=lines)
@@ -287,56 +220,9 @@ def _conflict(line: int, name: str, first: int) -> LineProblem:
     return LineProblem(line, f"event {name} has another content than in line {first}", is_conflict=True)
 
 
-def _storable(row: Row) -> Row:
-    """Return a row that SQLite can store: lone surrogates, with which no hash holds, become U+FFFD."""
-    return tuple([without_surrogates(value) if isinstance(value, str) else value for value in row])
-
-
-def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the file's lines, some at a time, and only the first part of a line that is too long."""
-    while lines := file.read(PIECE):
-        lines += file.readline(MAX_LINE_BYTES + 1)
-        is_whole = lines.endswith(b"\n")
-        yield lines
-        while not is_whole and (rest := file.readline(1 << 20)):
-            is_whole = rest.endswith(b"\n")
-
-
-PLAIN = r'"([^"\\\x00-\x1f]+)"'  # a line with an empty text is read alone
-# Lines are written by one encoder in one order, so a pattern can read all but the payload, which is JSON.
-LINE = re.compile(
-    r'^\{"seq":([1-9][0-9]{0,15}),"id":"([0-7][0-9A-HJKMNP-TV-Z]{25})","type":"([a-z_]+)","version":([1-9][0-9]{0,8}),'
-    rf'"at":{PLAIN},"writer":{PLAIN},"session_id":(?:null|{PLAIN}),"client":(?:null|{PLAIN}),'
-    r'"parents":\[(?:"([0-9a-f]{64})")?\],"salt":"([0-9a-f]{32})","payload":(\{.*\}),'
-    r'"payload_hash":null,"hash":"([0-9a-f]{64})"\}$',
-    re.MULTILINE,
-)
-
-
-def parse_rows(lines: bytes, count: int) -> list[tuple[Row, Any]]:
-    """Return the rows in `count` lines, each with its event, or an empty list if one of them needs a closer look.
-
-    A merge, a redacted event and one that the gate would not let pass as it is also need a closer look.
-    """
-    try:
-        rows = [_row(values) for values in LINE.findall(lines.decode())]
-        if len(rows) != count or compute_hashes(rows) != [row[HASH] for row in rows]:
-            return []
-        texts = [row[PAYLOAD] for row in rows]
-        payloads = parse_payloads(texts)
-        if payloads is None or not are_canonical(texts, payloads):
-            return []
-    except (ValueError, RecursionError):
-        return []
-    if not all([row[SEQ] <= HIGHEST_SEQ and find_form_fault(row) is None for row in rows]):
-        return []
-    events = [recorded["event"] for recorded in map(recorded_of, rows, payloads)]
-    if not all([has_required(row[TYPE], row[VERSION], event) for row, event in zip(rows, events, strict=True)]):
-        return []
-    return list(zip(rows, events, strict=True))
-
-
-def _row(values: tuple[str, ...]) -> Row:
-    seq, name, kind, version, at, writer, session_id, client, parent, salt, payload, digest = values
-    envelope = (int(seq), name, kind, int(version), at, writer, session_id or None, client or None)
-    return (*envelope, bytes.fromhex(parent), bytes.fromhex(salt), payload, None, bytes.fromhex(digest))
+def _lines_of(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the file's lines, and only the first part of one that is too long."""
+    while line := file.readline(MAX_LINE_BYTES + 1):
+        yield line
+        while not line.endswith(b"\n") and (line := file.readline(1 << 20)):
+            pass

@@ -176,27 +176,6 @@ def _texts(connection: Connection, question: str, *values: object) -> list[str]:
     return [value for (value,) in connection.execute(question, values) if isinstance(value, str)]
 
 
-def find_similar(open_log: OpenLog, text: str) -> list[Match]:
-    """Return sessions and artifacts spelled like `text`, else the nearest events; raises as `open_log`."""
-    import difflib  # at its use: only a mistyped word needs it
-
-    with open_log() as log:
-        names = _texts(log.connection, SESSIONS)
-        sessions = {name.casefold().rpartition("-")[2]: name for name in names}
-        sessions |= {name.casefold(): name for name in names}
-        artifacts = {name.casefold(): name for name in _texts(log.connection, ARTIFACTS)}
-        found = []
-        for kind, known in (("artifact", artifacts), ("session", sessions)):
-            close = difflib.get_close_matches(text.casefold(), known, n=3, cutoff=0.5)
-            found += [Match(kind, name) for name in dict.fromkeys([known[name] for name in close])]
-        if found:
-            return found
-        if text.isdecimal():
-            return _events(log.connection, "ORDER BY seq DESC LIMIT 1")
-        below = _events(log.connection, "WHERE id <= ? ORDER BY id DESC LIMIT 1", text.upper())
-        return [*below, *_events(log.connection, "WHERE id > ? ORDER BY id LIMIT 1", text.upper())]
-
-
 def _find(connection: Connection, text: str, *, whole: bool) -> list[Match]:
     upper, pattern = text.upper(), escape_pattern(text)
     if text.isdecimal() and len(text) <= 16 and whole:
@@ -219,44 +198,3 @@ def _find(connection: Connection, text: str, *, whole: bool) -> list[Match]:
 def _events(connection: Connection, which: str, *values: object) -> list[Match]:
     rows = connection.execute(f"{EVENTS} {which}", values)
     return [Match("event", name, f"{seq}, {kind} at {at}") for seq, name, kind, at in rows]
-
-
-COMPLETED_END = 10
-NEWEST = 1000
-COMPLETED_EVENTS = "SELECT id, type || ' at ' || at FROM event WHERE id >= ? AND id < ?"
-COMPLETED_SESSIONS = (
-    "SELECT session_id, 'session of ' || at FROM event"
-    " WHERE type = 'session_started' AND session_id >= ? AND session_id < ?"
-)
-COMPLETED_ARTIFACTS = (
-    "SELECT DISTINCT json_extract(payload, '$.artifact_id') FROM (SELECT type, payload FROM event ORDER BY seq DESC, id"
-    f" DESC LIMIT {NEWEST}) WHERE type IN ('artifact_loaded', 'artifact_failed', 'artifact_skipped')"
-)
-
-
-def events_with(log: Log, prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield the events whose id begins with `prefix`, each with a description.
-
-    If there are many, only the first and the last: what these have in common, which a shell completes, all have.
-    """
-    yield from _both_ends(log, COMPLETED_EVENTS, "id", prefix.upper())
-
-
-def sessions_with(log: Log, prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield the sessions whose id begins with `prefix`, as `events_with` does for events."""
-    yield from _both_ends(log, COMPLETED_SESSIONS, "session_id", prefix)
-
-
-def artifacts_with(log: Log, prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield the artifacts of the newest events whose id begins with `prefix`."""
-    for (name,) in log.connection.execute(COMPLETED_ARTIFACTS):
-        if isinstance(name, str) and name.startswith(prefix):
-            yield name, "artifact"
-
-
-def _both_ends(log: Log, question: str, column: str, prefix: str) -> Iterator[tuple[str, str]]:
-    found: dict[str, str] = {}
-    for order in ("ASC", "DESC"):
-        bounded = f"{question} ORDER BY {column} {order} LIMIT {COMPLETED_END}"
-        found |= dict(log.connection.execute(bounded, (prefix, f"{prefix}\U0010ffff")).fetchall())
-    yield from sorted(found.items())

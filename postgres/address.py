@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Mapping
-from urllib.parse import quote, quote_plus, unquote
+from urllib.parse import unquote
 
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.command_errors import ServerRefused, ServerUnavailable, UsageFailed
 from faber_ledger.ledger.errors import LedgerError
 
 VARIABLE = "FABER_LEDGER_URL"
-WORD = re.compile("[a-z_]{1,40}")
-found_passwords: set[str] = set()  # that libpq took from elsewhere: ~/.pgpass, a service file
-found_users: set[str] = set()  # and the names that it logged in with
-SHORT = 8  # letters: a shorter password may be a part of many words
-AS_WORD = r"(?<![\w-])(?<!\w\.){}(?![\w-]|\.\w)"
-AS_PASSWORD = r"(?i:(password\W{{1,3}})){0}(?![\w-])|(?<=\w:){0}(?=@)"
 WITHOUT_PASSWORD = (
     f"put the URL into {VARIABLE} or into the user's configuration, or leave the password out of it: PGPASSWORD and"
     " ~/.pgpass are read"
@@ -39,62 +32,19 @@ class Address:
         user = f"{given['user']}@" if "user" in given else ""
         hosts, database = given.get("host", given.get("hostaddr", "")), given.get("dbname", "")
         if hosts.startswith("/"):  # the folder of a socket
-            return SCHEMES[0] + self.screen(f"{user}/{database}?host={hosts}")
+            return escape(f"{SCHEMES[0]}{user}/{database}?host={hosts}")
         port = f":{given['port']}" if "port" in given else ""
-        return SCHEMES[0] + self.screen(f"{user}{hosts}{port}/{database}")
+        return escape(f"{SCHEMES[0]}{user}{hosts}{port}/{database}")
 
     def __repr__(self) -> str:
         return f"Address({str(self)!r}, from {self.source})"
 
     def screen(self, message: str) -> str:
-        """Return a message of libpq or the server as one line without passwords, in which no character hides.
-
-        A password is hidden wherever it stands; a short one, which may be a part of any word, only as a whole word. The
-        name of the user, host or database, which each error shows, is hidden where it stands as a password.
-        """
-        given = [*[self.parameters.get(name) for name in SECRETS], os.environ.get("PGPASSWORD"), *found_passwords]
-        names = self._list_names()
-        hidden = {form: secret for secret in given if secret for form in _forms_of(secret)}
-        for form in sorted(hidden, key=len, reverse=True):
-            secret = hidden[form]
-            if form in names:
-                message = re.sub(AS_PASSWORD.format(re.escape(form)), lambda found: (found[1] or "") + HIDDEN, message)
-            elif secret in names or len(secret) < SHORT:
-                message = re.sub(AS_WORD.format(re.escape(form)), HIDDEN, message)
-            else:
-                message = message.replace(form, HIDDEN)
-        return escape(_join_lines(message))
-
-    def _list_names(self) -> set[str]:
-        """Return what an address shows of a connection: the user, hosts, ports and the database."""
-        listed = [self.parameters.get(name, "").split(",") for name in ("host", "hostaddr", "port")]
-        single = [self.parameters.get("user", ""), self.parameters.get("dbname", ""), os.environ.get("PGUSER", "")]
-        return {*found_users, *single, *[one for several in listed for one in several]} - {""}
-
-
-def _join_lines(message: str) -> str:
-    """Return a message as one line: a line that libpq indents explains the one before it, the others are errors."""
-    parts: list[str] = []
-    is_open = False  # whether the last part ends with a parenthesis of ours
-    for line in message.splitlines():
-        text = " ".join(line.split())
-        if not text:
-            continue
-        is_more = line[:1] == "\t" and bool(parts)
-        if is_more:
-            explained = f"{parts[-1][:-1]} " if is_open else f"{parts[-1]} ("
-            parts[-1] = f"{explained}{text.rstrip('.')})"
-        else:
-            parts.append(text)
-        is_open = is_more
-    return "; ".join(parts).replace(":; ", ": ")
-
-
-def _forms_of(secret: str) -> set[str]:
-    """Return a password as it stands in a message, in a URL, and in base64."""
-    raw = os.fsencode(secret)
-    encoded = [encode(raw).decode().rstrip("=") for encode in (b64encode, urlsafe_b64encode)]
-    return {secret, quote(raw, safe=""), quote(raw), quote_plus(raw), *encoded}
+        """Return a message of libpq or the server as one line without given passwords, in which no character hides."""
+        for secret in [*[self.parameters.get(name) for name in SECRETS], os.environ.get("PGPASSWORD")]:
+            if secret:
+                message = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", HIDDEN, message)
+        return escape("; ".join([" ".join(line.split()) for line in message.splitlines() if line.strip()]))
 
 
 def find_address(given: str | None, environ: Mapping[str, str], configured: str | None, path: str) -> Address:
@@ -127,15 +77,7 @@ def parse_url(url: str, source: str) -> dict[str, str]:
     load_driver()
     from psycopg import Error
     from psycopg.conninfo import conninfo_to_dict
-    from psycopg.pq import Conninfo
 
-    known = {one.keyword.decode() for one in Conninfo.get_defaults()} | {"ssl"}
-    unknown = [name for name in list_options(url) if name not in known]
-    if unknown and WORD.fullmatch(unknown[0]):
-        raise UsageFailed(
-            f"{escape(source)} is not a PostgreSQL URL: libpq has no option {unknown[0]}",
-            hint="what follows the ? are options of libpq, such as sslmode=verify-full",
-        )
     try:
         return {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
     except (Error, ValueError):
@@ -227,8 +169,7 @@ NO_RIGHT = "42501"  # SQLSTATE
 UNAVAILABLE_CLASSES = ("08", "40", "53", "57", "58", "XX")
 UNAVAILABLE = {"25006", "25P03", "25P04", "55P03"}  # read-only, too long without a word, a lock not to be had in time
 HINTS = {
-    "28": "check the password (PGPASSWORD, ~/.pgpass) and that the role may log in",
-    "3D": "check the name of the database in the URL",
+    "28": "check the password (PGPASSWORD, ~/.pgpass), the database's name, and that the role may log in",
     "42": "check that the role has been granted faber_ledger_member, and that `faber-ledger db current` is up to date",
     NO_RIGHT: "the owner of the database grants the role faber_ledger_member, and an admin of the project runs"
     " `faber-ledger db admit ROLE`",
@@ -237,23 +178,6 @@ HINTS = {
     "25006": f"connect to the server that takes changes, not to a replica; {LATER}",
     "57014": f"the server took too long; {LATER}",
 }
-# What libpq says of TLS, and the server of a login that none of its rules is for, without a SQLSTATE.
-OF_TLS = ("certificate", "SSL", "sslmode", "sslrootcert", "sslcert", "sslkey")
-OF_NO_RULE = ("pg_hba.conf", "no encryption")
-INVALID_OPTION = re.compile(
-    'invalid .* for connection option "|invalid [a-z_]+ value: "|invalid port number: "'
-    '|definition of service ".*" not found|service file ".*"'
-)
-HINT_TLS = "check `sslmode` and `sslrootcert` in the URL, and the server's certificate; local work goes on"
-HINT_NO_RULE = (
-    "the server's pg_hba.conf has no rule for this login, database and address, or only one with TLS"
-    " (`?sslmode=require`): ask its administrator"
-)
-NO_PASSWORD = "no password supplied"
-HINT_NO_PASSWORD = (
-    "libpq found no password: set PGPASSWORD, or write into ~/.pgpass a line whose host, port (5432 where the URL has"
-    " none), database and user are those of the URL, letter by letter"
-)
 # A server that refuses a login says so before there is any SQLSTATE, and perhaps in its own language.
 BUSY = ("starting up", "shutting down", "in recovery", "recovery mode", "too many", "remaining connection slots")
 NO_LOGIN = ("FATAL", "password", "fe_sendauth")
@@ -292,18 +216,9 @@ def _translate_lost(error: BaseException, message: str, address: Address) -> Led
     """Return the error for a connection that was not made, or is lost."""
     import psycopg
 
-    if INVALID_OPTION.search(message):
-        return UsageFailed(f"{address}: {message}", hint=f"check the options in the URL ({address.source})")
     if isinstance(error, psycopg.DataError):
         return ServerRefused(f"{address}: {message}")
     is_refused = any([sign in message for sign in NO_LOGIN]) and not any([sign in message for sign in BUSY])
-    if is_refused and any([sign in message for sign in OF_NO_RULE]):
-        return ServerRefused(f"{address}: {message}", hint=HINT_NO_RULE)
-    if is_refused and NO_PASSWORD in message:
-        return ServerRefused(f"{address}: {message}", hint=HINT_NO_PASSWORD)
     if is_refused:
-        hint = HINTS["3D"] if "database" in message and "does not exist" in message else HINTS["28"]
-        return ServerRefused(f"{address}: {message}", hint=hint)
-    if any([sign in message for sign in OF_TLS]) and "closed" not in message:
-        return ServerUnavailable(f"{address}: {message}", hint=HINT_TLS)
-    return ServerUnavailable(f"{address}: {message}", hint=f"check the network and the server; {LATER}")
+        return ServerRefused(f"{address}: {message}", hint=HINTS["28"])
+    return ServerUnavailable(f"{address}: {message}", hint=f"check the URL, the network and the server; {LATER}")

@@ -6,17 +6,13 @@ Whoever imports this module has loaded psycopg.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Generator
-from typing import Any, Self
+from typing import Any
 
 import psycopg
 from psycopg import IsolationLevel
 from psycopg.pq import TransactionStatus
-from psycopg.pq.abc import PGconn
-
-from faber_ledger.postgres.address import found_passwords, found_users
 
 # Parameters for libpq where the URL does not say otherwise: a server that is gone is noticed within a minute.
 PARAMETERS = {
@@ -45,20 +41,6 @@ class BoundedConnection(psycopg.Connection[Any]):
 
     patience: float | None = None  # None: as long as it takes
 
-    @classmethod
-    def _connect_gen(cls, conninfo: str = "") -> Generator[Any, Any, Self]:
-        """Connect to one of the hosts, and note the password that libpq has found for it.
-
-        It overrides the driver's own, since an error of several hosts has the password of the last one alone.
-        """
-        try:
-            made = yield from super()._connect_gen(conninfo)
-        except psycopg.Error as error:
-            _note_password(error.pgconn)
-            raise
-        _note_password(made.pgconn)
-        return made
-
     def wait(self, gen: Generator[Any, Any, Any], *args: Any, **options: Any) -> Any:
         """Wait for what a generator of the driver waits for; raises OperationalError after too long a silence."""
         return super().wait(self._bound(gen), *args, **options)
@@ -82,13 +64,6 @@ class BoundedConnection(psycopg.Connection[Any]):
         # Nothing is due while no statement runs: then somebody waits for notifications.
         is_asked = self.pgconn.transaction_status == TransactionStatus.ACTIVE
         return self.patience is not None and seconds > self.patience and is_asked
-
-
-def _note_password(pgconn: PGconn | None) -> None:
-    """Note the password of a connection, or of the attempt to make one: a server that gets it may repeat it."""
-    if pgconn is not None and pgconn.password:
-        found_passwords.add(os.fsdecode(pgconn.password))
-        found_users.add(os.fsdecode(pgconn.user))
 
 
 def connect(parameters: dict[str, str], patience: float | None) -> BoundedConnection:

@@ -1,4 +1,4 @@
-"""Fetch a run's events from the server, in bounded pieces, as rows that nobody has judged yet."""
+"""Fetch a run's events from the server, in bounded batches, as rows that nobody has judged yet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from operator import itemgetter
 from typing import Any
 
-from faber_ledger.ledger.encoding import ID, INSERT, PARENTS, PAYLOAD, SEQ
+from faber_ledger.ledger.encoding import ID, INSERT, PAYLOAD, SEQ
 from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import rows_named
@@ -18,8 +18,6 @@ from faber_ledger.postgres.server import Server
 Row = tuple[Any, ...]
 
 
-PIECE_EVENTS = 250_000  # which are judged together: each piece is compared with all of the run's log
-PIECE_BYTES = 256 * 1024 * 1024
 PLACED: dict[str, Any] = {"position": int, **EVENT_COLUMNS}
 # TABLE and INDEX alone: what is fetched is judged before it enters any log, and this is none.
 TABLES = [
@@ -48,8 +46,7 @@ class Fetched:
         self.bare: set[str] = set()
         self.doubled: set[str] = set()
         self.last: tuple[int, str] | None = None
-        self.count = self.new_count = 0
-        self.size = 0
+        self.new_count = 0
 
     def add(self, batch: list[tuple[int, Row]], *, is_repeated: bool = False) -> None:
         """Add events with their positions; `is_repeated` if they were asked for before."""
@@ -63,13 +60,6 @@ class Fetched:
         self.first_ids += [row[ID] for _, row in batch if row[SEQ] == 1 and row[ID] not in self.first_ids]
         if batch and (self.last is None or self.last[0] < batch[-1][0]):
             self.last = batch[-1][0], batch[-1][1][ID]
-        self.count += len(batch)
-        self.size += sum([len(row[PAYLOAD] or "") + len(row[PARENTS]) for _, row in batch])
-
-    @property
-    def is_full(self) -> bool:
-        """Return whether there is as much as is judged at once."""
-        return self.count >= PIECE_EVENTS or self.size >= PIECE_BYTES
 
     def close(self) -> None:
         """Remove what is kept on disk."""
@@ -125,36 +115,26 @@ def count_events(server: Server, project: str, run_id: str, after: int) -> int:
         return int(ask_one(connection, "count_events", int, project=project, run_id=run_id, after=after))
 
 
-def fetch_pieces(
+def fetch_new(
     server: Server,
     project: str,
     run_id: str,
-    after: int = 0,
-    again: Collection[str] = (),
-    advance: Callable[[int], object] = lambda count: None,
-) -> Iterator[Fetched]:
-    """Yield a run's events whose ids are in `again`, and those after a position, in pieces.
+    after: int,
+    again: Collection[str],
+    advance: Callable[[int], object],
+) -> Fetched:
+    """Return a run's events whose ids are in `again`, and those after a position; the caller closes them.
 
-    Those of `again` are in each piece, since what they lack may be in a later one, unless they are too large for that.
-    `advance` is called with the number of events of each batch that has come. The caller closes each piece.
+    `advance` is called with the number of events of each batch that has come.
     """
-    piece = Fetched()
+    fetched = Fetched()
     try:
         for batch in fetch_named(server, project, run_id, again):
-            if piece.is_full:
-                whole, piece = piece, Fetched()
-                yield whole
-            piece.add(batch, is_repeated=True)
-        repeated = {*again} if piece.size <= MOST_BYTES else set()
+            fetched.add(batch, is_repeated=True)
         for batch in fetch_rows(server, project, run_id, after):
-            if piece.is_full:
-                whole, piece = piece, Fetched()
-                yield whole
-                for named in fetch_named(server, project, run_id, {*repeated, *whole.first_ids}):
-                    piece.add(named, is_repeated=True)
-            piece.add(batch)
+            fetched.add(batch)
             advance(len(batch))
     except BaseException:
-        piece.close()
+        fetched.close()
         raise
-    yield piece
+    return fetched

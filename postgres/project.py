@@ -12,11 +12,6 @@ from faber_ledger.postgres.ask import absurd_answer, ask, ask_one
 from faber_ledger.postgres.server import Server
 
 REGISTER = "SELECT faber_ledger.register_project(%(project)s, %(name)s)"
-# As the server's own function of that name, which only the keeper may call.
-IS_OWNER = """\
-SELECT pg_catalog.pg_has_role(session_user, nspowner, 'USAGE') OR pg_catalog.pg_has_role(session_user, datdba, 'USAGE')
-FROM pg_catalog.pg_namespace, pg_catalog.pg_database
-WHERE nspname OPERATOR(pg_catalog.=) 'faber_ledger'::name AND datname OPERATOR(pg_catalog.=) current_database()"""
 POSITION: dict[str, Any] = {"position": int, "id": str}
 
 
@@ -42,19 +37,11 @@ def find_project(server: Server, project: str) -> str | None:
 
 
 def admission(server: Server) -> str:
-    """Return what a login does that does not see a project; the owner of the database admits himself and others."""
-    role = quote_word(server.role)
-    with server.transaction() as connection:
-        (is_owner,) = connection.execute(IS_OWNER).fetchone() or (False,)
-    if is_owner:
-        return (
-            "you own the database: `faber-ledger db admit ROLE` lets a role see it, as yours; after a backup was"
-            " restored on another server, `SELECT project, role FROM faber_ledger.member` in `psql` says who saw it."
-            " If it has not been pushed yet, `faber-ledger sync` makes it"
-        )
+    """Return what a login does that does not see a project."""
     return (
-        f"ask an admin of the project for `faber-ledger db admit {role}`; if nobody has pushed it yet,"
-        " `faber-ledger sync` makes it, and who does is its admin"
+        "an admin of the project, or the owner of the database, runs"
+        f" `faber-ledger db admit {quote_word(server.role)}`; if nobody has pushed it yet, `faber-ledger sync` makes"
+        " it, and who does is its admin"
     )
 
 
@@ -70,15 +57,12 @@ def open_project(server: Server, project: str, name: str, *, writing: bool) -> s
                 connection.execute(REGISTER, {"project": project, "name": name[:255]})
         except ServerRefused as error:
             if error.data.get("sqlstate") == NO_RIGHT:  # somebody else has made it
-                role = quote_word(server.role)
-                error.hint = f"ask an admin of the project for `faber-ledger db admit {role}`"
+                error.hint = admission(server)
             raise
         made = find_project(server, project)
     if made is None:
-        raise ServerRefused(
-            f"the role {server.role} sees no project {project} on this server",
-            hint=admission(server),
-        )
+        message = f"the role {server.role} sees no project {project} on this server"
+        raise ServerRefused(message, hint=admission(server))
     return made
 
 
@@ -125,19 +109,14 @@ def choose_projects(known: dict[str, str], wanted: str | None) -> list[str]:
 
 
 NO_ROLE = "42704"  # SQLSTATE
-RESERVED = ("public", "none")  # names that PostgreSQL gives no role, as all that begin with `pg_`
+HINT_NO_ROLE = "check the name; `\\du` in `psql` lists the roles"
 MEMBER: dict[str, Any] = {"role": str, "is_admin": bool}
 ADMIT = "SELECT faber_ledger.admit(%(project)s, %(role)s, %(as_admin)s)"
 # Whether the role, or all who are in it, may call the server's functions at all.
 MAY_USE = "SELECT pg_has_role(%(role)s, 'faber_ledger_member', 'USAGE')"
-# Of some roles those whose rights a role has: each with the groups to take it out of, and whether it is a superuser.
+# Of some roles those whose rights a role has: it is in them, or a superuser.
 GROUPS_OF = """\
-SELECT groups.rolname::text, ARRAY(
-  SELECT direct.rolname::text FROM pg_catalog.pg_auth_members AS link
-  JOIN pg_catalog.pg_roles AS direct ON direct.oid OPERATOR(pg_catalog.=) link.roleid
-  WHERE link.member OPERATOR(pg_catalog.=) one.oid AND pg_catalog.pg_has_role(direct.oid, groups.oid, 'USAGE')
-), one.rolsuper
-FROM pg_catalog.pg_roles AS groups, pg_catalog.pg_roles AS one
+SELECT groups.rolname::text FROM pg_catalog.pg_roles AS groups, pg_catalog.pg_roles AS one
 WHERE one.rolname OPERATOR(pg_catalog.=) CAST(%(role)s AS name)
   AND groups.rolname OPERATOR(pg_catalog.=) ANY (CAST(%(roles)s AS name[]))
   AND pg_catalog.pg_has_role(one.oid, groups.oid, 'USAGE')"""
@@ -152,15 +131,10 @@ class Member(NamedTuple):
 
 
 class Expelled(NamedTuple):
-    """Whether a role was admitted, and by which other roles it still is.
-
-    `groups` are those to take it out of, none for a superuser. `has_no_admin`: so far as the login sees the project.
-    """
+    """Whether a role was admitted, the members whose rights it has, and whether the project has no admin any more."""
 
     was_member: bool
     through: list[str]
-    groups: list[str]
-    is_superuser: bool
     has_no_admin: bool
 
 
@@ -175,12 +149,7 @@ def admit(server: Server, project: str, role: str, *, as_admin: bool) -> bool:
             return connection.execute(MAY_USE, {"role": role}).fetchone() == (True,)
     except ServerRefused as error:
         if error.data.get("sqlstate") == NO_ROLE:
-            error.hint = _describe_missing(role)
-        elif "is everybody's" in error.message:  # as our own function says it
-            error.hint = (
-                "admit logins, or a group of your own: `CREATE ROLE shop_team NOLOGIN IN ROLE faber_ledger_member`"
-                " in `psql` makes one"
-            )
+            error.hint = HINT_NO_ROLE
         else:
             _explain_no_right(error, server, project)
         raise
@@ -206,26 +175,13 @@ def expel(server: Server, project: str, role: str, *, may_be_last: bool) -> Expe
                     hint="make another one with `faber-ledger db admit --admin ROLE`, or add --yes",
                 )
             if not was_member and connection.execute(EXISTS, {"role": role}).fetchone() == (0,):
-                raise ServerRefused(
-                    f"the role {escape(role)} does not exist",
-                    hint="`faber-ledger db members` lists who sees this project",
-                )
+                raise ServerRefused(f"the role {escape(role)} does not exist", hint=HINT_NO_ROLE)
             asked = {"role": role, "roles": [one.role for one in others]}
             found = connection.execute(GROUPS_OF, asked).fetchall()
     except ServerRefused as error:
         _explain_no_right(error, server, project)
         raise
-    is_superuser = any([row[2] for row in found])
-    groups = set() if is_superuser else {str(group) for row in found for group in row[1]}
-    through = sorted([str(row[0]) for row in found])
-    return Expelled(was_member, through, sorted(groups), is_superuser, has_no_admin and was_member)
-
-
-def _describe_missing(role: str) -> str:
-    """Return what to do about a role that does not exist."""
-    if role in RESERVED or role.startswith("pg_"):
-        return "PostgreSQL keeps this name for itself: name a login, or a group of logins (`\\du` in `psql` lists them)"
-    return f"check the name; `\\du` in `psql` lists the roles, and `CREATE ROLE {quote_role(role)} …` makes one"
+    return Expelled(was_member, sorted([str(row[0]) for row in found]), has_no_admin and was_member)
 
 
 def _explain_no_right(error: ServerRefused, server: Server, project: str) -> None:

@@ -33,8 +33,6 @@ HEARD = (
     ("pid", TEXT, True),
     ("first_at", TIME, False),
     ("last_at", TIME, False),
-    ("plugin_at", TIME, True),
-    ("plugin_root", TEXT, True),
 )
 SESSION = (
     ("client", TEXT, False),
@@ -48,10 +46,9 @@ SESSION_ENDING = ".session"  # of the second file's name
 class SeenClient:
     """What this clone has seen of a client; times are in seconds since 1970.
 
-    `pid` is its newest process that is known, `plugin_at` when a plugin's hook made a delivery of it last, and
-    `plugin_root` the project in the work tree in which it did. `run_id` is the run of its newest session, `root` the
-    project in the work tree of this clone that the session began in, and `session_at` when the client came to that run;
-    all None if it has had no session here.
+    `pid` is its newest process that is known. `run_id` is the run of its newest session, `root` the project in the work
+    tree of this clone that the session began in, and `session_at` when the client came to that run; all None if it has
+    had no session here.
     """
 
     def __init__(
@@ -63,8 +60,6 @@ class SeenClient:
         run_id: str | None = None,
         root: str | None = None,
         session_at: float | None = None,
-        plugin_at: float | None = None,
-        plugin_root: str | None = None,
     ) -> None:
         self.client = client
         self.pid = pid
@@ -73,8 +68,6 @@ class SeenClient:
         self.run_id = run_id
         self.root = root
         self.session_at = session_at
-        self.plugin_at = plugin_at
-        self.plugin_root = plugin_root
 
 
 def seen_client(root: str, client: str | None) -> SeenClient | None:
@@ -92,9 +85,9 @@ def seen_client(root: str, client: str | None) -> SeenClient | None:
 
 
 def note_delivery(
-    root: str, client: str | None, pid: str | None, at: float, *, is_end: bool = False, is_from_plugin: bool = False
+    root: str, client: str | None, pid: str | None, at: float, *, is_end: bool = False
 ) -> SeenClient | None:
-    """Note that a client has made a delivery, by the hook of a plugin or not, and return what was known of it before.
+    """Note that a client has made a delivery, and return what was known of it before.
 
     An end alone makes no client known: a client that only lists its plugins sends one, twice where the hooks are
     installed twice.
@@ -110,7 +103,7 @@ def note_delivery(
         return None
     if before is None:
         _sweep(os.path.dirname(path), at)
-    _write_heard(root, path, before, client, pid, at, is_from_plugin=is_from_plugin)
+    _write_heard(root, path, before, client, pid, at)
     return before
 
 
@@ -139,19 +132,6 @@ def client_of_process(root: str, pid: str | None, client: str | None) -> SeenCli
     same = [one for one in found if one is not None and one["pid"] == pid and one["client"] != client]
     newest = max(same, key=lambda one: one["last_at"], default=None)
     return seen_client(root, newest["client"]) if newest is not None else None
-
-
-def last_plugin_delivery(root: str) -> float | None:
-    """Return when the hook of a plugin made a delivery last in this work tree; None if none is known.
-
-    A note counts without a work tree, or with one that this clone does not have: it may have moved.
-    """
-    folder = _folder(root)
-    found = [_read(os.path.join(folder, name), HEARD) for name in names_in(folder) if _is_own(name)] if folder else []
-    made = [one for one in found if one is not None and one["plugin_at"] is not None]
-    others = {os.path.realpath(other) for other in other_roots(root)} if made else set()
-    here = [one["plugin_at"] for one in made if os.path.realpath(one["plugin_root"] or root) not in others]
-    return max(here, default=None)
 
 
 def _folder(root: str) -> str | None:
@@ -199,24 +179,11 @@ def _read(path: str, members: tuple[tuple[str, tuple[type, ...], bool], ...]) ->
     return values
 
 
-def _write_heard(
-    root: str,
-    path: str,
-    before: SeenClient | None,
-    client: str,
-    pid: str | None,
-    at: float,
-    *,
-    is_from_plugin: bool = False,
-) -> None:
+def _write_heard(root: str, path: str, before: SeenClient | None, client: str, pid: str | None, at: float) -> None:
     """Write what is known of a client after a delivery of it, or a command in it."""
     first_at, last_at = (at, at) if before is None else (before.first_at, max(at, before.last_at))
     pid = pid if pid or before is None else before.pid
     heard = {"client": client, "pid": pid, "first_at": first_at, "last_at": last_at}
-    if is_from_plugin:
-        heard |= {"plugin_at": at, "plugin_root": os.path.abspath(root)}
-    elif before is not None and before.plugin_at is not None:
-        heard |= {"plugin_at": before.plugin_at, "plugin_root": before.plugin_root}
     _write(root, path, heard)
 
 

@@ -49,8 +49,7 @@ class InGit:
     `events` are those that the run's log has here, without those that need no commit here if it `is_of_file`. Of them
     `committed` are in the last commit, and `pushed` in a remote-tracking branch (None also without a remote). `to_pull`
     are others, which only the branch `newer` has; None with a branch are some, without one it is unknown. If `is_kept`,
-    the work tree lacks the run, and `committed` counts the commits of all branches; it `is_left_out` if the branch has
-    the run, and a sparse checkout does not.
+    the work tree lacks the run, and `committed` counts the commits of all branches.
     """
 
     def __init__(self, events: int) -> None:
@@ -61,7 +60,6 @@ class InGit:
         self.newer: Branch | None = None
         self.is_of_file = False
         self.is_kept = False
-        self.is_left_out = False
         self.is_untracked = False
         self.is_unmerged = False
         self.is_state_committed = True
@@ -218,16 +216,6 @@ class GitSurvey:
 
     # What is known of a run
 
-    def is_all_in(self, run: Run) -> bool:
-        """Return whether git shows without a look into ledgers that nothing is missing; not if git ignores the run."""
-        ledger, state = run.shown(run.ledger_path), run.shown(run.state_path)
-        own = self._blob(self.commit, ledger)
-        if self._changes.get(ledger) or self._changes.get(state) or run.is_kept:
-            return False
-        there = {self._blob(one.commit, ledger) for one in self._near if one.is_remote}
-        pulled = {self._blob(one.commit, ledger) for one in self._pulled} - {None}
-        return own is None or ((not self.remotes or own in there) and pulled <= {own})
-
     def facts_of(self, run: Run, *, with_log: bool = True) -> InGit | None:
         """Return what of a run is in git; None if git ignores the run, or the run has no log that can be read.
 
@@ -250,7 +238,6 @@ class GitSurvey:
         found = InGit(len(own))
         found.is_of_file = not in_log <= own
         found.is_kept = run.is_kept
-        found.is_left_out = run.is_kept and head is not None and change == CLEAN
         found.is_untracked = change == UNTRACKED
         found.is_unmerged = UNMERGED in (change, self._changes.get(state))
         found.is_state_committed = run.is_kept or state not in self._changes

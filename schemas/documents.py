@@ -128,10 +128,7 @@ class Worktree(Document):
 class WorktreeMetadata(Document):
     """A worktree as it was last seen."""
 
-    disk_usage_bytes: Annotated[int, Field(ge=0)] | None = None
     git_commit: str | None = None
-    orphaned: bool | None = None
-    orphaned_reason: Literal["branch_deleted", "no_activity", "workflow_abandoned", "git_error"] | None = None
 
 
 class WorktreeRecord(Document):

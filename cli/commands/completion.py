@@ -1,4 +1,4 @@
-"""`faber-ledger completion`: the script with which a shell completes commands, options and ids."""
+"""`faber-ledger completion`: the script with which a shell completes commands, options, runs and worktrees."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INSTALL = {
 @click.command(short_help="Print the shell's completion script.")
 @click.argument("shell", type=click.Choice(list(INSTALL)))
 def completion(shell: str) -> None:
-    """Print the script with which SHELL completes commands, options, and the ids of runs, sessions and events.
+    """Print the script with which SHELL completes commands, options, runs and worktrees.
 
     \b
     Create the folder and write the script there; a new shell then completes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from faber_ledger.runs.settings import project_id
 
 if TYPE_CHECKING:
     from faber_ledger.migrations.server_upgrade import Outcome
-    from faber_ledger.postgres.project import Expelled
     from faber_ledger.postgres.server import Server
 
 
@@ -125,23 +124,14 @@ def expel(role: str, yes: bool, url: str | None, as_json: bool) -> None:
         warn("this project has no admin now: the owner of the database runs `faber-ledger db admit --admin ROLE` here")
     data = {"project": project, "role": role, "was_member": done.was_member, "through": done.through}
     if done.through:
-        raise _still_seen(role, done, data)
+        itself = f"{role} is no longer a member itself, and" if done.was_member else role
+        raise StillSeen(
+            f"{itself} still sees this project: it has the rights of {', '.join(done.through)}",
+            hint="in `psql`, REVOKE takes it out of a group; a superuser sees every project",
+            data=data,
+        )
     line = f"{role} no longer sees this project" if done.was_member else f"{role} was not admitted"
     show(data, [line], as_json=as_json)
-
-
-def _still_seen(role: str, done: Expelled, data: Mapping[str, Any]) -> StillSeen:
-    """Return the error for a role that was expelled, and still sees the project."""
-    from faber_ledger.postgres.project import quote_role
-
-    itself = f"{role} is no longer a member itself, and" if done.was_member else role
-    if done.is_superuser:
-        why, hint = "a superuser sees every project", "only a role without SUPERUSER can be kept out of a project"
-    else:
-        why = f"{', '.join(done.through)} is admitted, and {role} is in it"
-        revokes = [f"REVOKE {quote_role(group)} FROM {quote_role(role)};" for group in done.groups]
-        hint = f"an administrator of the database takes it out of the group: {' '.join(revokes)}"
-    return StillSeen(f"{itself} still sees this project: {why}", hint=hint, data=data)
 
 
 @db.command("members", short_help="List who sees this project.")

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import click
-from click.core import ParameterSource
 
 from faber_ledger.cli.setup.agents import (
     EVENTS,
@@ -27,7 +26,6 @@ from faber_ledger.cli.setup.git import (
     STASHES,
     Setting,
     git_file_change,
-    list_switched_off,
     make_settings,
     pre_commit_change,
     settings_to_make,
@@ -37,7 +35,6 @@ from faber_ledger.cli.setup.hooks import (
     describe_plugins,
     has_plugin_instead,
     note_without_plugin,
-    reason_without_hooks,
     settings_change,
 )
 from faber_ledger.cli.setup.project import (
@@ -54,8 +51,6 @@ from faber_ledger.cli.setup.tracking import (
     check_not_ignored,
     is_ignored,
     join_names,
-    list_altered,
-    list_unseen,
     names_to_commit,
 )
 from faber_ledger.cli.ui.changes import (
@@ -69,7 +64,6 @@ from faber_ledger.cli.ui.changes import (
     scope_option,
 )
 from faber_ledger.cli.ui.output import json_option, say, show
-from faber_ledger.cli.ui.which_run import runs_in_tree
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.files.change import FileChange, make_changes
@@ -127,7 +121,7 @@ PURPOSES = {
     "--autostash/--no-autostash",
     default=None,
     help="Switch merge.autoStash and rebase.autoStash on in this clone, or leave them off, which is remembered. "
-    "Without either you are asked on a terminal; elsewhere they are switched on.",
+    "Without either they are switched on, unless git's configuration has them already.",
 )
 @dry_run_option
 @json_option
@@ -164,13 +158,13 @@ def init(
     changes, notes = [*hooks.own, *shared], [*hooks.notes, *notes, *said]
     config: list[Setting] = []
     if is_project and top_of(root) is not None:
-        config, said = _plan_config(root, autostash, can_ask=can_ask)
-        notes += said
+        config = settings_to_make(root, autostash=autostash)
+        notes += _tracked_notes(root)
     if not dry_run:
         make_changes(changes)
         make_settings(root, config)
         remove_empty_folders(changes, root)
-    notes += _obstacle_notes(root, git_says, setting, is_clone=bool(config), is_done=not dry_run)
+    notes += _obstacle_notes(root, git_says, setting)
     committed = [*(hooks.own if scope == "project" else []), *shared]
     commit = names_to_commit(committed, root) if git_says is None else []
     data = report(changes, root, dry_run=dry_run) | {
@@ -210,14 +204,10 @@ def _plan_hooks(root: str, scope: str, part: str | None, agent: str | None) -> H
         held = settings_of_copilot(root) if agent == "copilot" else []
         changes, notes = skip_copilot(root, scope, held[0]) if held else add_agent_hooks(root, scope, agent)
         return Hooks(changes, [], [*notes, *_path_warnings()], has_settings=False)
-    is_scope_given = click.get_current_context().get_parameter_source("scope") is not ParameterSource.DEFAULT
-    has_plugin = part is None and has_plugin_instead(root, scope, is_scope_given=is_scope_given)
-    why_without = reason_without_hooks(root, scope) if part is None and not has_plugin else None
-    has_settings = part is None and not has_plugin and why_without is None
+    has_settings = part is None and not has_plugin_instead(root, scope)
     notes = [*note_without_plugin(root)] if part == "plugin" else []
     if part != "git":
         notes += [*describe_plugins(root, scope, are_settings_written=has_settings), *_path_warnings()]
-        notes += [why_without] if why_without is not None else []
     if not has_settings:
         return Hooks([], [], notes, has_settings=False)
     settings = settings_change(root, scope)
@@ -239,32 +229,20 @@ def _plan_files(root: str, summaries: bool | None, *, can_ask: bool) -> tuple[li
     return [*changes, *([of_project] if of_project is not None else [])], setting
 
 
-def _plan_config(root: str, autostash: bool | None, *, can_ask: bool) -> tuple[list[Setting], list[str]]:
-    """Return the settings of the clone to make, and what to say of how git treats a run's files."""
-    if autostash is None and can_ask:
-        autostash = _ask_for_autostash(root)
-    off = list_switched_off(root) if autostash is not False else []
+def _tracked_notes(root: str) -> list[str]:
+    """Return how git stops to track each active file that it tracks."""
     tracked = [name for name in ACTIVE_FILES if is_tracked(os.path.join(root, *name.split("/"))) is True]
-    return settings_to_make(root, autostash=autostash), [
-        *[f"{key} is switched off: {REFUSES}" for key in off],
-        *[
-            f"git tracks {name}, which is each work tree's own: run `git rm --cached {name}`, and commit;"
-            " a colleague's pull then removes his file"
-            for name in tracked
-        ],
+    return [
+        f"git tracks {name}, which is each work tree's own: run `git rm --cached {name}`, and commit;"
+        " a colleague's pull then removes his file"
+        for name in tracked
     ]
 
 
-def _obstacle_notes(
-    root: str, git_says: str | None, setting: FileChange | None, *, is_clone: bool, is_done: bool
-) -> list[str]:
+def _obstacle_notes(root: str, git_says: str | None, setting: FileChange | None) -> list[str]:
     """Return what keeps git from the runs' files and from the project's settings."""
-    found = [*list_unseen(root)] if is_clone else []
-    if is_clone and is_done:  # else our attributes are not written yet
-        found += list_altered(root, [*runs_in_tree(root)])
     lacks = f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions"
     return [
-        *[f"{obstacle.what}; {obstacle.hint}" for obstacle in found],
         *([git_says] if git_says else []),
         *([lacks] if setting is not None and is_ignored(root, PATH) else []),
     ]
@@ -302,18 +280,6 @@ def _ask_for_summaries(root: str) -> bool | None:
 
 def _can_ask() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def _ask_for_autostash(root: str) -> bool | None:
-    """Ask whether to switch STASHES on; None where nothing is to switch, or nobody is there to answer."""
-    due = [one.key for one in settings_to_make(root) if one.key in STASHES and one.before != one.after]
-    if not due or not _can_ask():
-        return None
-    say(
-        "A run's ledger changes all the time, and git refuses to pull or rebase over changed files; with"
-        f" {' and '.join(due)} it puts them aside first and restores them afterwards, in this clone also your own."
-    )
-    return click.confirm(f"Switch {' and '.join(due)} on?", default=True, err=True)
 
 
 def _lines(

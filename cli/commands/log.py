@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 @click.option(
     "--session",
     metavar="ID",
-    shell_complete=completion.sessions,
     help="One session: its id, its beginning or last part, or its client's id.",
 )
 @click.option(

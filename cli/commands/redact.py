@@ -41,7 +41,7 @@ from faber_ledger.runs.text_cache import TEXT_CACHE, remove_text_cache
 
 
 @click.command(short_help="Remove an event's payload from the log, or put it back.")
-@click.argument("event", metavar="EVENT", shell_complete=completion.events)
+@click.argument("event", metavar="EVENT")
 @click.option(
     "--run", metavar="RUN", shell_complete=completion.runs, help="The event's run, instead of the active one."
 )

@@ -14,17 +14,12 @@ from faber_ledger.cli.ui.which_run import run_with_ledger, work_id_option
 @click.command(short_help="Show a run event by event, or as it was at a moment.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
 @work_id_option
-@click.option("--at", metavar=MOMENT, shell_complete=completion.events, help="Only the state at a moment.")
-@click.option(
-    "--from", "start", metavar=MOMENT, shell_complete=completion.events, help="Show the events from this moment on."
-)
-@click.option(
-    "--to", "end", metavar=MOMENT, shell_complete=completion.events, help="Show the events up to this moment."
-)
+@click.option("--at", metavar=MOMENT, help="Only the state at a moment.")
+@click.option("--from", "start", metavar=MOMENT, help="Show the events from this moment on.")
+@click.option("--to", "end", metavar=MOMENT, help="Show the events up to this moment.")
 @click.option(
     "--session",
     metavar="ID",
-    shell_complete=completion.sessions,
     help="One session: its id, its beginning or last part, or its client's id.",
 )
 @no_pager_option

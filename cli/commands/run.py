@@ -19,7 +19,6 @@ from faber_ledger.cli.reports.run_list import (
     places_of,
     what_forget_would_lose,
 )
-from faber_ledger.cli.ui.git_words import hint_if_left_out
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.cli.ui.words import events_shown, plural, table
@@ -61,9 +60,7 @@ def run_list(status: str | None, work_id: str | None, limit: int | None, as_json
     rows = [row for row in rows if work_id is None or row["work_id"] == work_id]
     left_out = len(rows[limit:]) if limit is not None else 0
     rows = rows[:limit]
-    is_filtered = bool(status or work_id)
-    left_out_by_git = None if rows or is_filtered else hint_if_left_out(root)
-    lines = [left_out_by_git] if left_out_by_git else [*_table(rows, is_filtered=is_filtered)]
+    lines = [*_table(rows, is_filtered=bool(status or work_id))]
     if left_out:
         lines.append(f"{plural(left_out, 'older run')} not shown")
     lines += _lines_about_kept(rows)

@@ -97,7 +97,7 @@ def _clean_up(site: Site, at: float) -> None:
     work_tree = work_tree_of(site.root)
     away = work_tree.common if work_tree else os.path.dirname(site.tree.path)
     result = clean_up(site, away, named=False, dry_run=False, warn=warn)
-    for line in cleanup_lines([result], named=False):
+    for line in cleanup_lines([result]):
         tell(line)
     if result["action"] != "removed":
         click.get_current_context().exit(1)

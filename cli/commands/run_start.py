@@ -30,7 +30,7 @@ from faber_ledger.cli.worktrees.other_run import (
 from faber_ledger.cli.worktrees.survey import update_registry
 from faber_ledger.context.workflow import load_workflow
 from faber_ledger.files.text import quote_word
-from faber_ledger.hooks.client_plugins import list_enabled_plugins, list_unanswered, unlisted_plugin_delivery
+from faber_ledger.hooks.client_plugins import list_enabled_plugins, list_unanswered
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import AmbiguousRun, Declined
@@ -258,7 +258,7 @@ def _start_lines(started: Run, plan: RunPlan) -> list[str]:
         f"  Ledger: {started.shown(started.ledger_path)}",
     ]
     if not os.path.exists(os.path.join(started.root, ".fractary", ".gitignore")):
-        has_plugin = list_enabled_plugins(started.root) or unlisted_plugin_delivery(started.root, now())
+        has_plugin = list_enabled_plugins(started.root)
         how = "`faber-ledger init --plugin`" if has_plugin else "`faber-ledger init` for the client's hooks, and"
         lines.append(f"Run {how} to keep backups and logs out of git.")
     return lines

@@ -10,7 +10,6 @@ import click
 
 from faber_ledger.cli.setup.tracking import files_that_travel, is_left_out, stage
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.git_words import hint_if_left_out
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, runs_in_tree, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_of_log_are, events_shown
@@ -28,7 +27,6 @@ from faber_ledger.runs.clone import lock_run, note_use
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import git, limit_answers, top_of
 from faber_ledger.runs.in_git import events_of_file
-from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.publish import why_not_published
@@ -98,14 +96,14 @@ def _find_active(root: str) -> tuple[list[Run], str | None]:
     try:
         run = choose_run(root, None)
     except NoActiveRun:
-        return [], hint_if_left_out(root) or "no run is active here"
+        return [], "no run is active here"
     if run.is_kept:
         why = f"this work tree does not have the files of {run.run_id}"
     elif lacks_ledger(run) and not _has_started_here(run):
         why = f"the active run {run.run_id} has no ledger here"
     else:
         return [run], None
-    return [], hint_if_left_out(root, find_run(root, run.run_id)) or why
+    return [], why
 
 
 def _named_runs(root: str, named: str | None, *, every: bool) -> list[Run]:

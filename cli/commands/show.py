@@ -18,7 +18,7 @@ from faber_ledger.ledger.command_errors import NotFound
 
 
 @click.command("show", short_help="Show everything about one event, session or artifact.")
-@click.argument("what", metavar="EVENT|SESSION|ARTIFACT", shell_complete=completion.things)
+@click.argument("what", metavar="EVENT|SESSION|ARTIFACT")
 @click.option(
     "--run", metavar="RUN", shell_complete=completion.runs, help="The run to look in, instead of the active one."
 )

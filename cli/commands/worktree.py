@@ -13,22 +13,12 @@ from faber_ledger.cli.ui.output import json_option, say, show, warn
 from faber_ledger.cli.ui.words import table
 from faber_ledger.cli.worktrees.creation import shorten_path
 from faber_ledger.cli.worktrees.removal import clean_up, cleanup_lines
-from faber_ledger.cli.worktrees.survey import INACTIVE_DAYS, Site, survey, update_registry
+from faber_ledger.cli.worktrees.survey import Site, survey, update_registry
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.run import find_root
 
 COLUMNS = ("worktree", "run", "branch", "phase", "open", "last event")
-
-days_option = click.option(
-    "--inactive-days",
-    "days",
-    type=click.IntRange(min=0),
-    default=INACTIVE_DAYS,
-    show_default=True,
-    metavar="N",
-    help="After so many days without an event, an unfinished run counts as forgotten.",
-)
 
 
 @click.group(short_help="List and clean up the worktrees of this clone.")
@@ -37,43 +27,41 @@ def worktree() -> None:
 
 
 @worktree.command("list", short_help="List the worktrees and their runs.")
-@days_option
 @json_option
-def list_(days: int, as_json: bool) -> None:
+def list_(as_json: bool) -> None:
     """List the worktrees of this clone with their runs and problems.
 
     \b
     Example: faber-ledger worktree list
     Exit codes: 0 done; 1 git failed, or there is no work tree; 2 wrong usage.
     """
-    sites = survey(find_root(os.getcwd()), at=now(), warn=say, days=days)
+    sites = survey(find_root(os.getcwd()), at=now(), warn=say)
     show([_data(site) for site in sites], _lines(sites), as_json=as_json)
 
 
 @worktree.command(short_help="Remove the worktrees of finished, merged runs.")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completion.worktrees)
 @click.option("--dry-run", is_flag=True, help="Show what would be removed and why, and remove nothing.")
-@days_option
 @json_option
-def cleanup(names: tuple[str, ...], dry_run: bool, days: int, as_json: bool) -> None:
-    """Remove the worktrees whose run is finished and whose branch is merged; orphans only by NAME (folder or run).
+def cleanup(names: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+    """Remove the worktrees whose run is finished and whose branch is merged, or those named (by folder or run).
 
     \b
-    A worktree with uncommitted or unpushed work or an open session is never removed.
+    A worktree with uncommitted work or an open session is never removed.
     The branch stays.
     Example: faber-ledger worktree cleanup --dry-run
     Exit codes: 0 done; 1 a named worktree stays, or git failed; 2 wrong usage.
     """
     root, at, here = find_root(os.getcwd()), now(), os.getcwd()
-    sites = survey(root, at=at, warn=warn, days=days)
+    sites = survey(root, at=at, warn=warn)
     chosen = [_find_site(sites, name) for name in names] or [
-        site for site in sites if not site.tree.is_main and (site.run_id or site.orphan or site.record)
+        site for site in sites if not site.tree.is_main and (site.run_id or site.record)
     ]
     once = {site.tree.path: site for site in chosen}.values()
     results = [clean_up(site, here, named=bool(names), dry_run=dry_run, warn=warn) for site in once]
     if any([result["action"] == "removed" for result in results]):
         update_registry(root, at=at, warn=warn)
-    show({"dry_run": dry_run, "worktrees": results}, cleanup_lines(results, named=bool(names)), as_json=as_json)
+    show({"dry_run": dry_run, "worktrees": results}, cleanup_lines(results), as_json=as_json)
     if names and any([result["action"] == "kept" for result in results]):
         click.get_current_context().exit(1)
 
@@ -104,8 +92,6 @@ def _data(site: Site) -> dict[str, Any]:
         "open_session": site.session,
         "last_event_at": site.last_event,
         "locked": site.tree.locked,
-        "orphaned_reason": site.orphan,
-        "orphaned_why": site.why,
         "problem": site.problem,
         "record": site.record,
     }
@@ -134,5 +120,3 @@ def _remarks(site: Site) -> Iterator[str]:
         yield site.problem
     if site.tree.locked is not None:
         yield f"locked: {site.tree.locked}"
-    if site.orphan:
-        yield f"orphaned ({site.orphan}): {site.why}"

@@ -1,4 +1,4 @@
-"""The file system and the files on it: locks, space, permissions, and backups that outlived their run."""
+"""The permissions of files, and backups that outlived their run."""
 
 from __future__ import annotations
 
@@ -12,52 +12,6 @@ from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.disk import folder_around
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG, clone_folder, common_directory
-
-LEAST_BYTES = 50 * 1024 * 1024
-# File systems of a network, and those that a host shares with its guest.
-NETWORK = (
-    *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "drvfs", "afs", "ceph", "coda", "davfs", "glusterfs", "lustre"),
-    *("gpfs", "beegfs", "ncpfs", "virtiofs", "vboxsf", "prl_fs", "vmhgfs", "fuse.sshfs", "fuse.rclone", "fuse.s3fs"),
-    *("fuse.gcsfuse", "fuse.glusterfs", "fuse.ceph", "fuse.ceph-fuse", "fuse.davfs2", "fuse.juicefs", "fuse.grpcfuse"),
-    *("fuse.vmhgfs-fuse", "fuse.smbnetfs", "fuse.nfs"),
-)
-
-
-def check_system(patient: Patient) -> Iterator[Finding]:
-    """Look for a file system of a network or of a host, and for one that is read-only or full."""
-    devices: dict[int, str] = {}
-    runs = [run.directory for run in patient.runs]
-    for path in (patient.root, *runs, *([patient.common] if patient.common else [])):
-        if os.path.exists(path):
-            devices.setdefault(os.stat(path).st_dev, path)
-    for device, path in devices.items():
-        kind = _file_system(device, patient.mounts)
-        if kind in NETWORK:
-            what = f"{path} is on a network file system ({kind}): its locks and syncs may not hold"
-            yield Finding("warning", what, "keep the clone on a local disk, and use git to share it")
-    if not hasattr(os, "statvfs"):
-        return
-    status = os.statvfs(patient.root)
-    if status.f_flag & os.ST_RDONLY:
-        yield Finding("error", "the file system is mounted read-only: nothing is recorded", "mount it for writing")
-    left = status.f_bavail * status.f_frsize
-    if status.f_blocks and left < LEAST_BYTES:
-        yield Finding("warning", f"the file system has {left // (1024 * 1024)} MB left", "free space on the disk")
-
-
-def _file_system(device: int, mounts: str) -> str | None:
-    """Return the kind of the file system with a device number; None if it is unknown."""
-    try:
-        with open(mounts, encoding="utf-8", errors="replace") as file:
-            lines = file.readlines()
-    except OSError:  # not Linux
-        return None
-    number = f"{os.major(device)}:{os.minor(device)}"
-    for line in lines:
-        fields = line.split()  # id, parent, device, root, mount point, options, more of them, "-", type, source, …
-        if len(fields) > 8 and fields[2] == number:
-            return fields[fields.index("-", 6) + 1]
-    return None
 
 
 def check_permissions(patient: Patient) -> Iterator[Finding]:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import sqlite3
 from collections.abc import Iterator
-from contextlib import suppress
 
 from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
 from faber_ledger.cli.doctor.patient import Patient
@@ -18,14 +16,11 @@ from faber_ledger.cli.setup.git import (
     STASHES,
     Setting,
     git_file_change,
-    list_switched_off,
     make_settings,
     settings_to_make,
 )
 from faber_ledger.cli.setup.hooks import describe_agents_alone, hint_to_install
-from faber_ledger.cli.ui.git_words import not_in_git
-from faber_ledger.cli.ui.words import plural
-from faber_ledger.cli.worktrees.git import is_forgotten, list_trees, require_work_tree, run_git, why_gone
+from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git
 from faber_ledger.files.change import without_block
 from faber_ledger.files.text import quote_word
 from faber_ledger.hooks.client_plugins import list_unanswered
@@ -33,16 +28,11 @@ from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.command_errors import GitFailed, NoWorkTree
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
-from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git import unused_tops
 from faber_ledger.runs.git_command import complaint, top_of
-from faber_ledger.runs.in_git import GitSurvey
-from faber_ledger.runs.kept import not_in_tree, run_here
-from faber_ledger.runs.log import read_log
 from faber_ledger.runs.ownership import describe_unused
-from faber_ledger.runs.progress import FINISHED
-from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, COPY_ENDINGS, LOGS, Run, is_run_id, other_roots
+from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, COPY_ENDINGS, LOGS, other_roots
 from faber_ledger.runs.settings import PATH
 
 GIT_ONLY = "run `faber-ledger init --git-only`, as each clone needs it"
@@ -91,22 +81,11 @@ def check_drivers(patient: Patient) -> Iterator[Finding]:
         return
     due = [one for one in settings_to_make(patient.root) if one.before != one.after]
     fix = _git_config_fix(patient, due)
-    if [one for one in due if one.key == CACHE and one.after is None]:
-        what = f"git knows no name and email to commit with: with {CACHE}, `git log -p` and `git diff` fail"
-        hint = "set user.name and user.email with `git config`, or run `faber-ledger init --git-only`, which unsets it"
-        yield Finding("warning", what, hint, fix)
-    missing = [one.key for one in due if one.after is not None]
+    missing = [one.key for one in due if one.after is not None and one.key != CACHE]
     for keys, harm in DRIVERS:
         lacks = [key for key in keys if key in missing]
-        if lacks == [CACHE]:
-            slow = "`git log -p`, `-S` and `-G` read every version of a ledger each time"
-            yield Finding("note", f"this clone's git lacks {CACHE}: {slow}", GIT_ONLY, fix)
-        elif lacks:
+        if lacks:
             yield Finding("warning", f"this clone's git lacks {', '.join(lacks)}: {harm}", GIT_ONLY, fix)
-    for key in list_switched_off(patient.root):
-        what = f"{key} is switched off: git refuses to pull over a changed ledger"
-        again = f"run `git config --unset {key}`, then `faber-ledger init --git-only`"
-        yield Finding("note", what, f"{again}; `init --no-autostash` leaves it off")
 
 
 def check_lines(patient: Patient) -> Iterator[Finding]:
@@ -117,8 +96,8 @@ def check_lines(patient: Patient) -> Iterator[Finding]:
         except LedgerError as error:
             yield Finding("error", error.message, error.hint)
             continue
-        if change.action == "unchanged" or tracking.is_not_checked_out(patient.root, name):
-            continue  # `git.travels` reports what is left out; git reads it from its index
+        if change.action == "unchanged":
+            continue
         are_there = change.before is not None and without_block(change.before) != change.before
         fault = "differ from this version's" if are_there else "are missing"
         yield Finding("warning", f"our lines in {name} {fault}: {harm}", GIT_ONLY, _lines_fix(patient.root, name))
@@ -129,7 +108,7 @@ def _lines_fix(root: str, name: str) -> Fix:
 
 
 def check_travels(patient: Patient) -> Iterator[Finding]:
-    """Look for what keeps a run's files out of git: rules, flags in its index, a sparse checkout, filters."""
+    """Look for the rules by which git ignores what must travel."""
     if not patient.has_git:
         return
     try:
@@ -139,8 +118,6 @@ def check_travels(patient: Patient) -> Iterator[Finding]:
     paths = [run.shown(path) for run in patient.runs for path in tracking.files_that_travel(run)]
     for rule in tracking.rules_against(patient.root, (*paths, *_list_settings(patient))):
         yield Finding("error", f"git ignores {rule}, which must travel", "change or remove the rule")
-    for obstacle in (*tracking.list_unseen(patient.root), *tracking.list_altered(patient.root, patient.runs)):
-        yield Finding("warning", obstacle.what, obstacle.hint)
 
 
 def _list_settings(patient: Patient) -> list[str]:
@@ -177,71 +154,8 @@ def _git_config_fix(patient: Patient, due: list[Setting]) -> Fix:
     )
 
 
-MOST_COUNTED = 5  # runs beside the active one, whose events are counted
-SECONDS = 5.0  # for all that git is asked about them
-
-
-def check_in_git(patient: Patient) -> Iterator[Finding]:
-    """Look for what of a run is not committed, not pushed or not pulled, as far as this clone knows."""
-    if not patient.has_git:
-        return
-    yield from _find_refused_pull(patient)
-    active = run_here(patient.root, patient.active) if patient.active and is_run_id(patient.active) else None
-    runs = [*([active] if active is not None and active.is_kept else []), *patient.runs]
-    survey = GitSurvey(patient.root, runs, SECONDS)
-    if not survey.is_known:
-        return
-    counted = 0
-    for run in runs:
-        is_active = run.run_id == patient.active
-        if not is_active and survey.is_all_in(run):
-            continue
-        counted += not is_active
-        if counted > MOST_COUNTED:
-            what = "other runs have changes that are not committed, pushed or pulled"
-            yield Finding("note", what, "`faber-ledger status RUN` says what of one is not in git")
-            return
-        found = survey.facts_of(run, with_log=is_active and patient.state(run).get("status") not in FINISHED)
-        seal = "faber-ledger seal" + ("" if is_active else f" {run.run_id}")
-        is_shared = is_active and _is_shared(patient, run)
-        missing = not_in_git(survey, found, patient.at, seal, is_shared=is_shared) if found is not None else None
-        if missing is not None:
-            later = not_in_tree(run) if run.is_kept else "end that first, as `git status` says"
-            hint = f"run `{missing.command}`" if missing.command else later
-            yield Finding("note", f"{run.run_id}: {missing.what}", hint)
-
-
-def _is_shared(patient: Patient, run: Run) -> bool:
-    """Return whether another clone has recorded on a run."""
-    with suppress(LedgerError, OSError, sqlite3.Error), read_log(run) as log:
-        return log.has_other_writer(known_writer(patient.root) or "")
-    return False
-
-
-def _find_refused_pull(patient: Patient) -> Iterator[Finding]:
-    """Look for runs that the team's server brought before git did: git refuses to overwrite untracked files."""
-    # What git ignores is listed, too: without it git would read .gitignore, which may be a pipe.
-    asked = ("ls-files", "-z", "--others", "--full-name", "--", ".fractary")
-    untracked = set(run_git(*asked, at=patient.root).stdout.split(b"\0")) - {b""}
-    if not untracked:
-        return
-    theirs = run_git("ls-tree", "-r", "-z", "--name-only", "--full-tree", "@{upstream}", at=patient.root)
-    met = sorted([os.fsdecode(path) for path in untracked.intersection(theirs.stdout.split(b"\0"))])
-    if met:
-        what = f"`git pull` refuses to overwrite {quote_word(met[0])}"
-        what += f" and {plural(len(met) - 1, 'other file')}" if met[1:] else ""
-        what += ": they are untracked here, and are in the branch that is pulled"
-        hint = "run `git add .fractary && git commit -m 'Runs from elsewhere'`, then `git pull --no-rebase`: both unite"
-        yield Finding("warning", what, hint)
-
-
 def check_worktrees(patient: Patient) -> Iterator[Finding]:
-    """Look for worktrees that are not where git has them, or in which no hook runs."""
-    for tree in list_trees(patient.root) if patient.has_git else ():
-        why = why_gone(tree, patient.root)
-        if why is not None:
-            hint = "see `faber-ledger worktree list`"
-            yield Finding("warning", f"the worktree {tree.path}: {why}", hint)
+    """Look for other worktrees in which no hook runs."""
     for root in other_roots(patient.root):
         left = list_unanswered(root) if os.path.isdir(os.path.join(root, ".fractary")) else []
         alone = describe_agents_alone(root, left)

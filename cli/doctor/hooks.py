@@ -15,9 +15,8 @@ from faber_ledger.cli.setup.agents import EVENTS, describe_copilot_twice, list_a
 from faber_ledger.cli.setup.hooks import (
     describe_agents_alone,
     describe_both,
-    describe_missing,
+    describe_idle,
     describe_removal,
-    is_missing,
     settings_change,
 )
 from faber_ledger.cli.ui.changes import display_path
@@ -109,25 +108,20 @@ def _find_mistakes(one: Handler) -> Iterator[tuple[str, str]]:
 def check_installed(patient: Patient) -> Iterator[Finding]:
     """Look for events for which a client started here runs no hook, of its settings or of a plugin."""
     root = patient.root
-    plugins, left = client_plugins.list_plugins(root), client_plugins.list_unanswered(root)
-    for plugin in [] if client_plugins.list_settings_with_hooks(root) else plugins:
-        if plugin.is_enabled and is_missing(root, plugin, patient.at):
-            yield Finding("warning", *describe_missing(root, plugin, are_in_settings=False))
+    left = client_plugins.list_unanswered(root)
     alone = describe_agents_alone(root, left)
     if alone is not None:
         yield Finding("note", *alone)
-    elif left and not any([client_settings.leads_out(scope, root) for scope in SCOPES]):  # the client may read it
-        yield _describe_lacking(patient, left, plugins)
+    elif left:
+        yield _describe_lacking(patient, left, client_plugins.list_plugins(root))
 
 
 def _describe_lacking(patient: Patient, left: list[str], plugins: list[client_plugins.Plugin]) -> Finding:
     """Return the finding for events without a hook: install it, or the plugin that would run it."""
     if len(left) == len(HOOKS) and plugins:
-        (plugin, *_), lacks = plugins, "and the settings have no hooks: what the client does is not recorded"
-        verb, how = ("install", "not enabled here") if plugin.scope is None else ("enable", "switched off")
-        where = "" if plugin.path is None else f" in {display_path(plugin.path, patient.root)}"
-        hint = f"run `{plugin.command(verb)}`; or, to have the hooks in the settings instead, `faber-ledger init`"
-        return Finding("warning", f"the plugin {plugin.name} is {how}{where}, {lacks}", hint)
+        idle, hint = describe_idle(patient.root, plugins[0])
+        what = f"{idle}, and the settings have no hooks: what the client does is not recorded"
+        return Finding("warning", what, f"{hint}; or, to have the hooks in the settings instead, `faber-ledger init`")
     held = {handler.scope for handler in _list_ours(patient.root)}
     scope = next((scope for scope in SCOPES if scope in held), "project")
     named = "" if scope == "project" else f" --scope {scope}"
@@ -153,12 +147,10 @@ def check_once(patient: Patient) -> Iterator[Finding]:
         elif len({command_line(one.values) for one in found}) > 1:
             where = " and ".join([display_path(path, patient.root) for path in paths])
             what = f"{event} has two hooks with different commands, in {where}: the client runs both"
-            removal = describe_removal(patient.root, *[one.scope for one in reversed(found)])
-            yield Finding("warning", what, f"remove it from one: {removal}")
+            yield Finding("warning", what, f"remove it from one: {describe_removal(patient.root, found[-1].scope)}")
     files = dict(client_plugins.list_settings_with_hooks(patient.root))
     for plugin in client_plugins.list_enabled_plugins(patient.root)[:1] if files else ():
-        if not is_missing(patient.root, plugin, patient.at):
-            yield Finding("note", *describe_both(patient.root, plugin, files))
+        yield Finding("note", *describe_both(patient.root, plugin, files))
     yield from _find_repeats(patient)
 
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
 
 
-MOUNTS = "/proc/self/mountinfo"
 MOST_RUNS = 1_000
 MOST_VERIFIED = 200  # logs; `verify --all` checks all
 NEWEST = 200  # events, among which the newest deliveries are looked for
@@ -36,11 +35,10 @@ NEWEST = 200  # events, among which the newest deliveries are looked for
 class Patient:
     """A project under examination, as it is now. Nothing here writes."""
 
-    def __init__(self, root: str, *, at: float, mounts: str = MOUNTS) -> None:
-        """Examine `root` at the time `at`, in seconds since 1970; `mounts` lists the mounted file systems."""
+    def __init__(self, root: str, *, at: float) -> None:
+        """Examine `root` at the time `at`, in seconds since 1970."""
         self.root = root
         self.at = at
-        self.mounts = mounts
 
     @cached_property
     def work_tree(self) -> WorkTree | None:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator
 
 from faber_ledger.cli.doctor.finding import Finding, Fix, Level, file_fix
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.cli.reports.project import project_run
-from faber_ledger.cli.setup.tracking import is_not_checked_out
 from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
-from faber_ledger.projections.fold import fold, newest_open
-from faber_ledger.recording.sessions import is_open_here
 from faber_ledger.runs import state_file
 from faber_ledger.runs.kept import not_in_tree, run_here
 from faber_ledger.runs.layouts import find_run, places_of, run_at
-from faber_ledger.runs.log import read_log
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import ACTIVE_FILES, RUNS, Run
 from faber_ledger.runs.set_aside import list_set_aside
@@ -82,9 +77,6 @@ def check_active(patient: Patient) -> Iterator[Finding]:
     status = patient.state(run).get("status")
     if run.is_kept:
         hint = f"run `faber-ledger run resume {run.run_id}`, or check its branch out"
-        place = find_run(patient.root, run.run_id)
-        if is_not_checked_out(patient.root, place.shown(place.ledger_path)):
-            hint = "run `git sparse-checkout add .fractary`"
         yield Finding("note", not_in_tree(run), hint)
     elif status in FINISHED:
         what = f"the active run {run.run_id} is {status}: hooks begin no session on it"
@@ -110,21 +102,6 @@ def _hint_to_name(patient: Patient, at_work: list[Run]) -> str:
     if not patient.runs:
         return f"get the run with `git pull`, or {START_ONE}"
     return "get the run with `git pull`, or run `faber-ledger run resume RUN`; `faber-ledger run list` shows them"
-
-
-def check_sessions(patient: Patient) -> Iterator[Finding]:
-    """Look for finished runs with a session that is open in this clone: its end never came."""
-    for run in [run for run in patient.logged if patient.state(run).get("status") in FINISHED]:
-        try:
-            with read_log(run) as log:
-                blocks = fold(log.stream())
-                session_id = newest_open(blocks)
-                is_here = session_id is not None and is_open_here(log, blocks, session_id, run.root)
-        except (LedgerError, OSError, sqlite3.Error):
-            continue  # reported by the check of the ledgers
-        if is_here:
-            what = f"{run.run_id} is {patient.state(run)['status']}, and its session {session_id} is still open"
-            yield Finding("warning", what, f"run `faber-ledger session-save --run-id {run.run_id}` to end it")
 
 
 def check_ledgers(patient: Patient) -> Iterator[Finding]:

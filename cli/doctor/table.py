@@ -6,7 +6,6 @@ from faber_ledger.cli.doctor import files, git, hooks, runs, workflows
 from faber_ledger.cli.doctor.finding import Check
 
 CHECKS = (
-    Check("files.system", files.check_system),
     Check("files.permissions", files.check_permissions),
     Check("git.repository", git.check_repository),
     Check("git.drivers", git.check_drivers),
@@ -22,11 +21,9 @@ CHECKS = (
     Check("hooks.waiting", hooks.check_waiting),
     Check("runs.folder", runs.check_folders),
     Check("runs.active", runs.check_active),
-    Check("runs.sessions", runs.check_sessions),
     Check("runs.backups", files.check_backups),
     Check("ledger.sound", runs.check_ledgers),
     Check("ledger.set_aside", runs.check_set_aside),
-    Check("clone.in_git", git.check_in_git),
     Check("clone.worktrees", git.check_worktrees),
     Check("workflow.usable", workflows.check_workflows),
     Check("workflow.artifacts", workflows.check_artifacts),

@@ -50,11 +50,6 @@ class AgentFile(NamedTuple):
     path: str
     entries: dict[str, list[Any]]
 
-    def is_edited(self, event: str) -> bool:
-        """Return whether an entry is not as `init --agent` writes it, or under an event that has no hook of ours."""
-        known = EVENTS[self.agent].get(event)
-        return any([known is None or entry != agent_entry(self.agent, *known) for entry in self.entries[event]])
-
 
 def list_agents(root: str, changes: Iterable[FileChange] = ()) -> list[AgentFile]:
     """Return the agents' files with our hooks, as they are once changes are made.
@@ -63,10 +58,7 @@ def list_agents(root: str, changes: Iterable[FileChange] = ()) -> list[AgentFile
     """
     planned = {change.path: change.after or b"{}" for change in changes}
     found: dict[str, AgentFile] = {}
-    for scope, agent in [(scope, agent) for scope in ("project", "user") for agent in EVENTS]:
-        path = agent_path(root, scope, agent)
-        if scope == "project" and folder_around(path, [root]) is None:
-            continue
+    for scope, agent, path in _list_paths(root):
         try:
             content = planned.get(path) or read_regular(path, MAX_BYTES, follow=True)
             held = JsonText(decode_agent_file(content, path, agent)).value.get("hooks", {})
@@ -80,13 +72,18 @@ def list_agents(root: str, changes: Iterable[FileChange] = ()) -> list[AgentFile
     return [*found.values()]
 
 
+def _list_paths(root: str) -> Iterator[tuple[str, str, str]]:
+    """Yield scope, agent and path of each file that an agent reads here, unless a link leads out of the project."""
+    for scope, agent in [(scope, agent) for scope in ("project", "user") for agent in EVENTS]:
+        path = agent_path(root, scope, agent)
+        if scope == "user" or folder_around(path, [root]) is not None:
+            yield scope, agent, path
+
+
 def list_damaged(root: str) -> list[tuple[str, str]]:
     """Return the agent of each file that cannot be used, and what is wrong with it."""
-    paths = {agent_path(root, scope, agent): agent for scope in ("project", "user") for agent in EVENTS}
     found = []
-    for path, agent in paths.items():
-        if path.startswith(os.path.join(root, "")) and folder_around(path, [root]) is None:
-            continue  # a link leads out of the project
+    for _, agent, path in _list_paths(root):
         shown = display_path(path, root)
         try:
             decode_agent_file(read_regular(path, MAX_BYTES, follow=True), shown, agent)
@@ -189,10 +186,7 @@ def remove_agent_hooks(root: str, scope: str, agents: Iterable[str] = tuple(EVEN
     Raises LedgerError for a bad file that names our program; what is in any other is not looked at.
     """
     found = []
-    for agent in agents if scope != "local" else ():
-        path = agent_path(root, scope, agent)
-        if scope == "project" and folder_around(path, [root]) is None:
-            continue
+    for agent, path in [(agent, path) for at, agent, path in _list_paths(root) if at == scope and agent in agents]:
         before = read_file(path) if os.path.isfile(path) else None
         if before is None or PROGRAM.encode() not in before:
             continue
@@ -256,7 +250,4 @@ def describe_copilot_twice(
         if file.agent == "copilot":
             shown = display_path(file.path, root)
             what = f"{shown} and {display_path(settings[0], root)} both have the hooks: Copilot runs and records both"
-            by_init = file.scope == "project" and not any([file.is_edited(event) for event in file.entries])
-            named = "" if settings_path("project", root) in settings else " --scope local"
-            by_hand = f"remove the entries with `{PROGRAM}` from {shown}"
-            yield what, f"run `{PROGRAM} init{named}`, which takes them out of {shown}" if by_init else by_hand
+            yield what, f"remove the entries with `{PROGRAM}` from {shown}"

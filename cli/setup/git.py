@@ -119,7 +119,7 @@ def settings_to_make(root: str, *, autostash: bool | None = None) -> list[Settin
         due = "true" if _can_commit(root) else None
         planned += [Setting(CACHE, cached, due)] if cached or due else []
     ours = _read_marked(root)
-    is_wanted = not is_autostash_refused(root) if autostash is None else autostash
+    is_wanted = _local(root, MARK) != REFUSED if autostash is None else autostash
     if not is_wanted:
         planned += [Setting(key, "true", None) for key in STASHES if key in ours and _local(root, key) == "true"]
         return [*planned, Setting(MARK, _local(root, MARK), REFUSED)]
@@ -148,16 +148,6 @@ def make_settings(root: str, settings: list[Setting]) -> None:
             git("config", "--local", "--unset-all", key, at=root)
         elif after != before:
             git("config", "--local", "--replace-all", key, after, at=root)
-
-
-def list_switched_off(root: str) -> list[str]:
-    """Return those of STASHES that the user has switched off in git; none after `init --no-autostash`."""
-    return [key for key in STASHES if _effective(root, key) == "false" and not is_autostash_refused(root)]
-
-
-def is_autostash_refused(root: str) -> bool:
-    """Return whether the user has chosen to leave STASHES off (`init --no-autostash`)."""
-    return _local(root, MARK) == REFUSED
 
 
 def _can_commit(root: str) -> bool:

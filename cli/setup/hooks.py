@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from faber_ledger.cli.setup.agents import list_agents
 from faber_ledger.cli.ui.changes import display_path
-from faber_ledger.context.workflow import problem_of_list
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.hooks.client_plugins import (
     NAME,
@@ -15,9 +14,6 @@ from faber_ledger.hooks.client_plugins import (
     list_enabled_plugins,
     list_plugins,
     list_settings_with_hooks,
-    list_unanswered,
-    recent_plugin_delivery,
-    unlisted_plugin_delivery,
 )
 from faber_ledger.hooks.client_settings import (
     add_hooks,
@@ -28,9 +24,7 @@ from faber_ledger.hooks.client_settings import (
     readable_settings,
     remove_hooks,
     settings_path,
-    unreadable_settings,
 )
-from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.disk import folder_around
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
@@ -47,31 +41,6 @@ def settings_change(root: str, scope: str) -> FileChange:
     return FileChange(path, before, add_hooks(found).encode())
 
 
-def reason_without_hooks(root: str, scope: str) -> str | None:
-    """Return why the settings of a scope, which have no hooks, get none; None if they may.
-
-    Other settings that the client reads here have the hooks: with both, both may run. Beside those that `init` wrote,
-    the project's and the user's get the same, which the client runs once; the project's on this machine need none. Nor
-    do these get any beside settings that are not readable, and may have the hooks.
-    """
-    held = dict(list_settings_with_hooks(root))
-    own = settings_path(scope, root)
-    if os.path.realpath(own) in [os.path.realpath(path) for path in held.values()]:
-        return None
-    without = f"none were added to {display_path(own, root)}"
-    for path, why in unreadable_settings(root) if scope == "local" else ():
-        if path != own:
-            return f"{display_path(path, root)} is not read here ({why}) and may have the hooks: {without}"
-    by_hand = [other for other, _, text in readable_settings(root) if has_written_by_hand(text)]
-    for other, path in held.items():
-        if scope != "local" and other not in by_hand:
-            continue
-        command = "faber-ledger init" if other == "project" else f"faber-ledger init --scope {other}"
-        left = f"; `{command}` adds those that it lacks" if list_unanswered(root) else ""
-        return f"{display_path(path, root)} has the hooks: {without}{left}"
-    return None
-
-
 def settings_removal(root: str, scope: str) -> FileChange:
     """Return the change that removes our hooks from a scope's settings, or the file if it has nothing else.
 
@@ -86,17 +55,12 @@ def settings_removal(root: str, scope: str) -> FileChange:
     return FileChange(path, before, None if alone else after)
 
 
-def describe_removal(root: str, *scopes: str) -> str:
-    """Return how to take our hooks out of the settings of one of the scopes: of the first where `uninstall` does it.
-
-    It leaves those that were written by hand.
-    """
-    by_hand = {scope: path for scope, path, text in readable_settings(root) if has_written_by_hand(text)}
-    for scope in scopes:
-        if scope not in by_hand:
-            return f"run `faber-ledger uninstall{'' if scope == 'project' else f' --scope {scope}'}`"
-    path = display_path(by_hand[scopes[0]], root)
-    return f"remove by hand the entries that run `faber-ledger hook` from {path}"
+def describe_removal(root: str, scope: str) -> str:
+    """Return how to take our hooks out of a scope's settings; `uninstall` leaves those that were written by hand."""
+    for other, path, text in readable_settings(root):
+        if other == scope and has_written_by_hand(text):
+            return f"remove by hand the entries that run `faber-ledger hook` from {display_path(path, root)}"
+    return f"run `faber-ledger uninstall{'' if scope == 'project' else f' --scope {scope}'}`"
 
 
 def read_settings(root: str, scope: str) -> tuple[str, bytes | None]:
@@ -118,44 +82,22 @@ HOW_TO_GET_IT = (
 )
 
 
-def has_plugin_instead(root: str, scope: str, *, is_scope_given: bool) -> bool:
-    """Return whether a plugin runs the hooks wherever a scope's settings would run them.
-
-    Deliveries alone show one as long as nobody asks for the settings of a scope, and no settings have the hooks.
-    """
+def has_plugin_instead(root: str, scope: str) -> bool:
+    """Return whether a plugin runs the hooks wherever a scope's settings would run them."""
     own = os.path.realpath(settings_path("user", root))
-    if any([scope != "user" or os.path.realpath(plugin.path or "") == own for plugin in list_enabled_plugins(root)]):
-        return True
-    return not (is_scope_given or list_settings_with_hooks(root)) and unlisted_plugin_delivery(root, now()) is not None
+    return any([scope != "user" or os.path.realpath(one.path or "") == own for one in list_enabled_plugins(root)])
 
 
 def describe_plugins(root: str, scope: str, *, are_settings_written: bool) -> Iterator[str]:
     """Say which plugin runs the hooks, and which settings files have them too once those of a scope are written."""
-    for path, why in unreadable_settings(root):
-        yield f"{display_path(path, root)} is not read here ({why}): whether it has the hooks or a plugin is not known"
     files = dict(list_settings_with_hooks(root))
     if are_settings_written:
         files.setdefault(scope, settings_path(scope, root))
-    plugins = list_enabled_plugins(root)
-    for plugin in plugins:
-        if is_missing(root, plugin, now()):
-            added = "" if files else "; no hooks were added to the client's settings"
-            yield "; ".join(describe_missing(root, plugin, are_in_settings=bool(files))) + added
-        elif files:
+    for plugin in list_enabled_plugins(root):
+        if files:
             yield "; ".join(describe_both(root, plugin, files))
         else:
             yield f"the plugin {plugin.name} runs the hooks: none were added to the client's settings"
-    seen = None if plugins else recent_plugin_delivery(root, now())
-    if seen is not None and are_settings_written:
-        yield (
-            f"the hook of a plugin made a delivery here at {utc_text(seen)}: where that plugin stays, both run, and "
-            "each delivery is recorded once"
-        )
-    elif seen is not None and not files:
-        yield (
-            f"the hook of a plugin made a delivery here at {utc_text(seen)}: no hooks were added to the client's "
-            "settings; once that plugin is gone, run `faber-ledger init --scope project`"
-        )
 
 
 def describe_both(root: str, plugin: Plugin, files: dict[str, str]) -> tuple[str, str]:
@@ -169,33 +111,24 @@ def describe_both(root: str, plugin: Plugin, files: dict[str, str]) -> tuple[str
     )
 
 
-def is_missing(root: str, plugin: Plugin, at: float) -> bool:
-    """Return whether settings enable a plugin that the client seems not to have: it has no source and was not seen."""
-    return not plugin.has_source and recent_plugin_delivery(root, at) is None
-
-
-def describe_missing(root: str, plugin: Plugin, *, are_in_settings: bool) -> tuple[str, str]:
-    """Return that an enabled plugin is not installed, and how to install it unless settings have the hooks."""
-    where, problem = display_path(plugin.path or "", root), problem_of_list(root, plugin.name)
-    return (
-        f"{where} enables the plugin {plugin.name}, but the client's list of installed plugins {problem}",
-        "nothing while the settings have the hooks" if are_in_settings else f"run `{plugin.command('install')}`",
-    )
+def describe_idle(root: str, plugin: Plugin) -> tuple[str, str]:
+    """Return why a plugin does not run here, and what changes that."""
+    if plugin.scope is None:
+        why, verb = "is not enabled here", "install"
+    elif plugin.is_enabled:
+        why, verb = f"is enabled in {display_path(plugin.path or '', root)}, but not installed", "install"
+    else:
+        why, verb = f"is switched off in {display_path(plugin.path or '', root)}", "enable"
+    return f"the plugin {plugin.name} {why}", f"run `{plugin.command(verb)}`"
 
 
 def note_without_plugin(root: str) -> Iterator[str]:
     """Say how to get the plugin where none runs the hooks."""
-    if list_enabled_plugins(root) or recent_plugin_delivery(root, now()) is not None:
-        return
     known = list_plugins(root)
-    if [*unreadable_settings(root)] and not any([plugin.scope is not None for plugin in known]):
-        return  # one of them may enable it
     if not known:
         yield f"no plugin runs the hooks here yet: run {HOW_TO_GET_IT}"
-    elif known[0].scope is not None:
-        yield f"the plugin {known[0].name} is switched off here: run `{known[0].command('enable')}`"
-    else:
-        yield f"the plugin {known[0].name} is installed, but not for this project: run `{known[0].command('install')}`"
+    elif not list_enabled_plugins(root):
+        yield ": ".join(describe_idle(root, known[0]))
 
 
 # Where they lack
@@ -204,12 +137,9 @@ def note_without_plugin(root: str) -> Iterator[str]:
 def hint_to_install(root: str) -> str:
     """Return what to run where a client started in `root` has no hooks."""
     known = list_plugins(root)
-    if not known:
-        return "run `faber-ledger init` in it, and commit .claude/settings.json for the next one"
-    for plugin in known:
-        if plugin.scope is not None:
-            return f"run `{plugin.command('enable')}` in it"
-    return f"run `{known[0].command('install')}`, which reaches every folder of yours"
+    if known:
+        return describe_idle(root, known[0])[1]
+    return "run `faber-ledger init` in it, and commit .claude/settings.json for the next one"
 
 
 def describe_lacking(root: str, left: list[str]) -> Iterator[str]:

@@ -1,22 +1,17 @@
-"""What keeps git from a run's files, or from storing them as they are: rules, flags, sparse checkouts, filters."""
+"""What git does with a run's files: the rules by which it ignores them, staging them, and what is to be committed."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
-from subprocess import CompletedProcess
-from typing import NamedTuple
 
-from faber_ledger.cli.setup.git import IGNORE_FILE
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.files.change import FileChange
-from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.command_errors import GitFailed, GitIgnores
 from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.git_command import complaint, limit_answers, run_git
 from faber_ledger.runs.git_query import FOREIGN, GitQuery
-from faber_ledger.runs.run import ATTRIBUTES_FILE, RUNS, Run
+from faber_ledger.runs.run import RUNS, Run
 from faber_ledger.runs.settings import project_settings
 
 # Rules that ignore them
@@ -112,102 +107,14 @@ def _ask_git(root: str, paths: tuple[str, ...]) -> tuple[int, str, str]:
     return answer.returncode, answer.stdout.decode("utf-8", "replace"), complaint.removeprefix("fatal: ")
 
 
-# Flags, sparse checkouts and filters
-
-FLAGS = {"S": "skip-worktree", "h": "assume-unchanged"}
-OUTSIDE = b"outside of your sparse-checkout definition"
-UNTOUCHED = {"merge": "faber-ledger", "filter": "unset"}  # as our lines set the attributes of a run's files
-WITHOUT_RULE = (
-    "run `faber-ledger init --git-only`; a rule that comes after our lines, in the folders of runs or in"
-    " .git/info/attributes, has to be removed"
-)
-
-
-class Obstacle(NamedTuple):
-    """What keeps git from a file, and what to run."""
-
-    what: str
-    hint: str
+# What to commit
 
 
 def stage(root: str, paths: list[str]) -> None:
-    """Add files, given by their absolute paths, to git's index; raises GitFailed where git would leave one out."""
-    flagged = _read_flags(root)
-    found = [_flag_obstacle(name, flagged[name]) for name in [_shown(root, path) for path in paths] if name in flagged]
-    done = None if found else _add(root, "--", *paths)
-    if done is not None and _is_refused_as_sparse(done):
-        found = [_sparse_obstacle(_shown(root, paths[0]))]
-    if found:
-        raise GitFailed(found[0].what, hint=found[0].hint)
-    if done is not None and done.returncode:
+    """Add files, given by their absolute paths, to git's index; raises GitFailed."""
+    done = run_git("add", "--", *paths, at=root)
+    if done.returncode:
         raise GitFailed(f"`git add` failed: {complaint(done)}", hint="see what `git status` says, and run it again")
-
-
-def list_unseen(root: str) -> Iterator[Obstacle]:
-    """Return which files git does not look at: by a flag in its index, or by a sparse checkout's rules."""
-    flagged = _read_flags(root)
-    if run_git("config", "--type=bool", "--get", "core.sparseCheckout", at=root).stdout.strip() == b"true":
-        names = [ATTRIBUTES_FILE, IGNORE_FILE]
-        paths = [path for path in [os.path.join(root, *name.split("/")) for name in names] if os.path.isfile(path)]
-        absent = [name for name in flagged if not os.path.lexists(os.path.join(root, name))]
-        if absent or _is_refused_as_sparse(_add(root, "--dry-run", "--", *paths)):
-            yield _sparse_obstacle(absent[0] if absent else _shown(root, paths[0]))
-            return
-    for name, letter in flagged.items():
-        yield _flag_obstacle(name, letter)
-
-
-def is_not_checked_out(root: str, name: str) -> bool:
-    """Return whether a sparse checkout leaves a tracked file, named from the project, out of the work tree."""
-    return not os.path.lexists(os.path.join(root, name)) and name in _read_flags(root)
-
-
-def list_altered(root: str, runs: list[Run]) -> Iterator[Obstacle]:
-    """Return the rules that keep git from merging the files of runs, or from storing them as they are."""
-    paths = "\0".join([run.shown(path) for run in runs for path in run.required_paths])
-    content = paths.encode("utf-8", "surrogateescape")
-    answer = run_git("check-attr", "-z", "--stdin", *UNTOUCHED, at=root, content=content)
-    fields = os.fsdecode(answer.stdout).split("\0")
-    found: dict[str, str] = {}
-    for path, name, value in zip(fields[0::3], fields[1::3], fields[2::3], strict=False):
-        if value not in (UNTOUCHED[name], "unspecified"):
-            found.setdefault(f"{name}={value}", path)
-    for rule, path in found.items():
-        yield Obstacle(f"a rule sets {rule} for {path}: git cannot merge what it stores", WITHOUT_RULE)
-
-
-def _read_flags(root: str) -> dict[str, str]:
-    """Return the tracked files that git does not look at, each with its letter in FLAGS."""
-    listed = os.fsdecode(run_git("ls-files", "-v", "-z", "--", ".fractary", at=root).stdout).split("\0")
-    letters = {entry[2:]: "h" if entry[:1].islower() else entry[:1] for entry in listed}
-    return {name: letter for name, letter in letters.items() if letter in FLAGS}
-
-
-def _flag_obstacle(name: str, letter: str) -> Obstacle:
-    return Obstacle(
-        f"git does not look at {name}, which is marked {FLAGS[letter]}: its changes are never committed",
-        f"run `git update-index --no-{FLAGS[letter]} {quote_word(name)}`",
-    )
-
-
-def _sparse_obstacle(name: str) -> Obstacle:
-    what = f"the sparse checkout of this work tree leaves out {name}: git stages nothing there"
-    return Obstacle(what, "run `git sparse-checkout add .fractary`")
-
-
-def _add(root: str, *arguments: str) -> CompletedProcess[bytes]:
-    return run_git("-c", "advice.updateSparsePath=true", "add", *arguments, at=root)
-
-
-def _is_refused_as_sparse(answer: CompletedProcess[bytes]) -> bool:
-    return answer.returncode != 0 and OUTSIDE in b" ".join(answer.stderr.split())
-
-
-def _shown(root: str, path: str) -> str:
-    return os.path.relpath(path, root).replace(os.sep, "/")
-
-
-# What to commit
 
 
 def names_to_commit(changes: list[FileChange], root: str, *, is_removal: bool = False) -> list[str]:

@@ -37,10 +37,10 @@ def markup(text: object) -> str:
 
 
 class Chart:
-    """The chart of one run; its bars link to the table's rows, whose ids begin with `prefix`."""
+    """The chart of one run; its bars link to the table's rows."""
 
-    def __init__(self, timeline: Timeline, prefix: str) -> None:
-        self.timeline, self.prefix = timeline, prefix
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
         self.scale = Scale(timeline, GUTTER, WIDTH - GUTTER - MARGIN)
         self.rows = [row["number"] for row in timeline["rows"]]
         self.height = 0.0
@@ -57,7 +57,7 @@ class Chart:
         return "\n".join(
             [
                 f'<svg viewBox="0 0 {WIDTH} {self.height + 8:g}" role="group" aria-label="{label}">',
-                f"<defs>{HATCH}</defs>".replace("{prefix}", self.prefix),
+                f"<defs>{HATCH}</defs>",
                 *behind,
                 *(compactions if is_dense else ()),
                 *body,
@@ -154,7 +154,7 @@ class Chart:
         heard = self.scale.x(bar["heard"])
         if reason == "abandoned" and right - heard > MIN_BAR:
             silent = f'x="{heard:.1f}" y="{top:g}" width="{right - heard:.1f}" height="{height}" rx="4"'
-            drawn += f'<rect class="silent" {silent} fill="url(#{self.prefix}hatch)"/>'
+            drawn += f'<rect class="silent" {silent} fill="url(#hatch)"/>'
         text = _fitting(right - left, f"{name} · {reason}", name)
         return self._link(bar["row"] or bar["end_row"], _session_title(bar), drawn + _label(left, top + 16, text))
 
@@ -228,7 +228,7 @@ class Chart:
         place = bisect_right(self.rows, row or 0)
         if not self.rows:
             return f"<g>{shown}</g>"
-        return f'<a href="#{self.prefix}{self.rows[max(0, place - 1)]}">{shown}</a>'
+        return f'<a href="#e{self.rows[max(0, place - 1)]}">{shown}</a>'
 
     def _times(self, start: Moment, end: Moment) -> str:
         return f"{_time(start)} to {_time(end)}"
@@ -243,7 +243,7 @@ class Chart:
 
 
 HATCH = (
-    '<pattern id="{prefix}hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    '<pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
     '<path class="hatched" d="M0 0V7"/></pattern>'
 )
 

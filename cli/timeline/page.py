@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from faber_ledger import __version__
@@ -32,12 +32,10 @@ WORDS = {
 }
 
 
-def page(timelines: Sequence[Timeline], problems: Sequence[tuple[str, str]] = ()) -> str:
-    """Return the page of one run or several; `problems` are runs that cannot be shown, each with its reason."""
+def page(timeline: Timeline) -> str:
+    """Return a run's page."""
     with open(STYLE, encoding="utf-8") as file:
         style = file.read()
-    is_single = len(timelines) == 1 and not problems
-    title = f"{timelines[0]['run_id']}: timeline" if is_single else "Timelines"
     lines = [
         "<!doctype html>",
         '<html lang="en">',
@@ -47,44 +45,19 @@ def page(timelines: Sequence[Timeline], problems: Sequence[tuple[str, str]] = ()
         '<meta name="color-scheme" content="light dark">',
         f'<meta name="generator" content="faber-ledger {__version__}">',
         '<link rel="icon" href="data:,">',
-        f"<title>{markup(title)}</title>",
+        f"<title>{markup(timeline['run_id'])}: timeline</title>",
         f"<style>\n{style}</style>",
         "<main>",
+        f"<header><h1>{markup(timeline['run_id'])}</h1>",
+        f"<p>{' · '.join(_facts(timeline))}</p></header>",
     ]
-    if is_single:
-        lines += _run(timelines[0], "e", "h1")
-    else:
-        lines += ["<h1>Timelines</h1>", *_index(timelines, problems)]
-        for number, timeline in enumerate(timelines, 1):
-            lines += [f'<section id="r{number}">', *_run(timeline, f"r{number}e", "h2"), "</section>"]
-    return "\n".join([*lines, "</main>", "</html>"]) + "\n"
-
-
-def _index(timelines: Sequence[Timeline], problems: Sequence[tuple[str, str]]) -> Iterator[str]:
-    yield '<table class="index">'
-    yield "<thead><tr><th>run<th>work item<th>sessions<th>machines<th>compactions<th>events<th>first<th>last</thead>"
-    for number, timeline in enumerate(timelines, 1):
-        machines = ", ".join(dict.fromkeys(bar["machine"] for bar in timeline["bars"]))
-        yield (
-            f'<tr><td><a href="#r{number}">{markup(timeline["run_id"])}</a><td>{markup(timeline["work_id"] or "")}'
-            f"<td>{len(timeline['bars'])}<td>{markup(machines)}<td>{len(timeline['compactions'])}<td>{timeline['events']}"
-            f"<td>{_minute(timeline['first'])}<td>{_minute(timeline['last'])}"
-        )
-    for run_id, reason in problems:
-        yield f'<tr><td>{markup(run_id)}<td colspan="7">cannot be shown: {markup(reason)}'
-    yield "</table>"
-
-
-def _run(timeline: Timeline, prefix: str, heading: str) -> Iterator[str]:
-    yield f"<header><{heading}>{markup(timeline['run_id'])}</{heading}>"
-    yield f"<p>{' · '.join(_facts(timeline))}</p></header>"
     if timeline["bars"]:
-        chart = Chart(timeline, prefix).svg()
-        yield f"<figure><div>{chart}</div>"
-        yield f"<figcaption>{_legend(timeline, are_joined='bar many' in chart)}{CAPTION}</figcaption></figure>"
+        chart = Chart(timeline).svg()
+        lines.append(f"<figure><div>{chart}</div>")
+        lines.append(f"<figcaption>{_legend(timeline, are_joined='bar many' in chart)}{CAPTION}</figcaption></figure>")
     else:
-        yield "<p>No session has been recorded yet.</p>"
-    yield from _events(timeline, prefix)
+        lines.append("<p>No session has been recorded yet.</p>")
+    return "\n".join([*lines, *_events(timeline), "</main>", "</html>"]) + "\n"
 
 
 def _facts(timeline: Timeline) -> Iterator[str]:
@@ -118,7 +91,7 @@ def _legend(timeline: Timeline, *, are_joined: bool) -> str:
     return f"<ul>{''.join(keys)}</ul>"
 
 
-def _events(timeline: Timeline, prefix: str) -> Iterator[str]:
+def _events(timeline: Timeline) -> Iterator[str]:
     listed = len(timeline["rows"])
     count = f"{listed:,}" if listed == timeline["events"] else f"{listed:,} of {timeline['events']:,}"
     part = ""
@@ -137,18 +110,18 @@ def _events(timeline: Timeline, prefix: str) -> Iterator[str]:
         if at[:10] != day:
             day = at[:10]
             yield f'<tr class="day"><th colspan="4" scope="colgroup">{markup(day)}'
-        yield _row(row, prefix)
+        yield _row(row)
     yield "</table>"
 
 
-def _row(row: Row, prefix: str) -> str:
+def _row(row: Row) -> str:
     recorded = row["recorded"]
     kind = recorded["event"]["type"]
     shade = KINDS.get(kind, "")
     shade = f' class="{shade}"' if shade else ""
     time = str(recorded["at"])[11:].removesuffix("Z")
     return (
-        f'<tr id="{prefix}{row["number"]}"{shade}><td>{recorded["seq"]}<td>{markup(time)}'
+        f'<tr id="e{row["number"]}"{shade}><td>{recorded["seq"]}<td>{markup(time)}'
         f"<td>{markup(session_shown(recorded))}<td>{markup(words_of(recorded))}"
     )
 
@@ -160,7 +133,3 @@ KINDS = {
     "note_recorded": "n",
     "compaction_completed": "c",
 }
-
-
-def _minute(moment: tuple[float, int] | None) -> str:
-    return "" if moment is None else utc_text(moment[0])[:16].replace("T", " ")

@@ -1,34 +1,26 @@
-"""What a shell offers for a word: runs, events, sessions, artifacts, worktrees and files of the project."""
+"""What a shell offers for a word: runs and worktrees of the project."""
 
 from __future__ import annotations
 
 import os
 import re
-import sqlite3
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.queries import artifacts_with, events_with, sessions_with
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.left_state import run_ids_here
-from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-Source = Callable[[Log, str], Iterator[tuple[str, str]]]
 
-
-# The shell inserts the word into the command line unquoted, and ids come from repositories: an id with a character that
-# is special to a shell is not offered. To bash, a colon ends a word.
+# The shell inserts the word into the command line unquoted: a name with a character that is special to a shell is not
+# offered. To bash, a colon ends a word.
 HARMLESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@+-]*")
 
 
@@ -41,24 +33,6 @@ def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Co
     active = active_run(root).run_id
     known = run_ids_here(root)
     return _items([(run_id, "the active run" if run_id == active else "run") for run_id in known], incomplete)
-
-
-def _in_log(*sources: Source) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]:
-    """Return a function that offers what the sources find in the run that the command names, or in the active run."""
-
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-        try:
-            run = choose_run(find_root(os.getcwd()), ctx.params.get("run"), scans=False)
-            with read_log(run) as log:
-                return _items([pair for source in sources for pair in source(log, incomplete)], incomplete)
-        except (LedgerError, sqlite3.Error, OSError):
-            return []  # a completion prints no errors
-
-    return complete
-
-
-events, sessions = _in_log(events_with), _in_log(sessions_with)
-things = _in_log(artifacts_with, sessions_with, events_with)
 
 
 def worktrees(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:

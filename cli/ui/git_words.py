@@ -8,11 +8,9 @@ from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.cli.ui.words import ago
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.runs.git import is_safe
-from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.in_git import GitSurvey, InGit
 from faber_ledger.runs.layouts import run_ids
 from faber_ledger.runs.left_state import kept_run_ids
-from faber_ledger.runs.run import LAYOUTS, Run, is_state_file
 
 OLD_FETCH = 24 * 3600.0  # seconds
 INTERRUPTED = " as long as git rebases or bisects"
@@ -53,21 +51,10 @@ def not_in_git(survey: GitSurvey, found: InGit, at: float, seal: str, *, is_shar
         steps.append("git fetch")
     if survey.remotes and not (found.is_committed and is_pushed):
         steps.append(_push_command(survey))
-    if found.is_left_out:
-        steps.insert(0, "git sparse-checkout add .fractary")
     if survey.branch is None and not (found.is_committed and is_pushed):
         steps.insert(0, f"git switch -c {NEW_BRANCH}")  # an existing one is refused over a changed ledger
-    is_for_later = (found.is_kept and not found.is_left_out) or survey.is_interrupted
+    is_for_later = found.is_kept or survey.is_interrupted
     return NotInGit(", ".join(_counts(survey, found, age)), "" if is_for_later else " && ".join(steps))
-
-
-def hint_if_left_out(root: str, run: Run | None = None) -> str | None:
-    """Return what brings runs, or one, into the work tree that its sparse checkout leaves out; None if it does not."""
-    paths = sorted({folder for folder, _ in LAYOUTS}) if run is None else [run.shown(run.state_path)]
-    listed = GitQuery(["--literal-pathspecs", "ls-files", "-t", "-z", "--", *paths], root).answer() or ""
-    if not any([entry.startswith("S ") and is_state_file(entry[2:]) for entry in listed.split("\0")]):
-        return None
-    return "the sparse checkout of this work tree leaves runs out: run `git sparse-checkout add .fractary`"
 
 
 def hint_without_runs(root: str) -> str | None:
@@ -77,9 +64,6 @@ def hint_without_runs(root: str) -> str | None:
     """
     if run_ids(root) or any(kept_run_ids(root)):
         return None
-    left_out = hint_if_left_out(root)
-    if left_out is not None:
-        return left_out
     survey = GitSurvey(root, [])
     if not (survey.is_known and survey.remotes):
         return None
@@ -123,9 +107,7 @@ def _counts(survey: GitSurvey, found: InGit, age: float | None) -> list[str]:
         parts.append(f"{found.pushed:,} pushed")
         if not found.is_state_pushed and found.pushed == found.committed:
             parts.append("state.json is not")
-    if found.is_left_out:
-        parts.append("the sparse checkout of this work tree leaves the run out")
-    elif found.is_kept:
+    if found.is_kept:
         parts.append("all on branches that are not checked out")
     if found.newer is not None:
         count = "some" if found.to_pull is None else f"{found.to_pull:,}"

@@ -16,7 +16,6 @@ from faber_ledger.ledger.queries import (
     Key,
     Match,
     find_matches,
-    find_similar,
     is_client,
     key_of,
     keys_at,
@@ -32,7 +31,7 @@ ANYTHING = ("event", "session", "artifact")
 
 
 def find_thing(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match:
-    """Return the one thing that a text names in a run's log; raises NotFound, with similar names or the candidates."""
+    """Return the one thing that a text names in a run's log; raises NotFound, which lists several candidates."""
     found = [one for one in find_matches(partial(read_log, run), text) if one.kind in kinds]
     if len(found) == 1:
         return found[0]
@@ -43,12 +42,10 @@ def find_thing(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match:
             hint="give more of the id, or all of it",
             lines=[*_list_matches(found[:MAX_MATCHES]), *more],
         )
-    close = [one for one in find_similar(partial(read_log, run), text) if one.kind in kinds]
     name = " or ".join(filter(None, [", ".join(kinds[:-1]), kinds[-1]]))
     raise NotFound(
-        f"there is no {name} {text} in {run.run_id}{'; similar:' if close else ''}",
+        f"there is no {name} {text} in {run.run_id}",
         hint=f"run `faber-ledger log {run.run_id}` to see its events",
-        lines=_list_matches(close),
     )
 
 
@@ -93,7 +90,7 @@ class Moment(NamedTuple):
 def parse_moment(run: Run, text: str) -> Moment:
     """Parse a moment: a seq, an event's id or its beginning, or a time with its zone.
 
-    Raises NotFound, with similar names, and click's UsageError for a time without a zone.
+    Raises NotFound, and click's UsageError for a time without a zone.
     """
     if not text.strip():
         raise click.UsageError("the moment is empty: give a seq, an event's id or a time with its zone")

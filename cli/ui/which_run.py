@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from faber_ledger.cli.ui import texts
-from faber_ledger.cli.ui.git_words import hint_if_left_out, hint_without_runs
+from faber_ledger.cli.ui.git_words import hint_without_runs
 from faber_ledger.cli.ui.output import ask_number, tell, warn, warn_of
 from faber_ledger.files.text import escape, quote_word
 from faber_ledger.ledger.clock import seconds_of
@@ -73,9 +73,7 @@ def warn_if_kept(run: Run) -> None:
 def check_in_tree(run: Run) -> Run:
     """Return a run that the work tree has; raises RunNotFound for a kept one."""
     if run.is_kept:
-        place = find_run(run.root, run.run_id)
-        resume = f"run `faber-ledger run resume {run.run_id}` to bring them back, or check its branch out"
-        hint = hint_if_left_out(run.root, place) or resume
+        hint = f"run `faber-ledger run resume {run.run_id}` to bring them back, or check its branch out"
         raise RunNotFound(f"this work tree does not have the files of {run.run_id}", hint=hint)
     return run
 
@@ -224,7 +222,7 @@ def match_run(root: str, text: str) -> Run:
     if run.has_files() and not is_plan:
         return run
     try:
-        return run_here(root, pick_run_id(text, known, hint_if_left_out(root) or _hint_to_list(root)))
+        return run_here(root, pick_run_id(text, known, _hint_to_list(root)))
     except RunNotFound as error:
         if any([is_of_work(state, text) for _, state in _with_states(runs_here(root))]):
             error.hint = f"{text} is a work item: give it as --work-id {text}"

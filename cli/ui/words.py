@@ -102,17 +102,10 @@ def session_lines(session: SessionSummary) -> Iterator[str]:
 
 
 def session_table(sessions: Callable[[], Iterable[SessionSummary]]) -> Iterator[str]:
-    """Return a table of sessions, one line each; nothing for none. `sessions` is called three times, never kept."""
-    widths = [len(title) for title in TITLES[:-1]]
-    ends: Counter[str] = Counter()
-    for session in sessions():
-        ends[_end_of(session["session_id"])] += 1
-    for session in sessions():
-        widths = [max(width, len(cell)) for width, cell in zip(widths, _cells(session, ends), strict=False)]
-    if ends:
-        yield _row(TITLES, widths)
-    for session in sessions():
-        yield _row(_cells(session, ends), widths)
+    """Return a table of sessions, one line each; nothing for none."""
+    found = list(sessions())
+    ends = Counter([_end_of(session["session_id"]) for session in found])
+    yield from table([TITLES, *[_cells(session, ends) for session in found]]) if found else ()
 
 
 def _cells(session: SessionSummary, ends: Counter[str]) -> tuple[str, ...]:
@@ -130,11 +123,6 @@ def _cells(session: SessionSummary, ends: Counter[str]) -> tuple[str, ...]:
 
 def _end_of(session_id: str) -> str:
     return session_id.rpartition("-")[2] or session_id
-
-
-def _row(cells: tuple[str, ...], widths: list[int]) -> str:
-    padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=False)]
-    return "  ".join([*padded, cells[-1]])
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -167,14 +167,6 @@ def _has(base: str, commit: str, at: str) -> bool:
     return run_git("cherry", base, squashed, at=at).stdout.startswith(b"-")
 
 
-def count_unkept(commit: str, at: str) -> tuple[int, str]:
-    """Return how many commits are on no remote, or without a remote in no branch and no tag; and which of the two."""
-    kept, where = ["--remotes"], "on no remote"
-    if not _remotes(at):
-        kept, where = ["--branches", "--tags"], "in no branch and no tag"
-    return int(git("rev-list", "--count", commit, "--not", *kept, at=at)), where
-
-
 def _remotes(at: str) -> list[str]:
     return os.fsdecode(git("remote", at=at)).split("\n")[:-1]
 
@@ -189,34 +181,6 @@ def list_ignored(tree: Tree) -> list[str]:
     """Return the files of a worktree that git ignores, a whole folder as one entry; raises GitFailed."""
     options = ("--others", "--ignored", "--exclude-standard", "--directory", "-z")
     return _names(git("ls-files", *options, at=tree.path))
-
-
-def list_hidden_changes(tree: Tree) -> list[str]:
-    """Return the files that differ from the index although git is set not to look at them; raises GitFailed.
-
-    A file that a sparse checkout leaves out does not count.
-    """
-    entries = _names(git("ls-files", "-v", "-z", at=tree.path))
-    flagged = [entry[2:] for entry in entries if entry[0] == "S" or entry[0].islower()]
-    there = [name for name in flagged if os.path.lexists(os.path.join(tree.path, name))]
-    return [name for name in there if _is_edited(tree, name)]
-
-
-def _is_edited(tree: Tree, name: str) -> bool:
-    staged = git("ls-files", "--stage", "-z", "--", f":(literal){name}", at=tree.path).split()
-    if os.path.islink(os.path.join(tree.path, name)):
-        target = os.fsencode(os.readlink(os.path.join(tree.path, name)))
-        return git("hash-object", "--stdin", at=tree.path, content=target).strip() != staged[1]
-    return run_git("hash-object", "--", name, at=tree.path).stdout.strip() != staged[1]
-
-
-def has_submodules(tree: Tree) -> bool:
-    """Return whether submodules are or were checked out in a worktree: git refuses to remove one that has them."""
-    work_tree = work_tree_of(tree.path)
-    if work_tree is not None and os.path.isdir(os.path.join(work_tree.own, "modules")):
-        return True
-    listed = run_git("submodule", "status", at=tree.path).stdout.splitlines()
-    return any([not line.startswith(b"-") for line in listed])
 
 
 def _names(printed: bytes) -> list[str]:

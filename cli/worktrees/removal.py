@@ -7,10 +7,8 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.ui.words import plural
 from faber_ledger.cli.worktrees import git
 from faber_ledger.cli.worktrees.survey import Site, read_session
-from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.fold import NAMES
@@ -32,22 +30,19 @@ def list_blockers(site: Site, here: str, *, named: bool) -> list[str]:
     """Return the reasons against removing a worktree; `named` means that the user gave it by name."""
     if site.tree.is_main:
         return ["it is the main work tree"]
-    if site.orphan in ("git_error", "branch_deleted"):
-        return [str(site.why)]
-    if site.run_id is None and site.record is None:
+    if site.problem is not None:
+        return [site.problem]
+    if site.run_id is None:
         return ["no run is in it: `git worktree remove` is for worktrees of other work"]
-    is_given_up = named and site.orphan is not None
     found = [HERE] if _is_below(here, site.tree.path) else []
     if site.tree.locked is not None:
         found.append(f"it is locked: {site.tree.locked}; `git worktree unlock` unlocks it")
-    if site.problem is not None and site.orphan != "workflow_abandoned":
-        found.append(site.problem)
-    if site.status not in progress.FINISHED and not is_given_up:
-        found.append(f"its run is {site.status or 'unknown'}")
+    if site.status not in progress.FINISHED:
+        found.append(f"its run is {site.status}")
     if not named and site.record is not None and site.record.get("auto_cleanup") is False:
         found.append("its record says `auto_cleanup: false`, so it is removed only by name")
     try:
-        return [*found, *_list_losses(site, is_given_up=is_given_up)]
+        return [*found, *_list_losses(site)]
     except (LedgerError, sqlite3.Error) as error:
         return [*found, getattr(error, "message", str(error))]
 
@@ -56,10 +51,10 @@ def list_costs(site: Site) -> list[str]:
     """Return what removing a worktree deletes, and what of its run is handed back; raises GitFailed."""
     ours = os.path.join(os.path.relpath(os.path.join(site.root, ".fractary"), site.tree.path), "")
     names = [name for name in git.list_ignored(site.tree) if not name.startswith(ours)]
-    left = plan_hand_back(site, git.list_changes(site.tree)) if _merged_base(site) else None
+    left = _plan_hand_back(site, git.list_changes(site.tree))
     return [
         *([f"files that git ignores are removed with it: {', '.join(names)}"] if names else []),
-        *([describe(left)] if left else []),
+        *([_describe(left)] if left else []),
     ]
 
 
@@ -72,34 +67,23 @@ def clean_up(site: Site, here: str, *, named: bool, dry_run: bool, warn: Callabl
     action = "kept" if why else "would be removed" if dry_run else "removed"
     if not why:
         try:
-            why = [_reason(site), *list_costs(site)]
+            merged = f"{site.tree.branch or 'its commit'} is merged into {_merged_base(site)}"
+            why = [f"its run is {site.status}, and {merged}", *list_costs(site)]
             if not dry_run:
                 _remove(site, common_directory(here) or here, warn)
         except (LedgerError, sqlite3.Error) as error:
             action, why = "kept", [getattr(error, "message", str(error))]
-    return {
-        "path": site.tree.path,
-        "run_id": site.run_id,
-        "branch": site.tree.branch,
-        "action": action,
-        "why": why,
-        "orphaned_reason": site.orphan,
-        "orphaned_why": site.why,
-    }
+    return {"path": site.tree.path, "run_id": site.run_id, "branch": site.tree.branch, "action": action, "why": why}
 
 
-def cleanup_lines(results: list[dict[str, Any]], *, named: bool) -> Iterator[str]:
-    """Return what was done with each worktree, and why, as lines; `named` means that the user gave them by name."""
+def cleanup_lines(results: list[dict[str, Any]]) -> Iterator[str]:
+    """Return what was done with each worktree, and why, as lines."""
     if not results:
         yield "no worktree of this clone has a run of its own"
     for result in results:
         yield f"{result['action']}: {result['path']} ({result['run_id'] or 'no run'})"
         yield from [f"  {reason}" for reason in result["why"]]
-        if result["action"] == "kept" and result["orphaned_why"] not in (None, *result["why"]):
-            yield f"  orphaned ({result['orphaned_reason']}): {result['orphaned_why']}"
-            if not named:
-                yield f"  to remove it: faber-ledger worktree cleanup {quote_word(os.path.basename(result['path']))}"
-        elif result["action"] == "removed" and result["branch"]:
+        if result["action"] == "removed" and result["branch"]:
             yield f"  the branch {result['branch']} stays; `git branch -d` removes a merged one"
 
 
@@ -111,15 +95,9 @@ def _merged_base(site: Site) -> str | None:
     return git.find_base_containing(site.tree.head, site.tree.path) if site.tree.head else None
 
 
-def _reason(site: Site) -> str:
-    if site.orphan is not None:
-        return str(site.why)
-    return f"its run is {site.status}, and {site.tree.branch or 'its commit'} is merged into {_merged_base(site)}"
-
-
 def _remove(site: Site, common: str, warn: Callable[[str], None]) -> None:
     """Remove a worktree with git, which checks for uncommitted work once more; raises GitFailed."""
-    left = plan_hand_back(site, git.list_changes(site.tree)) if _merged_base(site) else None
+    left = _plan_hand_back(site, git.list_changes(site.tree))
     if left is not None:
         _hand_back(site, left, warn)
     git.git(f"--git-dir={common}", "worktree", "remove", "--", site.tree.path, at=common)
@@ -129,68 +107,54 @@ def _remove(site: Site, common: str, warn: Callable[[str], None]) -> None:
 # What would be lost
 
 
-def _list_losses(site: Site, *, is_given_up: bool) -> Iterator[str]:
+def _list_losses(site: Site) -> Iterator[str]:
     """Return what would be lost with a worktree, or would lose its folder; raises GitFailed and LedgerError."""
-    tree, changed, is_merged = site.tree, git.list_changes(site.tree), _merged_base(site) is not None
-    left = plan_hand_back(site, changed) if is_merged else None
+    tree, changed = site.tree, git.list_changes(site.tree)
+    left = _plan_hand_back(site, changed)
     changed = [name for name in changed if left is None or name not in left.names]
-    roots, nested = _look_into(tree.path)
-    yield from _list_sessions(site, roots)
+    yield from _list_sessions(site)
     if changed:
         yield f"uncommitted work: {_join_some(changed)}"
-    if hidden := git.list_hidden_changes(tree):
-        yield f"changes in files that git is set not to look at (`git ls-files -v`): {_join_some(hidden)}"
     work_tree = work_tree_of(tree.path)
     if operation := stopped_command(work_tree) if work_tree else None:
         end = "reset" if operation == "bisect" else "--abort"
         yield f"a {operation} is in progress in it: finish it, or `git {operation} {end}`"
-    if ignored := _list_ignored_runs(tree, roots):
+    if ignored := _list_ignored_runs(site):
         yield f"git ignores {_join_some(ignored)}: copy the run's folder, then `git worktree remove`"
-    if git.has_submodules(tree):
-        yield (
-            "submodules are or were checked out in it, and git does not remove such a worktree: make sure that"
-            f" their commits are pushed, then `git worktree remove --force {quote_word(tree.path)}`"
-        )
-    if tree.head is not None and not is_merged:
-        if not is_given_up:
-            yield f"{tree.branch or 'its commit'} is not merged"
-        count, where = git.count_unkept(tree.head, tree.path)
-        if count:
-            yield f"{plural(count, 'commit')} of it {where}"
-    yield from nested
+    if tree.head is not None and _merged_base(site) is None:
+        yield f"{tree.branch or 'its commit'} is not merged"
+    yield from _look_into(tree.path)
 
 
 def _join_some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _list_sessions(site: Site, roots: list[str]) -> Iterator[str]:
-    """Return the open sessions of the runs that were recorded on in a worktree, also of its other projects."""
-    for root in roots:
-        for run_id in run_ids(root):
-            run = find_run(root, run_id)
-            if (root, run_id) == (site.root, site.run_id):
-                session = site.session
-            else:
-                session = read_session(run)[0] if TreeNote(run).checkpoint is not None else None
-            if session is not None:
-                yield f"the session {session} of the run {run_id} is open"
+def _list_sessions(site: Site) -> Iterator[str]:
+    """Return the open sessions of the runs that were recorded on in a worktree."""
+    for run_id in run_ids(site.root):
+        run = find_run(site.root, run_id)
+        if run_id == site.run_id:
+            session = site.session
+        else:
+            session = read_session(run)[0] if TreeNote(run).checkpoint is not None else None
+        if session is not None:
+            yield f"the session {session} of the run {run_id} is open"
 
 
-def _list_ignored_runs(tree: git.Tree, roots: list[str]) -> list[str]:
-    paths = [path for root in roots for run_id in run_ids(root) for path in find_run(root, run_id).required_paths]
-    names = [os.path.relpath(path, tree.path) for path in paths if os.path.lexists(path)]
-    ignored = git.list_ignored(tree) if names else []
+def _list_ignored_runs(site: Site) -> list[str]:
+    paths = [path for run_id in run_ids(site.root) for path in find_run(site.root, run_id).required_paths]
+    names = [os.path.relpath(path, site.tree.path) for path in paths if os.path.lexists(path)]
+    ignored = git.list_ignored(site.tree) if names else []
     folders = tuple([entry for entry in ignored if entry.endswith("/")])
     return sorted([name for name in names if name in ignored or name.startswith(folders)])
 
 
-def _look_into(top: str) -> tuple[list[str], list[str]]:
-    """Return the projects in a worktree, and what else is in it: repositories, worktrees, and unreadable folders.
+def _look_into(top: str) -> list[str]:
+    """Return what else is in a worktree: repositories, worktrees, and unreadable folders, in which anything may be.
 
-    Git itself does not look into ignored folders. An unreadable folder is reported: anything may be in it.
+    Git itself does not look into ignored folders.
     """
-    roots: list[str] = []
     found: list[str] = []
     unread = "its content is not readable: {}"
     for at, folders, files in os.walk(top, onerror=lambda error: found.append(unread.format(error.filename))):
@@ -199,10 +163,8 @@ def _look_into(top: str) -> tuple[list[str], list[str]]:
             folders.clear()  # what is in it goes or stays with it
             found.append(f"a repository or worktree is in it: {at}")
             continue
-        if ".fractary" in folders:
-            roots.append(at)
         folders[:] = [name for name in folders if name != ".git"]
-    return roots, found
+    return found
 
 
 # What a run's own files received after the merge of its branch
@@ -217,14 +179,14 @@ class HandBack(NamedTuple):
     members: dict[str, Any]
 
 
-def plan_hand_back(site: Site, changed: list[str]) -> HandBack | None:
+def _plan_hand_back(site: Site, changed: list[str]) -> HandBack | None:
     """Return what of a merged worktree's run is handed back to its copy in the main one; None if nothing can be.
 
     A run is still written after the merge: `run finish` completes its state, and the session ends. The log is the
     clone's; the state goes back only if nothing else changed it in the main work tree meanwhile.
     """
     work_tree = work_tree_of(site.root)
-    if site.run_id is None or work_tree is None or work_tree.main is None:
+    if site.run_id is None or work_tree is None or work_tree.main is None or _merged_base(site) is None:
         return None
     try:
         run = find_run(site.root, site.run_id)
@@ -252,7 +214,7 @@ def _changed_members(run: Run, home: Run, committed: dict[str, Any]) -> dict[str
     return {name: value for name, value in last.items() if name not in committed or committed[name] != value}
 
 
-def describe(plan: HandBack) -> str:
+def _describe(plan: HandBack) -> str:
     """Return what is handed back and where, as a line."""
     return f"its run's last events are handed back: commit {plan.home.shown(plan.home.directory)} in {plan.home.root}"
 

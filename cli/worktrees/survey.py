@@ -1,4 +1,4 @@
-"""What is in each work tree of a clone: its run, its session, and whether it is an orphan."""
+"""What is in each work tree of a clone: its run, its session, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from faber_ledger.cli.worktrees import git
 from faber_ledger.files.text import quote_word
-from faber_ledger.ledger.clock import seconds_of, utc_text
+from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.fold import blocks_of, current_session, fold
 from faber_ledger.runs import progress, state_file, worktree_registry
@@ -19,15 +19,14 @@ from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import Run
 
-INACTIVE_DAYS = 30
-DAY = 24 * 60 * 60
 RECORDED = {"completed": "completed", "failed": "failed", "cancelled": "abandoned"}
 
 
 class Site(NamedTuple):
-    """A work tree and the run that is active in it; `orphan` is a reason as in the registry, `why` a sentence.
+    """A work tree and the run that is active in it, or that was, if its folder is gone.
 
-    `member` is the member `worktree` of the run's state, `record` the registry's newest record of the work tree.
+    `member` is the member `worktree` of the run's state, `record` the registry's newest record of the work tree, and
+    `problem` says what is wrong with either.
     """
 
     tree: git.Tree
@@ -40,12 +39,11 @@ class Site(NamedTuple):
     session: str | None = None
     problem: str | None = None
     last_event: str | None = None
-    orphan: str | None = None
-    why: str | None = None
+    is_gone: bool = False
     record: worktree_registry.Record | None = None
 
 
-def survey(root: str, *, at: float, warn: Callable[[str], None], days: int = INACTIVE_DAYS) -> list[Site]:
+def survey(root: str, *, at: float, warn: Callable[[str], None]) -> list[Site]:
     """Return every work tree of the clone as it is now, and update the registry; raises GitFailed and NoWorkTree.
 
     If the registry cannot be written, `warn` gets the reason: it is only an overview of the runs.
@@ -55,10 +53,10 @@ def survey(root: str, *, at: float, warn: Callable[[str], None], days: int = INA
     inside = os.path.relpath(root, work_tree.top) if work_tree else "."
     known = worktree_registry.read_known(root)
     sites = [
-        _survey_tree(tree, root, os.path.normpath(os.path.join(tree.path, inside)), at, days, known)
+        _survey_tree(tree, root, os.path.normpath(os.path.join(tree.path, inside)), known)
         for tree in git.list_trees(root)
     ]
-    seen = [_record(site) for site in sites if site.run_id and not site.tree.is_main and site.orphan != "git_error"]
+    seen = [_record(site) for site in sites if site.run_id and not site.tree.is_main and not site.is_gone]
     try:
         records = worktree_registry.update(root, seen, {site.tree.path for site in sites}, at=at, warn=warn)
     except LedgerError as error:
@@ -87,21 +85,20 @@ def read_session(run: Run) -> tuple[str | None, str | None]:
     return current_session(fold(recorded)), max([event["at"] for event in recorded], default=None)
 
 
-def _survey_tree(
-    tree: git.Tree, clone: str, root: str, at: float, days: int, known: list[worktree_registry.Record]
-) -> Site:
+def _survey_tree(tree: git.Tree, clone: str, root: str, known: list[worktree_registry.Record]) -> Site:
     site, last = Site(tree, root, {}), _newest(known, tree.path, None)
     gone = git.why_gone(tree, clone)
     if gone is not None:
         former = {"run_id": last["workflow_run_id"], "work_id": last.get("work_id")} if last else {}
-        return site._replace(orphan="git_error", why=gone, **former)
+        return site._replace(problem=gone, is_gone=True, **former)
     run_id = active_run(root, by_author=False).run_id
     if run_id is not None:
         site = _with_run(site, run_id)
-    if tree.is_main or (run_id is None and last is None):
+    commit = None if tree.is_main else git.deleted_branch_commit(tree)
+    if commit is None:
         return site
-    orphan, why = _check_orphan(site, at, days, last)
-    return site._replace(orphan=orphan, why=why)
+    restore = f"git branch {quote_word(tree.branch or 'NAME')} {commit[:12]}"
+    return site._replace(problem=f"its branch {tree.branch} was deleted: `{restore}` restores it")
 
 
 def _newest(records: list[worktree_registry.Record], path: str, run_id: str | None) -> worktree_registry.Record | None:
@@ -130,26 +127,6 @@ def _with_run(site: Site, run_id: str) -> Site:
         return site._replace(problem=getattr(error, "message", str(error)))
 
 
-def _check_orphan(
-    site: Site, at: float, days: int, last: worktree_registry.Record | None
-) -> tuple[str | None, str | None]:
-    commit = git.deleted_branch_commit(site.tree)
-    if commit is not None:
-        branch, named = site.tree.branch, quote_word(site.tree.branch or "NAME")
-        return "branch_deleted", f"its branch {branch} was deleted: `git branch {named} {commit[:12]}` restores it"
-    if site.run_id is None:
-        return "workflow_abandoned", f"the run {last['workflow_run_id'] if last else ''} is not active in it any more"
-    if not find_run(site.root, site.run_id).has_files():
-        return "workflow_abandoned", f"the run {site.run_id} is not in it any more"
-    head = site.tree.head
-    if site.status == "cancelled" and not (head and git.find_base_containing(head, site.tree.path)):
-        return "workflow_abandoned", "its run was cancelled and its branch is not merged"
-    idle = at - (seconds_of(site.last_event) or at)
-    if site.status not in progress.FINISHED and site.last_event and idle >= days * DAY:
-        return "no_activity", f"nothing has happened in it for {int(idle // DAY)} days"
-    return None, None
-
-
 def _record(site: Site) -> worktree_registry.Record:
     """Return the registry's record of a worktree as it is now."""
     record: worktree_registry.Record = {
@@ -161,11 +138,7 @@ def _record(site: Site) -> worktree_registry.Record:
         "created_by": "fractary-faber" if site.member.get("created_by") == "fractary-faber" else "manual",
         "branch": site.tree.branch,
         "last_activity": site.last_event,
-        "metadata": {
-            "git_commit": site.tree.head,
-            "orphaned": site.orphan is not None,
-            "orphaned_reason": site.orphan,
-        },
+        "metadata": {"git_commit": site.tree.head},
     }
     if isinstance(site.member.get("auto_cleanup"), bool):
         record["auto_cleanup"] = site.member["auto_cleanup"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +12,6 @@ from support.command import COMMAND, run_command
 from support.project import RUN, Project
 
 from faber_ledger.cli.app import COMMANDS, app
-from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.queries import artifacts_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,45 +83,10 @@ def test_runs_are_offered(project: Project) -> None:
         assert offered(project, *words) == [RUN]
 
 
-def test_a_session_is_offered_where_a_command_expects_one(project: Project) -> None:
-    assert project.current is not None
-    assert offered(project, "log", "--session", "") == [project.current]
-    assert offered(project, "log", RUN, "--session", "claude") == [project.current]
-    assert offered(project, "show", project.current[:20]) == [project.current]
-
-
-def test_events_are_offered_by_the_beginning_of_their_id_in_small_letters_too(project: Project) -> None:
-    ids = sorted(recorded["id"] for recorded in project.events)
-    assert offered(project, "show", "0") == ids
-    assert offered(project, "show", ids[-1][:-1].lower()) == [ids[-1]]
-    assert offered(project, "show", "--run", RUN, ids[0]) == [ids[0]]
-    assert "orchestration-protocol" in offered(project, "show", "orch")
-
-
-def test_an_id_that_means_something_to_a_shell_is_not_offered(project: Project) -> None:
-    for name in ["$(touch x)", "a b", "`id`", "a;b", "-rf", "a\x1b[2J", "a'b", "*", "a:b"]:
-        with Log.open(str(project.ledger_path)) as log:
-            loaded = {
-                "type": "artifact_loaded",
-                "artifact_id": name,
-                "source": "x",
-                "sha256": "0" * 64,
-                "size_bytes": 1,
-            }
-            log.append([{"event": loaded}], writer="w" * 32, at=1.0)  # type: ignore[typeddict-item]  # what is read
-            log.commit()
-        with Log.read(str(project.ledger_path)) as log:
-            assert name in [artifact for artifact, _ in artifacts_with(log, "")]
-        assert name not in offered(project, "show", "")
-        assert name not in offered(project, "show", name[0])
-
-
-def test_a_log_that_cannot_be_read_offers_nothing_and_says_nothing(project: Project) -> None:
-    shutil.rmtree(project.root / ".git")
-    for content in [b"", b"no ledger", b"SQLite format 3\0" + bytes(100)]:
-        project.ledger_path.write_bytes(content)
-        assert offered(project, "show", "0") == []
-        assert offered(project, "log", "--session", "") == []
+def test_a_name_that_means_something_to_a_shell_is_not_offered(project: Project) -> None:
+    for name in ["plain", "a b", "$(touch x)", "a;b", "a'b", "a:b"]:
+        project.git("worktree", "add", "--quiet", "--detach", f"../trees/{name}")
+    assert offered(project, "worktree", "cleanup", "") == ["plain"]
 
 
 # What it costs

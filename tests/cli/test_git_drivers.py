@@ -195,8 +195,7 @@ def test_a_setting_that_the_user_has_chosen_stays(tmp_path: Path, choice: str) -
     clone.root.mkdir()
     clone.git("init", "-q")
     clone.git("config", "--local", "merge.autoStash", choice)
-    done = clone.faber("init", "--git-only")
-    assert ("merge.autoStash is switched off" in done.stderr) == (choice == "false")
+    clone.faber("init", "--git-only")
     assert clone.git("config", "--local", "merge.autoStash") == f"{choice}\n"
     clone.git("config", "--local", "merge.faber-ledger.driver", "somebody's own")
     clone.faber("uninstall")
@@ -333,8 +332,6 @@ def test_where_git_cannot_commit_it_keeps_no_text_and_still_shows_ledgers(one: C
     nobody: Any = {f"GIT_{role}_{what}": "" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     one.git("config", "user.useConfigOnly", "true")
     assert one.call("git", "log", "-p", "--", LEDGER, **nobody).returncode == 128
-    findings = one.call(str(COMMAND), "doctor", **nobody).stdout
-    assert "warning  git.drivers: git knows no name and email to commit with" in findings
     planned = one.call(str(COMMAND), "init", "--git-only", "--dry-run", **nobody).stdout
     assert planned == "git config --local --unset-all diff.faber-ledger.cachetextconv\n"
     one.call(str(COMMAND), "init", "--git-only", **nobody)

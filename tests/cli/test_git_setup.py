@@ -1,14 +1,13 @@
-"""What keeps git from a run's files (filters, flags, sparse rules), and what `init` leaves to the user."""
+"""What keeps git from a run's files (filters, older lines), and what `init` leaves to the user."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from support.clones import FOLDER, LEDGER, RUN, STATE, Clone
+from support.clones import FOLDER, LEDGER, STATE, Clone
 from support.command import COMMAND
 from support.project import Project
-from support.sizes import few
 
 ATTRIBUTES = ".fractary/.gitattributes"
 FIRST = "# >>> faber-ledger: how git merges and shows a run's files (`faber-ledger uninstall` removes this block)\n"
@@ -80,69 +79,6 @@ def test_lines_without_their_end_line_are_renewed_at_once(one: Clone, name: str,
     assert path.read_bytes() == mine + mine
 
 
-# --- rules of others
-
-
-@pytest.mark.parametrize("rule", ["*.db filter=lfs", "*.db -merge"])
-@pytest.mark.parametrize("place", [".git/info/attributes", ".fractary/runs/.gitattributes", ATTRIBUTES])
-def test_a_rule_that_comes_after_ours_is_named(one: Clone, place: str, rule: str) -> None:
-    with (one.root / place).open("a") as file:
-        file.write(f"{rule}\n")
-    said = f"a rule sets {'filter=lfs' if 'lfs' in rule else 'merge=unset'} for {LEDGER}"
-    assert f"git.travels: {said}" in doctor(one)
-    assert said in one.faber("init", "--git-only").stderr
-
-
-# --- what git does not look at
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("flag", few(["skip-worktree", "assume-unchanged"], 1))
-def test_a_flag_in_the_index_is_named_by_doctor_init_and_seal(one: Clone, flag: str) -> None:
-    one.git("update-index", f"--{flag}", LEDGER)
-    one.record("second")
-    said = f"git does not look at {LEDGER}, which is marked {flag}: its changes are never committed"
-    undo = f"git update-index --no-{flag} {LEDGER}"
-    assert f"{said}\n         hint: run `{undo}`\n" in doctor(one)
-    assert f"note: {said}; run `{undo}`\n" in one.faber("init", "--git-only").stderr
-    assert one.faber("seal", code=1).stderr == f"error: {said}\n\nhint: run `{undo}`\n"
-    one.git(*undo.split()[1:])
-    one.faber("seal")
-    assert LEDGER in one.git("diff", "--cached", "--name-only")
-    assert "git.travels:" not in doctor(one)
-
-
-def test_a_sparse_checkout_without_fractary_is_named_by_doctor_init_and_seal(one: Clone) -> None:
-    (one.root / "src").mkdir()
-    (one.root / "src" / "a.py").write_text("")
-    one.commit("code")
-    one.git("sparse-checkout", "set", "src")
-    hint = "run `git sparse-checkout add .fractary`"
-    text = doctor(one)
-    assert hint in text
-    for other in ("git.lines:", "--git-only", "is in no worktree any more"):
-        assert other not in text
-    assert hint in one.faber("init", "--git-only").stderr
-    one.faber("run", "resume", RUN)  # writes the run's files, which the rules leave out
-    assert f"hint: {hint}\n" in one.faber("seal", code=1).stderr
-    assert hint in doctor(one)
-    one.git("sparse-checkout", "add", ".fractary")
-    one.faber("seal")
-    assert "git.travels:" not in doctor(one)
-
-
-def test_a_sparse_clone_names_what_brings_its_runs(one: Clone) -> None:
-    one.git("clone", "-q", "--sparse", ".", "../sparse")
-    sparse = Clone(one.root.parent / "sparse")
-    assert not sparse.state_path.exists()
-    hint = "run `git sparse-checkout add .fractary`"
-    for command in (("run", "resume", RUN), ("status", RUN), ("status", RUN[:9])):
-        assert hint in sparse.call(str(COMMAND), *command).stderr
-    assert hint in sparse.faber("run", "list").stdout
-    sparse.git("sparse-checkout", "add", ".fractary")
-    sparse.faber("run", "resume", RUN)
-
-
 # --- autoStash
 
 
@@ -155,51 +91,6 @@ def fresh(tmp_path: Path) -> Clone:
 
 def stashes(clone: Clone) -> list[str]:
     return [clone.call("git", "config", "--local", "--get", key).stdout.strip() for key in STASHES]
-
-
-def on_terminal(clone: Clone, answer: str, *arguments: str) -> str:
-    """Run `init --git-only` on a terminal, type the answer, and return what it showed."""
-    words = ("init", "--git-only", "--no-summaries", *arguments)  # else it asks about them first
-    shown, code = Project(clone.root).on_terminal(*words, answers=[answer.strip()])
-    assert code == 0, shown
-    return shown
-
-
-QUESTION = "Switch merge.autoStash and rebase.autoStash on?"
-
-
-def test_on_a_terminal_init_says_why_and_asks_once(tmp_path: Path) -> None:
-    clone = fresh(tmp_path)
-    shown = on_terminal(clone, "\n")
-    assert "git refuses to pull or rebase over changed files" in shown
-    assert QUESTION in shown
-    assert "merge.autoStash and rebase.autoStash switched on" in shown
-    assert stashes(clone) == ["true", "true"]
-    assert QUESTION not in on_terminal(clone, "n\n")
-    assert stashes(clone) == ["true", "true"]
-
-
-def test_who_says_no_is_not_asked_again_and_not_nagged(tmp_path: Path) -> None:
-    clone = fresh(tmp_path)
-    assert QUESTION in on_terminal(clone, "n\n")
-    assert stashes(clone) == ["", ""]
-    assert "autoStash left off" in on_terminal(clone, "\n")
-    assert QUESTION not in on_terminal(clone, "\n")
-    assert "autoStash" not in clone.faber("init", "--git-only").stderr
-    assert "autoStash" not in doctor(clone)
-    clone.faber("doctor", "--fix")
-    assert stashes(clone) == ["", ""]
-    clone.faber("init", "--git-only", "--autostash")
-    assert stashes(clone) == ["true", "true"]
-
-
-@pytest.mark.parametrize("arguments", [["--dry-run"], ["--json"]])
-def test_a_dry_run_and_json_ask_nothing(tmp_path: Path, arguments: list[str]) -> None:
-    clone = fresh(tmp_path)
-    shown = on_terminal(clone, "n\n", *arguments)
-    assert QUESTION not in shown
-    assert "rebase.autoStash" in shown
-    assert stashes(clone) == (["", ""] if "--dry-run" in arguments else ["true", "true"])
 
 
 def test_no_autostash_takes_back_what_init_has_switched_on(one: Clone) -> None:

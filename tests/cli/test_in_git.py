@@ -292,19 +292,3 @@ def test_no_command_has_a_branchs_name_that_a_shell_or_git_could_misread(
     assert (line_of(without_runs) or "").endswith(": `git push -u origin HEAD`")
     without_runs.git("push", "-q", "-u", "origin", "HEAD")
     assert line_of(without_runs) is None
-
-
-def doctor_of(clone: Clone) -> dict[str, str]:
-    """Return what `doctor` says of runs that are not in git, with the hint of each."""
-    done = clone.call(str(COMMAND), "doctor", "--json")
-    (check,) = [one for one in json.loads(done.stdout)["data"]["checks"] if one["check"] == "clone.in_git"]
-    assert {one["level"] for one in check["findings"]} <= {"note"}
-    return {one["what"]: one["hint"] for one in check["findings"]}
-
-
-def test_doctor_says_the_same_with_a_hint(clone: Clone) -> None:
-    assert doctor_of(clone) == {}
-    before = len(clone.ids())
-    clone.record("second")
-    said = f"{before} of {len(clone.ids())} events committed, {before} pushed, none to pull (no fetch since the clone)"
-    assert doctor_of(clone) == {f"{RUN}: {said}": "run `faber-ledger seal && git commit && git push`"}

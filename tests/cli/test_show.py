@@ -91,21 +91,10 @@ def test_a_name_that_may_be_several_things_is_refused_with_all_of_them(sample: P
     assert "and others" in output
 
 
-@pytest.mark.parametrize(
-    ("name", "near"),
-    [
-        ("workflow-stat3", "artifact workflow-state"),
-        ("claude-session-20260105-143022-abc124", f"session {FIRST}"),
-        ("99", "session_started"),
-        ("01KE7QZZZZZZZZZZZZZZZZZZZZ", "  event 01KE"),
-        ("\x1b[31m", ""),
-        ("9" * 40, ""),
-    ],
-)
-def test_an_unknown_name_is_refused_with_similar_ones(sample: Project, name: str, near: str) -> None:
+@pytest.mark.parametrize("name", ["workflow-stat3", "99", "01KE7QZZZZZZZZZZZZZZZZZZZZ", "\x1b[31m", "9" * 40])
+def test_an_unknown_name_is_refused(sample: Project, name: str) -> None:
     output = refused(sample, name)
     assert output.startswith("error: there is no event, session or artifact")
-    assert near in output
     assert "\x1b" not in output
 
 

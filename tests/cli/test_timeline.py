@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from html.parser import HTMLParser
@@ -51,7 +50,7 @@ class Page(HTMLParser):
 
 @pytest.mark.parametrize("story", DRAWN)
 def test_a_story_is_drawn_as_its_page(story: str, request: pytest.FixtureRequest) -> None:
-    written = re.sub(r'(name="generator" content="faber-ledger) [^"]+', r"\1", page([story_timeline(story)]))
+    written = re.sub(r'(name="generator" content="faber-ledger) [^"]+', r"\1", page(story_timeline(story)))
     golden = GOLDEN / story / "timeline.html"
     if request.config.getoption("--update-golden"):
         golden.write_text(written, "utf-8")
@@ -71,8 +70,8 @@ def test_a_compaction_ends_what_was_in_context() -> None:
 
 @given(histories())
 def test_any_history_gives_the_same_page_every_time_and_every_link_leads_to_a_row(events: list[Recorded]) -> None:
-    written = page([draw(events)])
-    assert page([draw(events)]) == written
+    written = page(draw(events))
+    assert page(draw(events)) == written
     parsed = Page(written)
     ids = parsed.attribute("id")
     assert len(ids) == len(set(ids))
@@ -81,11 +80,11 @@ def test_any_history_gives_the_same_page_every_time_and_every_link_leads_to_a_ro
 
 @given(broken_histories())
 def test_a_history_that_another_program_wrote_is_drawn(events: list[Recorded]) -> None:
-    assert page([draw(events)]).endswith("</html>\n")
+    assert page(draw(events)).endswith("</html>\n")
 
 
 def test_no_part_of_a_payload_becomes_markup() -> None:
-    written = page([build_timeline(HOSTILE, hostile(), seconds_of)], [(HOSTILE, HOSTILE)])
+    written = page(build_timeline(HOSTILE, hostile(), seconds_of))
     parsed = Page(written)
     assert not {"script", "img", "iframe", "object", "base", "form"} & {tag for tag, _ in parsed.elements}
     assert not [name for _, given in parsed.elements for name in given if name.startswith("on")]
@@ -94,7 +93,7 @@ def test_no_part_of_a_payload_becomes_markup() -> None:
 
 
 def test_the_page_needs_no_network_and_no_script() -> None:
-    parsed = Page(page([story_timeline("two-machines")]))
+    parsed = Page(page(story_timeline("two-machines")))
     assert all(link.startswith(("#", "data:,")) for link in parsed.attribute("href"))
     assert not parsed.attribute("src")
     (policy,) = [
@@ -105,7 +104,7 @@ def test_the_page_needs_no_network_and_no_script() -> None:
 
 def test_two_thousand_sessions_fit_into_a_megabyte() -> None:
     events = long_history(2000)
-    written = page([draw(events)])
+    written = page(draw(events))
     assert len(written.encode()) < 1_000_000
     assert f"Events (4,000 of {len(events):,})" in written
     assert "sessions, 2026" in written
@@ -119,28 +118,6 @@ def project(tmp_path: Path) -> Project:
     project = Project(tmp_path / "project", RUN)
     write_run(project.root)
     return project
-
-
-def test_several_runs_share_a_page_with_an_index(project: Project) -> None:
-    other = f"{RUN[:-6]}zzzzzz"
-    write_run(project.root, other)
-    done = project.faber("timeline", RUN, other, RUN, "-o", "runs.html", "--json")
-    assert json.loads(done.stdout)["data"]["runs"] == [RUN, other]
-    parsed = Page((project.root / "runs.html").read_text("utf-8"))
-    assert {"r1", "r2"} <= set(parsed.attribute("id"))
-    assert [link for link in parsed.attribute("href") if link in ("#r1", "#r2", "#r3")] == ["#r1", "#r2"]
-
-
-def test_all_runs_are_drawn_and_a_damaged_one_is_named(project: Project) -> None:
-    damaged = write_run(project.root, f"{RUN[:-6]}zzzzzz") / "ledger.db"
-    damaged.write_bytes(b"no ledger at all")
-    done = project.faber("timeline", "--all", "-o", "all.html")
-    assert done.returncode == 0
-    assert f"{RUN[:-6]}zzzzzz is left out: " in done.stderr
-    assert f"<tr><td>{RUN[:-6]}zzzzzz<td colspan" in (project.root / "all.html").read_text("utf-8")
-    alone = project.faber("timeline", f"{RUN[:-6]}zzzzzz", "-o", "one.html")
-    assert alone.returncode == 20
-    assert not (project.root / "one.html").exists()
 
 
 def test_an_older_page_is_replaced_and_anything_else_is_kept(project: Project) -> None:

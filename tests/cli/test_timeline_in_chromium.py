@@ -27,7 +27,7 @@ def test_no_part_of_a_hostile_payload_runs(tmp_path: Path) -> None:
     with Browser(tmp_path / "profile") as browser:
         browser.open(written(tmp_path, CANARY))
         assert browser.title == "it ran"  # so a script that got through would be seen
-        path = written(tmp_path, page([build_timeline(HOSTILE, hostile(), seconds_of)]))
+        path = written(tmp_path, page(build_timeline(HOSTILE, hostile(), seconds_of)))
         browser.open(path)
         assert browser.title == f"{HOSTILE}: timeline".replace("\u202e", "\\u202e").replace("\x1b", "\\x1b")
         assert not browser.has_alert()
@@ -40,7 +40,7 @@ def test_a_click_on_a_bar_leads_to_its_row_without_javascript(tmp_path: Path) ->
     with Browser(tmp_path / "profile", javascript=False) as browser:
         browser.open(written(tmp_path, CANARY))
         assert browser.title == "quiet"
-        path = written(tmp_path, page([story_timeline("two-machines")]))
+        path = written(tmp_path, page(story_timeline("two-machines")))
         browser.open(path)
         unmarked = browser.style("#e2", "background-color")
         browser.click("a[href='#e2'] .bar.normal")
@@ -50,7 +50,7 @@ def test_a_click_on_a_bar_leads_to_its_row_without_javascript(tmp_path: Path) ->
 
 def test_a_bar_has_a_role_and_a_name(tmp_path: Path) -> None:
     with Browser(tmp_path / "profile") as browser:
-        browser.open(written(tmp_path, page([story_timeline("two-machines")])))
+        browser.open(written(tmp_path, page(story_timeline("two-machines"))))
         role, name = browser.label("a[href='#e2']:has(.normal)")
         assert role == "link"
         assert name.startswith("claude-session-20260105-143030-abc123 on laptop: started 2026-01-05 14:30:30, ended")
@@ -60,7 +60,7 @@ def test_light_and_dark_follow_the_system(tmp_path: Path) -> None:
     grounds = []
     for number, flags in enumerate([(), ("--force-dark-mode",)]):
         with Browser(tmp_path / f"profile-{number}", *flags) as browser:
-            browser.open(written(tmp_path, page([story_timeline("compaction-drops-artifacts")])))
+            browser.open(written(tmp_path, page(story_timeline("compaction-drops-artifacts"))))
             grounds.append(browser.style("body", "background-color"))
             assert browser.picture(1300, 900).startswith(PNG)
     assert grounds == ["rgba(255, 255, 255, 1)", "rgba(20, 24, 31, 1)"]
@@ -75,7 +75,7 @@ def test_no_letter_is_outside_the_chart_and_narrow_windows_scroll_only_the_chart
         }).map(text => text.textContent)"""
     with Browser(tmp_path / "profile") as browser:
         for events in (draw(long_history(1)), draw(long_history(60)), story_timeline("two-machines")):
-            browser.open(written(tmp_path, page([events])))
+            browser.open(written(tmp_path, page(events)))
             browser.picture(1300, 900)
             assert browser.run(outside) == []
             browser.picture(600, 900)

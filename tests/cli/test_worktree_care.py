@@ -75,21 +75,6 @@ def test_a_bare_repository_gets_no_run_and_no_files(tmp_path: Path, arguments: t
 # What git does not show
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("flag", few(["--skip-worktree", "--assume-unchanged"], 1))
-def test_a_change_that_git_does_not_look_at_keeps_its_worktree(project: Project, flag: str) -> None:
-    tree = start_in_worktree(project, "259")
-    tree.write("settings.txt", "shared")
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
-    tree.git("update-index", flag, "settings.txt")
-    assert clean_up(project, "--dry-run")["project-issue-259"]["action"] == "would be removed"
-    tree.write("settings.txt", "mine")
-    row = clean_up(project)["project-issue-259"]
-    assert (row["action"], row["why"][0].endswith(": settings.txt")) == ("kept", True)
-    assert (tree.root / "settings.txt").read_text() == "mine"
-
-
 def test_a_rebase_in_progress_keeps_its_worktree(project: Project) -> None:
     tree = merged(project)
     tree.git("rebase", "--quiet", "--exec", "false", "HEAD~1", code=1)
@@ -98,17 +83,15 @@ def test_a_rebase_in_progress_keeps_its_worktree(project: Project) -> None:
     assert "a rebase is in progress in it" in " ".join(row["why"])
 
 
-def test_a_worktree_that_had_submodules_says_what_removes_it(project: Project, tmp_path: Path) -> None:
+def test_a_worktree_that_git_does_not_remove_stays_with_what_git_says(project: Project, tmp_path: Path) -> None:
     other = begin_project(tmp_path / "library")
     tree = start_in_worktree(project, "259")
     tree.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.root), "lib")
     finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
     tree.git("submodule", "--quiet", "deinit", "--all")
-    row = clean_up(project, "--dry-run")["project-issue-259"]
-    assert row["action"] == "kept"
-    assert f"`git worktree remove --force {tree.root}`" in row["why"][0]
-    project.git("worktree", "remove", "--force", str(tree.root))
+    row = clean_up(project)["project-issue-259"]
+    assert (row["action"], "submodules" in row["why"][0]) == ("kept", True), row
 
 
 # What else lies in its folder

@@ -406,21 +406,6 @@ def test_an_open_session_keeps_its_worktree(project: Project) -> None:
     assert row["why"] == [f"the session {tree.current} of the run {tree.run_id} is open"]
 
 
-def test_unpushed_work_keeps_its_worktree(project: Project, tmp_path: Path) -> None:
-    project.git("clone", "--quiet", "--bare", str(project.root), str(tmp_path / "origin.git"))
-    project.git("remote", "add", "origin", str(tmp_path / "origin.git"))
-    project.git("fetch", "--quiet", "origin")
-    tree = start_in_worktree(project, "259")
-    finish_run(tree)
-    project.git("merge", "--quiet", "feature/259")
-    for names in ([], ["project-issue-259"]):
-        row = clean_up(project, *names)["project-issue-259"]
-        assert row["action"] == "kept"
-        assert "1 commit of it on no remote" in row["why"]
-    project.git("push", "--quiet", "origin", "main")
-    assert clean_up(project)["project-issue-259"]["action"] == "removed"
-
-
 def test_a_locked_worktree_stays_and_says_why(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     finish_run(tree)
@@ -457,51 +442,25 @@ def test_a_record_without_auto_cleanup_is_removed_only_by_name(project: Project)
     assert clean_up(project, tree.run_id)["project-issue-259"]["action"] == "removed"
 
 
-# Orphans
-
-
-def orphan(project: Project, reason: str) -> Project:
-    """Make a worktree that is an orphan for a reason."""
-    tree = start_in_worktree(project, "259")
-    if reason == "workflow_abandoned":
-        finish_run(tree, "cancelled")
-    else:
-        finish_run(tree, "in_progress")
-    if reason == "branch_deleted":
-        project.git("branch", "kept", "feature/259")
-        project.git("update-ref", "-d", "refs/heads/feature/259")
-    if reason == "git_error":
-        (tree.root / ".git").write_text("gitdir: /nowhere\n")
-    return tree
-
-
-@pytest.mark.parametrize("reason", ["no_activity", "workflow_abandoned"])
-def test_an_orphan_is_reported_with_its_reason_and_removed_only_by_name(project: Project, reason: str) -> None:
-    tree = orphan(project, reason)
-    days = ["--inactive-days", "0" if reason == "no_activity" else "30"]
-    assert list_worktrees(project, *days)["project-issue-259"]["orphaned_reason"] == reason
-    metadata = records(project)[0]["metadata"]
-    assert (metadata["orphaned"], metadata["orphaned_reason"]) == (True, reason)
-    assert f"orphaned ({reason})" in project.faber("worktree", "list", *days).stdout
-    assert clean_up(project, *days)["project-issue-259"]["action"] == "kept"
-    row = clean_up(project, "project-issue-259", *days)["project-issue-259"]
-    assert (row["action"], row["orphaned_reason"]) == ("removed", reason), row
-    assert not tree.root.exists()
+# What is wrong with a worktree
 
 
 def test_a_worktree_whose_branch_was_deleted_says_how_to_restore_it_and_is_kept(project: Project) -> None:
-    orphan(project, "branch_deleted")
-    commit = project.git("rev-parse", "kept")
+    finish_run(start_in_worktree(project, "259"))
+    commit = project.git("rev-parse", "feature/259")
+    project.git("update-ref", "-d", "refs/heads/feature/259")
+    problem = f"its branch feature/259 was deleted: `git branch feature/259 {commit[:12]}` restores it"
+    assert f"../project-issue-259: {problem}\n" in project.faber("worktree", "list").stdout
     for names in ([], ["project-issue-259"]):
         row = clean_up(project, *names)["project-issue-259"]
-        assert (row["action"], row["orphaned_reason"]) == ("kept", "branch_deleted")
-        assert f"`git branch feature/259 {commit[:12]}` restores it" in row["why"][0]
+        assert (row["action"], row["why"]) == ("kept", [problem])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("what", few(["repository", "link", "file", "folder"], 1))
 def test_a_worktree_in_whose_place_is_something_else_is_reported_and_kept(project: Project, what: str) -> None:
-    tree = orphan(project, "git_error")
+    tree = start_in_worktree(project, "259")
+    (tree.root / ".git").write_text("gitdir: /nowhere\n")
     if what != "link":
         shutil.rmtree(tree.root)
         tree.write("mine.txt", "mine")
@@ -510,12 +469,12 @@ def test_a_worktree_in_whose_place_is_something_else_is_reported_and_kept(projec
         tree.root.write_text("mine")
     if what == "repository":
         tree.git("init", "--quiet")
-    row = list_worktrees(project)["project-issue-259"]
-    assert (row["orphaned_reason"], row["run_id"]) == ("git_error", tree.run_id)
+    listed = list_worktrees(project)["project-issue-259"]
+    assert "what is in its place is not this worktree" in listed["problem"]
+    assert listed["run_id"] == tree.run_id
     for names in ([], ["project-issue-259"]):
         row = clean_up(project, *names)["project-issue-259"]
-        assert (row["action"], row["why"]) == ("kept", [row["orphaned_why"]])
-        assert "what is in its place is not this worktree" in row["orphaned_why"]
+        assert (row["action"], row["why"]) == ("kept", [listed["problem"]])
     assert tree.root.exists()
 
 
@@ -523,9 +482,8 @@ def test_a_folder_that_was_deleted_by_hand_is_reported_until_git_prunes_it(proje
     tree = start_in_worktree(project, "259")
     shutil.rmtree(tree.root)
     row = list_worktrees(project)["project-issue-259"]
-    assert (row["orphaned_reason"], row["run_id"]) == ("git_error", tree.run_id)
-    assert "`git worktree repair NEW-PATH`; if it is gone for good, `git worktree remove PATH`" in row["orphaned_why"]
-    assert f"the worktree {tree.root}: its folder does not exist" in project.faber("doctor").stdout
+    assert row["run_id"] == tree.run_id
+    assert "`git worktree repair NEW-PATH`; if it is gone for good, `git worktree remove PATH`" in row["problem"]
     assert clean_up(project, "project-issue-259")["project-issue-259"]["action"] == "kept"
     project.git("worktree", "prune")
     assert "project-issue-259" not in list_worktrees(project)
@@ -535,7 +493,7 @@ def test_a_folder_that_was_deleted_by_hand_is_reported_until_git_prunes_it(proje
 def test_a_folder_that_was_moved_by_hand_is_found_again_after_a_repair(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     tree.root.rename(tree.root.with_name("moved"))
-    assert list_worktrees(project)["project-issue-259"]["orphaned_reason"] == "git_error"
+    assert list_worktrees(project)["project-issue-259"]["problem"].startswith("its folder does not exist")
     moved = Project(tree.root.with_name("moved"), tree.run_id)
     moved.deliver(START, client="c-259")
     assert moved.current is not None

@@ -1,7 +1,8 @@
-"""What is fetched from a server comes in pieces of a bounded size, however much somebody has put there."""
+"""What is fetched from a server comes in batches of a bounded size, however much somebody has put there."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,7 @@ from support.team_server import FORGED, Team
 from faber_ledger.ledger.encoding import ID, PARENTS, PAYLOAD
 from faber_ledger.postgres import fetch
 from faber_ledger.postgres.address import Address, parse_url
-from faber_ledger.postgres.fetch import PLACED, fetch_named, fetch_pieces, fetch_rows
+from faber_ledger.postgres.fetch import PLACED, fetch_named, fetch_new, fetch_rows
 from faber_ledger.postgres.server import Server, open_server
 
 if TYPE_CHECKING:
@@ -25,46 +26,31 @@ def server(team: Team) -> Iterator[Server]:
         yield opened
 
 
-def test_pieces_and_batches_of_any_size_have_the_same_events(
-    team: Team, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_of_any_size_have_the_same_events(team: Team, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     team.synced(team.clones[0])
-    monkeypatch.setattr(fetch, "PIECE_EVENTS", 2)
     monkeypatch.setattr(fetch, "MOST_EVENTS", 2)
-    ids: list[str] = []
-    count = 0
-    for piece in fetch_pieces(server, team.project, RUN):
-        found = [name for (name,) in piece.log.connection.execute("SELECT id FROM event ORDER BY seq, id")]
-        assert found[0] == team.clones[0].events[0]["id"]  # the first event is in each
-        ids += [name for name in found if name not in ids]
-        count += 1
-        piece.close()
+    batches: list[int] = []
+    with closing(fetch_new(server, team.project, RUN, 0, [], batches.append)) as fetched:
+        ids = [name for (name,) in fetched.log.connection.execute("SELECT id FROM event ORDER BY seq, id")]
     assert ids == [one["id"] for one in team.clones[0].events]
-    assert count > 1
+    assert max(batches) == 2
 
 
 def test_parents_of_many_megabytes_and_what_is_asked_for_again_come_in_batches(
     team: Team, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever a member pushes, no answer and no piece is larger than it is meant to be, but for one event."""
+    """Whatever a member pushes, no answer is larger than it is meant to be, but for one event."""
     longest, ids = 512 * 1024, [f"{FORGED[:-2]}{number:02d}" for number in range(12)]
     team.synced(team.clones[0])
     for name in ids:
         team.put(team.forged(team.clones[0], id=name, parents=bytes(range(32)) * (longest // 32)))
-    most, full = 3 * longest, 4 * longest
+    most = 3 * longest
     monkeypatch.setattr(fetch, "MOST_BYTES", most)
-    monkeypatch.setattr(fetch, "PIECE_BYTES", full)
     for batches in (fetch_rows(server, team.project, RUN), fetch_named(server, team.project, RUN, ids)):
         found = list(batches)
         assert len(found) >= 4
         assert all(sum(len(row[PARENTS]) + len(row[PAYLOAD] or "") for _, row in one) <= most for one in found)
         assert {*ids} <= {row[ID] for one in found for _, row in one}
-    seen: set[str] = set()
-    for piece in fetch_pieces(server, team.project, RUN, again=ids):
-        assert piece.size <= full + most
-        seen |= {name for (name,) in piece.log.connection.execute("SELECT id FROM event")}
-        piece.close()
-    assert {*ids} | {one["id"] for one in team.clones[0].events} == seen
     done = team.sync(team.clones[1])
     assert (done.returncode, done.stderr.count(" is left out: ")) == (0, 10)
     assert "and 2 more" in done.stderr

@@ -67,7 +67,7 @@ def test_a_database_that_is_not_there_is_refused_by_name(cluster: Cluster) -> No
     url = cluster.admin.set(database="no_such_ledger").render_as_string(hide_password=False)
     with pytest.raises(ServerRefused, match="no_such_ledger") as raised, open_server(address_of(url)):
         pass
-    assert "name of the database" in raised.value.hint
+    assert "database's name" in raised.value.hint
 
 
 def test_a_role_without_the_right_is_told_which_role_it_lacks(database: Database) -> None:

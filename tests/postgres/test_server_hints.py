@@ -36,13 +36,13 @@ def test_a_run_that_is_not_here_may_be_on_a_server_that_was_not_asked(team: Team
     done = first.faber("run", "resume", "shop-nothere", env={"FABER_LEDGER_URL": "postgresql:///db?host=/nowhere"})
     assert done.returncode == 13
     assert done.stderr.startswith("error: postgresql:///db?host=/nowhere: ")
-    assert "hint: check the network and the server" in done.stderr
+    assert "hint: check the URL, the network and the server" in done.stderr
     stranger = team.database.login("stranger")
     assert team.sync(first, "--all").returncode == 0
     done = first.faber("run", "resume", "shop-nothere", env={"FABER_LEDGER_URL": team.database.url(stranger)})
     assert done.returncode == 14
     assert done.stderr.startswith(f"error: the role {stranger.role} sees no project")
-    assert f"hint: ask an admin of the project for `faber-ledger db admit {stranger.role}`" in done.stderr
+    assert f"runs `faber-ledger db admit {stranger.role}`; if nobody has pushed it yet" in done.stderr
     done = first.faber("run", "resume", "shop-nothere", env={"FABER_LEDGER_URL": team.url})
     assert done.returncode == 10
     assert done.stderr.startswith("error: there is no run shop-nothere")
@@ -135,7 +135,7 @@ def test_a_watch_says_once_that_the_server_is_lost_and_once_that_it_is_back(team
     configure(first, team.url)
     said = [watching.next_line() for _ in range(3)]
     rest = watching.interrupt()
-    assert "before or while processing the request); tried again every 1 s until the server is back" in said[0]
+    assert "before or while processing the request; tried again every 1 s until the server is back" in said[0]
     assert said[1].startswith(f"{RUN}: 0 events fetched, ")
     assert said[2] == "the server is back\n"
     assert "tried again" not in rest
@@ -166,61 +166,23 @@ def test_a_watch_names_a_conflict_only_where_something_was_exchanged(team: Team)
 
 
 @pytest.mark.parametrize(
-    ("option", "code", "said", "hint"),
+    ("option", "code", "said"),
     [
-        ("foo=bar", 2, "libpq has no option foo", "options of libpq"),
-        ("port=many", 2, "many", "check the options in the URL"),
-        ("service=nothere", 2, "nothere", "check the options in the URL"),
-        ("sslmode=sometimes", 2, "sometimes", "check the options in the URL"),
-        ("sslmode=verify-full&sslrootcert=/no/such/file", 13, "/no/such/file", "check `sslmode` and `sslrootcert`"),
-        ("sslmode=require", 13, "SSL", "check `sslmode` and `sslrootcert`"),
+        ("foo=bar", 2, "is not a PostgreSQL URL that libpq understands"),
+        ("port=many", 13, "many"),
+        ("service=nothere", 13, "nothere"),
     ],
 )
-def test_an_option_of_the_url_that_does_not_fit_is_named(
-    team: Team, option: str, code: int, said: str, hint: str
-) -> None:
+def test_an_option_of_the_url_that_does_not_fit_is_named(team: Team, option: str, code: int, said: str) -> None:
     url = f"postgresql://ann@127.0.0.1:{Deaf().listener.getsockname()[1]}/ledger?{option}"
-    if code == 13:
-        answer = b"S" if "sslrootcert" in option else b"N"
-        url = f"postgresql://ann@127.0.0.1:{Refusing(answer).port}/ledger?{option}"
-    done = team.clones[0].faber("fleet", env={"FABER_LEDGER_URL": url, "PGGSSENCMODE": "disable"})
-    assert done.returncode == code, done.stderr
-    assert said in done.stderr
-    assert f"hint: {hint}" in done.stderr or f"hint: what follows the ? are {hint}" in done.stderr, done.stderr
-    assert "check the network" not in done.stderr
+    done = team.clones[0].faber("fleet", env={"FABER_LEDGER_URL": url})
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
 
 
-class Refusing:
-    """A server that answers a wish for TLS as it is told, and refuses whoever comes without."""
-
-    def __init__(self, to_tls: bytes = b"N") -> None:
-        self.to_tls = to_tls
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self) -> None:
-        while True:
-            connection, _ = self.listener.accept()
-            if connection.recv(8)[4:] == b"\x04\xd2\x16\x2f":  # asks for TLS
-                connection.sendall(self.to_tls)
-            else:
-                text = b'SFATAL\0C28000\0Mno pg_hba.conf entry for host "127.0.0.1", user "ann", no encryption\0\0'
-                connection.sendall(b"E" + (len(text) + 4).to_bytes(4, "big") + text)
-            connection.close()
-
-
-def test_a_login_that_the_servers_rules_do_not_have_is_sent_to_its_administrator(team: Team) -> None:
-    url = f"postgresql://ann@127.0.0.1:{Refusing().port}/ledger?sslmode=disable"
-    done = team.clones[0].faber("fleet", env={"FABER_LEDGER_URL": url, "PGGSSENCMODE": "disable"})
-    assert done.returncode == 14, done.stderr
-    assert "hint: the server's pg_hba.conf has no rule for this login" in done.stderr
-
-
-def test_a_login_without_a_password_is_told_what_libpq_compares(team: Team) -> None:
+def test_a_login_without_a_password_is_refused_in_libpqs_own_words(team: Team) -> None:
     login = team.database.login()
     url = team.url.replace(f"{team.login.role}:{team.login.password}", login.role)
     done = team.clones[0].faber("fleet", env={"FABER_LEDGER_URL": url, "PGPASSWORD": None, "HOME": "/nowhere"})
     assert done.returncode == 14, done.stderr
     assert "no password supplied" in done.stderr
-    assert "hint: libpq found no password: set PGPASSWORD, or write into ~/.pgpass a line whose host" in done.stderr
+    assert "hint: check the password (PGPASSWORD, ~/.pgpass)" in done.stderr

@@ -97,13 +97,3 @@ def test_no_command_asks_such_a_server_or_prints_its_password(project: Project, 
 )
 def test_a_url_is_shown_without_what_may_be_a_password(url: str, shown: str) -> None:
     assert shown_url(url) == shown
-
-
-@pytest.mark.parametrize("password", ["p", "e", "127", "ann", "ledger", "127.0.0.1"])
-def test_a_password_that_is_part_of_the_scheme_or_host_hides_no_more_than_itself(
-    project: Project, password: str
-) -> None:
-    done = project.faber("fleet", env={"FABER_LEDGER_URL": f"postgresql://ann:{password}@127.0.0.1:1/ledger"})
-    assert done.returncode == 13
-    assert done.stderr.startswith("error: postgresql://ann@127.0.0.1:1/ledger: connection ")
-    assert "***" not in done.stderr

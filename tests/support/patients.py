@@ -241,11 +241,6 @@ def _no_stash(patient: Patient) -> None:
     patient.git("config", "--local", "--unset", "merge.autoStash")
 
 
-def _stash_off(patient: Patient) -> None:
-    patient.git("config", "--local", "--unset", "faber-ledger.autoStash")
-    patient.git("config", "--local", "rebase.autoStash", "false")
-
-
 def _no_attributes(patient: Patient) -> None:
     (patient.root / ".fractary" / ".gitattributes").unlink()
 
@@ -253,23 +248,6 @@ def _no_attributes(patient: Patient) -> None:
 def _older_attributes(patient: Patient) -> None:
     path = patient.root / ".fractary" / ".gitattributes"
     path.write_text("mine -text\n" + path.read_text().replace("diff=faber-ledger", ""))
-
-
-def _assumed_unchanged(patient: Patient) -> None:
-    patient.git("update-index", "--assume-unchanged", f".fractary/runs/{RUN}/state.json")
-
-
-def _filtered(patient: Patient) -> None:
-    patient.write(".git/info/attributes", "*.db filter=lfs\n")
-
-
-def _brought_before_git(patient: Patient) -> None:
-    patient.write(".fractary/brought.json", "{}")
-    patient.git("add", ".fractary/brought.json")
-    patient.git("commit", "--quiet", "--message", "Brought")
-    patient.git("branch", "theirs")
-    patient.git("reset", "--quiet", "--mixed", "HEAD~1")
-    patient.git("branch", "--quiet", "--set-upstream-to=theirs")
 
 
 def _no_ignore(patient: Patient) -> None:
@@ -363,11 +341,6 @@ def _redacted_elsewhere(patient: Patient) -> None:
     redact(str(patient.ledger_path), note)
 
 
-def _not_committed(patient: Patient) -> None:
-    client = payload_of("SessionStart.startup.print")["stdin"]["session_id"]
-    patient.deliver("SessionEnd.prompt_input_exit.interactive", client=client)
-
-
 def _ledger_gone(patient: Patient) -> None:
     patient.ledger_path.unlink()
 
@@ -426,12 +399,8 @@ FAULTS = {
     "1 delivery waiting for a run that is gone": ("hooks.waiting", "note", _a_delivery_waits_for_a_run_that_is_gone),
     "no drivers": ("git.drivers", "warning", _no_drivers),
     "no stash": ("git.drivers", "warning", _no_stash),
-    "stash off": ("git.drivers", "note", _stash_off),
     "no attributes": ("git.lines", "warning", _no_attributes),
     "older attributes": ("git.lines", "warning", _older_attributes),
-    "assumed unchanged": ("git.travels", "warning", _assumed_unchanged),
-    "brought before git": ("clone.in_git", "warning", _brought_before_git),
-    "filtered": ("git.travels", "warning", _filtered),
     "no ignore": ("git.lines", "warning", _no_ignore),
     "ignored": ("git.travels", "error", _ignored),
     "tracked backup": ("git.stays", "warning", _tracked_backup),
@@ -443,7 +412,6 @@ FAULTS = {
     "a folder for the active file": ("runs.active", "error", _a_folder_for_the_active_file),
     "nothing active": ("runs.active", "note", _nothing_active),
     "over": ("runs.active", "note", _over),
-    "open in a run that is over": ("runs.sessions", "warning", _over),
     "unwritable state": ("files.permissions", "error", _unwritable_state),
     "unusable folder": ("files.permissions", "error", _unusable_folder),
     "backup of a finished run": ("runs.backups", "warning", _backup_of_a_finished_run),
@@ -455,7 +423,6 @@ FAULTS = {
     "ledger gone": ("ledger.sound", "warning", _ledger_gone),
     "state changed": ("ledger.sound", "error", _state_changed),
     "state broken": ("ledger.sound", "error", _state_broken),
-    "not committed": ("clone.in_git", "note", _not_committed),
     "worktree without hooks": ("clone.worktrees", "warning", _worktree_without_hooks),
     "no workflow": ("workflow.usable", "warning", _no_workflow),
     "required artifact missing": ("workflow.artifacts", "warning", _required_artifact_missing),

@@ -52,8 +52,8 @@ def finish_run(tree: Project, status: str = "completed") -> None:
     tree.git("commit", "--quiet", "-m", f"Finish {tree.run_id}")
 
 
-def list_worktrees(project: Project, *options: str) -> dict[str, dict[str, Any]]:
-    done = project.faber("worktree", "list", "--json", *options)
+def list_worktrees(project: Project) -> dict[str, dict[str, Any]]:
+    done = project.faber("worktree", "list", "--json")
     assert done.returncode == 0, done.stderr
     return {os.path.basename(row["path"]): row for row in json.loads(done.stdout)["data"]}
 
