@@ -40,7 +40,7 @@ def find_thing(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match:
         more = ["  and others"] if len(found) > MAX_MATCHES else []
         raise NotFound(
             f"{text} may be several things in {run.run_id}:",
-            hint="give more of the id, or all of it",
+            hint=f"give one of these ids{', or more of the id' if more else ''}",
             lines=[*_list_matches(found[:MAX_MATCHES]), *more],
         )
     close = [one for one in find_similar(partial(read_log, run), text) if one.kind in kinds]
