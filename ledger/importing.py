@@ -129,10 +129,9 @@ class Staged:
             for *values, line, fault, dropped in self._connection.execute(STAGED):
                 row = tuple(values)
                 known = None if log is None else known_in(log, row[ID])
-                is_same = known is not None and known[:2] == (row[SEQ], row[HASH])
-                if known is None or (fault is not None and not is_same):
+                if known is None or fault is not None:
                     gate.check([Examined(row, row, fault, dropped)])
-                elif not is_same and fault is None:
+                elif known[:2] != (row[SEQ], row[HASH]):
                     conflicts.append(LineProblem(line, f"event {row[ID]} has another content in the log", True))
         lines = [self._line_of(one.id) for one in gate.refused]
         for one in gate.refused:

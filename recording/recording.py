@@ -96,6 +96,8 @@ class Recording:
             self._open.close()
             if self._known is not None and self.problem is None:  # nothing was written
                 state_write.refresh_copy(self.run, self._known.document, self.warn)
+                if self._shows_log:
+                    self._remove_backup_if_finished()
         finally:
             self._lock.__exit__(None, None, None)
 
@@ -170,7 +172,11 @@ class Recording:
             from faber_ledger.runs.old_copies import remove_old_copies  # redactions are rare
 
             remove_old_copies(self.run, self._log)
-        elif self.state.get("status") in progress.FINISHED:
+        else:
+            self._remove_backup_if_finished()
+
+    def _remove_backup_if_finished(self) -> None:
+        if self.state.get("status") in progress.FINISHED:
             state_write.remove_backup(self.run)
 
     def begin(self) -> None:

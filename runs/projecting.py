@@ -123,16 +123,13 @@ def _project(
         if defaults is None:
             raise
         return _write_missing(run, opened, defaults, warn)
-    if not rebuild and state.shows(opened.log):
-        changed = state_write.project_blocks(
-            run, opened, blocks_of(state.value), warn=warn, known=state, on_purpose=on_purpose
-        )
-        state_write.refresh_copy(run, state.document, warn)
-        return Reprojection(None, is_changed=changed)
-    blocks = fold_checked(opened.log)
+    is_shown = not rebuild and state.shows(opened.log)
+    blocks = blocks_of(state.value) if is_shown else fold_checked(opened.log)
     changed = state_write.project_blocks(
         run, opened, blocks, warn=warn, known=None if rebuild else state, on_purpose=on_purpose or rebuild
     )
+    if is_shown:
+        state_write.refresh_copy(run, state.document, warn)
     if state.value.get("status") in progress.FINISHED:
         state_write.remove_backup(run)
     return Reprojection(None, is_changed=changed)

@@ -69,6 +69,7 @@ def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
             *([user["problem"]] if user["problem"] else []),
             *[f"{user['path']}: {one}" for one in user["unknown"]],
             *list_exposed(user),
+            *settings.problems,
         ],
     }
     if active.problem:
@@ -117,7 +118,7 @@ def _of_run(run: Run, plugin_roots: list[str], problems: list[str]) -> dict[str,
         f"{run.shown(run.settings_path)} (this run)",
         "FABER_LEDGER_<NAME>",
     ]
-    problems += settings.problems
+    problems += [problem for problem in settings.problems if problem not in problems]
     try:
         state = state_file.read_state(run).value
         found["workflow_id"] = state_file.workflow_id_of(run, state)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -108,7 +109,7 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
     from faber_ledger.ledger.importing import Staged, raise_problems  # at its use: `--help` loads every command
 
     with ExitStack() as stack:
-        opened = sys.stdin.buffer if file == "-" else stack.enter_context(open(file, "rb"))
+        opened = sys.stdin.buffer if file == "-" else stack.enter_context(_open_events(file))
         staged = stack.enter_context(closing(Staged(opened)))
         raise_problems(staged.problems, file)
         if not staged.lines:
@@ -145,6 +146,14 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
         warn(f"line {one.line}: {one.what}")
     show(data, [line], as_json=as_json)
     return code
+
+
+def _open_events(file: str) -> BinaryIO:
+    """Open a file or a pipe; raises LedgerError for a device, which may have no end, and OSError."""
+    mode = os.stat(file).st_mode
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        raise LedgerError(f"{file} is a device", hint="name a file that `faber-ledger export` wrote")
+    return open(file, "rb")
 
 
 def _insert(staged: Staged, run: Run, heads: list[Head], payloads: list[Row], file: str) -> int:

@@ -164,6 +164,8 @@ def init(
         make_changes(changes)
         make_settings(root, config)
         remove_empty_folders(changes, root)
+    problems = project_settings(root, {}).problems if is_project else []
+    notes += [f"{problem}; correct it, then run `faber-ledger init` again" for problem in problems]
     notes += _obstacle_notes(root, git_says, setting)
     committed = [*(hooks.own if scope == "project" else []), *shared]
     commit = names_to_commit(committed, root) if git_says is None else []

@@ -6,6 +6,7 @@ library's cheap part, as in a hook.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 
@@ -159,6 +160,7 @@ def print_ledger(path: str) -> None:
 
 def ledger_lines(path: str) -> Iterator[str]:
     """Return the events of a ledger as lines; the last line says why, if it is not shown or not all of it."""
+    path = os.path.abspath(path)  # a short name could be a part of any word of an error
     try:
         with open_untrusted(path) as log:
             for count, recorded in enumerate(log.stream()):

@@ -39,7 +39,7 @@ def find_thing(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match:
         more = ["  and others"] if len(found) > MAX_MATCHES else []
         raise NotFound(
             f"{text} may be several things in {run.run_id}:",
-            hint="give more of the id, or all of it",
+            hint=f"give one of these ids{', or more of the id' if more else ''}",
             lines=[*_list_matches(found[:MAX_MATCHES]), *more],
         )
     name = " or ".join(filter(None, [", ".join(kinds[:-1]), kinds[-1]]))

@@ -137,6 +137,8 @@ def test_a_file_that_is_not_a_ledger_is_a_line_of_text_and_git_continues(one: Cl
     assert "+(not shown: the file is not a SQLite database)" in one.git("diff", "--", LEDGER)
     assert one.faber("textconv", "nowhere.db").stdout == "(not shown: there is no ledger at the file)\n"
     assert one.faber("textconv", ".").stdout == "(not shown: the file is not a regular file)\n"
+    (one.root / "a").write_text("x\n")
+    assert one.faber("textconv", "a").stdout == "(not shown: the file is not a SQLite database)\n"
 
 
 def test_a_forged_ledger_neither_reaches_the_terminal_nor_stops_git(one: Clone) -> None:

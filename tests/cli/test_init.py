@@ -592,6 +592,16 @@ def test_hooks_that_the_settings_switch_off_are_reported(project: Project) -> No
     assert "disableAllHooks" in project.run("init").stderr
 
 
+def test_settings_of_the_project_that_cannot_be_read_are_named(project: Project) -> None:
+    project.run("init")
+    project.write("{broken\n", KEPT)
+    said = (
+        f"note: {KEPT}: Expecting property name enclosed in double quotes: line 1 column 2 (char 1); correct it, then"
+    )
+    assert said in project.run("init").stderr
+    assert f"Problem: {KEPT}: Expecting property name" in project.run("config", "show").stdout
+
+
 # --- uninstall
 
 
@@ -626,6 +636,18 @@ def test_the_ignore_file_stays_while_another_scope_needs_it(project: Project) ->
     assert set(project.files()) == {SETTINGS, *OURS}
     project.run("uninstall")
     assert project.files() == {}
+
+
+def test_uninstall_names_an_active_file_that_git_would_add(project: Project) -> None:
+    name = ".fractary/faber/.active-run-id"
+    project.run("init")
+    project.write("r\n", name)
+    line = f"git would add {name} now: remove it, or ignore it if FABER goes on with its run\n"
+    assert line in project.run("uninstall").stdout
+    assert set(project.files()) == {name}
+    project.run("init")
+    project.write(f"{name}\n", ".gitignore")
+    assert "git would add" not in project.run("uninstall").stdout
 
 
 def test_uninstall_leaves_no_hook_log_that_git_would_add(project: Project) -> None:

@@ -74,3 +74,17 @@ def test_a_session_that_the_ledger_does_not_know_is_not_written_over(one: Clone)
     one.faber("seal", "--all")
     assert one.state == state
     assert one.git("diff", "HEAD", "--name-only", "--", LEDGER) == ""
+
+
+@pytest.mark.parametrize("command", [["seal"], ["run", "finish"], ["project", RUN]], ids=" ".join)
+def test_the_backup_of_a_finished_run_is_removed_if_nothing_is_left_to_record(
+    tmp_path: Path, command: list[str]
+) -> None:
+    one = Clone.first(tmp_path / "one")
+    one.record("last")
+    one.end("last")
+    one.put({**one.state, "status": "completed"})
+    backup = one.state_path.with_name("state.json.backup")
+    assert backup.exists()
+    one.faber(*command)
+    assert not backup.exists()

@@ -85,10 +85,13 @@ def test_a_session_is_shown_by_its_id_its_last_part_and_its_clients_id(sample: P
 def test_a_name_that_may_be_several_things_is_refused_with_all_of_them(sample: Project) -> None:
     output = refused(sample, "claude-session")
     assert f"  session {FIRST}\n  session {SECOND}" in output
-    assert "give more of the id" in output
+    assert "hint: give one of these ids\n" in output
     output = refused(sample, sample.events[0]["id"][:5])
     assert f"  event {sample.events[0]['id']} (1, run_started at" in output
-    assert "and others" in output
+    assert "and others\n\nhint: give one of these ids, or more of the id\n" in output
+    forge(sample.clones_log, f"UPDATE event SET client = '{CLIENT}' WHERE session_id = '{SECOND}'")
+    output = refused(sample, CLIENT)
+    assert f"  session {FIRST}\n  session {SECOND}\n\nhint: give one of these ids\n" in output
 
 
 @pytest.mark.parametrize("name", ["workflow-stat3", "99", "01KE7QZZZZZZZZZZZZZZZZZZZZ", "\x1b[31m", "9" * 40])
