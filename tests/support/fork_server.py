@@ -32,6 +32,8 @@ HOOK_FOLDERS = ("context", "files", "hooks", "projections", "recording", "runs")
 CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())  # the system call's number
 CLONE_PARENT = 0x8000
 CLOCK = "FABER_LEDGER_TEST_CLOCK"  # a variable with the time that a forked command takes for the present one
+STOPS = "FABER_LEDGER_TEST_STOPS"  # a variable with which a forked command stops at once, for strace to attach to it
+PR_SET_PTRACER, ANY = 0x59616D61, -1
 
 
 def send(channel: socket.socket, message: dict[str, Any], descriptors: list[int]) -> None:
@@ -71,7 +73,8 @@ def serve(channel: socket.socket, listener: socket.socket) -> None:
                 return
         if listener in ready:
             client = listener.accept()[0]
-            waiting[os.pidfd_open(_fork(*receive(client), is_sibling=False))] = client
+            with contextlib.suppress(EOFError):  # it was killed before it asked
+                waiting[os.pidfd_open(_fork(*receive(client), is_sibling=False))] = client
         for ended in [process for process in waiting if process in ready]:
             end = os.waitid(os.P_PIDFD, ended, os.WEXITED)
             assert end is not None
@@ -118,6 +121,9 @@ def _run(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     if CLOCK in os.environ:
         present = float(os.environ[CLOCK])
         time.time = lambda: present
+    if os.environ.pop(STOPS, None):
+        ctypes.CDLL(None).prctl(PR_SET_PTRACER, ANY)  # where only a parent may trace
+        os.kill(os.getpid(), signal.SIGSTOP)
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]  # Final in typeshed
     from faber_ledger.cli import entry
 

@@ -23,10 +23,14 @@ environment = {{
     name.decode("utf-8", "surrogateescape"): value.decode("utf-8", "surrogateescape")
     for name, value in posix.environ.items()
 }}
-start = {{name: value for name, value in environment.items() if name.startswith({names})}}
-start.pop("PYTHONUTF8", None)  # the standard files are UTF-8 in either case
+is_utf8 = environment.get("PYTHONUTF8") == "1"  # then the standard files are UTF-8 whatever the locale
+names = ("PYTHON", "LD_", "TZ") if is_utf8 else {names}
+start, here = [
+    {{name: value for name, value in one.items() if name.startswith(names) and name != "PYTHONUTF8"}}
+    for one in ({environment}, environment)
+]
 try:
-    assert (start, posix.geteuid()) == ({start}, {user})
+    assert (start, {user}) == (here, posix.geteuid())
     directory = posix.getcwd()
     channel = _socket.socket(_socket.AF_UNIX)
     channel.connect({socket!r})
@@ -53,12 +57,10 @@ def program_folder() -> str:
         return str(COMMAND.parent)
     folder = make_folder()
     client = folder / "faber-ledger"
-    start = {name: value for name, value in os.environ.items() if name.startswith(READ_AT_START)}
-    start.pop("PYTHONUTF8", None)
     text = CLIENT.format(
         python=sys.executable,
         names=READ_AT_START,
-        start=start,
+        environment={name: value for name, value in os.environ.items() if name.startswith(READ_AT_START)},
         user=os.geteuid(),
         socket=address,
         command=str(COMMAND),
