@@ -113,27 +113,30 @@ def settings_to_make(root: str, *, autostash: bool | None = None) -> list[Settin
 
     `autostash` is the user's answer to whether STASHES are switched on; without one an earlier answer holds.
     """
-    planned = [Setting(key, _local(root, key), value) for key, value in DRIVER.items() if key != CACHE]
-    cached = _local(root, CACHE)
+    local = _read_local(root)
+    planned = [Setting(key, local.get(key), value) for key, value in DRIVER.items() if key != CACHE]
+    cached = local.get(CACHE)
     if cached == "true" or _effective(root, CACHE) is None:
         due = "true" if _can_commit(root) else None
         planned += [Setting(CACHE, cached, due)] if cached or due else []
-    ours = _read_marked(root)
-    is_wanted = _local(root, MARK) != REFUSED if autostash is None else autostash
+    marked = local.get(MARK)
+    ours = (marked or "").split()
+    is_wanted = marked != REFUSED if autostash is None else autostash
     if not is_wanted:
-        planned += [Setting(key, "true", None) for key in STASHES if key in ours and _local(root, key) == "true"]
-        return [*planned, Setting(MARK, _local(root, MARK), REFUSED)]
+        planned += [Setting(key, "true", None) for key in STASHES if key in ours and local.get(key) == "true"]
+        return [*planned, Setting(MARK, marked, REFUSED)]
     mine = [key for key in STASHES if key in ours or _effective(root, key) is None]
-    planned += [Setting(key, _local(root, key), "true") for key in mine]
+    planned += [Setting(key, local.get(key), "true") for key in mine]
     if mine:
-        planned.append(Setting(MARK, _local(root, MARK), " ".join(mine)))
+        planned.append(Setting(MARK, marked, " ".join(mine)))
     return planned
 
 
 def settings_to_remove(root: str) -> list[Setting]:
     """Return what `uninstall` removes: the settings that still have our values."""
-    ours = DRIVER | {key: "true" for key in STASHES if key in _read_marked(root)}
-    found = [Setting(key, _local(root, key), None) for key in (*ours, MARK)]
+    local = _read_local(root)
+    ours = DRIVER | {key: "true" for key in STASHES if key in (local.get(MARK) or "").split()}
+    found = [Setting(key, local.get(key), None) for key in (*ours, MARK)]
     return [
         setting
         for setting in found
@@ -155,19 +158,16 @@ def _can_commit(root: str) -> bool:
     return all([run_git("var", f"GIT_{role}_IDENT", at=root).returncode == 0 for role in ("AUTHOR", "COMMITTER")])
 
 
-def _read_marked(root: str) -> list[str]:
-    return (_local(root, MARK) or "").split()
-
-
-def _local(root: str, key: str) -> str | None:
-    return _answer(run_git("config", "--local", "--get", key, at=root).stdout)
+def _read_local(root: str) -> dict[str, str]:
+    """Return those of our settings that the clone's own configuration has; of several values the last."""
+    ours = {key.lower(): key for key in (*DRIVER, *STASHES, MARK)}  # git lists names in lower case
+    listed = run_git("config", "--local", "--list", "-z", at=root).stdout.decode("utf-8", "replace")
+    found = [line.partition("\n") for line in listed.split("\0")]
+    return {ours[name]: value for name, _, value in found if name in ours}
 
 
 def _effective(root: str, key: str) -> str | None:
-    return _answer(run_git("config", "--type=bool", "--get", key, at=root).stdout)
-
-
-def _answer(output: bytes) -> str | None:
+    output = run_git("config", "--type=bool", "--get", key, at=root).stdout
     return output.decode("utf-8", "replace").removesuffix("\n") if output else None
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.command import COMMAND, run_command
+from support.program import program_folder
 
 ARTIFACTS = ["workflow-state", "orchestration-protocol", "specification"]
 
@@ -24,10 +25,13 @@ def temporary(tmp_path: Path) -> Path:
     return folder
 
 
-def played(temporary: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def played(
+    temporary: Path, *arguments: str, program: str | Path = COMMAND, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Play the demo, which starts the program that it was started as for each step."""
     environment = os.environ | {"TMPDIR": str(temporary)} | variables
     return run_command(
-        [COMMAND, "demo", *arguments], env=environment, capture_output=True, encoding="utf-8", check=False
+        [program, "demo", *arguments], env=environment, capture_output=True, encoding="utf-8", check=False
     )
 
 
@@ -65,7 +69,7 @@ def test_the_sessions_and_the_log_are_those_of_the_story(temporary: Path) -> Non
 
 
 def test_the_story_shows_timeline_context_blocks_and_that_the_log_holds(temporary: Path) -> None:
-    done = played(temporary)
+    done = played(temporary, program=f"{program_folder()}/faber-ledger")
     assert (done.returncode, done.stderr) == (0, "")
     lines = [re.split("  +", line.strip()) for line in done.stdout.splitlines()]
     rows = [line for line in lines if line[1:2] in (["laptop"], ["desktop"]) and len(line) > 5]
@@ -126,7 +130,8 @@ def test_a_step_that_fails_is_named_and_nothing_is_left_behind(temporary: Path, 
     real = shutil.which("git")
     shim.write_text(f'#!/bin/sh\n[ "$1" = pull ] && {{ echo no network >&2; exit 7; }}\nexec {real} "$@"\n')
     shim.chmod(0o755)
-    done = played(temporary, PATH=f"{programs}{os.pathsep}{os.environ['PATH']}")
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    done = played(temporary, program=f"{program_folder()}/faber-ledger", PATH=path)
     assert done.returncode == 1
     assert "error: desktop: `git pull` ended with exit code 7: no network" in done.stderr
     assert list(temporary.iterdir()) == []

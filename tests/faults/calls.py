@@ -1,6 +1,6 @@
 """Break system calls of the real commands, one at a time, with strace's `--inject`.
 
-strace stops the real, unchanged program at its N-th call of a kind, and kills it there or makes the call fail. A
+strace stops the unchanged program at its N-th call of a kind, and kills it there or makes the call fail. A
 preloaded library would need a compiler and would miss calls that bypass libc's wrappers; a VFS layer sees SQLite alone,
 not state.json or the inbox; a ptrace loop of our own would be another strace. The calls are first counted in an
 undisturbed run: a hook makes the same calls each time.
@@ -8,13 +8,18 @@ undisturbed run: a hook makes the same calls each time.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, NamedTuple
+
+from support.command import Command
+from support.fork_server import STOPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -65,7 +70,7 @@ def list_calls(command: list[str], project: Path, environment: Mapping[str, str]
     """Run a command; return the calls by which it writes into the project, in order."""
     trace = project.parent / "trace"
     options = ["-o", str(trace), "-y", "-s", "0", "-e", f"trace={','.join(WRITING)}", "-e", "signal=none"]
-    ended = _run([_strace(), *options, *command], project, environment, delivery)
+    ended = run_under_strace(options, command, project, environment, delivery)
     assert ended.code == 0, ended.errors
     counts: dict[str, int] = {}
     found = []
@@ -109,9 +114,8 @@ def break_call(
     what = "signal=KILL" if fault == KILL else f"error={fault}"
     trace = project.parent / "trace"
     options = ["-o", str(trace), "-y", "-s", "0", "-e", f"trace={name}", *(["-P", str(about)] if about else [])]
-    ended = _run(
-        [_strace(), *options, "-e", f"inject={name}:{what}:when={number}", *command], project, environment, delivery
-    )
+    options += ["-e", f"inject={name}:{what}:when={number}"]
+    ended = run_under_strace(options, command, project, environment, delivery)
     return ended, next((line for line in trace.read_text(errors="replace").splitlines() if "(INJECTED)" in line), "")
 
 
@@ -152,11 +156,30 @@ def stop_at(
         process.wait()
 
 
-def _run(command: list[str], project: Path, environment: Mapping[str, str], delivery: bytes) -> Ended:
-    done = subprocess.run(
-        command, cwd=project, env=environment, input=delivery, capture_output=True, check=False, timeout=LONGEST_SECONDS
+def run_under_strace(
+    options: list[str], command: list[str], project: Path, environment: Mapping[str, str], delivery: bytes
+) -> Ended:
+    """Run a command under strace, which attaches to the process before it does anything."""
+    process = Command(
+        command,
+        cwd=project,
+        env={**environment, STOPS: "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
-    return Ended(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+    try:
+        assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
+        with subprocess.Popen([_strace(), *options, "-p", str(process.pid)], stderr=subprocess.PIPE) as strace:
+            assert strace.stderr is not None
+            assert b"attached" in strace.stderr.readline()
+            process.send_signal(signal.SIGCONT)
+            output, errors = process.communicate(delivery, timeout=LONGEST_SECONDS)
+            strace.communicate()
+    except BaseException:
+        process.kill()
+        raise
+    return Ended(process.returncode, output.decode(errors="replace"), errors.decode(errors="replace"))
 
 
 def _strace() -> str:

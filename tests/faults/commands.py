@@ -10,7 +10,7 @@ from support.command import COMMAND
 from support.project import Project
 
 from faults.calls import KILL, Call, break_at, list_calls
-from faults.stories import START, Outcome, compare_state, events_of, left_behind, make_compiled
+from faults.stories import START, Outcome, compare_state, events_of, left_behind
 
 
 class Command(NamedTuple):
@@ -34,7 +34,7 @@ COMMANDS = {
 
 def template(command: Command, folder: Path) -> Project:
     """Make the project for the command."""
-    project = make_compiled(folder)
+    project = Project.made(folder / "project")
     behind = project.state_path.read_bytes()
     project.deliver(START, client="one", pid="1")
     if command.records is None:
@@ -47,7 +47,7 @@ def calls_in(command: Command, folder: Path) -> list[Call]:
     made = template(command, folder / "made")
     shutil.copytree(made.root, folder / "project", symlinks=True)
     project = Project(folder / "project")
-    return list_calls([str(COMMAND), *command.arguments], project.root, _environment(project), b"")
+    return list_calls([str(COMMAND), *command.arguments], project.root, project.environment(), b"")
 
 
 def outcome_of(command: Command, made: Project, call: Call, fault: str, folder: Path) -> Outcome:
@@ -55,7 +55,7 @@ def outcome_of(command: Command, made: Project, call: Call, fault: str, folder: 
     shutil.copytree(made.root, folder / "project", symlinks=True)
     project = Project(folder / "project")
     before, old = project.state_path.read_bytes(), events_of(project)
-    ended = break_at(call, fault, [str(COMMAND), *command.arguments], project.root, _environment(project), b"")
+    ended = break_at(call, fault, [str(COMMAND), *command.arguments], project.root, project.environment(), b"")
     problems = []
     if (ended.code != -9) if fault == KILL else (ended.code not in (0, 1) or "Traceback" in ended.errors):
         problems.append(f"exit code {ended.code}: {ended.errors}")
@@ -93,7 +93,3 @@ def _check_next(project: Project) -> list[str]:
     except AssertionError as error:
         found.append(f"the projection differs: {error}")
     return found + left_behind(project)
-
-
-def _environment(project: Project) -> dict[str, str]:
-    return {**project.environment(), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import compileall
 import json
 import shutil
 import sqlite3
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from support.command import COMMAND
 from support.project import ARGUMENTS, Project
 
-import faber_ledger
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import fold
@@ -66,11 +64,10 @@ class Outcome(NamedTuple):
 
 def template(story: Story, folder: Path) -> Project:
     """Make the project for the delivery."""
-    project = make_compiled(folder)
+    project = Project.made(folder / "project")
+    shutil.rmtree(project.root / ".git" / "hooks", ignore_errors=True)
     if story.has_ledger:
         project.deliver(START, client="one", pid="1")
-    else:
-        project.deliver("SessionEnd.other.print", env={"CLAUDE_PROJECT_DIR": str(folder)})  # only compiles Python
     if story.waits:
         project.refuse()
         project.deliver("SessionEnd.clear.print", client="one", pid="1")
@@ -79,15 +76,6 @@ def template(story: Story, folder: Path) -> Project:
         assert len(_waiting(project)) == 2
     if story.refuses:
         project.refuse()
-    return project
-
-
-def make_compiled(folder: Path) -> Project:
-    """Make a project with all of faber-ledger compiled: the process that compiles makes other calls."""
-    for package in Path(faber_ledger.__file__).parent.iterdir():
-        compileall.compile_dir(package, quiet=2)
-    project = Project.made(folder / "project")
-    shutil.rmtree(project.root / ".git" / "hooks", ignore_errors=True)
     return project
 
 
@@ -210,7 +198,7 @@ def _command(story: Story) -> list[str]:
 def _delivery(story: Story, project: Project) -> tuple[bytes, dict[str, str]]:
     client = "two" if story.waits else "one"
     content, environment, _ = project.prepared(story.recorded, client=client, pid="1")
-    return content, {**environment, "PYTHONDONTWRITEBYTECODE": "1"}
+    return content, environment
 
 
 def _waiting(project: Project) -> list[str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults.calls import KILL, break_call
+from faults.calls import KILL, break_call, run_under_strace
 from support.command import COMMAND
 from support.inbox import leave, waiting
 from support.project import Answer, Project, heed_interrupts, without_overrides
@@ -486,15 +486,8 @@ def calls_after_the_file(command: list[str], project: Project, environment: dict
     """Return the calls that change something, from the rename of the inbox file on, as (name, number)."""
     trace = project.root.parent / "trace"
     options = ["-o", str(trace), "-e", f"trace={','.join(CHANGES)}", "-e", "signal=none"]
-    done = subprocess.run(
-        ["strace", *options, *command],
-        cwd=project.root,
-        env=environment,
-        input=content,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    ended = run_under_strace(options, command, project.root, environment, content)
+    assert ended.code == 0, ended.errors
     counts: dict[str, int] = {}
     found, is_there = [], False
     for line in trace.read_text(errors="replace").splitlines():

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from support.secret_kinds import (
     AREAS,
     ENOUGH,
+    FORMS,
     FOUND_BY_0_1,
     MISSED_BY_0_1,
     SEED,
@@ -106,43 +107,7 @@ def is_secret(value: str, secrets: list[str], shown: str) -> bool:
     )
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "sqlplus -S app/«{b62:14}»@db:1521/APP",
-        "app password «{let:4} {let:4} {let:4} {let:4}»",
-        "circle ci token for the api v2 is «{hex:40}», put it away",
-        "curl -u AC{hex:32}:«{hex:32}» https://api.twilio.com/",
-        "la contraseña de la base de datos de pruebas es «{typed}#»",
-        "log in as root with «correct-maple-lantern-{num:2}»",
-        "floating licence key: «{up:5}-{up:5}-{up:5}-{up:5}-{up:5}»",
-        '"recovery_codes": ["«a{num:4}-b{num:4}»", "«c{num:4}-d{num:4}»"]',
-        "WLAN-Schlüssel: «Kaffee{num:4}bohne»",
-        "Teams bot password «8Q~x{num:4}z»",
-        "mytool login --user bob --password «{let:4}-{let:4}-{let:4}-{let:4}»",
-        'Client("AC{hex:32}", "«{hex:32}»")',
-        "AKIA{b32:16} / «{b64:40}»",
-        "[smtp.acme.io]:587 bot@acme.io:«{typed}%x»",
-        "SecretID:       «{uuid}»",
-        "Lizenzschlüssel «A{up:4}-{up:4}7-{up:5}-{up:5}-{up:5}»",
-        "el PIN de la tarjeta es «{num:4}»",
-        "curl -b 'sid=«{low:18}»' https://host",
-        'Authorization: Digest username="bob", nonce="1a2b", response="«{hex:32}»"',
-        "net use Z: \\\\nas\\share «Kiwi{num:4}» /user:bob",
-        'expect "Password:"\nsend "«{typed}»\\r"',
-        "createUser bob SHA «{typed}» AES «{typed}x»",
-        'bob : EAP "«{typed}»"',
-        "the upload token from the settings page — `«{uuid}»` — is the secret CODECOV",
-        "keytool -list -storepass «{typed}»",
-        "TOTP secret «{b32:14}27»",
-        'password for root is "«{let:10}»"',
-        "$ openssl rand -hex 32\n«{hex:64}»",
-        "printf '«{typed}' | docker login --password-stdin",
-        "kubectl create secret generic db --from-literal=api=«a{b62:18}7»",
-        "Please use the following password:\n\n«{hex:32}»",
-        "I made an app password for scans@acme.io, because of 2-step: «{let:4} {let:4} {let:4} {let:4}» (no spaces)",
-    ],
-)
+@pytest.mark.parametrize("form", FORMS["missed once"])
 def test_what_was_once_not_found_is_masked(form: str) -> None:
     said = fill(form, random.Random(f"{SEED} {form}"))
     around = "We saw this:\n{}\nThen the tests ran." if "\n" in form else "We saw {} there."
@@ -177,51 +142,12 @@ def test_what_a_field_names_stays(said: str) -> None:
     assert mask_tokens(said) == said
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "OrderServiceIntegrationTest.shouldReturn404WhenOrderDoesNotExist",
-        "release-v1.0-linux-x86_64-unknown-linux-musl-static-build2",
-        "https://github.com/acme/pypi-attestations-and-more-for-python-3-12",
-        "detect-secrets@16.28.21",
-        '"stripe-x": "^7.0.21-beta.9"',
-        '"license": "BSD-3-Clause"',
-        "Signature Algorithm: sha1WithRSAEncryption",
-        "the username ([#2375](https://www.github.com/nodejs/node-gyp/issues/2375))",
-        "[the channel](https://acme.slack.com/archives/C019Y2T6STH)",
-        "_ZN4node16NodeMainInstance3RunEv",
-        "apiKey: process.env.API_KEY_V2",
-        '"token": "ACTION_V2"',
-        "MemDeallocPolicy MDP = MemDeallocPolicy::Standard",
-        "tests/auth/test_login.py::TestPasswordReset::test_token_is_rejected[user-None-403]",
-        "postgres://user:password@localhost:5432/db",
-        "DB_PASSWORD=changeme",
-        "arn:aws:iam::123456789012:role/ledger-deploy-eu-central-1",
-        r"`(?i)(password|secret|token)\s*[:=]\s*\S+`",
-        "secretName: wildcard-acme-io-tls2",
-        "the token check of commit 31e4452415df60f290d94d7efecc22a4e5d4697e",
-    ],
-)
+@pytest.mark.parametrize("said", FORMS["no secrets"])
 def test_what_people_write_stays(said: str) -> None:
     assert mask_text(f"We looked at {said} again.") == f"We looked at {said} again."
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        '"integrity": "sha512-{b64:86}==",',
-        "integrity sha1-{b64:27}=",
-        "github.com/acme/auth v1.2.3 h1:{b64:43}=",
-        'password_generator.whl", hash = "sha256:{hex:64}"',
-        "ED25519 key fingerprint is SHA256:{b64:43}.",
-        "-----BEGIN PUBLIC KEY-----\nMIIB{b64:60}\n{b64:64}\n{b64:20}==\n-----END PUBLIC KEY-----",
-        "-----BEGIN CERTIFICATE-----\\nMIID{b64:60}\\n{b64:64}\\n-----END CERTIFICATE-----",
-        "SHA256:{b64:43} ada@host (ED25519)",
-        'aws-sign@1.2.3: checksum = "{hex:64}"',
-        "auth: rotate the token in {hex:40}, key {hex:7}",
-        "the session {uuid} of the login job {uuid}",
-    ],
-)
+@pytest.mark.parametrize("line", FORMS["no secrets, but characters"])
 def test_what_lock_files_and_logs_have_stays(line: str) -> None:
     chance = random.Random(f"{SEED} {line}")
     said = "\n".join(fill(line, chance) for _ in range(50))
@@ -230,82 +156,7 @@ def test_what_lock_files_and_logs_have_stays(line: str) -> None:
 
 # Hostile texts
 
-PIECES = [
-    *(
-        "a",
-        "//",
-        "eyJ",
-        "sk-",
-        "secret",
-        "-----BEGIN ",
-        " ",
-        "xoxb-1-",
-        "\n",
-        "key ",
-        "key 1 ",
-        "password ",
-        "password=",
-    ),
-    *(
-        "password 1aA! ",
-        "pass:",
-        "token token ",
-        "://",
-        "http://a:b@",
-        "a.",
-        "MII",
-        "PRIVATE KEY ",
-        "-----END PRIVATE KEY-----",
-    ),
-    *(
-        "-----BEGIN PRIVATE KEY----- ",
-        "////:_authToken=",
-        "key      ",
-        "mysql -",
-        "sshpass -p ",
-        "echo a | ",
-        "base64 -d ",
-    ),
-    *(
-        "card 4111",
-        "pin 1 ",
-        "seed abandon ",
-        "abandon ",
-        "a:1:b:c:d ",
-        "=",
-        "&a=b",
-        "://?key=a1b2c3&",
-        "pw a1 ",
-        "x,password\n",
-        "password,a\n",
-        "| password |\n",
-        "[masked",
-        "\\n",
-    ),
-    *(
-        'password "',
-        "password: '",
-        "password(",
-        "curl -u ",
-        "a1Q~",
-        "-us1",
-        ":AA",
-        "log in as ",
-        "is the password ",
-        "密码是",
-    ),
-    *(
-        "\u200b",
-        "İ",
-        "a" * 64 + "\n",
-        "aA1",
-        "a" * 24 + ".",
-        "A1b2" * 6 + ".",
-        "passphrase: a ",
-        "7z -p",
-        "key" + " " * 50,
-    ),
-]
+PIECES: list[str] = FORMS["hostile"]
 
 
 @pytest.mark.long

@@ -162,7 +162,7 @@ def test_the_tracked_file_has_no_writer_journal_or_lock(project: Project) -> Non
     commands = (["note", "add", "x"], ["verify"], ["project", "--rebuild"], ["seal"], ["log"], ["hook", event])
     for command in commands:
         subprocess.run(
-            [STRACE or "", "-f", "-qq", "-e", "trace=%file", "-o", str(trace), COMMAND, *command],
+            [STRACE or "", "-f", "--seccomp-bpf", "-qq", "-e", "trace=%file", "-o", str(trace), COMMAND, *command],
             cwd=project.root,
             env=environment,
             input=delivery,

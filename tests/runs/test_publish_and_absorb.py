@@ -184,8 +184,9 @@ def test_no_hook_writes_to_the_tracked_file(project: Project, delivery: str, is_
     trace = project.root.parent / "trace"
     content, environment, event = project.prepared(delivery)
     before = len(names_in(log_of(project)))
+    strace = [STRACE or "", "-f", "--seccomp-bpf", "-qq", "-e", "trace=%file", "-o", str(trace)]
     subprocess.run(
-        [STRACE or "", "-f", "-qq", "-e", "trace=%file", "-o", str(trace), COMMAND, "hook", HOOKS[event][0]],
+        [*strace, COMMAND, "hook", HOOKS[event][0]],
         cwd=project.root,
         env=environment,
         input=content,

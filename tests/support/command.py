@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from support import fork_server
+from support.folders import make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 COMMAND = Path(sys.executable).with_name("faber-ledger")
 READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "TZ")  # variables that Python or the loader reads at its start
 STARTING = threading.Lock()  # threads want their first command at the same time
+LONGEST_ADDRESS = 100  # of a socket
 LIGHT = {"hook", "textconv"}  # answered without click
 # What `subprocess.Popen` hands to its private `_execute_child`, which Python 3.11 to 3.14 call by position.
 CHILD_PARAMETERS = tuple(inspect.signature(subprocess.Popen._execute_child).parameters)[1:]  # type: ignore[attr-defined]  # private
@@ -52,11 +54,15 @@ class _ForkServer:
     def __init__(self, kind: str) -> None:
         self.environment = dict(os.environ)
         self.lock = threading.Lock()
+        self.address = str(make_folder() / "socket")  # of those that are started by other programs
         self.channel, theirs = socket.socketpair()
-        with theirs:
-            descriptor = theirs.fileno()
-            program = [sys.executable, fork_server.__file__, str(descriptor), kind]
-            self.process = subprocess.Popen(program, pass_fds=[descriptor], stdin=subprocess.DEVNULL)
+        with theirs, socket.socket(socket.AF_UNIX) as listener:
+            if len(self.address) <= LONGEST_ADDRESS:
+                listener.bind(self.address)
+            listener.listen(64)
+            passed = [theirs.fileno(), listener.fileno()]
+            program = [sys.executable, fork_server.__file__, *map(str, passed), kind]
+            self.process = subprocess.Popen(program, pass_fds=passed, stdin=subprocess.DEVNULL)
         atexit.register(self.stop)
 
     def stop(self) -> None:
@@ -84,7 +90,8 @@ def _start_fork_server(kind: str) -> _ForkServer:
     return _ForkServer(kind)
 
 
-def _fork_server(words: list[str]) -> _ForkServer:
+def get_fork_server(words: list[str]) -> _ForkServer:
+    """Return the process that forks this command; it is started for the first."""
     with STARTING:
         return _start_fork_server(fork_server.HOOKS if LIGHT.intersection(words) else "commands")
 
@@ -102,14 +109,14 @@ class Command(subprocess.Popen[Any]):
             and fork_server.CLONE is not None
             and words[0] == str(COMMAND)
             and all(given[name] == value for name, value in PLAIN.items())
-            and _fork_server(words).has_same_start(environment)
+            and get_fork_server(words).has_same_start(environment)
         )
         if not is_forked:
             super()._execute_child(*values)  # type: ignore[misc]  # private, so typeshed does not have it
             return
         standard = (given["p2cread"], given["c2pwrite"], given["errwrite"])
         descriptors = [at if descriptor == -1 else descriptor for at, descriptor in enumerate(standard)]
-        self.pid = _fork_server(words).fork(words, os.fspath(given["cwd"] or Path.cwd()), environment, descriptors)
+        self.pid = get_fork_server(words).fork(words, os.fspath(given["cwd"] or Path.cwd()), environment, descriptors)
         self._child_created = True
         self._close_pipe_fds(*(given[name] for name in PIPES))  # type: ignore[attr-defined]  # as above
 

@@ -8,11 +8,12 @@ and of the order of sets, start their processes themselves.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import gc
 import importlib
 import io
-import json
+import marshal
 import os
 import pkgutil
 import platform
@@ -25,16 +26,19 @@ import time
 from typing import Any, NoReturn
 
 WITHOUT_IMPORT = ("__main__", ".generate", ".env")  # programs
+SELDOM = "migrations"  # whose Alembic and SQLAlchemy would make each fork take twice as long
 HOOKS = "hooks"  # the argument of a server for hooks; one with all modules takes five times as long to fork
 HOOK_FOLDERS = ("context", "files", "hooks", "projections", "recording", "runs")
 CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())  # the system call's number
 CLONE_PARENT = 0x8000
 CLOCK = "FABER_LEDGER_TEST_CLOCK"  # a variable with the time that a forked command takes for the present one
+STOPS = "FABER_LEDGER_TEST_STOPS"  # a variable with which a forked command stops at once, for strace to attach to it
+PR_SET_PTRACER, ANY = 0x59616D61, -1
 
 
 def send(channel: socket.socket, message: dict[str, Any], descriptors: list[int]) -> None:
     """Send a message and copies of open files."""
-    content = json.dumps(message).encode()
+    content = marshal.dumps(message)
     socket.send_fds(channel, [len(content).to_bytes(8, "big")], descriptors)
     channel.sendall(content)
 
@@ -50,55 +54,46 @@ def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]]:
         if not piece:
             raise EOFError
         content += piece
-    return json.loads(content), descriptors
+    return marshal.loads(content), descriptors
 
 
-def serve(channel: socket.socket) -> None:
-    """Fork a command for each request until the other side is gone."""
+def serve(channel: socket.socket, listener: socket.socket) -> None:
+    """Fork a command for each request, until the other side of `channel` is gone.
+
+    Those who connect to `listener` wait for their command's end, which is told them.
+    """
+    waiting: dict[int, socket.socket] = {}
     while True:
-        try:
-            request, descriptors = receive(channel)
-        except EOFError:
-            return
-        assert len(os.listdir("/proc/self/task")) == 1  # a fork copies the locks of other threads, and not the threads
-        pid = _fork_sibling()
-        if pid == 0:
-            channel.close()
-            _run(request, descriptors)
-        for descriptor in descriptors:
-            os.close(descriptor)
-        send(channel, {"pid": pid}, [])
+        watched: list[Any] = [channel, listener, *waiting]
+        ready = select.select(watched, [], [])[0]
+        if channel in ready:
+            try:
+                send(channel, {"pid": _fork(*receive(channel), is_sibling=True)}, [])
+            except EOFError:
+                return
+        if listener in ready:
+            client = listener.accept()[0]
+            with contextlib.suppress(EOFError):  # it was killed before it asked
+                waiting[os.pidfd_open(_fork(*receive(client), is_sibling=False))] = client
+        for ended in [process for process in waiting if process in ready]:
+            end = os.waitid(os.P_PIDFD, ended, os.WEXITED)
+            assert end is not None
+            code = end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
+            os.close(ended)
+            with waiting.pop(ended) as client, contextlib.suppress(BrokenPipeError):
+                client.sendall(str(code).encode())
 
 
-def listen(path: str) -> None:
-    """Fork a command for each that connects to a socket and waits for its end, until standard input ends."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that nobody has to wait for the children
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(path)
-        server.listen(64)
-        os.dup2(2, 1)  # standard output ends: it listens
-        waiting: list[Any] = [server, 0]
-        while server in select.select(waiting, [], [])[0]:
-            channel = server.accept()[0]
-            if os.fork() == 0:
-                server.close()
-                _serve_one(channel)
-            channel.close()
-
-
-def _serve_one(channel: socket.socket) -> NoReturn:
-    """Run the command that is asked for, and tell how it ended."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    request, descriptors = receive(channel)
-    pid = os.fork()
+def _fork(request: dict[str, Any], descriptors: list[int], *, is_sibling: bool) -> int:
+    """Return the id of a new process that runs a command."""
+    assert len(os.listdir("/proc/self/task")) == 1  # a fork copies the locks of other threads, and not the threads
+    pid = _fork_sibling() if is_sibling else os.fork()
     if pid == 0:
-        channel.close()
         random.seed()
         _run(request, descriptors)
     for descriptor in descriptors:
         os.close(descriptor)
-    channel.sendall(str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
-    os._exit(0)
+    return pid
 
 
 def _fork_sibling() -> int:
@@ -108,8 +103,6 @@ def _fork_sibling() -> int:
     pid = ctypes.PyDLL(None, use_errno=True).syscall(CLONE, CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
     if pid == -1:
         raise OSError(ctypes.get_errno(), "clone")
-    if pid == 0:
-        random.seed()
     return int(pid)
 
 
@@ -117,8 +110,7 @@ def _run(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     """Be the command: its files, directory, environment and arguments, and its end."""
     for at, descriptor in enumerate(descriptors):
         os.dup2(descriptor, at)
-    for descriptor in descriptors:
-        os.close(descriptor)
+    os.closerange(3, 4096)
     os.chdir(request["directory"])
     os.umask(request["umask"])
     os.environ.clear()
@@ -129,6 +121,9 @@ def _run(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     if CLOCK in os.environ:
         present = float(os.environ[CLOCK])
         time.time = lambda: present
+    if os.environ.pop(STOPS, None):
+        ctypes.CDLL(None).prctl(PR_SET_PTRACER, ANY)  # where only a parent may trace
+        os.kill(os.getpid(), signal.SIGSTOP)
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]  # Final in typeshed
     from faber_ledger.cli import entry
 
@@ -173,7 +168,8 @@ def _import(kind: str) -> None:
     import faber_ledger.cli.ui.event_words  # what git's `textconv` runs
 
     for module in pkgutil.walk_packages(faber_ledger.__path__, "faber_ledger."):
-        is_wanted = kind != HOOKS or module.name.split(".")[1] in HOOK_FOLDERS
+        folder = module.name.split(".")[1]
+        is_wanted = folder in HOOK_FOLDERS if kind == HOOKS else folder != SELDOM
         if is_wanted and not module.name.endswith(WITHOUT_IMPORT):
             importlib.import_module(module.name)
     gc.collect()
@@ -181,8 +177,5 @@ def _import(kind: str) -> None:
 
 
 if __name__ == "__main__":
-    _import(sys.argv[2])
-    if sys.argv[1].isdigit():
-        serve(socket.socket(fileno=int(sys.argv[1])))
-    else:
-        listen(sys.argv[1])
+    _import(sys.argv[3])
+    serve(*[socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:3]])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from shown_commands import HOME, environment_of
 
 from support.postgres import network_settings, started_server
+from support.program import program_folder
 from support.project import PROTOCOL
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def machines(folder: Path, names: list[str]) -> Iterator[dict[str, Shell]]:
     with started_server(settings=settings) as server:
         _make_origin(folder / "git" / "shop.git")
         environment = {
-            "PATH": f"{environment_of(folder, '')['PATH']}:{server.programs}",
+            "PATH": f"{program_folder()}:{environment_of(folder, '')['PATH']}:{server.programs}",
             # Whatever host a URL names, it is this one.
             "PGHOSTADDR": "127.0.0.1",
             "PGPORT": settings["port"],

@@ -225,7 +225,7 @@ class Cluster:
         """Create a database, as a copy of another one and for another owner if they are named."""
         statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
         if template is not None:
-            statement += sql.SQL(" TEMPLATE {}").format(sql.Identifier(template))
+            statement += sql.SQL(" TEMPLATE {} STRATEGY FILE_COPY").format(sql.Identifier(template))  # twice as fast
         if owner is not None:
             statement += sql.SQL(" OWNER {}").format(sql.Identifier(owner))
         self.run(statement)
@@ -236,9 +236,10 @@ class Cluster:
             found = connection.execute("SELECT oid FROM pg_database WHERE datname = %s", (name,))
             return [f"faber_ledger_keeper_{oid}" for (oid,) in found]
 
-    def drop_database(self, name: str) -> None:
-        """Drop a database, whoever is connected."""
-        self.run(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+    def drop_database(self, name: str, *roles: str) -> None:
+        """Drop a database, whoever is connected, and roles."""
+        drops = [sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(role)) for role in roles]
+        self.run(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)), *drops)
 
     def upgrade(self, url: URL) -> None:
         """Upgrade the schema in a database, as `faber-ledger db upgrade` does."""
@@ -287,11 +288,7 @@ class Database:
 
     def drop(self) -> None:
         """Drop the database, its keeper and the roles that the test made."""
-        keeper = self.cluster.keeper_of(self.name)
-        self.cluster.drop_database(self.name)
-        self.roles += keeper
-        for role in reversed(self.roles):
-            self.cluster.run(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(role)))
+        self.cluster.drop_database(self.name, *self.cluster.keeper_of(self.name), *reversed(self.roles))
 
 
 def connect(url: URL, **options: Any) -> psycopg.Connection[tuple[Any, ...]]:
