@@ -1,4 +1,4 @@
-"""Merge three versions of a `state.json`: there is never a conflict, and each value that was not used is named.
+"""Merge three versions of a `state.json`, without a conflict, each value that was not used named; unite two ledgers.
 
 A key has the value of the side that changed it, in nested objects and in lists of phases too. Where both sides did, an
 object whose status is completed or cancelled wins over one at work; else the side whose state was updated later wins.
