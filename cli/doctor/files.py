@@ -10,6 +10,7 @@ from faber_ledger.cli.doctor.finding import Finding, Fix
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.disk import folder_around
+from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG, clone_folder, common_directory
 
@@ -62,6 +63,9 @@ def _file_system(device: int, mounts: str) -> str | None:
 
 def check_permissions(patient: Patient) -> Iterator[Finding]:
     """Look for files and folders that this user, or the project's owner, cannot read or write."""
+    obstacle = find_obstacle(patient.root)
+    if obstacle is not None:
+        yield Finding("error", f"{obstacle}: nothing is recorded", OUT_OF_THE_WAY)
     owner = os.lstat(patient.root).st_uid
     user = os.geteuid() if hasattr(os, "geteuid") else -1
     for path in _list_paths(patient):
