@@ -241,6 +241,15 @@ def test_a_directory_in_the_active_files_place_is_to_be_moved_aside(patient: Pat
     assert patient.call("run", "resume", RUN).returncode == 0
 
 
+def test_a_backup_of_a_run_that_was_finished_elsewhere_is_removed_as_the_hint_says(patient: Patient) -> None:
+    patient.change_state(status="completed")  # as a pull brings it
+    (patient.run / "state.json.backup").write_text("{}")
+    (found,) = patient.problems()["runs.backups"]
+    assert found["hint"] == f"run `faber-ledger project {RUN}`, which removes it"
+    assert patient.call("project", RUN).returncode == 0
+    assert "runs.backups" not in patient.problems()
+
+
 @pytest.mark.parametrize("kind", ["a file", "a link"])
 def test_what_is_in_the_place_of_the_clones_folder_is_named_with_what_to_do(patient: Patient, kind: str) -> None:
     place = patient.root / ".git/faber-ledger"
