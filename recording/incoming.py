@@ -134,6 +134,10 @@ def facts_of(arrival: Arrival, view: View, writer: str, loads: list[Draft] | Non
         return Decided(is_repeated=True)
     if is_repeated:
         facts = sessions.ignore_delivery(caller, delivery, "repeated")
+        unanswered = view.unanswered_session(caller["client"]) if arrival["hook"] == "SessionStart" else None
+        if unanswered is not None:  # this hook answers for the one that died, in its session
+            given = _with_ids(arrival, view, [_of_session(load, unanswered) for load in loads or []], "load")
+            return Decided([*_with_ids(arrival, view, facts), *given], has_moved=True)
         decided = Decided(facts, is_repeated=True, has_moved=arrival["hook"] in ENDS and _is_new_here(arrival))
     elif arrival["agent_id"] is not None and arrival["hook"] != "PostCompact":
         decided = Decided(sessions.ignore_delivery(caller, delivery, "subagent"))
@@ -149,6 +153,11 @@ def facts_of(arrival: Arrival, view: View, writer: str, loads: list[Draft] | Non
         decided = _end(arrival, view, caller, delivery)
     decided.facts = _with_ids(arrival, view, decided.facts)
     return decided
+
+
+def _of_session(load: Draft, session_id: str) -> Draft:
+    event: Any = {**load["event"], "session_id": session_id}
+    return {**load, "event": event}
 
 
 def _facts_after_first(arrival: Arrival, view: View, loads: list[Draft] | None) -> Decided:
@@ -330,10 +339,10 @@ def is_repeat(view: View, caller: Caller, delivery: Delivery) -> bool:
     """Return whether a delivery repeats the client's last one, as happens when its hooks are installed twice.
 
     That is: same hook, same bytes, less than 30 seconds ago from the same process; less than 2 seconds ago where one of
-    the two calls names no process, and for a PreCompact. A start does not repeat one whose hook has died unanswered.
+    the two calls names no process, and for a PreCompact.
     """
     last = view.last_delivery(caller["client"])
-    if last is None or (delivery["hook"] == "SessionStart" and last[0]["id"] in view.unanswered):
+    if last is None:
         return False
     recorded, before = last
     is_of_one_process = before["pid"] is not None and before["pid"] == delivery["pid"]

@@ -189,7 +189,7 @@ class Recording:
         if decided.facts:
             self.add(decided.facts, at=arrival["at"], writer=self.writer)
         if loads is None and arrival["loads"] is None:
-            self.view.unanswered.update([fact["id"] for fact in decided.facts if "id" in fact])
+            self.view.unanswered.add(arrival["session_id"])
         if decided.summary:
             from faber_ledger.runs.kept_summaries import keep_summary  # only where a project wants it
 

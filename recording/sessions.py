@@ -76,7 +76,7 @@ class View:
     def __init__(self, log: Log, blocks: Blocks) -> None:
         self.log = log
         self.blocks = blocks
-        self.unanswered: set[str] = set()  # ids of starts whose hooks were found dead, and had given nothing
+        self.unanswered: set[str] = set()  # sessions whose starts' hooks were found dead, and had given nothing
 
     def starts_of(self, client: str | None) -> list[Recorded]:
         """Return the starts of the sessions with one client session id, newest first."""
@@ -85,6 +85,11 @@ class View:
     def start_of(self, session_id: str) -> Recorded | None:
         """Return the event that started a session; None if an older tool started it."""
         return self.log.start_of(session_id)
+
+    def unanswered_session(self, client: str | None) -> str | None:
+        """Return a client's newest session if the hook of its start was found dead, else None."""
+        newest = [session_id_of(start) for start in self.starts_of(client)[:1]]
+        return newest[0] if newest and newest[0] in self.unanswered else None
 
     def last_delivery(self, client: str | None) -> tuple[Recorded, Delivery] | None:
         """Return a client's last recorded delivery among the newest events."""

@@ -19,7 +19,7 @@ from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_write
 from faber_ledger.runs.active import active_run, check_active_folder, write_active_file
 from faber_ledger.runs.clients import SeenClient, seen_client
-from faber_ledger.runs.clone import make_below, note_use, writer_of
+from faber_ledger.runs.clone import make_below, not_writable, note_use, writer_of
 from faber_ledger.runs.git import branch_of
 from faber_ledger.runs.layouts import new_run
 from faber_ledger.runs.progress import PHASES
@@ -87,8 +87,7 @@ def lock_takeover(root: str) -> RunLock | None:
     try:
         make_below(root, os.path.dirname(path))
     except OSError as error:
-        hint = "check the permissions of the git directory"
-        raise NotWritable(f"cannot write {path}: {error.strerror}", hint=hint) from error
+        raise not_writable(root, path, error) from error
     return RunLock(path)
 
 

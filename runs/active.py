@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
+MOVE_FOLDER = "move the directory aside"
 ACTIVE_FILE_BYTES = 512  # more than any run's id has
 MOST_ASKED = 20  # runs at work, about whose last commits git is asked at once
 MOST_COUNTED = 100  # runs that this clone has recorded on, the newest
@@ -296,9 +297,9 @@ def write_active_file(root: str, run_id: str) -> None:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             disk.put(path, f"{run_id}\n".encode(), durable=False, locked=False)
         except OSError as error:
-            raise LedgerError(
-                f"cannot write {path}: {error.strerror}", hint="check the permissions of the .fractary folder"
-            ) from error
+            is_folder = os.path.isdir(path)
+            hint = MOVE_FOLDER if is_folder else "check the permissions of the .fractary folder"
+            raise LedgerError(f"cannot write {path}: {error.strerror}", hint=hint) from error
 
 
 def _find_named(root: str, name: Name, here: Here) -> tuple[Run | None, str]:

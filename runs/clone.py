@@ -46,6 +46,7 @@ from faber_ledger.runs.run import (
 )
 
 SET_UP_CHECKED = "set-up-checked"
+OUT_OF_THE_WAY = "move it aside; faber-ledger makes the folder"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,11 +71,26 @@ def lock_run(run: Run, seconds: float = LOCK_SECONDS) -> RunLock:
     try:
         make_kept_folder(run, run.private_folder)
     except OSError as error:
-        raise NotWritable(
-            f"cannot write {run.private_folder}: {error.strerror or error}",
-            hint="check the permissions of the git directory",
-        ) from error
+        raise not_writable(run.root, run.private_folder, error) from error
     return RunLock(run.lock_path, seconds)
+
+
+def not_writable(root: str, path: str, error: OSError) -> NotWritable:
+    """Return the error for a path of what this clone keeps that cannot be written."""
+    obstacle = find_obstacle(root)
+    if obstacle is not None:
+        return NotWritable(obstacle, hint=OUT_OF_THE_WAY)
+    return NotWritable(
+        f"cannot write {path}: {error.strerror or error}", hint="check the permissions of the git directory"
+    )
+
+
+def find_obstacle(root: str) -> str | None:
+    """Return what is in the place of this clone's folder and is not a folder, as a sentence; None if nothing is."""
+    folder = clone_folder(root)
+    if folder is None or not os.path.lexists(folder) or (os.path.isdir(folder) and not os.path.islink(folder)):
+        return None
+    return f"{folder} is {'a link' if os.path.islink(folder) else 'a file'}, where faber-ledger needs its own folder"
 
 
 def keep_place(run: Run) -> None:

@@ -33,7 +33,7 @@ from faber_ledger.recording import sessions
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.clone import known_writer
+from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle, known_writer
 from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.in_git import GitSurvey, InGit, events_of_file
 from faber_ledger.runs.kept import not_in_tree
@@ -67,6 +67,9 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
     paths = [path for paths in paths_in_conflict(root).values() for path in paths]
     if paths:
         warn(f"note: a merge has stopped at {' and '.join(paths)}: run `faber-ledger resolve`")
+    obstacle = find_obstacle(root)
+    if obstacle is not None:
+        warn(f"note: {obstacle}: nothing is recorded; {OUT_OF_THE_WAY}")
     run = named_run(root, run, work_id)
     meant = choose_run(root, run, active)
     if run is None and active.named_too is not None:

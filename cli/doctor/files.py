@@ -10,12 +10,17 @@ from faber_ledger.cli.doctor.finding import Finding, Fix
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.disk import folder_around
+from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle
+from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG, clone_folder, common_directory
 
 
 def check_permissions(patient: Patient) -> Iterator[Finding]:
     """Look for files and folders that this user, or the project's owner, cannot read or write."""
+    obstacle = find_obstacle(patient.root)
+    if obstacle is not None:
+        yield Finding("error", f"{obstacle}: nothing is recorded", OUT_OF_THE_WAY)
     owner = os.lstat(patient.root).st_uid
     user = os.geteuid() if hasattr(os, "geteuid") else -1
     for path in _list_paths(patient):
@@ -46,7 +51,9 @@ def check_backups(patient: Patient) -> Iterator[Finding]:
         for path in run.backup_paths if patient.state(run).get("status") in FINISHED else ():
             if os.path.lexists(path):
                 what = f"{run.shown(path)} is left over from a finished run: it may contain sensitive data"
-                yield Finding("warning", what, "remove it")
+                is_ours = path == run.backup_path and not lacks_ledger(run)
+                hint = f"run `faber-ledger project {run.run_id}`, which removes it" if is_ours else "remove it"
+                yield Finding("warning", what, hint)
 
 
 def _list_paths(patient: Patient) -> Iterator[str]:

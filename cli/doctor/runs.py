@@ -15,6 +15,7 @@ from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.runs import state_file
+from faber_ledger.runs.active import MOVE_FOLDER
 from faber_ledger.runs.kept import not_in_tree, run_here
 from faber_ledger.runs.layouts import find_run, places_of, run_at
 from faber_ledger.runs.progress import FINISHED
@@ -62,7 +63,9 @@ def check_active(patient: Patient) -> Iterator[Finding]:
     if active.problem:
         outcome = is_active if active.run_id is not None else "hooks record nothing"
         fix = _active_file_fix(patient, at_work)
-        yield Finding("error", f"{active.problem}; {outcome}", _hint_to_name(patient, at_work), fix)
+        is_folder = any([os.path.isdir(os.path.join(patient.root, *name.split("/"))) for name in ACTIVE_FILES])
+        first = f"{MOVE_FOLDER}, then " if is_folder else ""
+        yield Finding("error", f"{active.problem}; {outcome}", first + _hint_to_name(patient, at_work), fix)
     elif active.run_id is None and at_work:
         what = f"no run is active here, but {at_work[0].run_id} is unfinished"
         what += f", and {len(at_work) - 1} more" if at_work[1:] else ""

@@ -191,6 +191,43 @@ def test_whatever_is_at_a_files_path_each_check_ends_and_writes_nothing(
     assert not [what for what in findings if "this check failed" in what]
 
 
+def test_a_directory_in_the_active_files_place_is_to_be_moved_aside(patient: Patient) -> None:
+    path = patient.root / ".fractary/faber/.active-run-id"
+    path.unlink()
+    path.mkdir()
+    (found,) = patient.problems()["runs.active"]
+    assert found["hint"].startswith("move the directory aside, then run `faber-ledger run resume ")
+    assert "hint: move the directory aside\n" in patient.call("run", "resume", RUN).stderr
+    path.rmdir()
+    assert patient.call("run", "resume", RUN).returncode == 0
+
+
+def test_a_backup_of_a_run_that_was_finished_elsewhere_is_removed_as_the_hint_says(patient: Patient) -> None:
+    patient.change_state(status="completed")  # as a pull brings it
+    (patient.run / "state.json.backup").write_text("{}")
+    (found,) = patient.problems()["runs.backups"]
+    assert found["hint"] == f"run `faber-ledger project {RUN}`, which removes it"
+    assert patient.call("project", RUN).returncode == 0
+    assert "runs.backups" not in patient.problems()
+
+
+@pytest.mark.parametrize("kind", ["a file", "a link"])
+def test_what_is_in_the_place_of_the_clones_folder_is_named_with_what_to_do(patient: Patient, kind: str) -> None:
+    place = patient.root / ".git/faber-ledger"
+    place.rename(patient.root / ".git/aside")
+    if kind == "a link":
+        place.symlink_to("aside")
+    else:
+        place.write_text("")
+    what = f"{place} is {kind}, where faber-ledger needs its own folder"
+    do = "move it aside; faber-ledger makes the folder"
+    assert f"note: {what}: nothing is recorded; {do}\n" in patient.call("status").stderr
+    patient.deliver("SessionStart.startup.print")
+    assert f"not recorded: {what} - {do}; it waits in" in "".join(patient.log_lines)
+    (found,) = patient.problems()["files.permissions"]
+    assert (found["what"], found["hint"]) == (f"{what}: nothing is recorded", do)
+
+
 def test_a_git_that_never_answers_is_reported_once_and_blocks_nothing(
     patient: Patient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,6 +118,25 @@ def test_a_hook_that_lives_keeps_its_delivery_to_itself(project: Project) -> Non
     assert files(project) == []
 
 
+@pytest.mark.parametrize("is_appended", [False, True], ids=["before its append", "after it"])
+def test_the_second_of_two_hooks_answers_in_the_session_of_the_first_that_was_killed(
+    project: Project, is_appended: bool
+) -> None:
+    project.deliver(START, client="before")
+    (path,) = refused(project, START, client="one", pid="1")
+    content = json.dumps({**json.loads(path.read_text()), "loads": None})
+    path.write_text(content)
+    if is_appended:
+        assert project.faber("project").returncode == 0
+        path.write_text(content)
+    assert project.deliver(START, client="one", pid="1").packet
+    _, started = project.of_type("session_started")
+    assert project.of_type("artifact_loaded")[-1]["session_id"] == project.current == started["session_id"]
+    assert project.of_type("delivery_ignored")[-1]["reason"] == "repeated"
+    assert files(project) == []
+    project.assert_projected()
+
+
 def test_a_delivery_whose_answer_was_lost_loads_nothing(project: Project, tmp_path: Path) -> None:
     """Its facts are in the log, and its file was not removed: the hook was killed before it had answered."""
     project.deliver(START, client="before")
