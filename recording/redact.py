@@ -197,6 +197,7 @@ def _check_state(run: Run) -> None:
         pass  # then there is nothing to remove from it
 
 
+SHORTEST = 4  # letters of a text that is looked for as a whole
 LONG_WORD = re.compile(r"\w{6,}")  # a shorter word is a part of many others
 # Reasons use these words, and they reveal nothing.
 COMMON_WORDS = frozenset(
@@ -211,10 +212,11 @@ COMMON_WORDS = frozenset(
 
 
 def shared_word(reason: str, texts: Iterable[str]) -> str | None:
-    """Return the first word of six letters or more that a reason shares with the redacted texts; None if none.
+    """Return what a reason shares with the redacted texts: a text of four letters or more, or a longer word; or None.
 
     A part of one of their words counts too: even a part of a password is too much.
     """
-    words = {*LONG_WORD.findall(reason.casefold())} - COMMON_WORDS
-    gone = [text.casefold() for text in texts]
-    return next((word for word in sorted(words) if any([word in text for text in gone])), None)
+    said, gone = reason.casefold(), sorted([text.casefold() for text in texts])
+    whole = [text for text in gone if len(text) >= SHORTEST and text in said]
+    words = sorted({*LONG_WORD.findall(said)} - COMMON_WORDS)
+    return next((word for word in (*whole, *words) if any([word in text for text in gone])), None)

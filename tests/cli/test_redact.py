@@ -217,6 +217,7 @@ def test_a_reason_that_repeats_a_word_of_what_is_removed_is_detected() -> None:
         (["the password is Katzenberger"], "katzenberger told it", "katzenberger"),
         (["the token is tok-5fe1c9a77d"], "5fe1c9a leaked", "5fe1c9a"),
         (["vm"], "an environment of a vmware host", None),
+        (["/home/ada/work"], "a path: /home/ada/work", "/home/ada/work"),
         ([""], "anything", None),
     ]:
         assert shared_word(reason, texts) == shared

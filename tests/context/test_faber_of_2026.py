@@ -99,8 +99,8 @@ def test_events_that_fabers_tools_consolidated_are_found(project: Project) -> No
     project.write(f".fractary/runs/{RUN}/events.jsonl", "\n".join([*lines[:29], "{", lines[29]]) + "\n")
     done = project.faber("reconstitute", RUN)
     assert "No events found" not in done.stdout
-    assert "✓ Loaded 19 recent events\n" in done.stdout
+    assert "✓ Loaded 20 recent events\n" in done.stdout
     assert "[t29] phase_complete: x" in done.stdout
     assert "events.jsonl, line 30" in done.stderr
     project.write(f".fractary/runs/{RUN}/events/001-step.json", json.dumps({"type": "step_start"}))
-    assert "✓ Loaded 1 recent events\n" in project.faber("reconstitute", RUN).stdout
+    assert "Last Event: [N/A] step_start: " in project.faber("reconstitute", RUN).stdout

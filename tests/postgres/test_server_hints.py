@@ -51,7 +51,7 @@ def test_a_run_that_is_not_here_may_be_on_a_server_that_was_not_asked(team: Team
 def test_an_empty_url_is_not_the_server_that_is_configured(team: Team) -> None:
     first = team.clones[0]
     assert team.sync(first, "--all").returncode == 0
-    commands = [("fleet",), ("sync",), ("search", "well"), ("run", "resume", RUN), ("log",), ("db", "members")]
+    commands = [("fleet",), ("sync",), ("search", "well"), ("run", "resume", RUN), ("db", "members")]
     for words in commands:
         done = first.faber(*words, "--url", "", env={"FABER_LEDGER_URL": team.url})
         assert (done.returncode, done.stdout) == (2, ""), words
