@@ -24,7 +24,6 @@ MIN_BAR = 6.0  # the narrowest bar that can still be seen and clicked
 MAX_LEVELS = 4  # of sessions drawn one above the other on one machine
 MIN_PAUSE = 1.5  # the narrowest pause that is drawn
 MAX_LANES = 24  # of a kind; the others are counted
-DENSE, MAX_NAMED = 60, 12  # more compactions than DENSE are drawn behind the bars; up to MAX_NAMED get a label
 LETTER = 6.7  # a letter's width, roughly
 MAX_LETTERS = 80  # of a name; more never fit
 WIDE = "mwMW@%"
@@ -50,18 +49,16 @@ class Chart:
         """Return the chart."""
         self.height = AXIS
         body = [*self._phases(), *self._machines(), *self._artifacts()]
-        compactions = list(self._compactions())
+        compactions = [*self._compactions()]
         behind = [*self._axis(), *self._pauses()]
-        is_dense = len(self.timeline["compactions"]) > DENSE
         label = markup(f"Timeline of the run {self.timeline['run_id']}")
         return "\n".join(
             [
                 f'<svg viewBox="0 0 {WIDTH} {self.height + 8:g}" role="group" aria-label="{label}">',
                 f"<defs>{HATCH}</defs>",
                 *behind,
-                *(compactions if is_dense else ()),
+                *compactions,
                 *body,
-                *(() if is_dense else compactions),
                 "</svg>",
             ]
         )
@@ -190,17 +187,12 @@ class Chart:
     def _compactions(self) -> Iterator[str]:
         compactions = self.timeline["compactions"]
         places = [(place := self.scale.x(one["at"]), place) for one in compactions]
-        reached = 0.0
         for left, _, first, last in merge_narrow(places):
             one = compactions[first]
             count = last - first + 1
             title = f"compaction at {_time(one['at'])}" + (f", in {one['where']}" if one["where"] else "")
-            text = ""
-            if left > reached and len(compactions) <= MAX_NAMED:
-                text = f'<text class="compacted" x="{left:.1f}" y="{AXIS - 6}">compaction</text>'
-                reached = left + 70
             line = f'<path class="compaction" d="M{left:.1f} {AXIS - 2}V{self.height:g}"/>'
-            yield self._link(one["row"], title if count == 1 else f"{count} compactions from {title}", line + text)
+            yield self._link(one["row"], title if count == 1 else f"{count} compactions from {title}", line)
 
     # Their parts
 
