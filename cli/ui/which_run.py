@@ -170,11 +170,6 @@ def is_of_work(state: dict[str, Any], work_id: str) -> bool:
     return isinstance(known, (str, int)) and not isinstance(known, bool) and str(known) == work_id
 
 
-def _unfinished_runs(root: str) -> list[tuple[Run, dict[str, Any]]]:
-    """List the unfinished runs of the work tree with their states."""
-    return [one for one in _with_states(runs_in_tree(root)) if one[1].get("status") in progress.ACTIVE]
-
-
 def runs_in_tree(root: str) -> Iterator[Run]:
     """Yield the work tree's runs, without those behind a link that leads out of it."""
     for run_id in run_ids(root):
@@ -251,8 +246,9 @@ def pick_run_id(text: str, known: Sequence[str], hint: str) -> str:
 
 
 def _hint_to_list(root: str) -> str:
+    is_any = bool(run_ids_here(root))
     return (
-        "run `faber-ledger run list` to see the runs of this project" if run_ids_here(root) else _hint_without_run(root)
+        "run `faber-ledger run list` to see the runs of this project" if is_any else f"no runs yet: {texts.START_ONE}"
     )
 
 
@@ -291,17 +287,14 @@ def choose_run(
 
 def _scan(root: str, active: ActiveRun, log: Callable[[str], None], *, scans: bool) -> Run:
     """Return the unfinished run of the work tree, or the one of several that the user chooses."""
-    runs = _unfinished_runs(root) if scans else []
+    found = _with_states(runs_in_tree(root)) if scans else ()
+    runs = [(run, state) for run, state in found if state.get("status") in progress.ACTIVE]
     if not runs:
         message = "no run is active here" + (f": {active.problem}" if active.problem else "")
-        raise NoActiveRun(message, hint=hint_without_runs(root) or _hint_without_run(root))
+        raise NoActiveRun(message, hint=hint_without_runs(root) or _hint_to_list(root))
     if active.problem:
         warn(f"note: {active.problem}")
     if len(runs) > 1:
         return _ask_for_run(runs)
     log(f"✓ Auto-detected active workflow: {runs[0][0].run_id}")
     return runs[0][0]
-
-
-def _hint_without_run(root: str) -> str:
-    return "name one; `faber-ledger run list` shows them" if run_ids_here(root) else f"no runs yet: {texts.START_ONE}"
