@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from faber_ledger.cli.doctor.finding import Finding, Fix, Level, file_fix
+from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.cli.setup.agents import EVENTS, describe_copilot_twice, list_agents, list_damaged, settings_of_copilot
 from faber_ledger.cli.setup.hooks import (
@@ -234,35 +234,17 @@ DAYS = 7
 LARGEST = 1024 * 1024
 
 
-class Kind(NamedTuple):
-    """A kind of line in the hook log: the level, what its lines mean, what to do, and a phrase of each line."""
-
-    level: Level
-    what: str
-    hint: str
-    phrases: tuple[str, ...]
-
-
 FOLLOW = f"follow the message; {HOOK_LOG} has all of them, and doctor ignores them after a week"
-RENAMED = "deliveries named another hook than the one that was run"
-WRITTEN = "another tool changed what the ledger keeps in state.json"
-STOP = "nothing, if the tool adds sessions of its own; else stop it from writing there"
-LACKING = "sessions began without all of their context"
-IN_INBOX = "nothing: the next hook records it, and doctor says if it still waits"
-SEE = "follow the message; the check workflow.artifacts says what a session that starts now would lack"
-KINDS = (
-    Kind("note", RENAMED, "correct the settings if a person wrote them", ("it is handled as", "and is handled as")),
-    Kind("note", WRITTEN, STOP, ("state.json differed from the ledger",)),
-    Kind("note", LACKING, SEE, ("❌ ERROR: Required artifact", "⚠️ WARNING:", "Cannot evaluate condition:")),
-    Kind(
-        "note",
-        "hooks recorded nothing",
-        "run `faber-ledger run list` if a run was at work then",
-        ("No active workflow found", NO_SESSION),
-    ),
-    Kind("note", "a delivery was not recorded at once", IN_INBOX, ("; it waits in ",)),
-    Kind("warning", "a hook took too long", FOLLOW, (" second",)),
-    Kind("warning", "a hook warned", FOLLOW, ("",)),
+# Phrases of what hooks say although they have done their work; every other line is a warning.
+NOTES = (
+    "is handled as",
+    "state.json differed from the ledger",
+    "❌ ERROR: Required artifact",
+    "⚠️ WARNING:",
+    "Cannot evaluate condition:",
+    "No active workflow found",
+    NO_SESSION,
+    "; it waits in ",
 )
 
 
@@ -279,22 +261,17 @@ def check_hook_log(patient: Patient) -> Iterator[Finding]:
         what = f"{HOOK_LOG} cannot be read: {error}"
         yield Finding("warning", what, "move it aside; the next hook creates a new one")
         return
-    found: dict[tuple[Kind, str], list[tuple[str, str]]] = {}
+    found: dict[str, list[tuple[str, str]]] = {}
     for line in text.splitlines():
         at, _, message = line.partition(" ")
         seconds = seconds_of(at)
         if seconds is not None and patient.at - seconds <= DAYS * 86_400:
-            kind = _kind_of(message.partition(" ")[2])
             shown = message.replace(" ", ": ", 1)[:230]
-            found.setdefault((kind, shown if kind.level == "warning" else ""), []).append((at, shown))
-    for (kind, _), lines in sorted(found.items(), key=lambda item: item[1][-1], reverse=True):
+            found.setdefault(next((phrase for phrase in NOTES if phrase in message), shown), []).append((at, shown))
+    for kind, lines in sorted(found.items(), key=lambda item: item[1][-1], reverse=True):
         at, shown = lines[-1]
         count = f"{len(lines)} times, last" if len(lines) > 1 else "once,"
-        yield Finding(kind.level, f"{kind.what}, {count} at {at}: {shown}", kind.hint)
-
-
-def _kind_of(message: str) -> Kind:
-    return next(kind for kind in KINDS if any([phrase in message for phrase in kind.phrases]))
+        yield Finding("note" if kind in NOTES else "warning", f"a hook said, {count} at {at}: {shown}", FOLLOW)
 
 
 def check_waiting(patient: Patient) -> Iterator[Finding]:

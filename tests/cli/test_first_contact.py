@@ -87,5 +87,5 @@ def test_doctor_tells_of_a_required_artifact_and_of_what_the_hooks_logged(tmp_pa
     said = " ".join(done.stdout.split())
     assert f"warning workflow.artifacts: {project.run_id}: its required artifact orchestration-protocol" in said
     assert "name its folder in plugin_roots" in said
-    assert "note hooks.log: sessions began without all of their context, once, at 20" in said
+    assert "note hooks.log: a hook said, once, at 20" in said
     assert "❌ ERROR: Required artifact not found / Artifact: orchestration-protocol" in said
