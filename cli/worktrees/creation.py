@@ -72,11 +72,6 @@ def make(root: str, plan: Plan, warn: Callable[[str], None]) -> None:
 
 def _check_is_new(root: str, folder: str, branch: str) -> None:
     shown = shorten_path(folder)
-    if git.run_git("check-ref-format", f"refs/heads/{branch}", at=root).returncode:
-        raise LedgerError(
-            f"cannot derive a branch name from the work item: git does not accept {branch}",
-            hint="create the worktree with `git worktree add PATH -b BRANCH`, and start the run in it",
-        )
     if not git.can_add(root):
         raise LedgerError("the repository has no commit yet, so it can have no worktree", hint="make the first commit")
     if os.path.lexists(folder):
