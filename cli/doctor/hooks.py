@@ -21,7 +21,6 @@ from faber_ledger.cli.setup.hooks import (
 )
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.cli.ui.words import plural
-from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import quote_word
 from faber_ledger.hooks import client_plugins, client_settings
@@ -141,9 +140,7 @@ def check_once(patient: Patient) -> Iterator[Finding]:
         repeated = next((path for path in paths if paths.count(path) > 1), None)
         if repeated is not None:
             what = f"{display_path(repeated, patient.root)} has the hook of {event} {paths.count(repeated)} times"
-            commands = [command_line(one.values) for one in found if one.path == repeated]
-            fix = _once_fix(patient.root, repeated) if client_settings.hook_command(event) in commands else None
-            yield Finding("warning", what, "run `faber-ledger doctor --fix`" if fix else "remove all but one", fix)
+            yield Finding("warning", what, "remove all but one")
         elif len({command_line(one.values) for one in found}) > 1:
             where = " and ".join([display_path(path, patient.root) for path in paths])
             what = f"{event} has two hooks with different commands, in {where}: the client runs both"
@@ -217,17 +214,6 @@ def _list_ours(root: str) -> list[Handler]:
         for one in client_settings.handlers(text, event)
     ]
     return [one for one in found if one.runs is not None]
-
-
-def _once_fix(root: str, path: str) -> Fix:
-    """Return a fix that leaves one of the equal hooks that a file has for an event."""
-
-    def plan() -> FileChange:
-        before = read_file(path) or b""
-        text = client_settings.decode_settings(before, display_path(path, root))
-        return FileChange(path, before, client_settings.add_hooks(client_settings.remove_hooks(text)).encode())
-
-    return file_fix(root, plan, "remove repeated hooks")._replace(name=f"once {path}")
 
 
 DAYS = 7
