@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from typing import TYPE_CHECKING
@@ -44,6 +45,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     alone = [item for item in items if not IS_LONG and any(mark.kwargs for mark in item.iter_markers("long"))]
     items[:] = [item for item in items if item not in alone]
     config.hook.pytest_deselected(items=alone)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # the tests stay to the end: no collection of garbage has to go through them
 
 
 def pytest_unconfigure() -> None:

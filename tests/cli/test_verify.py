@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,6 @@ import pytest
 from support.command import COMMAND, run_command
 from support.forging import forge
 from support.sample_log import RUN, append_sample, write_run
-from support.verifying import folder, verify
 
 from faber_ledger.context.position import note_recorded
 from faber_ledger.ledger.errors import LedgerError, Locked, NewerFormat
@@ -45,6 +45,14 @@ def append_note(ledger: Path) -> None:
     with Log.open(str(ledger), busy_seconds=0.0) as log, log.writing():
         log.append([event], at=1_800_000_000.0, writer="5f" * 16)
         log.commit()
+
+
+def verify(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return run_command([COMMAND, "verify", *arguments], cwd=project, capture_output=True, text=True, check=False)
+
+
+def folder(project: Path) -> Path:
+    return project / ".fractary" / "runs" / RUN
 
 
 def found(path: Path) -> list[LogProblem]:

@@ -170,15 +170,15 @@ def run_under_strace(
     )
     try:
         assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
-        with subprocess.Popen([_strace(), *options, "-p", str(process.pid)], stderr=subprocess.PIPE) as strace:
-            assert strace.stderr is not None
-            assert b"attached" in strace.stderr.readline()
-            process.send_signal(signal.SIGCONT)
-            output, errors = process.communicate(delivery, timeout=LONGEST_SECONDS)
-            strace.communicate()
+        strace = subprocess.Popen([_strace(), *options, "-p", str(process.pid)], stderr=subprocess.PIPE)
+        assert strace.stderr is not None
+        assert b"attached" in strace.stderr.readline()
+        process.send_signal(signal.SIGCONT)
+        output, errors = process.communicate(delivery, timeout=LONGEST_SECONDS)
     except BaseException:
         process.kill()
         raise
+    strace.communicate()
     return Ended(process.returncode, output.decode(errors="replace"), errors.decode(errors="replace"))
 
 

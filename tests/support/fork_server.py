@@ -33,7 +33,7 @@ CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())  # the system cal
 CLONE_PARENT = 0x8000
 CLOCK = "FABER_LEDGER_TEST_CLOCK"  # a variable with the time that a forked command takes for the present one
 STOPS = "FABER_LEDGER_TEST_STOPS"  # a variable with which a forked command stops at once, for strace to attach to it
-PR_SET_PTRACER, ANY = 0x59616D61, -1
+PR_SET_PTRACER, ANY = 0x59616D61, ctypes.c_ulong(-1)
 
 
 def send(channel: socket.socket, message: dict[str, Any], descriptors: list[int]) -> None:
