@@ -84,11 +84,18 @@ def clean_summary(said: str) -> str:
     return cut_middle(text.strip(), MAX_LENGTH)
 
 
+PASSES = 2  # more over a text with a secret: the mask of one may show where another begins
+
+
 def mask_text(text: str) -> str:
     """Return a free text (a summary, a note, a reason) with each secret replaced by its kind."""
     bare = text if text.isascii() else text.translate(INVISIBLE)
     masked = _masked(bare)
-    return text if masked == bare else masked  # what nobody sees can be in the middle of a secret
+    if masked == bare:
+        return text  # what nobody sees can be in the middle of a secret
+    for _ in range(PASSES):
+        masked = _masked(masked)
+    return masked
 
 
 def _masked(text: str) -> str:
