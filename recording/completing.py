@@ -9,10 +9,10 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections.fold import open_sessions
 from faber_ledger.recording import sessions
 from faber_ledger.recording.call import checkout_after, checkout_at_end, read_environment
-from faber_ledger.recording.incoming import find_session, infer_start
+from faber_ledger.recording.incoming import find_session
 from faber_ledger.recording.leaving import follow_client
 from faber_ledger.recording.recording import Recording
-from faber_ledger.recording.sessions import was_seen_at_work
+from faber_ledger.recording.sessions import infer_start, was_seen_at_work
 from faber_ledger.runs import progress
 from faber_ledger.runs.clients import seen_client
 from faber_ledger.runs.clone import writer_of

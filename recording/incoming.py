@@ -17,12 +17,11 @@ from faber_ledger.projections.fold import (
     has_ended_for_compaction,
     may_have_inferred_end,
     open_sessions,
-    session_history,
 )
 from faber_ledger.recording import sessions
 from faber_ledger.recording.call import checkout_after, checkout_at_start, read_environment
 from faber_ledger.recording.inbox import VERSION
-from faber_ledger.recording.sessions import is_last_heard, was_seen_at_work
+from faber_ledger.recording.sessions import infer_start, is_last_heard, was_seen_at_work
 from faber_ledger.runs import progress
 from faber_ledger.runs.clients import SeenClient
 from faber_ledger.runs.clone import keyed_digest
@@ -392,17 +391,3 @@ def find_session(view: View, caller: Caller, seen: SeenClient | None) -> str | N
             if began is None or seen.last_at >= began:
                 return name
     return None
-
-
-def infer_start(view: View, caller: Caller, seen: SeenClient | None, started_at: str | None) -> float:
-    """Return when a client's session on this run must have begun, if no start of it came.
-
-    The latest of: the client's first delivery here, the run's start, the end of the run's previous session. One that is
-    still open has lasted at least until its own start.
-    """
-    moments = [seconds_of(started_at)]
-    for entry in session_history(view.blocks):
-        if isinstance(entry, dict):
-            moments.append(seconds_of(entry.get("ended_at") or entry.get("started_at")))
-    latest = max([moment for moment in moments if moment is not None], default=0.0)
-    return min(caller["at"], max(latest, seen.first_at if seen is not None else caller["at"]))

@@ -16,6 +16,7 @@ from faber_ledger.projections.fold import (
     has_environment,
     newest_open,
     open_sessions,
+    session_history,
 )
 from faber_ledger.recording.call import hostname
 from faber_ledger.runs.clients import SeenClient
@@ -362,3 +363,17 @@ def was_seen_at_work(seen: SeenClient | None, finished_at: str | None) -> bool:
 def is_last_heard(recorded: Recorded, seen: SeenClient | None) -> bool:
     """Return whether a recorded delivery of a client is the last that was seen of it in this clone."""
     return seen is not None and recorded["id"][:TIMESTAMP] == event_id(seen.last_at, bytes(10))[:TIMESTAMP]
+
+
+def infer_start(view: View, caller: Caller, seen: SeenClient | None, started_at: str | None) -> float:
+    """Return when a client's session on this run must have begun, if no start of it came.
+
+    The latest of: the client's first delivery here, the run's start, the end of the run's previous session. One that is
+    still open has lasted at least until its own start.
+    """
+    moments = [seconds_of(started_at)]
+    for entry in session_history(view.blocks):
+        if isinstance(entry, dict):
+            moments.append(seconds_of(entry.get("ended_at") or entry.get("started_at")))
+    latest = max([moment for moment in moments if moment is not None], default=0.0)
+    return min(caller["at"], max(latest, seen.first_at if seen is not None else caller["at"]))
