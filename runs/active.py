@@ -22,13 +22,13 @@ from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.clone import read_used_runs
 from faber_ledger.runs.git import branch_of, default_branch
-from faber_ledger.runs.layouts import find_run, run_ids
+from faber_ledger.runs.layouts import find_run, find_runs
 from faber_ledger.runs.run import ACTIVE_FILES
 from faber_ledger.runs.state_file import read_state_copy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Any
 
     from faber_ledger.ledger.log import Log
@@ -81,7 +81,7 @@ def active_run(root: str, *, by_author: bool = True) -> ActiveRun:
     if others:
         too = named.run_id if named is not None and is_at_work else None
         return ActiveRun(others[0], f"its branch {here.branch} is checked out", problem, named_too=too)
-    only = _only_run_of_user(root) if by_author else None
+    only = _only_run_of_user(root, here) if by_author else None
     if only is not None:
         return ActiveRun(only, "it is the only run at work here whose files you committed last", problem)
     if named is not None:
@@ -148,6 +148,7 @@ class Here:
         self.used = read_used_runs(root)
         self._root = root
         self._default: list[str | None] = []
+        self._runs: list[Run] | None = None
         self._on_branch: list[Run] | None = None
         self._states: dict[str, dict[str, Any]] = {}
 
@@ -194,11 +195,23 @@ class Here:
         own = [branch for branch in self._named_branches(run) if branch != self.default]
         return own or _first_recorded(run, self.default, log)
 
+    def runs(self) -> list[Run]:
+        """Return the runs of the work tree, then those that this clone keeps; none behind a link that leads out."""
+        if self._runs is None:
+            from faber_ledger.runs.kept import kept_run  # not where the active file names a run
+            from faber_ledger.runs.left_state import kept_run_ids
+
+            runs = find_runs(self._root)
+            known = {run.run_id for run in runs}
+            kept = [kept_run(self._root, run_id) for run_id in kept_run_ids(self._root) if run_id not in known]
+            self._runs = [*runs, *[run for run in kept if run is not None]]
+        return self._runs
+
     def runs_on_branch(self) -> list[Run]:
         """Return the runs at work whose branch is checked out, the newest first."""
         if self._on_branch is None:
             is_nobodys = self.branch is None or self.branch == self.default
-            runs = [] if is_nobodys else _runs_here(self._root)
+            runs = [] if is_nobodys else self.runs()
             found = [run for run in runs if not self.is_finished(run) and self.owns_branch(run)]
             self._on_branch = sorted(found, key=lambda run: (_started_at(self.state_of(run)), run.run_id), reverse=True)
         return self._on_branch
@@ -336,7 +349,7 @@ def _run_of(root: str, run_id: str) -> Run:
     return kept_run(root, run.run_id) or run
 
 
-# All runs
+# The user
 
 
 def _started_at(state: dict[str, Any]) -> float:
@@ -345,27 +358,18 @@ def _started_at(state: dict[str, Any]) -> float:
     return seconds_of(state.get("started_at")) or 0.0
 
 
-def _runs_here(root: str) -> Iterator[Run]:
-    """Yield the runs of the work tree, then those that this clone keeps; none behind a link that leads out."""
-    from faber_ledger.runs.left_state import kept_run_ids
-
-    for run_id in dict.fromkeys([*run_ids(root), *kept_run_ids(root)]):
-        try:
-            yield _run_of(root, run_id)
-        except InvalidRunId:
-            continue
-
-
-# The user
-
-
-def _only_run_of_user(root: str) -> Run | None:
+def _only_run_of_user(root: str, here: Here) -> Run | None:
     """Return the only run at work in the work tree whose files this user has committed last; None for several.
 
     None in a linked work tree: the run has its own, where its session is (SPEC, One Workflow Per Worktree Limitation).
     """
-    at_work = [run for run in _runs_here(root) if not run.is_kept and _is_known_at_work(run)]
-    if not at_work or len(at_work) > MOST_ASKED:
+    at_work = []
+    for run in here.runs():
+        if not run.is_kept and here.state_of(run).get("status") not in (None, *progress.FINISHED):
+            at_work.append(run)
+        if len(at_work) > MOST_ASKED:
+            return None
+    if not at_work:
         return None
     from faber_ledger.runs.git import work_tree_of  # only where no file and no branch names a run
     from faber_ledger.runs.git_query import GitQuery, time_limit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger import BACKUP_ENDING
-from faber_ledger.ledger.disk import FileRefused, read_regular
+from faber_ledger.ledger.disk import FileRefused, folder_around, read_regular
 from faber_ledger.ledger.errors import InvalidRunId
 from faber_ledger.runs.run import (
     LOG,
@@ -257,29 +257,46 @@ def _check_inside(run: Run) -> None:
 
 def run_ids(root: str) -> list[str]:
     """Return the ids of a project's runs, those with one of `RUN_FILES`, in every layout, sorted."""
-    found = set()
-    for runs in _runs_folders(root):
-        for run in _runs_below(root, runs, "", depth=3):
+    return sorted(_find_all(root))
+
+
+def find_runs(root: str) -> list[Run]:
+    """Return the same runs where `find_run` finds them, by their ids; none behind a link that leads out."""
+    found = _find_all(root)
+    inside = [os.path.join(runs, "") for runs in _runs_folders(root) if folder_around(runs, [root]) is not None]
+    several = [run_id for run_id, run in found.items() if run is None]
+    runs = [run for run in found.values() if run is not None and run.directory.startswith(tuple(inside))]
+    return sorted([*runs, *[find_run(root, run_id) for run_id in several]], key=lambda run: run.run_id)
+
+
+def _find_all(root: str) -> dict[str, Run | None]:
+    """Return a project's runs by their ids; None for one that has several places. No link in a folder is followed."""
+    found: dict[str, Run | None] = {}
+    for runs, folder in zip(RUNS, _runs_folders(root), strict=True):
+        for run in _runs_below(root, runs, folder):
             run_id = _id_of(run)
             # In a run's own folder, a file such as `state-old.json` is a copy, unless it says that it is a run.
             is_run = not run.suffix or not _is_own_folder(run.directory) or _named_in_state(run, [run_id])
             run.run_id = run_id
             if is_run and is_run_id(run_id) and not _is_unused(run):
-                found.add(run_id)
-    return sorted(found)
+                found[run_id] = None if run_id in found else run
+    return found
 
 
 def _is_own_folder(directory: str) -> bool:
     return any([os.path.isfile(os.path.join(directory, name)) for name in RUN_FILES])
 
 
-def _runs_below(root: str, directory: str, prefix: str, depth: int) -> Iterator[Run]:
-    """Yield what looks like a run below a folder of runs; `run_id` is the path's form."""
+def _runs_below(root: str, runs: str, directory: str, prefix: str = "", depth: int = 3) -> Iterator[Run]:
+    """Yield what looks like a run in or below a folder of the layout `runs`; `run_id` is the path's form."""
     try:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
     except OSError:
         return
-    runs = RUNS[0] if os.path.join(directory, "").startswith(os.path.join(_runs_folders(root)[0], "")) else RUNS[1]
+    if prefix and any([entry.name in RUN_FILES and entry.is_file() for entry in entries]):
+        yield Run(root, prefix[:-1], directory)
+    if not depth:
+        return
     has_plans = bool(prefix) and runs == RUNS[1]
     suffixes = set()
     for entry in entries:
@@ -287,12 +304,8 @@ def _runs_below(root: str, directory: str, prefix: str, depth: int) -> Iterator[
         if kind is not None and kind[1] and entry.is_file(follow_symlinks=False):
             suffixes.add(kind[1])
         run_id = prefix + entry.name
-        if not entry.is_dir(follow_symlinks=False) or not may_be_run(run_id, runs):
-            continue
-        if _is_own_folder(entry.path):
-            yield Run(root, run_id, entry.path)
-        if depth > 1:
-            yield from _runs_below(root, entry.path, run_id + "/", depth - 1)
+        if entry.is_dir(follow_symlinks=False) and may_be_run(run_id, runs):
+            yield from _runs_below(root, runs, entry.path, f"{run_id}/", depth - 1)
     for suffix in sorted(suffixes):
         if may_be_run(prefix + suffix, runs):
             yield Run(root, prefix + suffix, directory, suffix)

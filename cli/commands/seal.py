@@ -11,7 +11,7 @@ import click
 from faber_ledger.cli.setup.tracking import files_that_travel, is_left_out, stage
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, runs_in_tree, runs_with_ledgers
+from faber_ledger.cli.ui.which_run import check_in_tree, choose_run, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_of_log_are, events_shown
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun
@@ -27,6 +27,7 @@ from faber_ledger.runs.clone import lock_run, note_use
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import git, limit_answers, top_of
 from faber_ledger.runs.in_git import events_of_file
+from faber_ledger.runs.layouts import find_runs
 from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.publish import why_not_published
@@ -153,7 +154,7 @@ def _seal_for_commit(root: str) -> None:
 
 def _runs_of_commit(root: str, paths: set[str]) -> Iterator[Run]:
     active = active_run(root, by_author=False).run_id
-    for run in runs_in_tree(root):
+    for run in find_runs(root):
         is_in_commit = not paths.isdisjoint([run.shown(path) for path in run.tracked_paths])
         if is_in_commit or run.run_id == active:
             yield run

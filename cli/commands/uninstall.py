@@ -32,7 +32,6 @@ from faber_ledger.cli.ui.changes import (
     scope_option,
 )
 from faber_ledger.cli.ui.output import json_option, show
-from faber_ledger.cli.ui.which_run import runs_in_tree
 from faber_ledger.cli.ui.words import place_lines
 from faber_ledger.files.change import FileChange, make_changes
 from faber_ledger.hooks.client_plugins import Plugin, list_enabled_plugins
@@ -41,6 +40,7 @@ from faber_ledger.ledger import disk
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
 from faber_ledger.runs.git_command import run_git, top_of
+from faber_ledger.runs.layouts import find_runs
 from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG, find_root
 from faber_ledger.runs.settings import PATH
 from faber_ledger.runs.synced import known_project
@@ -151,7 +151,7 @@ def _local_files(root: str) -> list[str]:
     listed = run_git("ls-files", "--others", "-z", "--", ".fractary", at=root).stdout.split(b"\0")
     untracked = {os.path.join(root, os.fsdecode(name)) for name in listed}
     found = [os.path.join(root, f"{HOOK_LOG}{older}") for older in ("", ".1")]
-    for run in runs_in_tree(root):
+    for run in find_runs(root):
         with suppress(LedgerError):
             state_file.read_state(run)
             found.append(run.backup_path)

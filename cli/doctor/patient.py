@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.verify import run_findings
 from faber_ledger.cli.ui.progress import progress_over
-from faber_ledger.cli.ui.which_run import runs_in_tree
 from faber_ledger.cli.worktrees.git import run_git
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
@@ -18,7 +17,7 @@ from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run
 from faber_ledger.runs.git import WorkTree, work_tree_of
-from faber_ledger.runs.layouts import find_run, run_ids
+from faber_ledger.runs.layouts import find_run, find_runs, run_ids
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import RUNS, Run
 from faber_ledger.runs.settings import Settings, project_settings
@@ -90,7 +89,7 @@ class Patient:
     @cached_property
     def runs(self) -> list[Run]:
         """The runs to examine: the active one first, then those changed last; at most `MOST_RUNS`."""
-        found = [*runs_in_tree(self.root)]
+        found = [*find_runs(self.root)]
         found.sort(key=lambda run: (run.run_id == self.active, _changed_at(run)), reverse=True)
         return found[:MOST_RUNS]
 

@@ -21,7 +21,7 @@ from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run, name_if_none_is, write_active_file
 from faber_ledger.runs.clone import lock_run, note_use
 from faber_ledger.runs.kept import not_in_tree, run_here
-from faber_ledger.runs.layouts import find_run, run_ids
+from faber_ledger.runs.layouts import find_run, find_runs
 from faber_ledger.runs.left_state import run_ids_here, runs_here
 from faber_ledger.runs.log import has_log, lacks_ledger
 from faber_ledger.runs.run import Run, find_root, path_form
@@ -101,7 +101,7 @@ def runs_with_ledgers(text: str | None, *, every: bool, in_tree: bool = False) -
     if text is not None:
         raise click.UsageError("give RUN or --all, not both")
     root = find_root(os.getcwd())
-    return [run for run in (runs_in_tree(root) if in_tree else runs_here(root)) if not lacks_ledger(run)]
+    return [run for run in (find_runs(root) if in_tree else runs_here(root)) if not lacks_ledger(run)]
 
 
 def run_to_load(
@@ -168,13 +168,6 @@ def is_of_work(state: dict[str, Any], work_id: str) -> bool:
     """Return whether a state belongs to a run of the work item."""
     known = state.get("work_id")
     return isinstance(known, (str, int)) and not isinstance(known, bool) and str(known) == work_id
-
-
-def runs_in_tree(root: str) -> Iterator[Run]:
-    """Yield the work tree's runs, without those behind a link that leads out of it."""
-    for run_id in run_ids(root):
-        with suppress(InvalidRunId):
-            yield find_run(root, run_id)
 
 
 def _with_states(runs: Iterable[Run]) -> Iterator[tuple[Run, dict[str, Any]]]:
@@ -287,7 +280,7 @@ def choose_run(
 
 def _scan(root: str, active: ActiveRun, log: Callable[[str], None], *, scans: bool) -> Run:
     """Return the unfinished run of the work tree, or the one of several that the user chooses."""
-    found = _with_states(runs_in_tree(root)) if scans else ()
+    found = _with_states(find_runs(root)) if scans else ()
     runs = [(run, state) for run, state in found if state.get("status") in progress.ACTIVE]
     if not runs:
         message = "no run is active here" + (f": {active.problem}" if active.problem else "")
