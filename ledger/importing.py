@@ -71,6 +71,11 @@ class Staged:
         )
         self._connection.execute("BEGIN")
         for number, line in enumerate(_lines_of(file), 1):
+            if number == 1 and line.startswith(b"SQLite format 3"):
+                self.problems.append(
+                    LineProblem(1, "it is a SQLite file, and what `faber-ledger export` writes is JSON")
+                )
+                break
             self._read(line, number)
         self.problems += self._contradictions()
 

@@ -233,7 +233,11 @@ def make_below(root: str, folder: str, *, durable: bool = True) -> None:
     for folder in reversed(missing):
         try:
             os.mkdir(folder, 0o700)
-        except FileExistsError:
+        except FileExistsError as error:
+            if not os.path.isdir(folder):
+                raise NotADirectoryError(
+                    error.errno, "a file is in the folder's place: move it aside", folder
+                ) from error
             continue  # another process has made it
         if file_mode(os.path.join(folder, "")) != disk.OWN:
             set_folder_mode(folder)

@@ -86,7 +86,9 @@ def update(
                 disk.put(path, text.encode("utf-8", "backslashreplace"))  # a lone surrogate, as JSON escapes it
             return records
     except OSError as error:
-        raise NotWritable(f"cannot write {path}: {error.strerror}", hint="check the folder's permissions") from error
+        raise NotWritable(
+            f"cannot write {path}: {error.strerror or error}", hint="check the folder's permissions"
+        ) from error
 
 
 def _merge(records: list[Record], seen: list[Record], there: Collection[str], moment: str) -> list[Record]:

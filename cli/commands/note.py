@@ -62,7 +62,7 @@ def add(
     Exit codes: 0 recorded; 1 not recorded; 2 wrong usage; 10 no such run; 11 locked; 12 newer format; 20 damaged.
     """
     if (text is None) != from_stdin:
-        raise click.UsageError("Give the text, or --from-stdin.")
+        raise click.UsageError("Give either TEXT or --from-stdin.")
     written = (_from_stdin() if text is None else text).strip()
     if not written:
         raise click.UsageError("The note is empty.")

@@ -18,6 +18,7 @@ from faber_ledger.projections.difference import find_difference
 from faber_ledger.projections.fold import blocks_of
 from faber_ledger.runs import state_file
 from faber_ledger.runs.log import read_log
+from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.tree_note import TreeNote
 
@@ -58,6 +59,9 @@ def _check_run(run: Run) -> dict[str, Any]:
     found = recheck_under_lock(run, lambda: list(_differences(run)))
     if not found:
         return {"run_id": run.run_id, "outcome": "agrees"}
+    why = why_not_published(run, state_file.read_state(run).value, TreeNote(run))
+    if why is not None:
+        return {"run_id": run.run_id, "outcome": "not_published", "why": why}
     return {"run_id": run.run_id, "outcome": "differs", **found[0]}
 
 

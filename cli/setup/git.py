@@ -83,7 +83,7 @@ def git_file_change(root: str, name: str, *, remove: bool = False) -> FileChange
 # Git keeps a `(not shown: …)` as well, until the cache is removed or the textconv line below changes.
 CACHE = "diff.faber-ledger.cachetextconv"
 DRIVER = {
-    "merge.faber-ledger.name": "the union of a run's events",
+    "merge.faber-ledger.name": "unites the events of a run",
     "merge.faber-ledger.driver": "faber-ledger merge-driver %O %A %B -- %P",
     "diff.faber-ledger.textconv": "faber-ledger textconv",
     CACHE: "true",

@@ -49,6 +49,8 @@ Recovery:
 
 def state_not_parsed(run: Run, error: StateInvalid) -> str:
     """Return the block for a corrupted state in session-save (END, Step 2; AGENT, Session Save, Error Handling)."""
+    if "faber-ledger resolve" in error.hint:
+        return state_broken(run, error, choose_backup(run))
     return f"""\
 ❌ ERROR: Cannot {"read" if isinstance(error, StateRefused) else "parse"} state file: {escape(error.reason)}
 Path: {run.shown(run.state_path)}

@@ -123,7 +123,7 @@ def load_state(run: Run) -> dict[str, Any]:
         is_refused = isinstance(error, StateRefused) and not isinstance(error, ForeignState)
         raise context_lost(
             f"State file {'not readable' if is_refused else 'corrupted'}: {run.shown(run.state_path)}: {error.reason}",
-            f"Inspect and repair state.json manually, or {state_file.way_back_from_broken(run)}",
+            f"Inspect and repair state.json manually, or {error.hint.removeprefix('correct the file, or ')}",
         ) from error
     except LedgerError as error:
         raise context_lost(f"State file not readable: {error}", "Check the file's permissions") from error

@@ -1,0 +1,44 @@
+"""A hint that is printed works when it is run, and two commands say the same of one state."""
+
+from __future__ import annotations
+
+from support.project import RUN, Project
+
+
+def test_a_state_in_conflict_is_resolved_and_no_backup_is_offered(project: Project) -> None:
+    project.deliver("SessionStart.startup.print", client="one")
+    project.state_path.write_text("<<<<<<< ours\n{}\n=======\n{}\n>>>>>>> theirs\n")
+    for command in (["session-save"], ["reconstitute"]):
+        done = project.faber(*command)
+        assert "faber-ledger resolve" in done.stdout + done.stderr
+        assert "--restore" not in done.stdout + done.stderr
+
+
+def test_what_is_not_published_is_no_difference(project: Project) -> None:
+    project.deliver("SessionStart.startup.print", client="one")
+    project.deliver("SessionEnd.other.print", client="one")
+    project.change_state(status="completed")
+    assert project.faber("seal").returncode == 0
+    project.git("commit", "--quiet", "--message", "Work")
+    project.deliver("SessionStart.startup.print", client="two")
+    assert project.faber("session-load", "--force").returncode == 0
+    checked = project.faber("project", "--check")
+    assert (project.faber("verify").returncode, checked.returncode) == (0, 0)
+    assert "the run is finished, and its ledger is committed" in checked.stdout
+
+
+def test_a_file_in_the_place_of_the_clones_folder_is_named(project: Project) -> None:
+    folder = project.root / ".git" / "faber-ledger"
+    folder.rename(folder.with_name("away"))
+    folder.write_text("")
+    done = project.faber("run", "resume", RUN)
+    assert done.returncode == 1
+    assert "move it aside" in done.stderr
+
+
+def test_a_ledger_is_no_file_to_import(project: Project) -> None:
+    project.deliver("SessionStart.startup.print", client="one")
+    done = project.faber("import", str(project.ledger_path))
+    assert done.returncode == 20
+    assert "it is a SQLite file" in done.stderr
+    assert "line 2" not in done.stderr
