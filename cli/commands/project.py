@@ -59,8 +59,11 @@ def _check_run(run: Run) -> dict[str, Any]:
     found = recheck_under_lock(run, lambda: list(_differences(run)))
     if not found:
         return {"run_id": run.run_id, "outcome": "agrees"}
-    why = why_not_published(run, state_file.read_state(run).value, TreeNote(run))
-    if why is not None:
+    note = TreeNote(run)
+    why = why_not_published(run, state_file.read_state(run).value, note)
+    with read_log(run) as log:
+        is_behind = note.heads != log.heads_text()
+    if why is not None and is_behind:  # else somebody has changed what was published
         return {"run_id": run.run_id, "outcome": "not_published", "why": why}
     return {"run_id": run.run_id, "outcome": "differs", **found[0]}
 
