@@ -346,7 +346,7 @@ def _started_at(state: dict[str, Any]) -> float:
 
 def _runs_here(root: str) -> Iterator[Run]:
     """Yield the runs of the work tree, then those that this clone keeps; none behind a link that leads out."""
-    from faber_ledger.runs.left_state import kept_run_ids
+    from faber_ledger.runs.kept import kept_run_ids
 
     for run_id in dict.fromkeys([*run_ids(root), *kept_run_ids(root)]):
         try:

@@ -7,8 +7,8 @@ from typing import Any
 from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.runs.git import is_safe, work_tree_of
 from faber_ledger.runs.in_git import GitSurvey, Missing
+from faber_ledger.runs.kept import kept_run_ids
 from faber_ledger.runs.layouts import run_ids
-from faber_ledger.runs.left_state import kept_run_ids
 from faber_ledger.runs.publish import stopped_command
 
 NEW_BRANCH = "BRANCH"  # in a command: the user chooses a name
