@@ -83,19 +83,6 @@ def test_a_command_records_on_the_kept_run_and_says_so(project: Project, name: s
     assert not project.run.exists() or not project.ledger_path.exists()
 
 
-def test_what_the_kept_run_records_leaves_other_tools_keys_alone(project: Project) -> None:
-    project.deliver(END, client="one", pid="1")
-    project.active_path.unlink()
-    project.git("checkout", "-q", "feature")
-    before = project.state
-    project.faber("project")
-    after = project.state
-    assert {key: after[key] for key in before if key not in ("sessions", "context_metadata")} == {
-        key: before[key] for key in before if key not in ("sessions", "context_metadata")
-    }
-    assert after["sessions"]["session_history"][-1]["ended_at"]
-
-
 @pytest.mark.parametrize("command", [["run", "finish"], ["seal", RUN], ["migrate", RUN]])
 def test_a_command_that_writes_the_runs_files_names_what_brings_them_back(project: Project, command: list[str]) -> None:
     done = project.faber(*command)
