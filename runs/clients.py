@@ -117,7 +117,7 @@ def note_session(root: str, client: str | None, pid: str | None, run_id: str, at
     if before is None or before.last_at < at or pid not in (None, before.pid):  # else its delivery was just noted
         _write_heard(root, path, before, client, pid, at)
     session = {"client": client, "run_id": run_id, "root": os.path.abspath(root), "session_at": at}
-    _write(root, path + SESSION_ENDING, _line_of(session))
+    _write(root, path + SESSION_ENDING, session)
 
 
 def client_of_process(root: str, pid: str | None, client: str | None) -> SeenClient | None:
@@ -185,15 +185,12 @@ def _write_heard(root: str, path: str, before: SeenClient | None, client: str, p
     first_at, last_at = (at, at) if before is None else (before.first_at, max(at, before.last_at))
     pid = pid if pid or before is None else before.pid
     heard = {"client": client, "pid": pid, "first_at": first_at, "last_at": last_at}
-    _write(root, path, _line_of(heard))
+    _write(root, path, heard)
 
 
-def _line_of(members: dict[str, Any]) -> bytes:
-    return dumps(members).encode("utf-8", "surrogatepass") + b"\n"
-
-
-def _write(root: str, path: str, content: bytes) -> None:
+def _write(root: str, path: str, members: dict[str, Any]) -> None:
     """Write a client's file; one that cannot be written is not worth a message: the next delivery tries again."""
+    content = dumps(members).encode("utf-8", "surrogatepass") + b"\n"
     try:
         make_below(root, os.path.dirname(path), durable=False)
         disk.put(path, content, mode=disk.OWN, durable=False, locked=False)
@@ -245,7 +242,7 @@ def note_compaction(root: str, client: str | None) -> None:
     """Note that a client is about to be compacted; where that fails, the agent has no packet until its next start."""
     path = client_path(root, client)
     if path is not None:
-        _write(root, path + COMPACTED_ENDING, b"")
+        _write(root, path + COMPACTED_ENDING, {})
 
 
 def take_compaction(root: str, client: str | None) -> bool:

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from faber_ledger.ledger.encoding import without_surrogates
 from faber_ledger.runs.copies import is_in_head, is_merged_into
-from faber_ledger.runs.git import branch_of, commit_of, is_safe, work_tree_of
+from faber_ledger.runs.git import branch_of, default_branch, is_safe
 from faber_ledger.runs.git_query import GitQuery, time_limit
 from faber_ledger.runs.layouts import run_at
-from faber_ledger.runs.publish import default_tip
 from faber_ledger.runs.run import LAYOUTS
 
 TYPE_CHECKING = False
@@ -55,13 +54,14 @@ class GitSurvey:
         self.branch = branch_of(root)
         self.upstream: Branch | None = None
         self.pulled: list[Branch] = []
+        self._commit = ""
         self._deadline = time_limit(seconds)
         if self.branch is not None:
             self._find_pulled(f"refs/heads/{self.branch}")
 
     def _find_pulled(self, own: str) -> None:
         rows = self._list_branches(own, f"{REMOTE_BRANCHES}*/{self.branch}")
-        upstream = next((followed for ref, _, followed in rows if ref == own), "")
+        self._commit, upstream = next((row[1:] for row in rows if row[0] == own), ("", ""))
         if upstream.startswith(REMOTE_BRANCHES) and upstream not in [ref for ref, _, _ in rows]:
             rows += self._list_branches(upstream)
         found = {ref: _branch(ref, commit) for ref, commit, _ in rows if ref != own}
@@ -112,15 +112,14 @@ class GitSurvey:
         ahead = self._ask("rev-list", "--max-count=1", "HEAD", "--not", "--remotes", "--", *files).answer()
         if not ahead:
             return False
-        tree = work_tree_of(self.root)
-        tip = default_tip(self.root, tree) if tree is not None else None
-        return tip is None or not self._is_same_in(tip, files)
+        name = default_branch(self.root)
+        return not any([self._is_same_in(f"{REMOTE_BRANCHES}{remote}/{name}", files) for remote in self.remotes])
 
     def find_newer(self, run: Run) -> Branch | None:
         """Return the branch to pull that has another ledger of a run, which HEAD does not contain; None if none has."""
-        head, ledger = commit_of(self.root), run.shown(run.ledger_path)
+        ledger = run.shown(run.ledger_path)
         for one in self.pulled:
-            if one.commit == head or self._is_same_in(one.commit, [ledger]):
+            if one.commit == self._commit or self._is_same_in(one.commit, [ledger]):
                 continue
             if is_merged_into(run, one.commit, self._deadline):
                 return one

@@ -80,23 +80,16 @@ def is_finished_in_head(run: Run) -> bool:
     return committed is None or is_finished_text(run, committed)
 
 
-def default_tip(root: str, tree: WorkTree) -> str | None:
-    """Return the commit of the remote's default branch, as this clone knows it; None if it does not.
-
-    A repository that was not cloned does not know which branch that is: there it has the name of the one here.
-    """
-    ref = default_ref(root) or "refs/heads/"
-    branch = ref.removeprefix("refs/heads/")
-    refs = [ref] if branch == ref else [f"refs/remotes/{remote}/{branch}" for remote in REMOTES]
-    return next(filter(None, [named_commit(tree, one) for one in refs]), None)
-
-
 def _is_merged(run: Run, tree: WorkTree, note: TreeNote) -> bool:
     """Return whether the default branch of the remote has another ledger of the run than HEAD started from.
 
-    Git is asked once for each pair of that branch and HEAD, while the answer is no.
+    A repository that was not cloned does not know which one that is: there it has the name of the one here. Git is
+    asked once for each pair of that branch and HEAD, while the answer is no.
     """
-    tip = default_tip(run.root, tree)
+    ref = default_ref(run.root) or "refs/heads/"
+    branch = ref.removeprefix("refs/heads/")
+    refs = [ref] if branch == ref else [f"refs/remotes/{remote}/{branch}" for remote in REMOTES]
+    tip = next(filter(None, [named_commit(tree, one) for one in refs]), None)
     if tip is None or (both := f"{tip} {commit_of(run.root)}") == note.unmerged_at:
         return False
     from faber_ledger.runs.copies import is_merged_into
