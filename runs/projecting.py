@@ -277,10 +277,7 @@ def write_ignored_state(run: Run, warn: Callable[[str], None]) -> None:
 
 
 def restore_run_from_log(root: str, named: str | None, warn: Callable[[str], None]) -> None:
-    """Restore the named run from the log if the work tree lacks it; raises as `reproject`.
-
-    `warn` is called if a branch has it too: git does not check it out over these files.
-    """
+    """Restore the named run from the log if the work tree lacks it; raises as `reproject`."""
     run = find_restorable(root, named)
     if run is None:
         return
@@ -295,12 +292,6 @@ def restore_run_from_log(root: str, named: str | None, warn: Callable[[str], Non
         f"the run {run.run_id} was gone and is brought back from this clone's log;"
         f" state.json is {f'taken from {result.source}' if result.source else state}"
     )
-    if is_committed(run):
-        warn(
-            f"another branch or a stash has {run.run_id} too; to go on there, first remove"
-            f" {run.shown(run.directory)}, then run `git switch` or"
-            " `git stash pop`, since git refuses to put its files over these; this clone keeps what was recorded"
-        )
 
 
 def find_restorable(root: str, named: str | None) -> Run | None:

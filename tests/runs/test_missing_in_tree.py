@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,16 +99,3 @@ def test_an_uncommitted_state_is_not_set_back_to_the_commit(tmp_path: Path, monk
     project.git("checkout", "-q", "--force", "main")
     assert "Phase: evaluate" in (project.deliver(COMPACTED, client="one", pid="1").packet or "")
     assert "evaluate" in project.faber("status", RUN).stdout
-
-
-def test_the_hint_of_a_resume_is_enough_to_check_the_branch_out(project: Project) -> None:
-    project.active_path.unlink()
-    done = project.faber("run", "resume", RUN)
-    said = " ".join(done.stderr.split())
-    named = said.partition(" first remove ")[2].partition(", then run ")[0].split(" and ")
-    assert named == [f".fractary/runs/{RUN}"], said
-    for name in named:
-        path = project.root / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    project.git("checkout", "-q", "feature")
-    assert project.state["run_id"] == RUN
