@@ -282,11 +282,7 @@ def restore_run_from_log(root: str, named: str | None, warn: Callable[[str], Non
     if run is None:
         return
     os.makedirs(run.directory, exist_ok=True)
-    try:
-        result = reproject(run, rebuild=False, warn=warn, defaults=STATE_DEFAULTS)
-    except LedgerError:
-        _remove_empty(run)
-        raise
+    result = reproject(run, rebuild=False, warn=warn, defaults=STATE_DEFAULTS)
     state = f"made of the log, which does not know: {', '.join(result.unknown)}; its status is set to in_progress"
     warn(
         f"the run {run.run_id} was gone and is brought back from this clone's log;"
@@ -308,12 +304,3 @@ def is_committed(run: Run) -> bool:
     """Return whether a commit of any branch or tag has the run, or git does not answer."""
     path = run.shown(run.ledger_path)
     return GitQuery(["rev-list", "--all", "--max-count=1", "--", path], run.root).answer() != ""
-
-
-def _remove_empty(run: Run) -> None:
-    try:
-        if os.path.lexists(run.ledger_path):
-            os.unlink(run.ledger_path)
-        os.rmdir(run.directory)
-    except OSError:
-        pass
