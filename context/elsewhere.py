@@ -89,8 +89,8 @@ def _describe_changes(run: Run) -> str | None:
 
 def _describe_newer(run: Run) -> str | None:
     """Return what this clone lacks of a run, or needs before the next pull, with the commands; None for nothing."""
-    survey = GitSurvey(run.root, [run], SECONDS, with_changes=False)
-    newer = survey.find_newer(run) if survey.is_known else None
+    survey = GitSurvey(run.root, SECONDS)
+    newer = survey.find_newer(run)
     is_set_up = not lacks_driver(run.root)
     if newer is None and is_set_up:
         return None
@@ -98,5 +98,5 @@ def _describe_newer(run: Run) -> str | None:
         why = "This clone was never set up for faber-ledger, so a pull or merge would stop at this run's files"
         return f"{why}: run `{SET_UP}` before the next one."
     commands = [*([] if is_set_up else [SET_UP]), survey.pull_command(newer)]
-    why = f"This run went on elsewhere: {newer.name} has events of it that are not here yet"
+    why = f"This run went on elsewhere: {newer.name} has a newer log of it"
     return f"{why}, so before you go on, run `{' && '.join(commands)}`."

@@ -10,7 +10,7 @@ import os
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.encoding import encoder
 from faber_ledger.recording.call import HOOKS, LONGEST_VALUE, Call
-from faber_ledger.runs.compacted import note_compaction, take_compaction
+from faber_ledger.runs.clients import note_compaction, take_compaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -49,6 +49,15 @@ def open_untrusted(path: str, *, check_values: bool = True) -> Log:
     return log
 
 
+def event_ids(path: str) -> set[str]:
+    """Return the ids of the events in a ledger file; none if it cannot be read."""
+    try:
+        with open_untrusted(path, check_values=False) as log:
+            return {name for (name,) in log.connection.execute("SELECT id FROM event")}
+    except (LedgerError, OSError, *UNREADABLE):
+        return set()
+
+
 def check_types(log: Log) -> None:
     """Raise IntegrityError if a value has another type than its column; SQLite does not check it."""
     mistyped = log.connection.execute(f"SELECT quote(substr(id, 1, 30)) FROM event WHERE {WRONG} LIMIT 1").fetchone()

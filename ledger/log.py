@@ -270,11 +270,6 @@ class Log:
         question = f"{READ} WHERE {wanted} ORDER BY seq DESC, id DESC"
         return map(decode_row, self.connection.execute(question, (session_id,)))
 
-    def has_other_writer(self, writer: str) -> bool:
-        """Return whether another clone has written an event of the log."""
-        question = "SELECT 1 FROM event WHERE writer <> ? LIMIT 1"
-        return self.connection.execute(question, (writer,)).fetchone() is not None
-
     def first_branch(self, *, besides: str | None) -> str | None:
         """Return the first branch, besides one, on which the run or a session of it started; None if there is none."""
         starts = "SELECT seq, session_id FROM event INDEXED BY event_session WHERE type = 'session_started'"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from faber_ledger.files.json_text import TOO_DEEP
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import loads
@@ -20,7 +18,6 @@ from faber_ledger.projections.fold import (
     text_of,
 )
 from faber_ledger.runs import state_file
-from faber_ledger.runs.run import LARGEST_STATE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -211,13 +208,13 @@ def _redacted_starts(folded: Blocks) -> set[str]:
 def describe_overwritten(run: Run, events: Iterable[Recorded], folded: Blocks, found: Blocks) -> str | None:
     """Return what in `found` comes from no event, in one line; None if nothing does.
 
-    Nothing does in an older projection of the log, and in what git brought, unless that has a session of its own: after
-    a merge it shows one side's events.
+    Nothing does in an older projection of the log, and in git's last commit, unless that has a session of its own:
+    after a merge it shows one side's events.
     """
     if found == folded or _is_older_projection(events, found):
         return None
     is_known = _session_ids(found) <= _session_ids(folded)
-    if is_known and found in [blocks_of(state) for state in _states_of_git(run) or []]:
+    if is_known and found == _blocks_in_head(run):
         return None
     from faber_ledger.projections.difference import field_text, list_changes
 
@@ -263,32 +260,14 @@ def _is_within(moment: float | None, spans: list[tuple[float, float]]) -> bool:
     return any([start <= moment <= end for start, end in spans])
 
 
-def _states_of_git(run: Run) -> list[dict[str, Any]] | None:
-    """Return the run's states in HEAD, in the index, and in the commit that is being merged; None if git is silent."""
-    from faber_ledger.runs.git import work_tree_of
-    from faber_ledger.runs.git_query import GitQuery
+def _blocks_in_head(run: Run) -> Blocks | None:
+    from faber_ledger.runs.copies import read_state_in_head
 
-    if work_tree_of(run.directory) is None:
-        return []
-    name = os.path.basename(run.state_path)
-    asked = "".join([f"{where}:./{name}\n" for where in ("HEAD", "", "MERGE_HEAD")]).encode()
-    limit = 3 * (LARGEST_STATE + 100)
-    printed = GitQuery(["cat-file", "--batch"], run.directory, limit=limit, content=asked).answer_bytes()
-    if printed is None:
+    content = read_state_in_head(run)
+    try:
+        return blocks_of(state_file.parse_state(run, content).value) if content is not None else None
+    except LedgerError:
         return None
-    states, at = [], 0
-    while at < len(printed):
-        end = printed.index(b"\n", at)
-        words = printed[at:end].split(b" ")
-        at = end + 1
-        if not words[-1].isdigit():  # "HEAD:./state.json missing"
-            continue
-        content, at = printed[at : at + int(words[-1])], at + int(words[-1]) + 1
-        try:
-            states.append(state_file.parse_state(run, content).value)
-        except LedgerError:
-            continue
-    return states
 
 
 def _session_ids(known: Blocks) -> set[str]:

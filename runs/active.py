@@ -198,8 +198,7 @@ class Here:
     def runs(self) -> list[Run]:
         """Return the runs of the work tree, then those that this clone keeps; none behind a link that leads out."""
         if self._runs is None:
-            from faber_ledger.runs.kept import kept_run  # not where the active file names a run
-            from faber_ledger.runs.left_state import kept_run_ids
+            from faber_ledger.runs.kept import kept_run, kept_run_ids  # not where the active file names a run
 
             runs = find_runs(self._root)
             known = {run.run_id for run in runs}

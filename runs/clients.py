@@ -41,6 +41,7 @@ SESSION = (
     ("session_at", TIME, False),
 )
 SESSION_ENDING = ".session"  # of the second file's name
+COMPACTED_ENDING = ".compacted"  # of the file of a client that was compacted, and sends no start after it
 
 
 class SeenClient:
@@ -232,3 +233,25 @@ def _changed_at(path: str) -> float | None:
     except OSError:
         return None
     return status.st_mtime if stat.S_ISREG(status.st_mode) else None
+
+
+# Which clients wait for their packet: those that were compacted, and send no start after it
+
+
+def note_compaction(root: str, client: str | None) -> None:
+    """Note that a client is about to be compacted; where that fails, the agent has no packet until its next start."""
+    path = client_path(root, client)
+    if path is not None:
+        _write(root, path + COMPACTED_ENDING, {})
+
+
+def take_compaction(root: str, client: str | None) -> bool:
+    """Return whether a client was noted, and forget it: of two calls at the same time, one gets it."""
+    path = client_path(root, client)
+    if path is None:
+        return False
+    try:
+        os.unlink(path + COMPACTED_ENDING)
+    except OSError:
+        return False
+    return True

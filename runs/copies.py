@@ -44,16 +44,16 @@ def is_as_in_head(run: Run) -> bool:
     return committed == GitQuery(["hash-object", "--no-filters", "--", path], _git_folder(run)).answer()
 
 
-def is_merged_into(run: Run, tip: str) -> bool:
+def is_merged_into(run: Run, tip: str, deadline: float | None = None) -> bool:
     """Return whether a commit's ledger of the run differs from the one in its merge base with HEAD."""
     folder = _git_folder(run)
-    base = GitQuery(["merge-base", tip, "HEAD"], folder).answer()
+    base = GitQuery(["merge-base", tip, "HEAD"], folder, deadline=deadline).answer()
     if base is None or base == tip:
         return False
     inside = os.path.relpath(run.ledger_path, folder).replace(os.sep, "/")
     asked = "".join([f"{commit}:./{inside}\n" for commit in (tip, base)])
-    answer = GitQuery(["cat-file", "--batch-check=%(objectname)"], folder, content=asked.encode()).answer()
-    found = (answer or "").split("\n")
+    command = ["cat-file", "--batch-check=%(objectname)"]
+    found = (GitQuery(command, folder, content=asked.encode(), deadline=deadline).answer() or "").split("\n")
     names = ["" if name.endswith("missing") else name for name in found]
     return len(names) == 2 and names[0] != names[1] and names[0] != ""
 

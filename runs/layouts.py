@@ -49,7 +49,8 @@ def find_run(root: str, name: str) -> Run:
         )
     run = run or _find_folder(root, name)
     if run is None:
-        run = _find_remembered(root, name) or Run(root, name, os.path.join(runs_for_new(root), *name.split("/")))
+        path = f"{runs_for_new(root)}/{name}"
+        run = _find_remembered(root, name) or Run(root, name, os.path.join(root, *path.split("/")))
     else:
         run.run_id = _id_of(run)
     _check_inside(run)
@@ -65,9 +66,9 @@ def new_run(root: str, run_id: str, runs: str) -> Run:
 
 
 def runs_for_new(root: str) -> str:
-    """Return the folder that new runs go into: FABER's where a project has only that one."""
+    """Return which of `RUNS` new runs go into: FABER's where a project has only that one."""
     ours, fabers = _runs_folders(root)
-    return fabers if os.path.isdir(fabers) and not os.path.lexists(ours) else ours
+    return RUNS[1] if os.path.isdir(fabers) and not os.path.lexists(ours) else RUNS[0]
 
 
 def places_of(root: str, name: str) -> Iterator[Run]:

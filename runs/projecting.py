@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
@@ -14,12 +15,13 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import blocks_of, fold
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.clone import lock_run
+from faber_ledger.runs.copies import read_state_in_head
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import has_log, lacks_ledger, open_run_log
 from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.publish import why_not_published
-from faber_ledger.runs.run import LARGEST_STATE, is_run_id
+from faber_ledger.runs.run import is_run_id
 from faber_ledger.runs.state_file import read_state_copy
 
 TYPE_CHECKING = False
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     OldState = tuple[str, JsonText, str | None]
 
 
-MAX_COMMITS = 100  # that are searched for a state.json
 NEVER_KNOWN = ("status", "workflow_version", "target", "started_at", "phases", "artifacts")
 
 
@@ -141,7 +142,7 @@ def _write_missing(run: Run, opened: RunLog, defaults: dict[str, str], warn: Cal
         message = f"the run {run.run_id} has no state.json, and none is written: {why}"
         raise StateMissing(message, hint="restore it from git")
     blocks = fold_checked(opened.log)
-    found = next(chain(_read_copy(run), _read_backups(run), _read_commits(run)), None)
+    found = next(read_older_states(run), None)
     unknown: list[str] = []
     if found is None:
         known = {**known_members(opened.log, run), **defaults}
@@ -155,20 +156,17 @@ def _write_missing(run: Run, opened: RunLog, defaults: dict[str, str], warn: Cal
     return Reprojection(None if found is None else found[0], is_changed=True, unknown=unknown)
 
 
-def find_committed(run: Run) -> tuple[str, bytes] | None:
-    """Return the name of the newest commit of HEAD that has a valid state of the run, and the state; or None."""
-    found = next(_read_commits(run), None)
-    return None if found is None else (found[0], found[1].text.encode())
+def read_older_states(run: Run) -> Iterator[OldState]:
+    """Yield the valid states of a run that are elsewhere: the copy of this clone, backups, git's last commit."""
+    return chain(_read_copy(run), _read_backups(run), _read_committed(run))
 
 
 def _read_copy(run: Run) -> Iterator[OldState]:
     """Read the copy that this clone keeps beside the log."""
     content = read_state_copy(run)
-    try:
+    with suppress(LedgerError):  # a backup or a commit may have a readable one
         if content is not None:
             yield "this clone's copy", state_file.parse_state(run, content), None
-    except LedgerError:
-        return  # a backup or a commit may have a readable one
 
 
 def _read_backups(run: Run) -> Iterator[OldState]:
@@ -176,18 +174,12 @@ def _read_backups(run: Run) -> Iterator[OldState]:
         yield os.path.basename(path), state, path
 
 
-def _read_commits(run: Run) -> Iterator[OldState]:
-    """Read the run's states in the newest commits of HEAD."""
-    path = f"./{os.path.basename(run.state_path)}"
-    asked = ["rev-list", "--date-order", f"--max-count={MAX_COMMITS}", "HEAD", "--", path]
-    for commit in (GitQuery(asked, run.directory).answer() or "").split():
-        question = GitQuery(["cat-file", "blob", f"{commit}:{path}"], run.directory, limit=LARGEST_STATE)
-        content = question.answer_bytes()
-        try:
-            if content is not None:  # else it was removed there
-                yield f"commit {commit[:12]}", state_file.parse_state(run, content), None
-        except LedgerError:
-            continue
+def _read_committed(run: Run) -> Iterator[OldState]:
+    """Read the run's state in git's last commit."""
+    content = read_state_in_head(run)
+    with suppress(LedgerError):
+        if content is not None:
+            yield "git's last commit", state_file.parse_state(run, content), None
 
 
 def restore_backup(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
@@ -285,30 +277,17 @@ def write_ignored_state(run: Run, warn: Callable[[str], None]) -> None:
 
 
 def restore_run_from_log(root: str, named: str | None, warn: Callable[[str], None]) -> None:
-    """Restore the named run from the log if the work tree lacks it; raises as `reproject`.
-
-    `warn` is called if a branch has it too: git does not check it out over these files.
-    """
+    """Restore the named run from the log if the work tree lacks it; raises as `reproject`."""
     run = find_restorable(root, named)
     if run is None:
         return
     os.makedirs(run.directory, exist_ok=True)
-    try:
-        result = reproject(run, rebuild=False, warn=warn, defaults=STATE_DEFAULTS)
-    except LedgerError:
-        _remove_empty(run)
-        raise
+    result = reproject(run, rebuild=False, warn=warn, defaults=STATE_DEFAULTS)
     state = f"made of the log, which does not know: {', '.join(result.unknown)}; its status is set to in_progress"
     warn(
         f"the run {run.run_id} was gone and is brought back from this clone's log;"
         f" state.json is {f'taken from {result.source}' if result.source else state}"
     )
-    if is_committed(run):
-        warn(
-            f"another branch or a stash has {run.run_id} too; to go on there, first remove"
-            f" {run.shown(run.directory)}, then run `git switch` or"
-            " `git stash pop`, since git refuses to put its files over these; this clone keeps what was recorded"
-        )
 
 
 def find_restorable(root: str, named: str | None) -> Run | None:
@@ -325,12 +304,3 @@ def is_committed(run: Run) -> bool:
     """Return whether a commit of any branch or tag has the run, or git does not answer."""
     path = run.shown(run.ledger_path)
     return GitQuery(["rev-list", "--all", "--max-count=1", "--", path], run.root).answer() != ""
-
-
-def _remove_empty(run: Run) -> None:
-    try:
-        if os.path.lexists(run.ledger_path):
-            os.unlink(run.ledger_path)
-        os.rmdir(run.directory)
-    except OSError:
-        pass

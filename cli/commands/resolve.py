@@ -33,7 +33,7 @@ from faber_ledger.runs.conflicts import (
 )
 from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.log import lacks_ledger
-from faber_ledger.runs.projecting import find_committed, reproject
+from faber_ledger.runs.projecting import read_older_states, reproject
 from faber_ledger.runs.run import LEDGER, find_root
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 from faber_ledger.runs.state_merge import Merged, is_state, merge_ledgers, merge_states
@@ -148,10 +148,10 @@ def _merge(conflict: Conflict, found: list[Conflict]) -> Merged:
     merged = merge_states(base, ours, theirs, fold_union(ledgers, (ours, theirs)))
     if is_state(merged.content):
         return merged._replace(remark=merged.remark or BOTH)
-    committed = find_committed(run)
-    if committed is None:
-        raise LedgerError("neither side can be read, nor a commit with it: write it, then stage it with `git add`")
-    return Merged(committed[1], [], f"neither side can be read: {committed[0]} is used")
+    older = next(read_older_states(run), None)
+    if older is None:
+        raise LedgerError("neither side can be read, nor an older copy: write it, then stage it with `git add`")
+    return Merged(older[1].text.encode(), [], f"neither side can be read: {older[0]} is used")
 
 
 def _put_state(conflict: Conflict, content: bytes) -> None:

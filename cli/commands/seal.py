@@ -17,6 +17,7 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.file import sqlite3
+from faber_ledger.ledger.foreign import event_ids
 from faber_ledger.ledger.summary import count_events
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.recording.adoption import is_started_here
@@ -26,7 +27,6 @@ from faber_ledger.runs.active import active_run, can_be_on_branch
 from faber_ledger.runs.clone import lock_run, note_use
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import git, limit_answers, top_of
-from faber_ledger.runs.in_git import events_of_file
 from faber_ledger.runs.layouts import find_runs
 from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
 from faber_ledger.runs.projecting import reproject
@@ -177,7 +177,7 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
         with read_log(run) as log:
             count = count_events(log)
             is_published = TreeNote(run).heads == log.heads_text()
-    events = count if is_published else len(events_of_file(run.ledger_path) or ())
+    events = count if is_published else len(event_ids(run.ledger_path))
     return {
         "run_id": run.run_id,
         "events": events,

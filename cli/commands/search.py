@@ -12,7 +12,7 @@ from faber_ledger.cli.ui.progress import progress_over
 from faber_ledger.cli.ui.server import names_server, server_address, url_option
 from faber_ledger.files.word_query import WordQuery, parse_query
 from faber_ledger.ledger.command_errors import ServerUnavailable
-from faber_ledger.runs.left_state import runs_here
+from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.run import find_root
 
 

@@ -11,14 +11,14 @@ import click
 
 from faber_ledger.cli.reports.run_list import position_lines
 from faber_ledger.cli.ui.completion import runs
-from faber_ledger.cli.ui.git_words import in_git_data, not_in_git
+from faber_ledger.cli.ui.git_words import in_git_data, in_git_line
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run, named_run, work_id_option
 from faber_ledger.cli.ui.words import events_shown, plural, publishing_hint
 from faber_ledger.context.completed_phases import compare_completion
 from faber_ledger.files.text import one_line
-from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import StateMissing
+from faber_ledger.ledger.foreign import event_ids
 from faber_ledger.ledger.summary import Summary, summarize
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import (
@@ -33,9 +33,9 @@ from faber_ledger.recording import sessions
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle, known_writer
+from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle
 from faber_ledger.runs.conflicts import paths_in_conflict
-from faber_ledger.runs.in_git import GitSurvey, InGit, events_of_file
+from faber_ledger.runs.in_git import GitSurvey
 from faber_ledger.runs.kept import not_in_tree
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.progress import FINISHED, current_phase, resume_point
@@ -75,16 +75,16 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
     if run is None and active.named_too is not None:
         warn(f"note: the active file names {active.named_too}, but {active.why}")
     state = _read_state(meant)
-    found, is_set_up = _read_ledger(meant, state, root), not lacks_driver(root)
+    found, is_set_up = _read_ledger(meant, state), not lacks_driver(root)
     data = _data(meant, state, found) | {"in_git": None, "is_set_up": is_set_up}
     lines = [*_status_lines(meant, state, found), *_not_in_file_lines(meant, found.missing, found.why)]
-    survey = GitSurvey(root, [meant])
-    in_git = _find_in_git(survey, meant, state)
-    if in_git is not None:
-        data["in_git"] = in_git_data(survey, in_git)
+    survey = GitSurvey(root)
+    missing = survey.find_missing(meant)
+    if missing is not None:
+        data["in_git"] = in_git_data(survey, missing)
         seal = "faber-ledger seal" if meant.run_id == active.run_id else f"faber-ledger seal {meant.run_id}"
-        missing = not_in_git(survey, in_git, now(), seal, is_shared=found.is_shared)
-        lines += [f"In git: {missing.line}"] if missing is not None else []
+        line = in_git_line(survey, missing, seal) if not paths else None
+        lines += [f"In git: {line}"] if line is not None else []
     if not is_set_up:
         lines.append(f"This clone: git has no driver that merges the run's files: `{SET_UP}` sets it up")
     show(data, [*lines, *_waiting_lines(meant)], as_json=as_json)
@@ -99,10 +99,9 @@ class Found(NamedTuple):
     missing: int = 0
     why: str | None = None
     agrees: bool = True
-    is_shared: bool = False
 
 
-def _read_ledger(run: Run, state: dict[str, Any], root: str) -> Found:
+def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
     if lacks_ledger(run):
         return Found(None, blocks_of(state), compare_completion(run, state))
     with read_log(run, warn) as log:
@@ -110,11 +109,10 @@ def _read_ledger(run: Run, state: dict[str, Any], root: str) -> Found:
             summarize(log),
             fold(log.stream()),
             compare_completion(run, state),
-            is_shared=log.has_other_writer(known_writer(root) or ""),
         )
         names = {name for (name,) in log.connection.execute("SELECT id FROM event")}
     if not run.is_kept:
-        missing = len(names - (events_of_file(run.ledger_path) or set()))
+        missing = len(names - event_ids(run.ledger_path))
         found = found._replace(missing=missing, why=why_not_published(run, state, TreeNote(run)))
     return found._replace(agrees=found.why is not None or not differing_blocks(found.blocks, state))
 
@@ -137,11 +135,6 @@ def _data(run: Run, state: dict[str, Any], found: Found) -> dict[str, Any]:
         "waiting": len(list_waiting(run)),
         "completion": found.completion,
     }
-
-
-def _find_in_git(survey: GitSurvey, run: Run, state: dict[str, Any]) -> InGit | None:
-    """Return what of a run is in git; the end of a finished run that is not published is meant to stay."""
-    return survey.facts_of(run, with_log=state.get("status") not in FINISHED) if survey.is_known else None
 
 
 def _read_state(run: Run) -> dict[str, Any]:

@@ -18,8 +18,7 @@ from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.command_errors import NoActiveRun, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, UnionConflict
-from faber_ledger.runs.kept import run_here
-from faber_ledger.runs.left_state import runs_here
+from faber_ledger.runs.kept import run_here, runs_here
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.settings import project_id

@@ -24,9 +24,9 @@ from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.git_command import run_git, top_of
+from faber_ledger.runs.kept import kept_run_ids, runs_here
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.layouts import places_of as places_in_layouts
-from faber_ledger.runs.left_state import kept_run_ids, runs_here
 from faber_ledger.runs.log import has_log, lacks_ledger, read_log
 from faber_ledger.runs.progress import current_phase, current_step, phases_completed, resume_point
 from faber_ledger.runs.projecting import find_restorable, is_committed, known_members

@@ -17,7 +17,7 @@ from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.encoding import HASH, ID, PAYLOAD, ROW, compute_hash
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateInvalid, StateMissing
 from faber_ledger.ledger.file import check_file
-from faber_ledger.ledger.foreign import open_untrusted
+from faber_ledger.ledger.foreign import event_ids, open_untrusted
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.ledger.redaction import effective_redactions
@@ -29,7 +29,6 @@ from faber_ledger.runs import tree_note
 from faber_ledger.runs.absorb import rows_waiting
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git_command import git, run_git, top_of
-from faber_ledger.runs.in_git import events_of_file
 from faber_ledger.runs.layouts import places_of
 from faber_ledger.runs.log import has_log, read_log
 from faber_ledger.runs.projecting import has_directory
@@ -116,7 +115,7 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         names = dict(log.connection.execute("SELECT id, hash FROM event"))
         blocks = fold(log.stream())
         is_complete = note.heads == log.heads_text() or _has_all_rows(run.ledger_path, log)
-    lacking = names.keys() - (events_of_file(run.ledger_path) or set())
+    lacking = names.keys() - event_ids(run.ledger_path)
     lacked = len(lacking)
     if why is None and lacked and not any([names[one].hex() in note.published for one in lacking]):
         why = "they were recorded elsewhere in this clone, or while git had taken the run away"

@@ -12,7 +12,7 @@ from faber_ledger.files.text import escape
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.left_state import run_ids_here
+from faber_ledger.runs.kept import run_ids_here
 from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:

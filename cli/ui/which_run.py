@@ -20,9 +20,8 @@ from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWri
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run, name_if_none_is, write_active_file
 from faber_ledger.runs.clone import lock_run, note_use
-from faber_ledger.runs.kept import not_in_tree, run_here
+from faber_ledger.runs.kept import not_in_tree, run_here, run_ids_here, runs_here
 from faber_ledger.runs.layouts import find_run, find_runs
-from faber_ledger.runs.left_state import run_ids_here, runs_here
 from faber_ledger.runs.log import has_log, lacks_ledger
 from faber_ledger.runs.run import Run, find_root, path_form
 

@@ -1,22 +1,17 @@
-"""`status` says in one line what of a run is not committed, not pushed and not fetched, and nothing if all is in."""
+"""`status` says in one line what of a run is not committed, not pushed or not pulled, and nothing if all is in."""
 
 from __future__ import annotations
 
 import json
-import os
-import re
-import sqlite3
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.clones import LEDGER, RUN, Clone
+from support.clones import RUN, Clone
 from support.command import COMMAND
 from support.folders import copy_prepared
 from support.sizes import few
 
-AGO = re.compile(r"last fetch (just now|\d+ \w+ ago)")
 SEAL = "`faber-ledger seal && git commit"
 
 
@@ -44,10 +39,10 @@ def second(clone: Clone, *options: str, name: str = "desktop") -> Clone:
 
 
 def line_of(clone: Clone, *command: str, begin: str = "In git: ") -> str | None:
-    """Return the line of `status` that begins so, the age of the last fetch replaced; None if there is none."""
+    """Return the line of `status` that begins so; None if there is none."""
     lines = [line for line in clone.faber("status", *command).stdout.splitlines() if line.startswith(begin)]
     assert len(lines) < 2
-    return AGO.sub("last fetch AGO", lines[0].removeprefix(begin)) if lines else None
+    return lines[0].removeprefix(begin) if lines else None
 
 
 def data_of(clone: Clone, *command: str) -> dict[str, Any]:
@@ -56,31 +51,15 @@ def data_of(clone: Clone, *command: str) -> dict[str, Any]:
     return found
 
 
-def events_in(clone: Clone, revision: str) -> int:
-    """Count a committed ledger's events with SQLite alone."""
-    copy = clone.root.parent / "committed.db"
-    copy.write_bytes(b"")
-    clone.call("sh", "-c", f"git cat-file blob {revision}:{LEDGER} > {copy}")
-    with sqlite3.connect(copy) as connection:
-        (count,) = connection.execute("SELECT count(*) FROM event").fetchone()
-    connection.close()
-    return int(count)
-
-
 def test_nothing_is_said_if_all_is_in(clone: Clone) -> None:
     assert line_of(clone) is None
-    count = len(clone.ids())
     assert data_of(clone) == {
-        "events": count,
-        "committed": count,
-        "pushed": count,
-        "to_pull": 0,
+        "uncommitted": [],
         "is_tracked": True,
-        "state_committed": True,
-        "state_pushed": True,
+        "is_pushed": True,
+        "to_pull": None,
         "branch": "main",
         "upstream": "origin/main",
-        "fetched_at": None,
     }
 
 
@@ -90,39 +69,27 @@ def test_the_commands_of_the_line_bring_all_in(clone: Clone) -> None:
     done = clone.call("sh", "-c", command)
     assert done.returncode == 0, done.stderr
     assert line_of(clone) is None
-    assert events_in(clone, "origin/main") == len(clone.ids())
+    assert clone.git("rev-parse", "origin/main") == clone.git("rev-parse", "HEAD")
 
 
 def test_what_is_committed_and_not_pushed(clone: Clone) -> None:
-    before = events_in(clone, "HEAD")
     clone.advance("second")
-    count = len(clone.ids())
-    said = f"{count} of {count} events committed, {before} pushed"
-    assert line_of(clone) == f"{said}, none to pull (no fetch since the clone): `git push`"
+    assert line_of(clone) == "committed, not pushed: `git push`"
     clone.git("push", "-q")
     assert line_of(clone) is None
 
 
-@pytest.mark.parametrize("is_committed", [False, True])
-def test_a_state_that_other_tools_changed(clone: Clone, is_committed: bool) -> None:
+def test_a_state_that_other_tools_changed(clone: Clone) -> None:
     clone.change(current_phase="evaluate")
-    count = len(clone.ids())
-    if is_committed:
-        clone.commit("evaluate")
-        said, command = f"{count} of {count} events committed, {count} pushed, state.json is not", "`git push`"
-    else:
-        said = f"{count} of {count} events committed, state.json is not, {count} pushed"
-        command = f"{SEAL} && git push`"
-    assert line_of(clone) == f"{said}, none to pull (no fetch since the clone): {command}"
-    assert data_of(clone)["state_committed"] is is_committed
-    assert data_of(clone)["state_pushed"] is (not is_committed)
+    assert line_of(clone) == f"state.json not committed: {SEAL} && git push`"
+    clone.commit("evaluate")
+    assert line_of(clone) == "committed, not pushed: `git push`"
 
 
 def test_a_new_run_is_untracked(clone: Clone) -> None:
     clone.faber("run", "start", "--work-id", "9", "--run-id", "nine", "--yes")
-    count = data_of(clone)["events"]
-    said = f"0 of {count} events committed (the run is untracked, and `git commit -a` leaves it out), 0 pushed"
-    assert line_of(clone) == f"{said}, none to pull (no fetch since the clone): {SEAL} && git push`"
+    said = "ledger.db and state.json not committed (the run is untracked, and `git commit -a` leaves it out)"
+    assert line_of(clone) == f"{said}: {SEAL} && git push`"
     assert data_of(clone)["is_tracked"] is False
     assert line_of(clone, RUN) is None
 
@@ -130,21 +97,15 @@ def test_a_new_run_is_untracked(clone: Clone) -> None:
 def test_without_a_remote_nothing_is_said_of_pushing(tmp_path: Path) -> None:
     clone = Clone.first(tmp_path / "laptop")
     assert line_of(clone) is None
-    before = len(clone.ids())
     clone.record("second")
-    said = f"{before} of {len(clone.ids())} events committed"
-    assert line_of(clone) == f"{said}: {SEAL}`"
-    assert data_of(clone)["pushed"] is None
+    assert line_of(clone) == f"ledger.db and state.json not committed: {SEAL}`"
 
 
 def test_a_branch_without_an_upstream_has_pushed_what_the_default_branch_has(clone: Clone) -> None:
-    before = len(clone.ids())
     clone.git("checkout", "-qb", "feature/258")
     assert line_of(clone) is None
     clone.advance("second")
-    count = len(clone.ids())
-    said = f"{count} of {count} events committed, {before} pushed"
-    assert line_of(clone) == f"{said}: `git push -u origin feature/258`"
+    assert line_of(clone) == "committed, not pushed: `git push -u origin feature/258`"
     clone.git("push", "-q", "origin", "feature/258")
     assert line_of(clone) is None
 
@@ -167,41 +128,32 @@ def test_what_another_machine_pushed_is_to_pull(clone: Clone) -> None:
     other.git("push", "-q")
     assert line_of(clone) is None  # nothing of it is here yet
     clone.git("fetch", "-q")
-    count, more = len(clone.ids()), len(other.ids() - clone.ids())
-    said = f"{count} of {count} events committed, {count} pushed, {more} to pull from origin/main"
-    assert line_of(clone) == f"{said}: `git pull`"
+    assert line_of(clone) == "origin/main has a newer log: `git pull`"
+    assert data_of(clone)["to_pull"] == "origin/main"
     clone.record("at-home")
-    assert f", {more} to pull from origin/main: {SEAL} && git pull && git push`" in (line_of(clone) or "")
+    assert f", origin/main has a newer log: {SEAL} && git pull && git push`" in (line_of(clone) or "")
     clone.faber("seal")
     clone.git("commit", "-qm", "at home")
     clone.git("pull", "-q", "--no-rebase")
     clone.git("push", "-q")
     clone.faber("project")
-    assert "to pull" not in (line_of(clone) or "").replace("none to pull", "")
+    assert "newer" not in (line_of(clone) or "")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("is_shared", few([True, False], 1))
-def test_an_old_fetch_is_worth_a_line_where_other_machines_work_on_the_run(clone: Clone, is_shared: bool) -> None:
-    if is_shared:
-        other = second(clone)
-        other.advance("at-work")
-        other.git("push", "-q")
-    clone.git("pull", "-q")
-    fetched = clone.root / ".git" / "FETCH_HEAD"
+def test_a_colleagues_commit_of_code_alone_is_not_to_pull(clone: Clone) -> None:
+    other = second(clone)
+    (other.root / "code.py").write_text("pass\n")
+    other.git("add", "code.py")
+    other.git("commit", "-qm", "code")
+    other.git("push", "-q")
+    clone.git("fetch", "-q")
     assert line_of(clone) is None
-    os.utime(fetched, (time.time() - 86400 * 3, time.time() - 86400 * 3))
-    count = len(clone.ids())
-    said = f"{count} of {count} events committed, {count} pushed, none to pull (last fetch AGO): `git fetch`"
-    assert line_of(clone) == (said if is_shared else None)
 
 
 def test_commits_on_no_branch_are_not_pushed(clone: Clone) -> None:
-    before = len(clone.ids())
     clone.git("checkout", "-q", "--detach")
     clone.advance("second")
-    count = len(clone.ids())
-    said = f"{count} of {count} events committed, {before} pushed, no branch is checked out"
+    said = "committed, not pushed, no branch is checked out"
     assert line_of(clone) == f"{said}: `git switch -c BRANCH && git push -u origin BRANCH`"
     command = (line_of(clone) or "").partition("`")[2].removesuffix("`")
     command = command.replace("git commit", "git commit -qm x").replace("BRANCH", "found")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.clones import RUN, Clone
 
-NEWER = "This run went on elsewhere: origin/main has events of it that are not here yet, so before you go on, run `{}`."
+NEWER = "This run went on elsewhere: origin/main has a newer log of it, so before you go on, run `{}`."
 NEVER = (
     "This clone was never set up for faber-ledger, so a pull or merge would stop at this run's files: run"
     " `faber-ledger init --git-only` before the next one."

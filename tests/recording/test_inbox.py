@@ -168,12 +168,6 @@ def test_a_start_whose_twin_was_killed_gives_the_packet(project: Project) -> Non
     assert project.deliver(START, client="one").packet is None
 
 
-# A kill at every system call
-
-
-# Many at once
-
-
 # What is in the inbox
 
 

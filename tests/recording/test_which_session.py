@@ -270,12 +270,3 @@ def test_an_end_is_proposed_only_in_the_clone_that_has_the_session(project: Proj
         assert "session-save" not in status
     project.deliver(END, **me())
     assert "Session: none open" in project.faber("status", project.run_id).stdout
-
-
-def test_a_run_finished_within_its_first_session_has_it(plain: Project) -> None:
-    plain.deliver(STARTUP, **me())
-    run = faber_starts(plain, "run-1", started_at=text_at(3))
-    run.change_state(status="completed", completed_at=text_at(-5))
-    run.deliver(END, **me())
-    assert reasons(run) == ["normal"]
-    run.assert_projected()

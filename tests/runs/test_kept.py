@@ -53,25 +53,6 @@ def test_a_copy_that_cannot_be_written_costs_a_warning_only(project: Project) ->
     assert project.types[-1] == "session_ended"
 
 
-def test_a_missing_state_is_restored_from_the_copy(project: Project) -> None:
-    before = project.state_path.read_bytes()
-    for name in ("state.json", "state.json.backup"):
-        (project.run / name).unlink()
-    done = project.faber("project")
-    assert (done.returncode, "this clone's copy" in done.stdout + done.stderr) == (0, True), done.stdout + done.stderr
-    assert project.state_path.read_bytes() == before
-
-
-def test_the_copy_loses_a_redacted_payload(project: Project) -> None:
-    (event,) = [one for one in project.events if one["event"]["type"] == "session_started"]
-    secret = project.hostname
-    assert secret in state_copy(project).read_text()
-    done = project.faber("redact", event["id"], "--yes")
-    assert done.returncode == 0, done.stderr
-    assert secret not in project.state_path.read_text()
-    assert secret not in state_copy(project).read_text()
-
-
 def test_each_look_at_a_run_brings_its_copy_up_to_date(project: Project) -> None:
     project.deliver(END, client="one")
     project.git("add", "-A")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sqlite3
@@ -83,12 +84,18 @@ def put_a_link(path: Path) -> None:
     path.symlink_to("/etc/passwd")
 
 
+def put_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 BROKEN: dict[str, Callable[[Path], object]] = {
     "torn": lambda path: path.write_bytes(path.read_bytes()[:5000]),
     "not a database": lambda path: path.write_bytes(b"<<<<<<< HEAD\n" * 100),
     "empty": lambda path: path.write_bytes(b""),
     "missing": lambda path: path.unlink(),
     "a link": put_a_link,
+    "a pipe": put_a_pipe,
 }
 
 

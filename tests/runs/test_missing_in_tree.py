@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,19 +82,6 @@ def test_a_command_records_on_the_kept_run_and_says_so(project: Project, name: s
     assert not project.run.exists() or not project.ledger_path.exists()
 
 
-def test_what_the_kept_run_records_leaves_other_tools_keys_alone(project: Project) -> None:
-    project.deliver(END, client="one", pid="1")
-    project.active_path.unlink()
-    project.git("checkout", "-q", "feature")
-    before = project.state
-    project.faber("project")
-    after = project.state
-    assert {key: after[key] for key in before if key not in ("sessions", "context_metadata")} == {
-        key: before[key] for key in before if key not in ("sessions", "context_metadata")
-    }
-    assert after["sessions"]["session_history"][-1]["ended_at"]
-
-
 @pytest.mark.parametrize("command", [["run", "finish"], ["seal", RUN], ["migrate", RUN]])
 def test_a_command_that_writes_the_runs_files_names_what_brings_them_back(project: Project, command: list[str]) -> None:
     done = project.faber(*command)
@@ -113,16 +99,3 @@ def test_an_uncommitted_state_is_not_set_back_to_the_commit(tmp_path: Path, monk
     project.git("checkout", "-q", "--force", "main")
     assert "Phase: evaluate" in (project.deliver(COMPACTED, client="one", pid="1").packet or "")
     assert "evaluate" in project.faber("status", RUN).stdout
-
-
-def test_the_hint_of_a_resume_is_enough_to_check_the_branch_out(project: Project) -> None:
-    project.active_path.unlink()
-    done = project.faber("run", "resume", RUN)
-    said = " ".join(done.stderr.split())
-    named = said.partition(" first remove ")[2].partition(", then run ")[0].split(" and ")
-    assert named == [f".fractary/runs/{RUN}"], said
-    for name in named:
-        path = project.root / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    project.git("checkout", "-q", "feature")
-    assert project.state["run_id"] == RUN

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from attacks.audit import WRITING
-from support.command import COMMAND
 from support.folders import copy_prepared
 from support.inbox import leave
 from support.program import path_with_program
 from support.project import Project
 
 from faber_ledger.ledger.log import Log
-from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.run import Run
 
 OTHER = "other"  # a branch that does not have the run
@@ -156,50 +149,6 @@ def test_a_copied_and_a_moved_clone_go_on_with_their_logs(project: Project, tmp_
     copied.git("commit", "-qam", "Copied")
     copied.git("pull", "-q", "--no-rebase", str(moved.root), "work")
     assert_whole(copied, "begin", "in the first", "in the copy", "after it was moved")
-
-
-def test_a_pipe_in_the_files_place_is_named_before_it_is_replaced(project: Project) -> None:
-    project.ledger_path.unlink()
-    os.mkfifo(project.ledger_path)
-    done = project.faber("note", "add", "one")
-    assert done.returncode == 0
-    assert "ledger.db is not a sound ledger" in done.stderr
-    assert project.ledger_path.is_file()
-
-
-# What opens the file
-
-
-STRACE = shutil.which("strace")
-
-
-@pytest.mark.skipif(STRACE is None or sys.platform != "linux", reason="strace shows the system calls")
-@pytest.mark.parametrize(
-    ("delivery", "is_changed"), [("SessionStart.startup.print", True), ("SessionEnd.other.print", False)]
-)
-def test_no_hook_writes_to_the_tracked_file(project: Project, delivery: str, is_changed: bool) -> None:
-    if is_changed:
-        note(project, "not committed")
-        project.git("checkout", "-q", "--", ".")
-    trace = project.root.parent / "trace"
-    content, environment, event = project.prepared(delivery)
-    before = len(names_in(log_of(project)))
-    strace = [STRACE or "", "-f", "--seccomp-bpf", "-qq", "-e", "trace=%file", "-o", str(trace)]
-    subprocess.run(
-        [*strace, COMMAND, "hook", HOOKS[event][0]],
-        cwd=project.root,
-        env=environment,
-        input=content,
-        check=True,
-        capture_output=True,
-    )
-    assert len(names_in(log_of(project))) > before
-    lines = [line for line in trace.read_text(errors="replace").splitlines() if str(project.run) in line]
-    opened = [line for line in lines if re.search(r'/ledger\.db[^/"]*"', line) and "open" in line]
-    own = [line for line in opened if not re.search(r'/ledger\.db"', line)]
-    assert [line for line in opened if line not in own and WRITING.search(line)] == []
-    assert [line for line in own if not line.count("O_EXCL")] == [], "only the temporary file that is renamed"
-    assert sorted(path.name for path in project.run.iterdir() if "ledger" in path.name) == ["ledger.db"]
 
 
 def test_copies_of_a_clone_record_what_waited_and_merge(project: Project, tmp_path: Path) -> None:

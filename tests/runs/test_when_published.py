@@ -53,11 +53,6 @@ def record(project: Project) -> None:
     project.deliver(END, client="second", pid="2")
 
 
-def test_a_run_of_this_clone_is_published_on_its_branch(project: Project) -> None:
-    record(project)
-    assert (not_in_file(project), "ledger.db" in changed(project)) == (0, True)
-
-
 def test_project_says_why_it_writes_nothing(project: Project) -> None:
     project.git("checkout", "--quiet", "-b", "other")
     record(project)
