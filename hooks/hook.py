@@ -176,7 +176,7 @@ class Hook:
 
     def _hint(self, state: dict[str, Any]) -> Answer | None:
         """Return what a compaction's summary should keep."""
-        if state.get("status") in progress.FINISHED:
+        if state.get("status") in progress.FINISHED or not self._settings().precompact_hint:
             return None
         return Answer(what_to_keep(self.run.run_id, state, self.run.shown(self.run.state_path)))
 

@@ -49,8 +49,7 @@ def find_run(root: str, name: str) -> Run:
         )
     run = run or _find_folder(root, name)
     if run is None:
-        path = f"{runs_for_new(root)}/{name}"
-        run = _find_remembered(root, name) or Run(root, name, os.path.join(root, *path.split("/")))
+        run = _find_remembered(root, name) or Run(root, name, os.path.join(runs_for_new(root), *name.split("/")))
     else:
         run.run_id = _id_of(run)
     _check_inside(run)
@@ -66,9 +65,9 @@ def new_run(root: str, run_id: str, runs: str) -> Run:
 
 
 def runs_for_new(root: str) -> str:
-    """Return which of `RUNS` new runs go into: FABER's where a project has only that one."""
+    """Return the folder that new runs go into: FABER's where a project has only that one."""
     ours, fabers = _runs_folders(root)
-    return RUNS[1] if os.path.isdir(fabers) and not os.path.lexists(ours) else RUNS[0]
+    return fabers if os.path.isdir(fabers) and not os.path.lexists(ours) else ours
 
 
 def places_of(root: str, name: str) -> Iterator[Run]:

@@ -9,7 +9,8 @@ from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.disk import FileRefused, folder_around, read_text
 from faber_ledger.ledger.encoding import loads
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.run import Run
+from faber_ledger.runs.layouts import runs_for_new
+from faber_ledger.runs.run import RUNS, Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,8 +37,9 @@ HOOK_BUDGET = 9_500  # UTF-16 code units: at 10,001 the client shows the model a
 MIN_BUDGET = 1_000
 LIMIT = 65_536
 MAX_UNKNOWN = 5  # keys that are named
+NEW = "new_runs"  # it is about no run that is there
 PROJECT = "project"  # the project's id, which `init` makes: no setting, and in the project's file alone
-NAMES = ("packet_budget", "summaries")
+NAMES = ("packet_budget", "summaries", "precompact_hint", NEW)
 SWITCHES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
@@ -63,6 +65,9 @@ class Settings:
         """Read the project's settings, then the run's, then the variables `FABER_LEDGER_…`: the last one wins."""
         self.packet_budget = HOOK_BUDGET
         self.summaries = True
+        self.precompact_hint = True
+        self._root = run.root
+        self._new_runs: str | None = None
         self.project: str | None = None
         self.problems: list[str] = []
         self.places = dict.fromkeys(NAMES, "default")  # where each value comes from
@@ -76,7 +81,15 @@ class Settings:
             text = environ.get(variable, "").strip().lower()
             if text:
                 value: object = int(text) if name == "packet_budget" and text.isdecimal() else SWITCHES.get(text)
+                value = text if name == NEW else value
                 self._set(name, value, variable)
+
+    @property
+    def new_runs(self) -> str:
+        """The folder of runs that new ones go into; not for a run that is there."""
+        if self._new_runs is None:
+            self._new_runs = os.path.relpath(runs_for_new(self._root), self._root).replace(os.sep, "/")
+        return self._new_runs
 
     def _read(self, root: str, path: str) -> None:
         try:
@@ -106,15 +119,26 @@ class Settings:
             self.problems.append(f"{place} must be a ULID, as `faber-ledger init` writes one")
 
     def _set(self, name: str, value: object, place: str) -> None:
-        if name == "summaries":
-            if not isinstance(value, bool):
-                self.problems.append(f"{place} must be true or false")
-            self.summaries = value is True
-        elif type(value) is int and MIN_BUDGET <= value <= HOOK_BUDGET:
-            self.packet_budget = value
+        if name == NEW:
+            if value not in RUNS:
+                self.problems.append(f"{place} must be {' or '.join(RUNS)}")
+                return
+            self._new_runs = str(value)
+        elif name == "packet_budget":
+            if type(value) is int and MIN_BUDGET <= value <= HOOK_BUDGET:
+                self.packet_budget = value
+            else:
+                self.problems.append(f"{place} must be a number from {MIN_BUDGET} to {HOOK_BUDGET}")
+                return
+        elif not isinstance(value, bool):
+            self.problems.append(f"{place} must be true or false")
+            if name != "summaries":
+                return
+            self.summaries = False
+        elif name == "summaries":
+            self.summaries = value
         else:
-            self.problems.append(f"{place} must be a number from {MIN_BUDGET} to {HOOK_BUDGET}")
-            return
+            self.precompact_hint = value
         self.places[name] = place.partition(": ")[0]
 
 

@@ -19,9 +19,8 @@ from faber_ledger.files.text import one_line
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.layouts import runs_for_new
 from faber_ledger.runs.run import RUNS, Run, find_root
-from faber_ledger.runs.settings import NAMES, PATH, Settings, project_settings, read_user_config
+from faber_ledger.runs.settings import NAMES, NEW, PATH, Settings, project_settings, read_user_config
 
 if TYPE_CHECKING:
     from faber_ledger.runs.settings import UserConfig
@@ -59,7 +58,8 @@ def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
         "root": root,
         "active_run": active.run_id,
         "active_run_why": active.why,
-        "new_runs": runs_for_new(root),
+        "new_runs": settings.new_runs,
+        "new_runs_from": settings.places["new_runs"],
         "project": settings.project,
         "server": shown_url(variable or user["url"] or "") if variable or user["url"] else None,
         "server_from": VARIABLE if variable else user["path"] if user["url"] else None,
@@ -110,7 +110,9 @@ def _of_run(run: Run, plugin_roots: list[str], problems: list[str]) -> dict[str,
         "artifacts_path": None,
     }
     settings = Settings(run, os.environ)
-    found["settings"] = {name: {"value": getattr(settings, name), "from": settings.places[name]} for name in NAMES}
+    found["settings"] = {
+        name: {"value": getattr(settings, name), "from": settings.places[name]} for name in NAMES if name != NEW
+    }
     found["settings_places"] = [
         f"{PATH} (the project)",
         f"{run.shown(run.settings_path)} (this run)",
@@ -131,7 +133,7 @@ def _of_run(run: Run, plugin_roots: list[str], problems: list[str]) -> dict[str,
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
     yield f"Project: {data['root']}"
-    yield f"Runs: {' or '.join(RUNS)}; new ones: {data['new_runs']}"
+    yield f"Runs: {' or '.join(RUNS)}; new ones: {data['new_runs']} ({data['new_runs_from']})"
     yield f"Project id: {data['project'] or 'none: run `faber-ledger init`'}"
     yield f"Server: {data['server']} ({data['server_from']})" if data["server"] else "Server: none"
     active = data["active_run"]

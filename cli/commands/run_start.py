@@ -41,7 +41,6 @@ from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.kept import run_here
-from faber_ledger.runs.layouts import runs_for_new
 from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_run_from_log, write_ignored_state
 from faber_ledger.runs.run import Run, find_root, name_part
@@ -227,7 +226,9 @@ def _start_in_worktree(root: str, own: creation.Plan, run_id: str, plan: RunPlan
     try:
         load_workflow(own.root, plan["workflow_id"], read_user_config()["plugin_roots"])
         # A client that runs this command stays in its own folder, and so do its hooks: no session is opened.
-        return _start(own.root, run_id, plan, at, {}, "fractary-faber", runs=runs_for_new(root))
+        return _start(
+            own.root, run_id, plan, at, {}, "fractary-faber", runs=project_settings(root, os.environ).new_runs
+        )
     except BaseException:
         creation.take_back(root, own)
         raise
@@ -243,7 +244,7 @@ def _start(
     *,
     runs: str | None = None,
 ) -> Run:
-    runs, member = runs or runs_for_new(root), creation.state_member(root, at, created_by)
+    runs, member = runs or project_settings(root, os.environ).new_runs, creation.state_member(root, at, created_by)
     started = start_run(root, run_id, plan, at=at, environ=environ, warn=say, runs=runs, worktree=member)
     update_registry(root, at=at, warn=say)
     return started

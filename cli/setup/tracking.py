@@ -11,8 +11,8 @@ from faber_ledger.ledger.command_errors import GitFailed, GitIgnores
 from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.git_command import complaint, limit_answers, run_git
 from faber_ledger.runs.git_query import FOREIGN, GitQuery
-from faber_ledger.runs.layouts import runs_for_new
 from faber_ledger.runs.run import RUNS, Run
+from faber_ledger.runs.settings import project_settings
 
 # Rules that ignore them
 
@@ -37,7 +37,7 @@ def check_not_ignored(root: str) -> str | None:
     Returns a sentence if git cannot be asked. The error names each rule's file, line and pattern: without its ledger a
     run cannot be resumed on another machine.
     """
-    runs = runs_for_new(root)
+    runs = project_settings(root, os.environ).new_runs
     example = Run(root, EXAMPLE, os.path.join(root, *runs.split("/"), EXAMPLE))
     names = tuple([example.shown(path) for path in files_that_travel(example)])
     code, output, complaint = _ask_git(root, names)

@@ -38,7 +38,7 @@ def test_everything_is_shown_with_where_it_comes_from(project: Project, tmp_path
     )
     assert project.faber("config", "show").stdout == (
         f"Project: {project.root}\n"
-        "Runs: .fractary/runs or .fractary/faber/runs; new ones: .fractary/runs\n"
+        "Runs: .fractary/runs or .fractary/faber/runs; new ones: .fractary/runs (default)\n"
         "Project id: none: run `faber-ledger init`\n"
         "Server: none\n"
         f"Active run: {project.run_id} (.fractary/faber/.active-run-id names it)\n"
@@ -49,6 +49,7 @@ def test_everything_is_shown_with_where_it_comes_from(project: Project, tmp_path
         "Settings:\n"
         "  packet_budget: 9500 (default)\n"
         "  summaries: true (default)\n"
+        "  precompact_hint: true (default)\n"
         f"  to change one: .fractary/faber/ledger.json (the project) or .fractary/runs/{project.run_id}/ledger.json"
         " (this run) or FABER_LEDGER_<NAME>\n"
         f"User configuration: {path}\n"
@@ -87,10 +88,11 @@ def test_a_workflows_problems_are_shown_beside_its_valid_parts(project: Project,
 def test_a_setting_is_shown_with_the_file_or_variable_that_won(project: Project) -> None:
     project.write(".fractary/faber/ledger.json", json.dumps({"packet_budget": 5000, "summaries": False}))
     (project.run / "ledger.json").write_text(json.dumps({"packet_budget": 6000, "summaries": 7}))
-    done = project.faber("config", "show", env={"FABER_LEDGER_PACKET_BUDGET": "7000"})
+    done = project.faber("config", "show", env={"FABER_LEDGER_PRECOMPACT_HINT": "off"})
     of_run = f".fractary/runs/{project.run_id}/ledger.json"
     assert (
-        f"Settings:\n  packet_budget: 7000 (FABER_LEDGER_PACKET_BUDGET)\n  summaries: false ({of_run})\n"
+        f"Settings:\n  packet_budget: 6000 ({of_run})\n  summaries: false ({of_run})\n"
+        "  precompact_hint: false (FABER_LEDGER_PRECOMPACT_HINT)\n"
     ) in done.stdout
     assert f"Problem: {of_run}: summaries must be true or false\n" in done.stdout
 

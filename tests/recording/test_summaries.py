@@ -124,6 +124,17 @@ def test_values_of_a_state_stay_on_one_line_and_are_bounded(project: Project) ->
     assert len(output) < 1_500
 
 
+@pytest.mark.parametrize("file", ['{"precompact_hint": false}', None])
+def test_a_setting_turns_the_hint_off(project: Project, file: str | None) -> None:
+    if file:
+        project.write(".fractary/faber/ledger.json", file)
+    packet(project, STARTUP, ME)
+    variable = None if file else "false"
+    answer = project.deliver(PRE, client=ME, env={"FABER_LEDGER_PRECOMPACT_HINT": variable})
+    assert (answer.code, answer.output) == (0, b"")
+    assert len(project.of_type("session_ended")) == 1
+
+
 def test_there_is_no_hint_for_a_subagent_or_on_a_finished_run(project: Project) -> None:
     packet(project, STARTUP, ME)
     assert project.deliver("subagent.PreCompact.auto.print", client=ME).output == b""

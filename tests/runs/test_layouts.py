@@ -386,9 +386,9 @@ def test_a_load_after_a_resume_says_what_an_ignored_state_lacks(tmp_path: Path) 
 # Where new runs go
 
 
-def started(project: Project, *arguments: str) -> str:
+def started(project: Project, *arguments: str, **environment: str) -> str:
     """Start a run and return its folder in the project."""
-    done = project.faber("run", "start", "--work-id", "9", "--yes", "--json", *arguments)
+    done = project.faber("run", "start", "--work-id", "9", "--yes", "--json", *arguments, env=environment)
     assert done.returncode == 0, done.stderr
     return str(Path(json.loads(done.stdout)["data"]["directory"]).relative_to(project.root))
 
@@ -405,7 +405,7 @@ def test_new_runs_go_into_fabers_folder_where_it_is_the_only_one(tmp_path: Path)
     ]
     for name in (project.active_path, project.root / FABERS / ".active-run-id"):
         assert name.read_text() == "new\n"
-    assert "new ones: .fractary/faber/runs" in sure(project, "config", "show")
+    assert "new ones: .fractary/faber/runs (default)" in sure(project, "config", "show")
 
 
 def test_new_runs_go_to_our_folder_in_every_other_project(tmp_path: Path) -> None:
@@ -415,3 +415,14 @@ def test_new_runs_go_to_our_folder_in_every_other_project(tmp_path: Path) -> Non
     (project.root / FABERS).mkdir()
     assert started(project, "--run-id", "two") == f"{OURS}/two"
     assert (project.root / FABERS / ".active-run-id").read_text() == "two\n"
+
+
+def test_a_setting_decides_where_new_runs_go(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.write(".fractary/faber/ledger.json", json.dumps({"new_runs": FABERS}))
+    assert started(project, "--run-id", "one") == f"{FABERS}/one"
+    assert f"new ones: {FABERS} (.fractary/faber/ledger.json)" in sure(project, "config", "show")
+    assert started(project, "--run-id", "two", FABER_LEDGER_NEW_RUNS=OURS) == f"{OURS}/two"
+    project.write(".fractary/faber/ledger.json", json.dumps({"new_runs": "/tmp"}))
+    assert started(project, "--run-id", "three") == f"{OURS}/three"
+    assert "new_runs must be" in sure(project, "config", "show")
