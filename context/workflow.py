@@ -156,12 +156,7 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str], owner: s
 
     Raises WorkflowNotFound, which names `owner` if that is the workflow that extends a missing one.
     """
-    try:
-        places = _places(root, workflow_id, plugin_roots)
-    except WorkflowNotFound as error:
-        meant = _meant_by(root, workflow_id, plugin_roots)
-        error.hint = f"did you mean {meant}? {error.hint}" if meant else error.hint
-        raise
+    places = _places(root, workflow_id, plugin_roots)
     found = _read_first([(place, [root, *plugin_roots]) for place in places], root)
     if found is None and not workflow_id.startswith("project:"):
         plugin, marketplace, name = _names_in(workflow_id)
@@ -183,28 +178,12 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str], owner: s
             block=f"❌ ERROR: {message}\n\nRecovery:\n1. Correct `extends` in {owner}",
         )
     shown = os.path.relpath(places[0], root)
-    meant = _meant_by(root, workflow_id, plugin_roots)
-    other = f"Did you mean {meant}?" if meant else f"Create {shown}"
     raise WorkflowNotFound(
         f"Workflow configuration not found: {workflow_id}",
-        hint=f"{other[0].lower()}{other[1:]}{'' if meant else ','} or correct workflow_id in state.json",
+        hint=f"create {shown}, or correct workflow_id in state.json",
         block=f"❌ ERROR: Workflow configuration not found: {workflow_id}\nPath: {shown}\n\nRecovery:\n"
-        f"1. {other}\n2. Correct workflow_id in state.json; fractary-faber:default is always there",
+        f"1. Create {shown}\n2. Correct workflow_id in state.json; fractary-faber:default is always there",
     )
-
-
-def _meant_by(root: str, workflow_id: str, plugin_roots: list[str]) -> str | None:
-    """Return the id of the workflow that an older form means, as `fractary-faber-default` in FABER's plans, or None."""
-    plugin, *rest = workflow_id.rpartition("@")[2].removeprefix("fractary-").split("-")
-    while rest and "fractary-" in workflow_id and ":" not in workflow_id:
-        meant = f"fractary-{plugin}:{'-'.join(rest)}"
-        try:
-            read_workflow(root, meant, plugin_roots)
-        except WorkflowNotFound:
-            plugin, rest = f"{plugin}-{rest[0]}", rest[1:]
-        else:
-            return meant
-    return None
 
 
 def _read_first(places: list[tuple[str, list[str]]], root: str) -> tuple[str, dict[str, Any]] | None:
