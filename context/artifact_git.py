@@ -189,7 +189,7 @@ SUBCOMMANDS = {
     "show": (f"{NO_PROGRAMS} --submodule=short", f"{COMMITS} {CHANGES}", f"{COMMITS_VALUED} --diff-filter"),
     "branch": (
         "--list",
-        "--list -l -a --all -r --remotes -v -vv",
+        "--list -l -a --all -r --remotes -v -vv --show-current",
         "--format --sort --merged --no-merged",
     ),
     "rev-parse": ("", "--short --abbrev-ref --verify --show-prefix", "--short"),

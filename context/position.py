@@ -212,9 +212,7 @@ def _lines_about_step(state: dict[str, Any], workflow: Workflow | None) -> list[
     place = _find_place(state, steps, *at, is_retried=point["mode"] == "retry")
     if place is None:
         names = [one["name"] or "" for one in steps if one["phase"] == at[0]]
-        there = [one_line(one["phase"], MAX_PLACE) for one in steps if one["name"] == at[1]]
-        what = f"The workflow has this step in phase {there[0]}" if there else "No step of the workflow has this name"
-        label = f"{what}; those of phase {one_line(at[0], MAX_PLACE)}: "
+        label = f"No step of the workflow has this name; those of phase {one_line(at[0], MAX_PLACE)}: "
         return [*lines, *([(label, ", ".join(names[:MAX_NAMED]), MIN_FACT, MAX_VALUE, "", "…")] if any(names) else [])]
     next_step = steps[place] if place < len(steps) else None
     if next_step is None:
@@ -309,9 +307,7 @@ def _describe_way_to(run: Run, tree: WorkTree, branch: str) -> str:
     if top is None:
         return f": {switch}"
     place = quoted(os.path.relpath(top, run.root))
-    if os.path.lexists(os.path.join(top, ".git")):
-        return f"; it is checked out in {place}: work there"
-    return f"; {place}, where it was checked out, is gone: run `git worktree prune`, then {switch}"
+    return f"; it is checked out in {place}: work there"
 
 
 def _lines_about_trouble(run: Run, state: dict[str, Any]) -> list[Line]:

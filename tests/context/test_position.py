@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import time
 from itertools import count
@@ -95,12 +94,6 @@ def test_placeholders_of_a_step_are_filled_with_what_the_state_has(project: Proj
     numbers = {"pr_number": 87, "pr_url": "$(id)"}
     said = position_in(project, current_phase="release", current_step="core-merge-pr", artifacts=numbers)
     assert "/fractary-repo:pr-merge 87 --delete-branch" in said
-
-
-def test_a_step_of_another_phase_is_said_to_be_there(project: Project) -> None:
-    said = position_in(project, current_step="core-create-pr")
-    assert "The workflow has this step in phase evaluate; those of phase build: implement, core-commit" in said
-    assert "No step of the workflow" not in said
 
 
 def test_instructions_may_be_a_list_or_an_object(project: Project) -> None:
@@ -252,11 +245,6 @@ def test_a_command_is_given_only_where_it_leads_to_the_branch(project: Project) 
     assert said() == switch
     project.git("worktree", "add", "-q", "../other", "feature/258")
     assert said() == "; it is checked out in `../other`: work there"
-    shutil.rmtree(project.root.parent / "other")
-    gone = "; `../other`, where it was checked out, is gone: run `git worktree prune`, then run"
-    assert said() == f"{gone} `git switch feature/258` before you change anything"
-    project.git("worktree", "prune")
-    assert said() == switch
 
 
 def test_no_other_branch_is_advised_while_git_waits_in_the_middle(project: Project) -> None:
