@@ -64,11 +64,13 @@ def outline(
     sections = sections_of(lines)
     heads = [found for word in named if (found := sections_naming(sections, word))]
     is_known = bool(heads) or not named
-    general = [sections_naming(sections, word) for word in always]
-    groups = _groups(lines, sections, [*(heads or _important(sections, important)), *general])
+    kept = KEPT if heads else KEPT_OF_SPECIFICATION
+    if not heads:
+        wanted = wanted_in(sections)
+        heads = [wanted[name] if name in wanted else sections_naming(sections, name) for name in important]
+    groups = _groups(lines, sections, [*heads, *[sections_naming(sections, word) for word in always]])
     outlined = _Outline(lines, sections, total, mark)
     for_headings = min(outlined.size_of_headings, int(room * HEADINGS_SHARE))
-    kept = KEPT if heads else KEPT_OF_SPECIFICATION
     pieces = outlined.choose(groups, room - for_headings, kept)
     if not pieces:
         return "", [(0, total)]
@@ -219,12 +221,6 @@ class _Outline:
 def _heading(section: Section) -> str:
     title = f"{'#' * section['level']} {one_line(section['title'], MAX_TITLE)}"
     return f"{section['start'] + 1}-{section['end']} {title}"
-
-
-def _important(sections: list[Section], important: tuple[str, ...]) -> list[list[Section]]:
-    """Return the sections of each kind, which is one of WANTED or a word of headings."""
-    wanted = wanted_in(sections)
-    return [wanted[name] if name in wanted else sections_naming(sections, name) for name in important]
 
 
 def _groups(lines: list[str], sections: list[Section], heads: list[list[Section]]) -> list[list[Span]]:

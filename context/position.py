@@ -131,15 +131,12 @@ def render_position(
     lines += _lines_about_trouble(run, state)
     head = f"# FABER run {one_line(run.run_id, MAX_VALUE)}\n\n{WHAT_THIS_IS}\n\n"
     room = MAX_UNITS - units(head)
-    if not notes:
-        return {"text": head + _fit(lines, room), "other_notes": []}
-    for_notes = room - units(_fit(lines, room, units(render_notes(notes, MAX_NOTES)[0])))
-    text = head + _fit(lines, room - units(render_notes(notes, min(MAX_NOTES, for_notes))[0]))
-    noted, others = render_notes(notes, min(MAX_NOTES, MAX_UNITS - units(text)))
+    text = head + _fit(lines, room, units(render_notes(notes or [], MAX_NOTES)[0]))
+    noted, others = render_notes(notes or [], min(MAX_NOTES, MAX_UNITS - units(text)))
     return {"text": text + noted, "other_notes": others}
 
 
-def _fit(lines: list[Line], room: int, notes: int = 0) -> str:
+def _fit(lines: list[Line], room: int, notes: int) -> str:
     """Return lines that leave room for `notes` units: long texts are cut before short ones, and a label never."""
     texts = [one_line(text, 2 * most) for _, text, _, most, _, _ in lines]
     around = units("".join([f"{label}{after}\n" for label, _, _, _, after, _ in lines]))
@@ -166,9 +163,8 @@ def _share(wanted: list[int], lines: list[Line], room: int) -> list[int]:
         fact if most <= fact or fact > MIN_FACT else MIN_LONG
         for most, (_, _, fact, *_) in zip(wanted, lines, strict=False)
     ]
-    of_notes = [0] * len(lines)
     wish = [*[MAX_INSTRUCTIONS if line[0] == INSTRUCTIONS else 0 for line in lines], 0]
-    for limits, part in (([*facts, 0], 1), (wish, 2), ([*of_notes, MIN_NOTES], 1), (wanted, 1)):
+    for limits, part in (([*facts, 0], 1), (wish, 2), ([0] * len(lines) + [MIN_NOTES], 1), (wanted, 1)):
         more = [max(min(most, limit) - has, 0) for most, limit, has in zip(wanted, limits, given, strict=True)]
         added = shares(more, (room - sum(given)) // part)
         given = [has + more for has, more in zip(given, added, strict=True)]

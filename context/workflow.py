@@ -503,15 +503,6 @@ def recorded_trigger(trigger: str) -> str:
     return trigger.partition(":")[0]
 
 
-def is_recent(load_entry: Mapping[str, object] | None, now_seconds: float) -> bool:
-    """Return whether a load is less than five minutes old (RELOAD, Step 3).
-
-    One from the future, or without a readable time, is not recent.
-    """
-    age = age_of(load_entry, now_seconds)
-    return age is not None and 0 <= age < RECENT_SECONDS
-
-
 def age_of(load_entry: Mapping[str, object] | None, now_seconds: float) -> float | None:
     """Return the seconds since an entry was loaded; negative if that is to come, None if its time is unreadable."""
     loaded_at = seconds_of(load_entry.get("loaded_at")) if load_entry is not None else None
@@ -521,9 +512,13 @@ def age_of(load_entry: Mapping[str, object] | None, now_seconds: float) -> float
 def is_current(
     load_entry: Mapping[str, object] | None, now_seconds: float, sha256: str | None, last_sha256: str | None
 ) -> bool:
-    """Return whether a load need not be repeated: it is recent, and its content is not known to have changed since."""
+    """Return whether a load is under five minutes old (RELOAD, Step 3), and its content not known to have changed.
+
+    One from the future, or without a readable time, is not.
+    """
+    age = age_of(load_entry, now_seconds)
     changed = sha256 is not None and last_sha256 is not None and sha256 != last_sha256
-    return is_recent(load_entry, now_seconds) and not changed
+    return age is not None and 0 <= age < RECENT_SECONDS and not changed
 
 
 def _applicable(workflow: Workflow, state: dict[str, Any], warn: Callable[[str], None]) -> list[Artifact]:
