@@ -131,8 +131,10 @@ def render_position(
     lines += _lines_about_trouble(run, state)
     head = f"# FABER run {one_line(run.run_id, MAX_VALUE)}\n\n{WHAT_THIS_IS}\n\n"
     room = MAX_UNITS - units(head)
-    text = head + _fit(lines, room, units(render_notes(notes or [], MAX_NOTES)[0]))
-    noted, others = render_notes(notes or [], min(MAX_NOTES, MAX_UNITS - units(text)))
+    if not notes:
+        return {"text": head + _fit(lines, room, 0), "other_notes": []}
+    text = head + _fit(lines, room, units(render_notes(notes, MAX_NOTES)[0]))
+    noted, others = render_notes(notes, min(MAX_NOTES, MAX_UNITS - units(text)))
     return {"text": text + noted, "other_notes": others}
 
 

@@ -32,6 +32,10 @@ MAX_NAMES = 1_500  # of secrets in a text, whose time is bounded by them; nobody
 PRINTED = "".join([chr(code) for code in range(33, 127)])
 INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad"))
 
+# host:port:database:user:password, as in .pgpass
+PGPASS = Pattern(
+    r"(?<![^\s\"'`|=(])[^\s:\"'`|=(]{1,200}:(?:\d{3,5}|\*):[^\s:]{1,100}:[^\s:]{1,100}:(?P<c>[^\s:\"'`|\\]{4,200})"
+)
 PRODUCT_KEY = Pattern(r"(?<![\w-])(?=[A-Z-]{0,20}\d)(?=[\d-]{0,20}[A-Z])(?P<c>[A-Z0-9]{5}(?:-[A-Z0-9]{5}){4})(?![\w-])")
 # A UUID, set apart.
 TOKEN_ID = Pattern(r"[Tt]oken\b[^\n.;]{0,60}\s[—–-]\s\W?(?P<c>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
@@ -113,6 +117,8 @@ def _mask_commands(text: str) -> str:
     for words, pattern in COMMANDS:
         if any([word in text for word in words]):
             text = _mask_value(text, Pattern(pattern))
+    if any([word.count(":") > 3 for word in text.split()]):
+        text = _mask_value(text, PGPASS)
     if any([word.count("-") > 3 and len(word) > 28 for word in text.split()]):
         text = _mask_value(_mask_value(text, PRODUCT_KEY), TOKEN_ID)
     if (
