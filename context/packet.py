@@ -498,9 +498,7 @@ def reading_of(part: Part, lines: list[Span] | None) -> str:
     place = f'"{source}"' if "`" in source else f"`{source}`"
     if lines is None:
         return place
-    widest = sorted(range(1, len(lines)), key=lambda at: lines[at - 1][1] - lines[at][0])[: MAX_RANGES - 1]
-    cuts = sorted(widest)
-    ranges = [(lines[at][0], lines[end - 1][1]) for at, end in zip([0, *cuts], [*cuts, len(lines)], strict=True)]
+    ranges = lines if len(lines) <= MAX_RANGES else [(lines[0][0], lines[-1][1])]
     return f"{place} lines {', '.join([f'{start + 1}-{end}' for start, end in ranges])}"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from faber_ledger.recording.secrets import values
 from faber_ledger.recording.secrets.names import ENDS, GROUPS, KEYS_OF, VAGUE, WINDOW, split_words
-from faber_ledger.recording.secrets.patterns import ASCII, DOTALL, IGNORECASE, MULTILINE, VERBOSE, Pattern, remembered
+from faber_ledger.recording.secrets.patterns import ASCII, DOTALL, IGNORECASE, MULTILINE, VERBOSE, Pattern
 from faber_ledger.recording.secrets.tokens import ALNUM, DIGIT_SET, is_public, is_shuffled
 
 TYPE_CHECKING = False
@@ -223,7 +223,6 @@ def _is_line(text: str, start: int, name: str, joint: Any, value: values.Value) 
     )
 
 
-@remembered
 def _is_sure(name: str) -> bool:
     """Return whether a name says more than that there is a key, or a service."""
     words = values.words_of(values.CAMEL.sub("_", name))
@@ -293,7 +292,6 @@ def _near(text: str, end: int, group: str, before: int) -> tuple[int, int] | Non
     return None
 
 
-@remembered
 def _value_in(said: str) -> tuple[int, str, bool]:
     """Return where in what stands between two spaces its value begins, the value, and whether a colon leads it."""
     begin = len(said) - len(said.lstrip(LEADING))
