@@ -311,12 +311,6 @@ def places_installed(relative: str, root: str, marketplace: str = "") -> list[tu
     ]
 
 
-def list_here(root: str) -> list[str]:
-    """Return the names, `<plugin>@<marketplace>`, of the plugins on the client's list for a project or for all."""
-    listed = [one for rank, one in _listed(client_folder(root), root) if rank != OTHERS]
-    return [f"{plugin}@{marketplace}" for _, plugin, marketplace in listed]
-
-
 def list_installed(root: str) -> list[Installed]:
     """Return the folders of the client's plugins for a project, in the order in which they are searched.
 
@@ -357,9 +351,9 @@ def _named_by(variable: str, folders: list[str]) -> str | None:
     return real if real and around(real, folders) is not None else None
 
 
-def list_named(root: str) -> list[str]:
-    """Return the names of the plugins that the client has, `<plugin>@<marketplace>`, whatever project they are for."""
-    listed = [one for _, one in _listed(client_folder(root), root)]
+def list_named(root: str, *, only_here: bool = False) -> list[str]:
+    """Return the names, `<plugin>@<marketplace>`, of the client's plugins: all, or those for this project."""
+    listed = [one for rank, one in _listed(client_folder(root), root) if not (only_here and rank == OTHERS)]
     return list(dict.fromkeys([f"{plugin}@{marketplace}" for _, plugin, marketplace in listed]))
 
 
