@@ -34,7 +34,7 @@ def read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
     found = find_directory(artifact, surroundings)
     strategy = artifact["load_strategy"]
     if strategy == "latest_only":
-        latest = max(_entries(found, surroundings, {}), default=None)
+        latest = max(_entries(found, surroundings), default=None)
         if latest is not None:
             return _file(found, latest)
     text = _all(found, surroundings) if strategy not in ("latest_only", "summary") else _summary(found, surroundings)
@@ -49,8 +49,7 @@ def read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
 
 def _all(found: Found, surroundings: Surroundings) -> str:
     entries, size = [], 0
-    passed_over: dict[str, int] = {}
-    for entry in _entries(found, surroundings, passed_over):
+    for entry in _entries(found, surroundings):
         entries.append(entry)
         size += entry[2] + len(_heading(entry[1])) + 2
         if size > MAX_BYTES:
@@ -63,7 +62,7 @@ def _all(found: Found, surroundings: Surroundings) -> str:
     texts = []
     for _, name, _ in sorted(entries, key=lambda entry: entry[1]):
         texts.append(f"{_heading(name)}{_text(os.path.join(found['resolved'], name))}\n\n")
-    return "".join(texts) + _omissions(passed_over) if texts else _summary(found, surroundings)
+    return "".join(texts) if texts else _summary(found, surroundings)
 
 
 def _file(found: Found, entry: Entry) -> Content:
@@ -83,24 +82,17 @@ def _file(found: Found, entry: Entry) -> Content:
 
 def _summary(found: Found, surroundings: Surroundings) -> str:
     count, latest = 0, None
-    passed_over: dict[str, int] = {}
-    for entry in _entries(found, surroundings, passed_over):
+    for entry in _entries(found, surroundings):
         count += 1
         latest = entry if latest is None or entry > latest else latest
     last = f"{escape(latest[1])} ({utc_text(min(max(latest[0] // 10**9, 0), LAST_SECOND))})" if latest else "none"
-    return f"Directory: {found['source']}\nFiles: {count}\nLatest: {last}\n{_omissions(passed_over)}"
+    return f"Directory: {found['source']}\nFiles: {count}\nLatest: {last}\n"
 
 
-def _omissions(passed_over: dict[str, int]) -> str:
-    """Return a line that says what else is in a directory, or nothing."""
-    counts = [f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in sorted(passed_over.items())]
-    return f"Not read: {', '.join(counts)}\n" if counts else ""
-
-
-def _entries(found: Found, surroundings: Surroundings, passed_over: dict[str, int]) -> Iterator[Entry]:
+def _entries(found: Found, surroundings: Surroundings) -> Iterator[Entry]:
     """Yield a directory's files one at a time, since there may be any number of them.
 
-    Everything else, except hidden files and the ledger's own, is counted in `passed_over` by its kind.
+    Hidden files and the ledger's own are left out.
     """
     directory = found["resolved"]
     # These files in the run's own folder change with every append; the state has its own artifact.
@@ -114,25 +106,21 @@ def _entries(found: Found, surroundings: Surroundings, passed_over: dict[str, in
                 if entry.name.startswith(".") or (is_run and (run.owns(entry.name) or run.is_beside(entry.name))):
                     continue
                 status = _status(entry, folders)
-                if isinstance(status, str):
-                    passed_over[status] = passed_over.get(status, 0) + 1
-                else:
+                if status is not None:
                     yield status.st_mtime_ns, entry.name, status.st_size
     except OSError as error:
         raise ArtifactError(f"Cannot read {directory}: {error.strerror}", directory) from error
 
 
-def _status(entry: os.DirEntry[str], folders: list[str]) -> os.stat_result | str:
-    """Return the status of a regular file, or the kind of anything else in words."""
+def _status(entry: os.DirEntry[str], folders: list[str]) -> os.stat_result | None:
+    """Return the status of a regular file; None for anything else, and for a link that leaves the folders."""
     try:
         if entry.is_symlink() and folder_around(entry.path, folders) is None:
-            return "outside link"
+            return None
         status = entry.stat()
     except (OSError, FileRefused):
-        return "broken link" if entry.is_symlink() else "unreadable file"
-    if stat.S_ISREG(status.st_mode):
-        return status
-    return "folder" if stat.S_ISDIR(status.st_mode) else "special file"
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
 
 
 def _text(path: str) -> str:

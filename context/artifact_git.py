@@ -12,18 +12,14 @@ from faber_ledger.runs.git_query import FOREIGN, QUIET, options_against_filters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal
-
     from faber_ledger.context.artifact import Content, Surroundings
     from faber_ledger.context.workflow import Artifact
 
 
 SECONDS = 5.0
 NOT_LEDGERS = ":(exclude).fractary"  # every append there would change the answer
+REVISION = r"\^?[\w@][\w./@~^{}+#-]*"  # no colon: a file or folder by its hash would show the ledger's files
 PARENTS = r"(\^[@!]|\^-[0-9]*)?\Z"  # can follow a commit only at the end of a word
-# With one of these options git searches for the branches or tags that a word names; without, it creates one.
-SEARCHES = "--list|-l|--(no-)?(contains|merged)|--points-at"
-LISTING_OPTIONS = {"branch": rf"({SEARCHES})(=|\Z)", "tag": rf"({SEARCHES})(=|\Z)|-n[0-9]*\Z"}
 SHELL_SYNTAX = r"[|&;<>]+.*|[0-9]?>.*|.*(?:`|\$\().*"
 SETTINGS = {
     "color.ui": "false",
@@ -76,39 +72,33 @@ def git_arguments(command: str, surroundings: Surroundings) -> list[str]:
     The command is split as a shell would split it, without a shell. `.fractary` is excluded where paths can be named.
     """
     words = [fill_command(word, surroundings) for word in _words(command)]
-    if words[:1] == ["git"]:
-        del words[0]
-    if words[:1] == ["--no-pager"]:
-        del words[0]
+    for prefix in ("git", "--no-pager"):
+        if words[:1] == [prefix]:
+            del words[0]
     if not words or words[0] not in SUBCOMMANDS:
         raise _refusal(words[0] if words else "", f"only these git commands are allowed: {', '.join(SUBCOMMANDS)}")
     name, given = words[0], words[1:]
-    known = SUBCOMMANDS[name]
+    always, flags, valued = [listed.split() for listed in SUBCOMMANDS[name]]
     if name == "branch" and given == ["--show-current"]:
         return words  # git refuses --list beside it; without --list, another word would create a branch
-    arguments = [name, *known.always]
+    arguments = [name, *always]
     options = given[: given.index("--")] if "--" in given else [*given]
     paths = given[len(options) + 1 :]
     while options:
         word = options.pop(0)
-        if not word.startswith("-"):
-            if name in LISTING_OPTIONS and not any([re.match(LISTING_OPTIONS[name], option) for option in given]):
-                raise _refusal(word, f"`git {name}` would create it; --list {word} searches for it")
-            is_path = known.names == "paths"
-            (paths if is_path else arguments).append(word if is_path else _revision(word, of_commits=known.shows))
-        elif word in known.flags or re.fullmatch(known.numbers, word):
+        if not word.startswith("-") and name in OF_REVISIONS:
+            arguments.append(_revision(word) if name in SHOWING else word)
+        elif word in flags or (name in SHOWING and re.fullmatch(NUMBER, word)):
             arguments.append(word)
-        elif word.partition("=")[0] in known.valued:
+        elif word.partition("=")[0] in valued:
             arguments.append(_join_value(word, options))
         else:
-            raise _refusal(word, f"`git {name}` may not have this option here; only options that read are allowed")
-    if name == "shortlog" and all([word.startswith("-") for word in arguments[1:]]):
-        arguments.append("HEAD")  # it would read its standard input
-    if known.names == "patterns":
-        if paths:
-            raise _refusal(paths[0], f"`git {name}` may not have paths here")
-        return arguments
-    return [*arguments, "--", *[_path(path, surroundings) for path in paths], NOT_LEDGERS]
+            raise _refusal(word, f"`git {name}` may not have this here; only what reads is allowed")
+    if name in WITH_PATHS:
+        return [*arguments, "--", *[_path(path, surroundings) for path in paths], NOT_LEDGERS]
+    if paths:
+        raise _refusal(paths[0], f"`git {name}` may not have paths here")
+    return arguments
 
 
 def _words(command: str) -> list[str]:
@@ -133,21 +123,10 @@ def _join_value(word: str, rest: list[str]) -> str:
     return f"{word}={rest.pop(0)}" if word.startswith("--") else f"{word}{rest.pop(0)}"
 
 
-def _revision(word: str, *, of_commits: bool) -> str:
-    """Return a revision, limited to commits where git would show a file or folder by its hash alone.
-
-    Shown by its hash, a folder is compared as if it were the whole tree, and no pathspec excludes the ledger's files.
-    """
-    before, colon, path = re.sub(r"\{[^{}]*\}", lambda found: "_" * len(found[0]), word).partition(":")
-    if colon and not word.startswith(":/"):
-        names = path.split("/")
-        if ".fractary" in re.split("[:/]", path):
-            raise _refusal(word, "what the ledger writes is excluded")
-        if ".." in path or not {*names} - {"", "."}:
-            raise _refusal(word, "only a file or folder of a revision can be shown, by its path in the repository")
-        return f"{word[: len(before)]}^{{commit}}{word[len(before) :]}" if before and of_commits else word
-    if colon or not of_commits:
-        return word
+def _revision(word: str) -> str:
+    """Return a revision or range, limited to commits; raises ArtifactError for a file or folder of one."""
+    if not re.fullmatch(REVISION, word):
+        raise _refusal(word, "only commits can be named, and paths after --")
     ends = re.split(r"(\.{2,3})", word)
     return "".join([end if end in ("", "..", "...") else re.sub(PARENTS, r"^{commit}\1", end, count=1) for end in ends])
 
@@ -169,7 +148,7 @@ def _ask_git(arguments: list[str], root: str) -> bytes:
     git = ["git", "-C", root, "--no-pager"]  # without the shell that changes the folder, which takes 2 ms
     for name, value in SETTINGS.items():
         git += ["-c", f"{name}={value}"]
-    if SUBCOMMANDS[arguments[0]].reads_files:
+    if arguments[0] in ("status", "diff"):  # they read the files in the work tree
         git += _options_against_filters(root, environment)
     return run_program([*git, *arguments], None, environment, seconds=SECONDS, limit=MAX_BYTES)
 
@@ -188,120 +167,31 @@ def _refusal(word: str, reason: str) -> ArtifactError:
     return ArtifactError(f"{REFUSED}{word!r:.80} - {reason}")
 
 
-class Subcommand:
-    """What may follow a subcommand's name.
-
-    `always` is always added; `valued` options take a value; `numbers` matches options like `-20` and `-U3`.
-    `names` says what its other words are, and so whether paths may follow; `reads_files` whether git reads the files in
-    the work tree, not only what it has recorded; `shows` whether it would show a file or folder by its hash.
-    """
-
-    def __init__(
-        self,
-        names: Literal["revisions", "paths", "patterns"],
-        flags: str,
-        valued: str = "",
-        numbers: str = "(?!)",
-        *,
-        always: str = "",
-        reads_files: bool = False,
-        shows: bool = False,
-    ) -> None:
-        self.names, self.numbers, self.reads_files, self.shows = names, numbers, reads_files, shows
-        self.always, self.flags, self.valued = always.split(), flags.split(), valued.split()
-
-
-CHANGES = """
-    -p -u --patch -s --no-patch --raw --stat --shortstat --numstat --dirstat --summary --compact-summary --name-only
-    --name-status --minimal --patience --histogram -w -b --ignore-all-space --ignore-space-change --ignore-blank-lines
-    --no-renames -M -C --find-renames --find-copies --full-index --word-diff --no-prefix --abbrev
-    """
-CHANGES_VALUED = """
-    --unified --diff-filter --stat --dirstat --find-renames --find-copies --word-diff --diff-algorithm --abbrev
-    --inter-hunk-context
-    """
-COMMITS = """
-    --oneline --graph --decorate --no-decorate --merges --no-merges --first-parent --reverse --date-order
-    --author-date-order --topo-order --abbrev-commit --no-abbrev-commit --relative-date --full-history --left-right
-    --cherry-pick --boundary --no-notes -i --regexp-ignore-case -E -F --fixed-strings --extended-regexp --all-match
-    --invert-grep --parents --children
-    """
-COMMITS_VALUED = """
-    -n --max-count --skip --since --after --until --before --author --committer --grep --format --pretty --date
-    --decorate --min-parents --max-parents
-    """
-REFS = " --branches --tags --remotes "
-REFS_VALUED = "--format --sort --contains --no-contains --points-at --merged --no-merged"
-NUMBER = r"-[0-9]{1,6}|-n[0-9]{1,6}"
-CONTEXT = r"-U[0-9]{1,6}|-[MC][0-9]{1,3}%?"
+CHANGES = "-p --patch --stat --shortstat --numstat --summary --name-only --name-status -w --no-renames"
+COMMITS = "--oneline --graph --decorate --merges --no-merges --first-parent --reverse --abbrev-commit -s --no-patch"
+COMMITS_VALUED = "-n --max-count --skip --since --after --until --before --author --grep --format --pretty --date"
+NUMBER = r"-n?[0-9]{1,6}|-U[0-9]{1,6}"
 NO_PROGRAMS = "--no-ext-diff --no-textconv"
 
-SUBCOMMANDS: dict[str, Subcommand] = {
-    "log": Subcommand(
-        "revisions",
-        COMMITS + CHANGES + REFS + "--all",
-        COMMITS_VALUED + CHANGES_VALUED + REFS,
-        f"{NUMBER}|{CONTEXT}",
-        always=f"{NO_PROGRAMS} --submodule=short",
+OF_REVISIONS = ("log", "diff", "show", "rev-parse")
+SHOWING = ("log", "diff", "show")
+WITH_PATHS = ("log", "status", "diff", "show")
+
+# For each subcommand the options that are always added, those without a value, and those that take one.
+SUBCOMMANDS = {
+    "log": (
+        f"{NO_PROGRAMS} --submodule=short",
+        f"{COMMITS} {CHANGES} --all --branches --tags --remotes",
+        f"{COMMITS_VALUED} --diff-filter",
     ),
-    "status": Subcommand(
-        "paths",
-        "-s --short -b --branch --show-stash --porcelain --long --ahead-behind --no-ahead-behind --no-renames "
-        "-sb -bs -uno -unormal -uall --untracked-files",
-        "--porcelain --untracked-files",
-        always="--ignore-submodules=all",
-        reads_files=True,
+    "status": ("--ignore-submodules=all", "-s --short -b --branch -sb --porcelain --long -uno -unormal -uall", ""),
+    "diff": (f"{NO_PROGRAMS} --ignore-submodules=all", f"{CHANGES} --cached --staged --merge-base", "--diff-filter"),
+    "show": (f"{NO_PROGRAMS} --submodule=short", f"{COMMITS} {CHANGES}", f"{COMMITS_VALUED} --diff-filter"),
+    "branch": (
+        "--list",
+        "--list -l -a --all -r --remotes -v -vv --show-current",
+        "--format --sort --merged --no-merged",
     ),
-    "diff": Subcommand(
-        "revisions",
-        CHANGES + "--cached --staged --merge-base -R",
-        CHANGES_VALUED,
-        CONTEXT,
-        always=f"{NO_PROGRAMS} --ignore-submodules=all",
-        reads_files=True,
-        shows=True,
-    ),
-    "show": Subcommand(
-        "revisions",
-        COMMITS + CHANGES,
-        COMMITS_VALUED + CHANGES_VALUED,
-        CONTEXT,
-        always=f"{NO_PROGRAMS} --submodule=short",
-        shows=True,
-    ),
-    "branch": Subcommand(
-        "patterns",
-        "--list -l -a --all -r --remotes -v -vv --verbose --show-current -i --ignore-case --merged --no-merged "
-        "--contains --no-contains",
-        REFS_VALUED,
-        always="--list",
-    ),
-    "rev-parse": Subcommand(
-        "patterns", "--short --abbrev-ref --verify --symbolic-full-name --show-prefix -q --quiet", "--short"
-    ),
-    "describe": Subcommand(
-        "patterns",
-        "--tags --all --long --always --exact-match --first-parent",
-        "--abbrev --match --exclude --candidates",
-    ),
-    "shortlog": Subcommand(
-        "revisions",
-        "-s --summary -n --numbered -e --email -sn -ns -sne -c --committer --all --no-merges --merges --branches",
-        "--since --after --until --before --author --group --format --max-count",
-        NUMBER,
-    ),
-    "tag": Subcommand(
-        "patterns",
-        "--list -l -n -i --ignore-case --merged --no-merged --contains --no-contains",
-        REFS_VALUED,
-        "-n[0-9]{1,6}",
-        always="--list",
-    ),
-    "ls-files": Subcommand(
-        "paths",
-        "-c --cached -o --others -m --modified -d --deleted -s --stage -u --unmerged -i --ignored -t "
-        "--exclude-standard --directory --no-empty-directory --abbrev --full-name",
-        reads_files=True,
-    ),
-    "rev-list": Subcommand("revisions", "--count --all" + REFS + COMMITS, COMMITS_VALUED + REFS, NUMBER),
+    "rev-parse": ("", "--short --abbrev-ref --verify --show-prefix", "--short"),
+    "describe": ("", "--tags --all --long --always --exact-match", "--abbrev --match"),
 }

@@ -7,15 +7,11 @@ requirements, files and phases (RECON, 0.2).
 
 from __future__ import annotations
 
-import json
-import re
-
 from faber_ledger.files.text import clip, one_line, shares, units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any, TypedDict
+    from typing import TypedDict
 
     class Section(TypedDict):
         """A heading and its lines, counted from 0: `own_end` is at the next heading, `end` at the next of its level."""
@@ -36,7 +32,6 @@ IMPORTANT = ("summary", "acceptance_criteria", "requirements", "files", "phases"
 HEADINGS_SHARE = 0.3  # of the room, for the headings of what is left out
 MAX_TITLE = 90
 MIN_TEXT = 160  # units: fewer of a part say nothing
-MIN_MEMBER = 20  # units: less of a JSON object's member says nothing
 ITS_REST = " (its rest); "
 KEPT = 0.75  # of the room that is left, for all that comes after a part
 KEPT_OF_SPECIFICATION = 0.1  # for all that comes after its most important part
@@ -61,9 +56,6 @@ def outline(
     """
     text = text.rstrip()
     total = text.count("\n") + 1
-    members = _json_members(text)
-    if members is not None:
-        return clip(_members_text(members, room), max(room, 0)), [(0, total)]
     look = max(look, room + 1)  # so that a line does not fit if only a part of it is read
     if len(text) > look:
         end = text.rfind("\n", 0, look)
@@ -72,18 +64,17 @@ def outline(
     sections = sections_of(lines)
     heads = [found for word in named if (found := sections_naming(sections, word))]
     is_known = bool(heads) or not named
-    general = [sections_naming(sections, word) for word in always]
-    groups = _groups(lines, sections, [*(heads or _important(sections, important)), *general])
+    kept = KEPT if heads else KEPT_OF_SPECIFICATION
+    if not heads:
+        wanted = wanted_in(sections)
+        heads = [wanted[name] if name in wanted else sections_naming(sections, name) for name in important]
+    groups = _groups(lines, sections, [*heads, *[sections_naming(sections, word) for word in always]])
     outlined = _Outline(lines, sections, total, mark)
     for_headings = min(outlined.size_of_headings, int(room * HEADINGS_SHARE))
-    kept = KEPT if heads else KEPT_OF_SPECIFICATION
     pieces = outlined.choose(groups, room - for_headings, kept)
-    shown, needed = outlined.render(pieces, room)
-    if for_headings - needed > MIN_TEXT:  # of the room for headings: most are shown
-        pieces = outlined.choose(groups, room - needed, kept)
-        shown, _ = outlined.render(pieces, room)
     if not pieces:
         return "", [(0, total)]
+    shown = outlined.render(pieces, room)
     matter = sorted(span for group in groups[:-1] for span in group) if is_known else []
     return shown, outlined.missing(pieces, [*matter, (len(lines), total)] if matter else [(0, total)])
 
@@ -138,9 +129,8 @@ class _Outline:
         return f"{body}\n" if body else ""
 
     def _beginning(self, start: int, end: int, room: int) -> Piece:
-        """Return the first lines that fit, or the beginning of the first; a block of code in it is closed."""
-        left = room - len("```\n")
-        at = start
+        """Return the first lines that fit, or the beginning of the first."""
+        left, at = room, start
         while at < end and units(self.lines[at]) + 1 <= left:
             left -= units(self.lines[at]) + 1
             at += 1
@@ -150,20 +140,13 @@ class _Outline:
         while at > start and len(kept) == at - start and not kept[-1].strip():
             kept.pop()
             at -= 1
-        fences = sum([line.lstrip().startswith("```") for line in kept])
-        if fences % 2 and kept[-1].lstrip().startswith("```"):
-            kept.pop()
-            at = min(at, start + len(kept))
-            fences -= 1
         text = "\n".join(kept).rstrip()
-        closed = "\n```" if fences % 2 else ""
-        return start, at, f"{text}{closed}\n" if text else ""
+        return start, at, f"{text}\n" if text else ""
 
-    def render(self, pieces: list[Piece], room: int) -> tuple[str, int]:
-        """Return the pieces with a mark for each cut, which names headings as there is room, and the units of these."""
+    def render(self, pieces: list[Piece], room: int) -> str:
+        """Return the pieces with a mark for each cut, which names headings as there is room."""
         bare = units(self._join_pieces(pieces, []))
-        text = self._join_pieces(pieces, self._list_headings(pieces, room - bare))
-        return text, units(text) - bare
+        return self._join_pieces(pieces, self._list_headings(pieces, room - bare))
 
     def _list_headings(self, pieces: list[Piece], room: int) -> list[Heading]:
         """Return the headings of sections that are not shown whole; without room only the first levels."""
@@ -240,12 +223,6 @@ def _heading(section: Section) -> str:
     return f"{section['start'] + 1}-{section['end']} {title}"
 
 
-def _important(sections: list[Section], important: tuple[str, ...]) -> list[list[Section]]:
-    """Return the sections of each kind, which is one of WANTED or a word of headings."""
-    wanted = wanted_in(sections)
-    return [wanted[name] if name in wanted else sections_naming(sections, name) for name in important]
-
-
 def _groups(lines: list[str], sections: list[Section], heads: list[list[Section]]) -> list[list[Span]]:
     """Return the line spans in groups, the most important sections first and the rest last, no line twice.
 
@@ -283,28 +260,6 @@ def _join(spans: list[Span]) -> list[Span]:
     return joined
 
 
-def _json_members(text: str) -> dict[str, Any] | None:
-    if text.lstrip()[:1] != "{":
-        return None
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _members_text(members: dict[str, Any], room: int) -> str:
-    """Return the members of a JSON object, one on each line: small ones whole, the others cut to a fair share."""
-    kept = list(members.items())[: max(room, 0) // MIN_MEMBER]
-    try:
-        texts = [one_line(f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}", 4000) for name, value in kept]
-    except RecursionError:
-        return ""
-    more = f"(and {len(members) - len(kept)} more)\n" if len(kept) < len(members) else ""
-    limits = shares([units(line) for line in texts], room - len(texts) - len(more))
-    return "".join([clip(line, limit) + "\n" for line, limit in zip(texts, limits, strict=True)]) + more
-
-
 # What RECON wants from a specification, and the headings that real ones use. Words, not patterns: compiling a dozen
 # patterns costs more than the rest of a packet. After "^" the word must begin the heading; a number may precede it.
 WANTED = {
@@ -323,29 +278,22 @@ WANTED = {
 }
 BELOW_HEADINGS = 7  # a bold line of its own is a heading inside its section, as in FABER's own template
 LONGEST_BOLD = 80  # characters of such a line
-MARKS = ("#", "`", "~", "*", "<", "=", "-")  # first characters of headings, code fences, comments and underlines
-MIN_UNDERLINE = 3
-NOT_UNDERLINED = ("#", ">", "|", "-", "*", "+", "=", "`", "~", "<")  # first characters of lines that are not titles
+MARKS = ("#", "`", "~", "*", "<")  # first characters of headings, code fences, bold lines and comments
 FRONT_MATTER_LINES = 200
-BLOCK_SCALAR = r"[|>][-+0-9]*(?:[ \t]+#.*)?"
 
 
 def sections_of(lines: list[str]) -> list[Section]:
-    """Return a text's headings (`#` to `######`, underlined ones, bold lines below them), none of code or comments."""
+    """Return a text's headings (`#` to `######`, bold lines below them), none of code or comments."""
     found: list[Section] = []
     fence, in_comment = "", False
-    for number, line in _body_lines(lines):
+    begin = body_start(lines)
+    for number, line in enumerate(lines[begin:], begin):
         if in_comment:
             in_comment = "-->" not in line
             continue
         stripped = line.strip()
         first = stripped[:1]
         if first not in MARKS or (fence and first != fence[0]):
-            continue
-        if first in "=-":
-            title = _underlined(lines, number) if len(stripped) >= MIN_UNDERLINE and not stripped.strip(first) else ""
-            if title:
-                found.append({"level": 1 + (first == "-"), "title": title, "start": number - 1, "own_end": 0, "end": 0})
             continue
         run = len(stripped) - len(stripped.lstrip(first))
         if fence:
@@ -371,13 +319,6 @@ def sections_of(lines: list[str]) -> list[Section]:
     return found
 
 
-def _underlined(lines: list[str], number: int) -> str:
-    """Return the title above a line of `=` or `-`; an empty one if it is not a paragraph of one line."""
-    title = lines[number - 1].strip() if number else ""
-    is_alone = number < 2 or not lines[number - 2].strip()
-    return title if is_alone and not title.startswith(NOT_UNDERLINED) else ""
-
-
 def _read_heading(stripped: str, run: int) -> tuple[int, str]:
     """Return the level and title of a line that begins with `run` marks; an empty title if it is not a heading."""
     if stripped[0] == "#":
@@ -388,11 +329,6 @@ def _read_heading(stripped: str, run: int) -> tuple[int, str]:
     title, end, rest = stripped[2:].partition("**")
     is_bold = run == 2 and end and rest in ("", ":") and "*" not in title and len(title) <= LONGEST_BOLD
     return BELOW_HEADINGS, title if is_bold else ""
-
-
-def _body_lines(lines: list[str]) -> Iterator[tuple[int, str]]:
-    start = body_start(lines)
-    return enumerate(lines[start:], start)
 
 
 def body_start(lines: list[str]) -> int:
@@ -510,12 +446,9 @@ def wanted_sections(text: str) -> dict[str, str | None]:
 def _scalar(value: str) -> str | None:
     """Return a plain or quoted value on one line; None for a block that follows."""
     value = value.strip()
-    if re.fullmatch(BLOCK_SCALAR, value):
+    if value.startswith(("|", ">")):
         return None
-    single = re.match(r"'((?:[^']|'')*)", value)
-    if single:
-        return single[1].replace("''", "'")
-    if value[:1] == '"':
-        end = value.find(value[0], 1)
-        return value[1:end] if end > 0 else value[1:]
+    quote = value[:1]
+    if quote in ("'", '"'):
+        return value.strip(quote).replace(2 * quote, quote)
     return value.split(" #", 1)[0].rstrip()

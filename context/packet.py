@@ -9,7 +9,7 @@ line of its text, so none can be forged.
 
 The run's state is compact JSON without bookkeeping and the position's facts. The current phase is whole; the others
 are their status, the number of their steps and their error. Without room for all of it, each member has a line: the
-current phase first, its steps around the current one, other lists from their newest end.
+current phase first, lists from their newest end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from faber_ledger.runs.progress import (
     phase_state,
     phase_states,
     phase_statuses,
-    resume_point,
     value_at,
 )
 from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, is_name
@@ -499,9 +498,7 @@ def reading_of(part: Part, lines: list[Span] | None) -> str:
     place = f'"{source}"' if "`" in source else f"`{source}`"
     if lines is None:
         return place
-    widest = sorted(range(1, len(lines)), key=lambda at: lines[at - 1][1] - lines[at][0])[: MAX_RANGES - 1]
-    cuts = sorted(widest)
-    ranges = [(lines[at][0], lines[end - 1][1]) for at, end in zip([0, *cuts], [*cuts, len(lines)], strict=True)]
+    ranges = lines if len(lines) <= MAX_RANGES else [(lines[0][0], lines[-1][1])]
     return f"{place} lines {', '.join([f'{start + 1}-{end}' for start, end in ranges])}"
 
 
@@ -622,9 +619,7 @@ def compact_state(state: dict[str, Any], room: int, *, is_long: bool = False) ->
     if text and units(text) < room:
         return f"{text}\n", is_whole
     members.pop("phases", None)
-    point = resume_point(state)
-    step = (point["step"] if point and point["phase"] == phase else None) or current_step(state)
-    return _outline(phase, step, current, others, members, room), False
+    return _outline(phase, current, others, members, room), False
 
 
 def _pruned(value: Any, depth: int) -> Any:
@@ -656,87 +651,56 @@ def _describe_phase(of_phase: dict[str, Any], status: str) -> str:
 
 
 def _outline(
-    phase: str | None,
-    step: str | None,
-    current: dict[str, Any],
-    others: dict[str, str],
-    rest: dict[str, Any],
-    room: int,
+    phase: str | None, current: dict[str, Any], others: dict[str, str], rest: dict[str, Any], room: int
 ) -> str:
     others_text = one_line(f'"phases": {_json(others)}', 2_000) + "\n" if others else ""
-    texts = [_member_line(name, value, room) for name, value in rest.items()]
-    free = room - units(others_text) - sum(map(units, texts))
+    free = room - units(others_text) - sum([units(_member_line(name, value, room)) for name, value in rest.items()])
     for_current = max(int(room * CURRENT_SHARE), free)
-    head = (_phase_lines(f"phases.{phase}", step, current, for_current) if current else "") + others_text
-    limits = shares([units(text) for text in texts], room - units(head))
-    members = [_member_line(name, value, limit) for (name, value), limit in zip(rest.items(), limits, strict=True)]
-    return clip(head + "".join(members), max(room, 0))
+    head = (_phase_lines(f"phases.{phase}", current, for_current) if current else "") + others_text
+    return clip(head + _member_lines(rest, room - units(head)), max(room, 0))
 
 
-def _phase_lines(name: str, step: str | None, value: dict[str, Any], room: int) -> str:
+def _phase_lines(name: str, value: dict[str, Any], room: int) -> str:
     """Return a phase on one line if it has room, else each of its members, the long ones cut."""
     whole = one_line(f"{_json(name)}: {_json(value)}", MAX_LINE) + "\n"
     if units(whole) <= room:
         return whole
-    steps = value.get("steps")
-    if isinstance(steps, dict):
-        value = {**value, "steps": [{key: one} for key, one in steps.items()]}
-    middle = _place_of_step(value.get("steps"), {step, f"{name.removeprefix('phases.')}:{step}"})
-    middles = {key: middle if key == "steps" else None for key in value}
-    texts = [_member_line(f"{name}.{key}", member, room, middles[key]) for key, member in value.items()]
-    limits = shares([units(text) for text in texts], room)
-    lines = []
-    for (key, member), text, limit in zip(value.items(), texts, limits, strict=True):
-        lines.append(text if units(text) <= limit else _member_line(f"{name}.{key}", member, limit, middles[key]))
+    return _member_lines({f"{name}.{key}": member for key, member in value.items()}, room)
+
+
+def _member_lines(members: dict[str, Any], room: int) -> str:
+    """Return members, each on one line, the long ones cut to a fair share of the room."""
+    wanted = [units(_member_line(name, value, room)) for name, value in members.items()]
+    limits = shares(wanted, room)
+    lines = [_member_line(name, members[name], limit) for name, limit in zip(members, limits, strict=True)]
     return "".join(lines)
 
 
-def _place_of_step(steps: object, names: set[str | None]) -> int | None:
-    """Return which of a phase's steps, each an object, has one of the names; None if none has."""
-    for place, step in enumerate(steps if isinstance(steps, list) else []):
-        if isinstance(step, dict):
-            called = [value for key in ("id", "step_id", "name") if isinstance(value := step.get(key), str)]
-            if names.intersection(called or list(step)[:1]):
-                return place
-    return None
-
-
-def _member_line(name: str, value: Any, room: int, middle: int | None = None) -> str:
-    """Return a member on one line of at most `room` units: of a list that is too long the items around a `middle`.
-
-    Without one, its newest items.
-    """
+def _member_line(name: str, value: Any, room: int) -> str:
+    """Return a member on one line of at most `room` units: of a list that is too long its newest items."""
     if isinstance(value, list):
-        return _list_line(name, value, room, middle)
+        return _list_line(name, value, room)
     text = one_line(f"{_json(name)}: {_json(value)}", MAX_LINE)
     return f"{clip(text, room - 1)}\n" if room > len(name) else ""
 
 
-def _list_line(name: str, value: list[Any], room: int, middle: int | None) -> str:
-    """Return a list's newest items; with a `middle` those from it on, and the one before it."""
+def _list_line(name: str, value: list[Any], room: int) -> str:
+    """Return a list's newest items, or the beginning of the newest one."""
     total = len(value)
-    left = room - units(f"{_json(name)} (the last {total} to {total} of {total}): []\n")
-    kept: dict[int, str] = {}
-    order = list(range(total - 1, -1, -1))
-    if middle is not None:
-        order = [middle, *range(middle + 1, total)]
-        order[2:2] = range(max(middle - 1, 0), middle)
-    for at in order:
-        piece = one_line(_json(_pruned(value[at], DEPTH)), MAX_LINE)
+    left = room - units(f"{_json(name)} (the last {total} of {total}): []\n")
+    kept: list[str] = []
+    for item in reversed(value):
+        piece = one_line(_json(_pruned(item, DEPTH)), MAX_LINE)
         left -= units(piece) + 2
         if left < 0:
             break
-        kept[at] = piece
-    places = sorted(kept)
-    if not kept:  # an empty list would say nothing: the beginning of the newest item does
+        kept.insert(0, piece)
+    if not kept and value:  # an empty list would say nothing
         head = f"{_json(name)} (the newest of {total}, cut): "
         left = min(room - units(head) - 1, MAX_ERROR)
-        piece = one_line(_json(_pruned(value[order[0]], DEPTH)), MAX_LINE)
         return f"{head}{clip(piece, left)}\n" if left >= MIN_PIECE else ""
     count = "" if len(kept) == total else f" (the last {len(kept)} of {total})"
-    if places and places[-1] + 1 < total:
-        count = f" ({places[0] + 1} to {places[-1] + 1} of {total})"
-    text = f"{one_line(_json(name))}{count}: [{', '.join([kept[at] for at in places])}]\n"
+    text = f"{one_line(_json(name))}{count}: [{', '.join(kept)}]\n"
     return text if units(text) <= room else ""
 
 

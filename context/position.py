@@ -19,7 +19,6 @@ from faber_ledger.runs.progress import (
     done_steps,
     newest_errors,
     phase_statuses,
-    place_of_error,
     resume_point,
 )
 from faber_ledger.runs.publish import stopped_command
@@ -133,14 +132,13 @@ def render_position(
     head = f"# FABER run {one_line(run.run_id, MAX_VALUE)}\n\n{WHAT_THIS_IS}\n\n"
     room = MAX_UNITS - units(head)
     if not notes:
-        return {"text": head + _fit(lines, room), "other_notes": []}
-    for_notes = room - units(_fit(lines, room, units(render_notes(notes, MAX_NOTES)[0])))
-    text = head + _fit(lines, room - units(render_notes(notes, min(MAX_NOTES, for_notes))[0]))
+        return {"text": head + _fit(lines, room, 0), "other_notes": []}
+    text = head + _fit(lines, room, units(render_notes(notes, MAX_NOTES)[0]))
     noted, others = render_notes(notes, min(MAX_NOTES, MAX_UNITS - units(text)))
     return {"text": text + noted, "other_notes": others}
 
 
-def _fit(lines: list[Line], room: int, notes: int = 0) -> str:
+def _fit(lines: list[Line], room: int, notes: int) -> str:
     """Return lines that leave room for `notes` units: long texts are cut before short ones, and a label never."""
     texts = [one_line(text, 2 * most) for _, text, _, most, _, _ in lines]
     around = units("".join([f"{label}{after}\n" for label, _, _, _, after, _ in lines]))
@@ -167,9 +165,8 @@ def _share(wanted: list[int], lines: list[Line], room: int) -> list[int]:
         fact if most <= fact or fact > MIN_FACT else MIN_LONG
         for most, (_, _, fact, *_) in zip(wanted, lines, strict=False)
     ]
-    of_notes = [0] * len(lines)
     wish = [*[MAX_INSTRUCTIONS if line[0] == INSTRUCTIONS else 0 for line in lines], 0]
-    for limits, part in (([*facts, 0], 1), (wish, 2), ([*of_notes, MIN_NOTES], 1), (wanted, 1)):
+    for limits, part in (([*facts, 0], 1), (wish, 2), ([0] * len(lines) + [MIN_NOTES], 1), (wanted, 1)):
         more = [max(min(most, limit) - has, 0) for most, limit, has in zip(wanted, limits, given, strict=True)]
         added = shares(more, (room - sum(given)) // part)
         given = [has + more for has, more in zip(given, added, strict=True)]
@@ -213,9 +210,7 @@ def _lines_about_step(state: dict[str, Any], workflow: Workflow | None) -> list[
     place = _find_place(state, steps, *at, is_retried=point["mode"] == "retry")
     if place is None:
         names = [one["name"] or "" for one in steps if one["phase"] == at[0]]
-        there = [one_line(one["phase"], MAX_PLACE) for one in steps if one["name"] == at[1]]
-        what = f"The workflow has this step in phase {there[0]}" if there else "No step of the workflow has this name"
-        label = f"{what}; those of phase {one_line(at[0], MAX_PLACE)}: "
+        label = f"No step of the workflow has this name; those of phase {one_line(at[0], MAX_PLACE)}: "
         return [*lines, *([(label, ", ".join(names[:MAX_NAMED]), MIN_FACT, MAX_VALUE, "", "…")] if any(names) else [])]
     next_step = steps[place] if place < len(steps) else None
     if next_step is None:
@@ -302,23 +297,15 @@ def _describe_way_to(run: Run, tree: WorkTree, branch: str) -> str:
         return f"; a {stopped} has stopped in the middle: first {end}take it back with `git {stopped} {back}`"
     if not is_safe(branch) or branch == "HEAD" or any([part in f"{branch}/" for part in NEVER]):
         return ""
-    places = places_of_branch(run.root, branch)
-    if not places:
+    if not has_branch(run.root, branch):
         fetch = "run `git fetch`, or ask" if has_remotes(tree.common) else "ask"
         return f"; this clone does not have that branch: {fetch} where it is"
-    if len(places) > 1:
-        remote = "origin" if "origin" in places else places[0]
-        others = ", ".join([one_line(place, MAX_KIND) for place in places[:MAX_NAMED]])
-        track = f": run `git switch --track {remote}/{branch}`, or ask which one is meant" if is_safe(remote) else ""
-        return f"; several remotes have that branch ({others}){track}"
     top = tree.top_with(branch)
     switch = f"run `git switch {branch}` before you change anything"
     if top is None:
         return f": {switch}"
     place = quoted(os.path.relpath(top, run.root))
-    if os.path.lexists(os.path.join(top, ".git")):
-        return f"; it is checked out in {place}: work there"
-    return f"; {place}, where it was checked out, is gone: run `git worktree prune`, then {switch}"
+    return f"; it is checked out in {place}: work there"
 
 
 def _lines_about_trouble(run: Run, state: dict[str, Any]) -> list[Line]:
@@ -334,8 +321,7 @@ def _lines_about_trouble(run: Run, state: dict[str, Any]) -> list[Line]:
     left = _text_in(state.get("continuation_note"))
     lines.append(("Left by the last session: ", left, 0, MAX_ERROR, "", f"… (the rest: continuation_note in {where})"))
     for label, (place, message) in zip(("Last error", "Newest of `errors`"), newest_errors(state), strict=False):
-        known = [one_line(place, MAX_PLACE), _count_failures(state, place)]
-        of = f" ({', '.join(filter(None, known))})" if any(known) else ""
+        of = f" ({one_line(place, MAX_PLACE)})" if place else ""
         lines.append((f"{label}{of}: ", message, 0, MAX_ERROR, "", f"… (the rest: {where})"))
     return [line for line in lines if line[1]]
 
@@ -351,38 +337,16 @@ def _words_of_approval(approval: dict[str, Any]) -> str:
     return ": ".join([text for name in ("phase", "reason") if (text := said(approval.get(name)))])
 
 
-def _count_failures(state: dict[str, Any], place: str) -> str:
-    """Return how often a step (`phase:step`) failed, and its phase was tried again, by the state; empty if once."""
-    errors, retries = state.get("errors"), state.get("retries")
-    places = [place_of_error(one) for one in errors] if isinstance(errors, list) else []
-    again = retries.get(place.partition(":")[0]) if isinstance(retries, dict) else None
-    count = places.count(place) if place else 0
-    said_so = [f"{count} errors of it" if count > 1 else "", f"retries of the phase: {said(again)}" if again else ""]
-    return ", ".join(filter(None, said_so))
-
-
 def _lines_about_feedback(request: object, where: str) -> list[Line]:
     asked = request if isinstance(request, dict) else {}
     kind = ", ".join([one_line(text, MAX_KIND) for name in ("request_id", "type") if (text := said(asked.get(name)))])
     label = f"Question to the user ({kind}): " if kind else "Question to the user: "
     prompt = said(asked.get("prompt")) or f"feedback_request in {where} names none"
-    sent = asked.get("notification_sent")
-    posted = _place_of_question(sent) if isinstance(sent, dict) else ""
     lines: list[Line] = [(label, prompt, 0, MAX_QUESTION, "", f"… (the rest: feedback_request in {where})")]
     options = asked.get("options")
     named = [text for one in options if (text := said(one))] if isinstance(options, list) else []
     lines.append(("Possible answers: ", "; ".join(named[:MAX_NAMED]), MIN_FACT, MAX_VALUE, "", "…"))
-    lines.append(("It was posted in ", posted, MIN_FACT, MAX_VALUE, ", where the answer may be", "…"))
     return lines
-
-
-def _place_of_question(sent: dict[str, Any]) -> str:
-    """Return where a question was posted: a comment's address, or its id."""
-    comment = sent.get("issue_comment")
-    known = comment if isinstance(comment, dict) else {}
-    address = said(sent.get("comment_url")) or said(known.get("comment_url")) or said(known.get("url"))
-    number = said(known.get("comment_id"))
-    return address or (f"the issue's comment {number}" if number else "")
 
 
 def _text_in(value: object) -> str:
@@ -491,27 +455,26 @@ def _phases_of(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {key: value for key, value in held.items() if isinstance(value, dict)} if isinstance(held, dict) else {}
 
 
-def places_of_branch(root: str, name: str) -> list[str]:
-    """Return where a clone has a branch, by git's own files: an empty text for its own, else the names of remotes.
+def has_branch(root: str, name: str) -> bool:
+    """Return whether a clone has a branch, its own or a remote's, by git's own files.
 
-    Where git keeps its references in tables, or has very many, that is unknown, and the branch counts as its own.
+    Where git keeps its references in tables, or has very many, that is unknown, and it counts as there.
     """
     tree = work_tree_of(root)
     if tree is None or os.path.isdir(os.path.join(tree.common, "reftable")):
-        return [""]
+        return True
     remotes = os.path.join(tree.common, "refs", "remotes")
     packed = packed_refs(tree.common)
-    named = {line.partition(b" ")[2] for line in packed.splitlines()}
-    if os.fsencode(f"refs/heads/{name}") in named or os.path.isfile(os.path.join(tree.common, "refs", "heads", name)):
-        return [""]
-    of_remotes = {ref.split(b"/")[2] for ref in named if ref.startswith(b"refs/remotes/")}
-    with_it = {remote for remote in of_remotes if b"refs/remotes/%b/%b" % (remote, os.fsencode(name)) in named}
+    named = [line.partition(b" ")[2] for line in packed.splitlines()]
+    of_remote = [ref.split(b"/", 3)[3] for ref in named if ref.startswith(b"refs/remotes/") and ref.count(b"/") > 2]
+    if len(packed) == LIMIT or os.fsencode(f"refs/heads/{name}") in named or os.fsencode(name) in of_remote:
+        return True
     try:
         loose = os.listdir(remotes)
     except OSError:
         loose = []
-    with_it |= {os.fsencode(remote) for remote in loose if os.path.isfile(os.path.join(remotes, remote, name))}
-    return [""] if len(packed) == LIMIT else sorted(map(os.fsdecode, with_it))
+    places = [os.path.join(tree.common, "refs", "heads"), *[os.path.join(remotes, remote) for remote in loose]]
+    return any([os.path.isfile(os.path.join(place, name)) for place in places])
 
 
 MAX_LETTERS = 8_000  # of a note

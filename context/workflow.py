@@ -156,12 +156,7 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str], owner: s
 
     Raises WorkflowNotFound, which names `owner` if that is the workflow that extends a missing one.
     """
-    try:
-        places = _places(root, workflow_id, plugin_roots)
-    except WorkflowNotFound as error:
-        meant = _meant_by(root, workflow_id, plugin_roots)
-        error.hint = f"did you mean {meant}? {error.hint}" if meant else error.hint
-        raise
+    places = _places(root, workflow_id, plugin_roots)
     found = _read_first([(place, [root, *plugin_roots]) for place in places], root)
     if found is None and not workflow_id.startswith("project:"):
         plugin, marketplace, name = _names_in(workflow_id)
@@ -183,28 +178,12 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str], owner: s
             block=f"❌ ERROR: {message}\n\nRecovery:\n1. Correct `extends` in {owner}",
         )
     shown = os.path.relpath(places[0], root)
-    meant = _meant_by(root, workflow_id, plugin_roots)
-    other = f"Did you mean {meant}?" if meant else f"Create {shown}"
     raise WorkflowNotFound(
         f"Workflow configuration not found: {workflow_id}",
-        hint=f"{other[0].lower()}{other[1:]}{'' if meant else ','} or correct workflow_id in state.json",
+        hint=f"create {shown}, or correct workflow_id in state.json",
         block=f"❌ ERROR: Workflow configuration not found: {workflow_id}\nPath: {shown}\n\nRecovery:\n"
-        f"1. {other}\n2. Correct workflow_id in state.json; fractary-faber:default is always there",
+        f"1. Create {shown}\n2. Correct workflow_id in state.json; fractary-faber:default is always there",
     )
-
-
-def _meant_by(root: str, workflow_id: str, plugin_roots: list[str]) -> str | None:
-    """Return the id of the workflow that an older form means, as `fractary-faber-default` in FABER's plans, or None."""
-    plugin, *rest = workflow_id.rpartition("@")[2].removeprefix("fractary-").split("-")
-    while rest and "fractary-" in workflow_id and ":" not in workflow_id:
-        meant = f"fractary-{plugin}:{'-'.join(rest)}"
-        try:
-            read_workflow(root, meant, plugin_roots)
-        except WorkflowNotFound:
-            plugin, rest = f"{plugin}-{rest[0]}", rest[1:]
-        else:
-            return meant
-    return None
 
 
 def _read_first(places: list[tuple[str, list[str]]], root: str) -> tuple[str, dict[str, Any]] | None:
@@ -332,12 +311,6 @@ def places_installed(relative: str, root: str, marketplace: str = "") -> list[tu
     ]
 
 
-def list_here(root: str) -> list[str]:
-    """Return the names, `<plugin>@<marketplace>`, of the plugins on the client's list for a project or for all."""
-    listed = [one for rank, one in _listed(client_folder(root), root) if rank != OTHERS]
-    return [f"{plugin}@{marketplace}" for _, plugin, marketplace in listed]
-
-
 def list_installed(root: str) -> list[Installed]:
     """Return the folders of the client's plugins for a project, in the order in which they are searched.
 
@@ -378,9 +351,9 @@ def _named_by(variable: str, folders: list[str]) -> str | None:
     return real if real and around(real, folders) is not None else None
 
 
-def list_named(root: str) -> list[str]:
-    """Return the names of the plugins that the client has, `<plugin>@<marketplace>`, whatever project they are for."""
-    listed = [one for _, one in _listed(client_folder(root), root)]
+def list_named(root: str, *, only_here: bool = False) -> list[str]:
+    """Return the names, `<plugin>@<marketplace>`, of the client's plugins: all, or those for this project."""
+    listed = [one for rank, one in _listed(client_folder(root), root) if not (only_here and rank == OTHERS)]
     return list(dict.fromkeys([f"{plugin}@{marketplace}" for _, plugin, marketplace in listed]))
 
 
@@ -524,15 +497,6 @@ def recorded_trigger(trigger: str) -> str:
     return trigger.partition(":")[0]
 
 
-def is_recent(load_entry: Mapping[str, object] | None, now_seconds: float) -> bool:
-    """Return whether a load is less than five minutes old (RELOAD, Step 3).
-
-    One from the future, or without a readable time, is not recent.
-    """
-    age = age_of(load_entry, now_seconds)
-    return age is not None and 0 <= age < RECENT_SECONDS
-
-
 def age_of(load_entry: Mapping[str, object] | None, now_seconds: float) -> float | None:
     """Return the seconds since an entry was loaded; negative if that is to come, None if its time is unreadable."""
     loaded_at = seconds_of(load_entry.get("loaded_at")) if load_entry is not None else None
@@ -542,9 +506,13 @@ def age_of(load_entry: Mapping[str, object] | None, now_seconds: float) -> float
 def is_current(
     load_entry: Mapping[str, object] | None, now_seconds: float, sha256: str | None, last_sha256: str | None
 ) -> bool:
-    """Return whether a load need not be repeated: it is recent, and its content is not known to have changed since."""
+    """Return whether a load is under five minutes old (RELOAD, Step 3), and its content not known to have changed.
+
+    One from the future, or without a readable time, is not.
+    """
+    age = age_of(load_entry, now_seconds)
     changed = sha256 is not None and last_sha256 is not None and sha256 != last_sha256
-    return is_recent(load_entry, now_seconds) and not changed
+    return age is not None and 0 <= age < RECENT_SECONDS and not changed
 
 
 def _applicable(workflow: Workflow, state: dict[str, Any], warn: Callable[[str], None]) -> list[Artifact]:

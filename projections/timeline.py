@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from faber_ledger.projections.timeline_shapes import Bar, Compaction, Lane, Moment, Row, Span, Stretch, Timeline
 
 PAUSE = 600.0  # seconds without an open session that make a pause
-CROWD = 4096  # spans of an artifact; more than a chart can show, and few enough to keep
 LISTED = 2000  # events that are all listed; of a longer log, the newest 2 * LISTED of the milestones
 MILESTONES = frozenset(
     [
@@ -166,13 +165,9 @@ class _Course:
                     "end": self.moment,
                     "source": _text(load.get("source")),
                     "size_bytes": size if isinstance(size, int) else None,
-                    "loads": 1,
                     "row": self.number,
                 }
-                lane = self._lane(name)
-                if len(lane["spans"]) >= CROWD:
-                    lane["spans"] = _join_pairs(lane["spans"])
-                lane["spans"].append(span)
+                self._lane(name)["spans"].append(span)
                 self.present[name] = (load, span)
 
     def _lane(self, artifact_id: str) -> Lane:
@@ -220,15 +215,6 @@ class _Course:
     def _moment_of(self, text: str | None) -> Moment | None:
         seconds = self.seconds_of(text)
         return None if seconds is None else (seconds, 0)
-
-
-def _join_pairs(spans: list[Span]) -> list[Span]:
-    """Join each span with its neighbour, so that half as many are kept."""
-    joined = spans[::2]
-    for kept, other in zip(joined, spans[1::2], strict=False):
-        kept["end"] = max(kept["end"], other["end"])
-        kept["loads"] += other["loads"]
-    return joined
 
 
 def _pauses(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:

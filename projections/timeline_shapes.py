@@ -28,13 +28,12 @@ if TYPE_CHECKING:
         end_row: int | None
 
     class Span(TypedDict):
-        """A stay of an artifact in context, or several joined into one that keeps the first one's source and size."""
+        """A stay of an artifact in context."""
 
         start: Moment
         end: Moment
         source: str
         size_bytes: int | None
-        loads: int
         row: int
 
     class Failure(TypedDict):

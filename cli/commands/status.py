@@ -15,8 +15,6 @@ from faber_ledger.cli.ui.git_words import in_git_data, in_git_line
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run, named_run, work_id_option
 from faber_ledger.cli.ui.words import events_shown, plural, publishing_hint
-from faber_ledger.context.completed_phases import compare_completion
-from faber_ledger.files.text import one_line
 from faber_ledger.ledger.errors import StateMissing
 from faber_ledger.ledger.foreign import event_ids
 from faber_ledger.ledger.summary import Summary, summarize
@@ -46,7 +44,6 @@ from faber_ledger.runs.set_up import SET_UP, lacks_driver
 from faber_ledger.runs.tree_note import TreeNote
 
 if TYPE_CHECKING:
-    from faber_ledger.context.completed_phases import Comparison
     from faber_ledger.projections.fold import Blocks
 
 
@@ -95,7 +92,6 @@ class Found(NamedTuple):
 
     log: Summary | None
     blocks: Blocks
-    completion: Comparison
     missing: int = 0
     why: str | None = None
     agrees: bool = True
@@ -103,12 +99,11 @@ class Found(NamedTuple):
 
 def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
     if lacks_ledger(run):
-        return Found(None, blocks_of(state), compare_completion(run, state))
+        return Found(None, blocks_of(state))
     with read_log(run, warn) as log:
         found = Found(
             summarize(log),
             fold(log.stream()),
-            compare_completion(run, state),
         )
         names = {name for (name,) in log.connection.execute("SELECT id FROM event")}
     if not run.is_kept:
@@ -133,7 +128,6 @@ def _data(run: Run, state: dict[str, Any], found: Found) -> dict[str, Any]:
         "last_event_at": found.log.last_at if found.log else None,
         "state_agrees": found.agrees,
         "waiting": len(list_waiting(run)),
-        "completion": found.completion,
     }
 
 
@@ -164,7 +158,6 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     metadata = blocks.get("context_metadata")
     reload = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
     yield f"In context: {', '.join(loads) or 'nothing'}" + (f" (last reload {reload})" if reload else "")
-    yield from _completion_lines(found.completion)
     if log is None:
         yield "Ledger: none yet; the first event creates it"
         return
@@ -172,21 +165,6 @@ def _status_lines(run: Run, state: dict[str, Any], found: Found) -> Iterator[str
     yield f"Ledger: {events_shown(log.events)}{last}"
     if not found.agrees:
         yield f"state.json differs from the ledger: run `faber-ledger project {run.run_id}`"
-
-
-def _completion_lines(found: Comparison) -> Iterator[str]:
-    """Yield a warning for what the state calls completed, and no event of FABER's tools does."""
-    unread = f" ({plural(found['unreadable'], 'event')} cannot be read)" if found["unreadable"] else ""
-    if found["unconfirmed"]:
-        says = f"completed in state.json, and no event of FABER's tools here says so{unread}"
-        yield f"Warning: {_are(found['unconfirmed'])} {says}"
-    if found["open_phases"]:
-        yield f"Warning: the run is completed in state.json, but {_are(found['open_phases'])} open"
-
-
-def _are(phases: list[str]) -> str:
-    """Return phases as words, with the verb that fits."""
-    return f"{one_line(', '.join(phases))} {'is' if len(phases) == 1 else 'are'}"
 
 
 def _not_in_file_lines(run: Run, count: int, why: str | None) -> Iterator[str]:

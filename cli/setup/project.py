@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import faber_ledger
 from faber_ledger.cli.setup.git import FILES
 from faber_ledger.cli.ui.changes import display_path
-from faber_ledger.context.workflow import list_here
+from faber_ledger.context.workflow import list_named
 from faber_ledger.files.change import FileChange, has_block, read_file
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.client_plugins import list_plugins
@@ -211,7 +211,7 @@ def _find_faber(root: str) -> str | None:
         return FABERS_TREE
     named = {plugin.name: plugin.is_enabled for plugin in list_plugins(root, FABER) if plugin.scope is not None}
     enabled = [name for name, is_enabled in named.items() if is_enabled]
-    installed = [name for name in list_here(root) if FABER.fullmatch(name) and name not in named]
+    installed = [name for name in list_named(root, only_here=True) if FABER.fullmatch(name) and name not in named]
     return next(iter([*enabled, *installed]), None)
 
 

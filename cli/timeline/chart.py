@@ -226,7 +226,7 @@ class Chart:
         return f"{_time(start)} to {_time(end)}"
 
     def _span_title(self, lane: Lane, spans: list[Span]) -> str:
-        first, count = spans[0], sum(span["loads"] for span in spans)
+        first, count = spans[0], len(spans)
         title = f"{lane['artifact_id']} in context, {self._times(first['start'], spans[-1]['end'])}"
         if count > 1:
             return f"{title}, {count} loads"

@@ -27,14 +27,13 @@ class Compacted(TypedDict):
 
 
 class EventsFound(TypedDict):
-    """The newest events of FABER's tools, oldest first, and whether older ones are there that were not read.
+    """The newest events of FABER's tools, oldest first.
 
     `unreadable` are the places of those that cannot be read, each with the reason.
     """
 
     events: list[dict[str, Any]]
     unreadable: list[tuple[str, str]]
-    has_older: bool
 
 
 MAX_BYTES = 1024 * 1024
@@ -122,7 +121,7 @@ def load_events(run: Run, journal: Journal, known: list[str]) -> tuple[list[dict
 def read_events(run: Run) -> EventsFound:
     """Return the events of FABER's tools, of the folder and of the consolidated file, each once."""
     sources: list[tuple[str, Callable[[], dict[str, Any] | None]]] = []
-    found: EventsFound = {"events": [], "unreadable": [], "has_older": False}
+    found: EventsFound = {"events": [], "unreadable": []}
     for place, list_sources in ((CONSOLIDATED, _consolidated_lines), (EVENTS, _event_files)):
         try:
             sources += list_sources(run)
@@ -132,7 +131,6 @@ def read_events(run: Run) -> EventsFound:
     left = MAX_EVENT_BYTES
     for count, (path, read) in enumerate(reversed(sources)):
         if count == MAX_EVENTS or left <= 0:
-            found["has_older"] = True
             break
         try:
             left -= size_of(os.path.join(run.own_directory, path)) or 0  # a line's file is small enough as a whole

@@ -247,7 +247,7 @@ def inspect_branch(root: str, name: object, journal: Journal) -> Branch | None:
         _warn_git_failed(name, "not a git repository, or git cannot be run", journal)
         return None
     is_name = isinstance(name, str) and len(name) <= 255 and NAME.fullmatch(name) is not None
-    if not is_name or not _exists(root, f"refs/heads/{name}"):
+    if not is_name or _ask_git(root, ["show-ref", "--verify", "--quiet", f"refs/heads/{name}"]) is None:
         journal.log(f"ℹ Branch {text_or_na(name)} not found locally (may need to fetch)")
         journal.warn(
             "branch_not_found",
@@ -282,10 +282,6 @@ def _warn_git_failed(name: object, reason: str, journal: Journal) -> None:
     )
 
 
-def _exists(root: str, ref: str) -> bool:
-    return _ask_git(root, ["show-ref", "--verify", "--quiet", ref]) is not None
-
-
 def _ask_git(root: str, arguments: list[str]) -> str | None:
     return GitQuery(["--no-pager", *arguments], root).answer()
 
@@ -309,7 +305,13 @@ def load_specification(surroundings: Surroundings, spec_path: object, journal: J
         text = _text(found["resolved"])
     except ArtifactError as error:
         if not isinstance(error.__cause__, FileRefused):
-            _warn_missing(spec_path, error.message, journal)
+            journal.log(NOTHING)
+            journal.warn(
+                "spec_path_invalid",
+                "Specification not found - continuing without specification",
+                {"Path": text_or_na(spec_path), "Error": error.message},
+                "Spec may not have been created yet (early phase)",
+            )
             return None
         return _ask_unreadable(spec_path, str(error.__cause__), journal)
     except FileRefused as error:
@@ -332,16 +334,6 @@ def _text(path: str) -> str:
     if text is None:
         raise FileRefused("No such file or directory")
     return text
-
-
-def _warn_missing(spec_path: object, reason: str, journal: Journal) -> None:
-    journal.log(NOTHING)
-    journal.warn(
-        "spec_path_invalid",
-        "Specification not found - continuing without specification",
-        {"Path": text_or_na(spec_path), "Error": reason},
-        "Spec may not have been created yet (early phase)",
-    )
 
 
 def _ask_unreadable(spec_path: object, reason: str, journal: Journal) -> dict[str, Any] | None:
@@ -422,7 +414,7 @@ def _parse_answer(work_id: str, output: str, journal: Journal) -> dict[str, Any]
     if not isinstance(issue, dict):
         _warn(work_id, "network", "the answer is not a JSON object", journal)
         return None
-    labels = [_name(label) for label in _list(issue.get("labels"))]
+    labels = [label.get("name") if isinstance(label, dict) else label for label in _list(issue.get("labels"))]
     comments = _list(issue.get("comments"))
     journal.log(f"✓ Loaded issue #{text_or_na(work_id)}: {text_or_na(issue.get('title'))}")
     journal.log(f"  State: {text_or_na(issue.get('state'))}")
@@ -445,10 +437,6 @@ def _warn(work_id: str, kind: str, reason: str, journal: Journal) -> None:
         {"Issue": f"#{work_id}", "Error": reason},
         NOTES[kind],
     )
-
-
-def _name(label: Any) -> Any:
-    return label.get("name") if isinstance(label, dict) else label
 
 
 def _list(value: Any) -> list[Any]:

@@ -80,7 +80,8 @@ def clean_summary(said: str) -> str:
     if len(text) <= 2 * READ_LENGTH:
         text = mask_text(without_surrogates(text))
     else:
-        text = f"{mask_text(without_surrogates(_head(text)))}\n…\n{mask_text(without_surrogates(_tail(text)))}"
+        head, tail = text[:READ_LENGTH].rstrip(PRINTED), text[-READ_LENGTH:].lstrip(PRINTED)
+        text = f"{mask_text(without_surrogates(head))}\n…\n{mask_text(without_surrogates(tail))}"
     return cut_middle(text.strip(), MAX_LENGTH)
 
 
@@ -116,16 +117,6 @@ def _summary(said: str) -> str:
     start = said.find("<summary>", max(said.find("</analysis>"), 0))
     end = said.rfind("</summary>")
     return said[start + len("<summary>") if start >= 0 else 0 : end if end > start else len(said)].strip()
-
-
-def _head(text: str) -> str:
-    """Return the beginning of a text that is read, without the token at the cut."""
-    return text[:READ_LENGTH].rstrip(PRINTED)
-
-
-def _tail(text: str) -> str:
-    """Return the end of a text that is read, without the token at the cut."""
-    return text[-READ_LENGTH:].lstrip(PRINTED)
 
 
 def _mask_commands(text: str) -> str:

@@ -7,8 +7,8 @@ holds. A value is judged by how sure the name is, and by how it is joined to the
 from __future__ import annotations
 
 from faber_ledger.recording.secrets import values
-from faber_ledger.recording.secrets.names import ENDS, GROUPS, KEYS_OF, VAGUE, VERBS_BEFORE, WINDOW, split_words
-from faber_ledger.recording.secrets.patterns import ASCII, DOTALL, IGNORECASE, MULTILINE, VERBOSE, Pattern, remembered
+from faber_ledger.recording.secrets.names import ENDS, GROUPS, KEYS_OF, VAGUE, WINDOW, split_words
+from faber_ledger.recording.secrets.patterns import ASCII, DOTALL, IGNORECASE, MULTILINE, VERBOSE, Pattern
 from faber_ledger.recording.secrets.tokens import ALNUM, DIGIT_SET, is_public, is_shuffled
 
 TYPE_CHECKING = False
@@ -93,7 +93,7 @@ def mask_named(text: str, names: list[tuple[int, int, str]]) -> str:
     for start, end, group in unjoined:  # now that what is joined to a name in between is known
         before = ends.pop()  # what comes after the next such name is that one's
         if not marks.has(start, end):
-            span = _near(text, start, end, group, before)
+            span = _near(text, end, group, before)
             if span:
                 marks.add(*span)
     return marks.masked()
@@ -189,8 +189,6 @@ def _is_password(text: str, start: int, name: str, how: str, joint: Any, value: 
         if value.is_quoted or not values.WORDS.fullmatch(value.word):
             return sure > (0 if value.is_quoted else 1)
         return sure > 1 or (sure == 1 and "-" in value.word and not values.is_adjective(value.word))
-    if "secret" in name and _is_key(text, start, name, how, joint, value):
-        return True
     is_option = name.startswith("-") or "_" in name
     if (
         name.startswith("-")
@@ -225,7 +223,6 @@ def _is_line(text: str, start: int, name: str, joint: Any, value: values.Value) 
     )
 
 
-@remembered
 def _is_sure(name: str) -> bool:
     """Return whether a name says more than that there is a key, or a service."""
     words = values.words_of(values.CAMEL.sub("_", name))
@@ -251,7 +248,7 @@ def _is_key(text: str, start: int, name: str, how: str, joint: Any, value: value
     return is_variable or values.is_random(word, 16)
 
 
-def _near(text: str, start: int, end: int, group: str, before: int) -> tuple[int, int] | None:
+def _near(text: str, end: int, group: str, before: int) -> tuple[int, int] | None:
     """Return where the secret is that stands in the same sentence as a name, and before the next one."""
     if group == "phrase":
         words = MANY_WORDS.match(text, end, end + 400)
@@ -264,7 +261,7 @@ def _near(text: str, start: int, end: int, group: str, before: int) -> tuple[int
         (20, 6, TWENTY_CHARACTERS, _is_near_key) if group == "key" else (8, 10, EIGHT_CHARACTERS, _is_near_password)
     )
     if not digit or not long.search(text, end, end + WINDOW + least):
-        return _before(text, start) if group == "password" else None
+        return None
     line = text[end : min(before, end + WINDOW)].partition("\n")[0]
     at, last = end, ""
     if text[end - 1].isascii():  # the rest of the name is not a word of its own
@@ -292,10 +289,9 @@ def _near(text: str, start: int, end: int, group: str, before: int) -> tuple[int
         last = found[1]
         if last[-1] in ".;":
             break
-    return _before(text, start) if group == "password" else None
+    return None
 
 
-@remembered
 def _value_in(said: str) -> tuple[int, str, bool]:
     """Return where in what stands between two spaces its value begins, the value, and whether a colon leads it."""
     begin = len(said) - len(said.lstrip(LEADING))
@@ -316,22 +312,6 @@ def _is_near_key(word: str) -> bool:
 
 def _is_near_password(word: str) -> bool:
     return values.strength(word) == 3 and "://" not in word
-
-
-def _before(text: str, start: int) -> tuple[int, int] | None:
-    """Return where a secret is whose name follows it: `Winter2026! is the password`."""
-    if not DIGIT.search(text, max(0, start - 100), start):
-        return None
-    for verb in VERBS_BEFORE:
-        at = text.rfind(verb, max(0, start - 40), start)
-        if at < 0 or len(text[at + len(verb) : start].split()) > 3:
-            continue
-        said = text[max(0, at - 100) : at].split()[-1:]
-        word = said[0].strip(LEADING + ENDS + ")]}>") if said else ""
-        if values.strength(word) == 3:
-            begin = text.rfind(word, 0, at)
-            return begin, begin + len(word)
-    return None
 
 
 def _code(text: str, start: int, end: int) -> tuple[int, int] | None:

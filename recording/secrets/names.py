@@ -111,7 +111,6 @@ ENDS = ".,:;'*"  # of a sentence or an emphasis, not of a secret
 JOINTS = frozenset(":=：＝→⇒|<>")  # what assigns a value
 QUOTES = frozenset("\"'“„«‘「")  # backticks may have code
 BEFORE_QUOTES = frozenset(" \t(,[{\\")
-VERBS_BEFORE = (" is ", " as ", " was ", " for ")  # between a secret and its name
 WINDOW = 90  # characters of the same line in which a secret is near
 LOOK = 120  # in which a secret begins that a name leads
 FARTHEST_CODE = 480
@@ -166,10 +165,7 @@ def may_lead(text: str, start: int, end: int, group: str) -> bool:
     ):
         return True
     is_ended = line.rstrip().endswith((".", ";"))
-    if _has_value(line if is_ended else f"{line} {' '.join(more.split()[:3])}", 4, WORDS_SET):
-        return True
-    before = text[max(0, start - 100) : start]
-    return not DIGIT_SET.isdisjoint(before) and any([verb in before[-44:] for verb in VERBS_BEFORE])
+    return _has_value(line if is_ended else f"{line} {' '.join(more.split()[:3])}", 4, WORDS_SET)
 
 
 def _has_value(text: str, least: int, letters: frozenset[str]) -> bool:

@@ -8,9 +8,7 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, TypeVar
-
-    Function = TypeVar("Function", bound=Callable[..., Any])
+    from typing import Any
 
 DOTALL, IGNORECASE, MULTILINE, VERBOSE, ASCII = 16, 2, 8, 64, 256  # as in `re`
 _METHODS = ("match", "fullmatch", "search", "findall", "finditer", "sub")
@@ -55,17 +53,3 @@ def _find_compiler() -> Callable[[str, int], Any]:
     import re
 
     return re.compile
-
-
-def remembered(function: Function) -> Function:
-    """Make a function work once for the same arguments: several names are near a word, and words come again."""
-    answers: dict[Any, Any] = {}
-
-    def ask(*values: Any, **named: Any) -> Any:
-        question = (values, *named.items())
-        if question not in answers:
-            answers[question] = function(*values, **named)
-        return answers[question]
-
-    ask.__doc__ = function.__doc__
-    return ask  # type: ignore[return-value]  # it takes what the function takes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faber_ledger.recording.secrets.names import ENDS, OTHER_KEYS, OTHER_WORDS, SIGNS, split_words
-from faber_ledger.recording.secrets.patterns import ASCII, VERBOSE, Pattern, remembered
+from faber_ledger.recording.secrets.patterns import ASCII, VERBOSE, Pattern
 from faber_ledger.recording.secrets.tokens import (
     DIGIT_SET,
     DIGITS,
@@ -114,7 +114,6 @@ def is_code(word: str) -> bool:
     return last < call.end() or AFTER_CALL.match(word, last + 1) is not None or word[last + 1] in ".["
 
 
-@remembered
 def strength(word: str, *, is_quoted: bool = False) -> int:
     """Return how sure a word is a password: 0 not, 1 if something says so, 2 likely, 3 even in a sentence."""
     if len(word) < 4 or HARMLESS.fullmatch(word) or word.lower() in PLAIN or (not is_quoted and is_code(word)):
@@ -160,7 +159,6 @@ def is_prose(words: str) -> bool:
     return bool(PROSE.intersection(words.lower().split())) or len(words.split()) > 12
 
 
-@remembered
 def is_other(name: str, group: str) -> bool:
     """Return whether a name has a word that makes it no secret's: `token_count`, `secretName`, `public key`."""
     words = words_of(CAMEL.sub("_", name).lower())

@@ -22,7 +22,6 @@ from faber_ledger.context.reload import load
 from faber_ledger.context.workflow import (
     age_of,
     is_current,
-    is_recent,
     parse_artifact,
     select,
 )
@@ -129,7 +128,7 @@ def test_a_condition_that_cannot_be_evaluated_is_reported_and_counts_as_false(co
 def test_under_five_minutes_is_recent_and_exactly_five_is_not(age: int, recent: bool) -> None:
     entry = {"loaded_at": utc_text(NOW - age)}
     whole_now = float(int(NOW))
-    assert is_recent(entry, whole_now) is recent
+    assert is_current(entry, whole_now, None, None) is recent
     assert age_of(entry, whole_now) == age
 
 
@@ -137,7 +136,7 @@ def test_under_five_minutes_is_recent_and_exactly_five_is_not(age: int, recent: 
     "entry", [None, {}, {"loaded_at": None}, {"loaded_at": "soon"}, {"loaded_at": "2026-01-05T14:30:00"}]
 )
 def test_an_entry_without_a_readable_time_is_loaded(entry: dict[str, Any] | None) -> None:
-    assert not is_recent(entry, NOW)
+    assert not is_current(entry, NOW, None, None)
     assert age_of(entry, NOW) is None
 
 
@@ -147,7 +146,6 @@ def test_content_that_has_changed_is_loaded_again() -> None:
     assert not is_current(entry, NOW, "b", "a")
     assert is_current(entry, NOW, "a", None)
     assert is_current(entry, NOW, None, "a")
-    assert not is_current({"loaded_at": utc_text(NOW - 301)}, NOW, "a", "a")
 
 
 # Where from

@@ -57,23 +57,6 @@ def test_a_project_that_ignores_fabers_own_active_file_is_in_order(project: Proj
 
 
 @pytest.mark.parametrize(
-    ("workflow_id", "meant"),
-    [
-        ("fractary-faber-default", "fractary-faber:default"),
-        ("faber@fractary-faber-core", "fractary-faber:core"),
-        ("fractary-faber-cloud-deploy", "fractary-faber-cloud:deploy"),
-    ],
-)
-def test_an_older_workflow_id_is_refused_with_the_one_meant(project: Project, workflow_id: str, meant: str) -> None:
-    """(faber-as-it-runs-today H13.4)"""
-    project.write("plugins/faber-cloud/config/workflows/deploy.json", "{}")
-    done = project.faber("run", "start", "--work-id", "9", "--workflow", workflow_id, "--yes")
-    assert done.returncode == 1
-    assert f"id you mean {meant}?" in done.stderr
-    assert "Create" not in done.stderr
-
-
-@pytest.mark.parametrize(
     ("text", "kind", "status"),
     [
         ("# Lists\n\n**Type**: Feature\n**Status**: Draft\n\n## Summary\n", "Feature", "Draft"),

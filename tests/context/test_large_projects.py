@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 from support.project import Project, usual_state
 
 from faber_ledger.context.outline import outline
-from faber_ledger.context.packet import MAX_OUTLINED
 from faber_ledger.context.workflow import MAX_BYTES_READ, MAX_PER_LIST
-from faber_ledger.files.text import units
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,16 +22,6 @@ def test_an_outline_reads_as_far_as_it_may_and_says_how_far() -> None:
     assert "## Chapter 40" not in part
     assert "-361 are left out: " in part
     assert left_out[-1][1] == left_out_of_part[-1][1] == 361
-
-
-def test_a_json_object_with_very_many_members_shows_those_that_fit() -> None:
-    text = json.dumps({f"key-{number}": number for number in range(70_000)})
-    shown, _ = outline(text, 1_000, MAX_OUTLINED)
-    members = shown.splitlines()
-    assert members[:2] == ['"key-0": 0', '"key-1": 1']
-    assert members[-1] == f"(and {70_000 - len(members) + 1:d} more)"
-    assert all(members)
-    assert units(shown) <= 1_000
 
 
 def test_a_start_reads_a_bounded_part_and_names_the_rest(tmp_path: Path) -> None:

@@ -101,20 +101,12 @@ def test_a_large_state_shows_its_phase_and_the_newest_entries(project: Project) 
     assert "Do not touch billing." in text
 
 
-@pytest.mark.parametrize("is_keyed", [False, True])
-def test_a_long_phase_shows_the_steps_around_the_current_one(is_keyed: bool) -> None:
-    names = [f"step-{number:02}" for number in range(60)]
-    steps = [{"id": name, "notes": f"{name} " * 35} for name in names]
-    build = {"steps": {step.pop("id"): step for step in steps} if is_keyed else steps}
-    state = {**usual_state(), "current_phase": "build", "current_step": "step-20", "phases": {"build": build}}
+def test_a_long_phase_shows_its_newest_steps() -> None:
+    steps = [{"id": f"step-{number:02}", "notes": f"step-{number:02} " * 35} for number in range(60)]
+    state = {**usual_state(), "current_phase": "build", "phases": {"build": {"steps": steps}}}
     text, _ = compact_state(state, 5_000)
-    assert '"phases.build.steps" (20 to ' in text
-    assert [name for name in names if f'"{name}"' in text][:4] == ["step-19", "step-20", "step-21", "step-22"]
+    assert '"phases.build.steps" (the last ' in text
     assert 4_400 < units(text) <= 5_000
-    short, _ = compact_state(state, 700)
-    assert '"phases.build.steps" (21 to 22 of 60)' in short
-    state["current_step"] = "step-59"
-    assert '"phases.build.steps" (the last ' in compact_state(state, 5_000)[0]
 
 
 # Summaries

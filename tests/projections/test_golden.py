@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 
@@ -15,25 +14,6 @@ from faber_ledger.projections.fold import fold
 
 STORIES = sorted(folder.name for folder in GOLDEN.iterdir() if folder.is_dir())
 FROM_A_NEWER_PROGRAM = {"artifact_pinned"}
-# What 0.1.1's projector made of these histories: the first digits of the SHA-256 of each state.json.
-BY_0_1_1 = {
-    "adopted-from-an-older-tool": "27c8e33f08f65fdf",
-    "adopted-open-session-not-in-history": "dbba584b4de8d3fa",
-    "adopted-with-an-older-entry-open": "03449c377898db7d",
-    "compaction": "de543d0be2da3011",
-    "compaction-drops-artifacts": "a11205131ac6e55e",
-    "ended-twice": "d4bfd30eb0dd9e8d",
-    "manual-loads": "0cb204e50cdb8fc7",
-    "one-session": "e97df69bf1657283",
-    "precompact-without-compaction": "17bc8c8037fd7058",
-    "redacted": "7f2afe37d22a37bd",
-    "subagent": "44f1593a5f8f2828",
-    "three-clones-merged": "f1a093b0c5bf88c8",
-    "two-clones-adopted": "fdede60eff84045d",
-    "two-machines": "dfceddcf59e54ea8",
-    "two-machines-at-once": "3a53194da75cc72c",
-    "unknown-event-from-a-newer-program": "e5151a8ea7327c01",
-}
 
 
 @pytest.mark.parametrize("story", STORIES)
@@ -43,13 +23,6 @@ def test_a_story_folds_to_its_blocks(story: str, request: pytest.FixtureRequest)
     if request.config.getoption("--update-golden"):
         golden.write_text(folded, "utf-8")
     assert folded == golden.read_text("utf-8")
-
-
-@pytest.mark.parametrize("story", BY_0_1_1)
-def test_a_history_of_0_1_1_still_gives_the_same_bytes(story: str) -> None:
-    """Only an environment that was mixed from two machines is another one now (`environment-of-two-machines`)."""
-    folded = json.dumps(fold(events_of(story)), indent=2, ensure_ascii=False) + "\n"
-    assert hashlib.sha256(folded.encode()).hexdigest().startswith(BY_0_1_1[story])
 
 
 def test_an_environment_is_never_mixed_from_two_machines() -> None:
