@@ -45,12 +45,13 @@ def find_foreign_roots(own: Log, log: Log) -> set[bytes]:
 
 def take_out_others(offered: Log, is_named: Callable[[str], bool]) -> list[Row]:
     """Take the first events that name another run out of a log, which the gate has not checked yet, and return them."""
-    others = [row for row in roots_in(offered.connection).values() if not _may_start(row, is_named)]
+    others = [row for row in roots_in(offered.connection).values() if not may_start(row, is_named)]
     offered.connection.executemany("DELETE FROM event WHERE id = ?", [(row[ID],) for row in others])
     return others
 
 
-def _may_start(row: Row, is_named: Callable[[str], bool]) -> bool:
+def may_start(row: Row, is_named: Callable[[str], bool]) -> bool:
+    """Return whether a log of the run may begin with an event: not with a start that names another run."""
     if row[PAYLOAD] is None or row[TYPE] != STARTED:
         return True
     named = (parse_payload(row[PAYLOAD]) or {}).get("run_id")

@@ -16,13 +16,14 @@ from faber_ledger.ledger.file import FORMAT_1, sqlite3, statements
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions, restore_rows
-from faber_ledger.ledger.roots import find_foreign_roots, roots_in
+from faber_ledger.ledger.roots import find_foreign_roots, may_start, roots_in
 from faber_ledger.ledger.union import insert_rows, missing_rows
 from faber_ledger.runs import tree_note
 from faber_ledger.runs.clone import is_empty, writer_of
 from faber_ledger.runs.copies import head_copy, is_as_in_head, runs_in_other_work_trees
 from faber_ledger.runs.git import is_git_at_work
 from faber_ledger.runs.git_query import GitQuery
+from faber_ledger.runs.run import path_form
 from faber_ledger.runs.set_aside import LARGEST, read_rows, report, row_line, set_file_aside, set_rows_aside
 
 TYPE_CHECKING = False
@@ -53,11 +54,9 @@ def take_file(run: Run, log: Log, note: TreeNote, warn: Callable[[str], None], *
         return 0
     try:
         with _open(run) as offered:
-            if _is_foreign(log, offered):
+            if _is_foreign(run, log, offered):
                 note.shape, note.barred = before, tree_note.FOREIGN
-                what = (
-                    f"{run.shown(run.ledger_path)} is the ledger of another run with the same id: it is left as it is"
-                )
+                what = f"{run.shown(run.ledger_path)} is the ledger of another run: it is left as it is"
                 report(run, warn, what, may_write=may_write)
                 return 0
             passing = missing_rows(log, offered, rows_waiting(run))
@@ -101,7 +100,7 @@ def take_head(run: Run, log: Log) -> None:
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         path = head_copy(run, folder)
         if path is not None:
-            _take_from(log, path)
+            _take_from(run, log, path)
 
 
 def make_log_again(run: Run, error: Exception, warn: Callable[[str], None]) -> Log:
@@ -116,7 +115,7 @@ def make_log_again(run: Run, error: Exception, warn: Callable[[str], None]) -> L
     paths = [aside, run.ledger_path, *[one.ledger_path for one in runs_in_other_work_trees(run)]]
     for path in paths:
         if os.path.isfile(path) and not os.path.islink(path):
-            _take_from(log, path)
+            _take_from(run, log, path)
     take_head(run, log)
     tree_note.forget_checkpoints(run)
     log.commit()
@@ -126,10 +125,10 @@ def make_log_again(run: Run, error: Exception, warn: Callable[[str], None]) -> L
     return log
 
 
-def _take_from(log: Log, path: str) -> None:
+def _take_from(run: Run, log: Log, path: str) -> None:
     try:
         with open_untrusted(path, check_values=False) as offered:
-            if not _is_foreign(log, offered):
+            if not _is_foreign(run, log, offered):
                 insert_rows(log, missing_rows(log, offered))
     except (LedgerError, OSError, UnicodeError, sqlite3.Error):
         pass  # `insert_rows` has taken back what it inserted
@@ -188,9 +187,12 @@ def _open(run: Run) -> Log:
     return open_untrusted(run.ledger_path, check_values=False)
 
 
-def _is_foreign(log: Log, offered: Log) -> bool:
-    """Return whether a file is another run's: it has no first event in common, and neither was adopted."""
+def _is_foreign(run: Run, log: Log, offered: Log) -> bool:
+    """Return whether a file is another run's: it names one, or has no first event in common and neither was adopted."""
     theirs = roots_in(offered.connection)
+    own = path_form(run.run_id)
+    if theirs and not any([may_start(row, lambda name: path_form(name) == own) for row in theirs.values()]):
+        return True
     return bool(theirs) and theirs.keys() <= find_foreign_roots(log, offered)
 
 

@@ -84,8 +84,13 @@ def _beside(run: Run, note: TreeNote) -> Iterator[LogProblem]:
         what = f"{events_shown(waiting)} of the file {verb} outside the log"
         yield LogProblem("waiting", None, what, "pull or merge the branch that has it: they enter with it")
     if note.barred == tree_note.FOREIGN:
-        what = f"{run.shown(run.ledger_path)} is the ledger of another run with this id, and is left as it is"
-        yield LogProblem("foreign_run", None, what, "check out the branch that has the run of this clone")
+        what = f"{run.shown(run.ledger_path)} is the ledger of another run, and is left as it is"
+        yield LogProblem(
+            "foreign_run",
+            None,
+            what,
+            f"check out a commit that has its own, or remove the file and run `faber-ledger project {run.run_id}`",
+        )
     aside = [path for path in list_set_aside(run.root) if is_of(run, path)]
     if aside:
         what = f"{plural(len(aside), 'file')} with what did not enter the log, or was redacted elsewhere, set aside"
