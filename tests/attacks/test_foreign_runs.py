@@ -104,7 +104,7 @@ def assert_kept_apart(pair: Pair, *, lacks: str, is_foreign: bool = False) -> No
     alice, brought = pair.alice, pair.alice.ledger.read_bytes()
     before = alice.state_path.read_bytes()
     said = start_session(alice, "lured")
-    assert ("another run with the same id" if is_foreign else "a copy of it is kept for 30 days") in said
+    assert ("is the ledger of another run" if is_foreign else "a copy of it is kept for 30 days") in said
     alice.faber("note", "add", "afterwards")
     kept, shown = texts(pair.log), alice.faber("log").stdout
     for found in (kept, shown):

@@ -68,7 +68,7 @@ def test_the_state_at_any_position_is_the_fold_of_the_events_up_to_it(
     drawn: list[Recorded], data: st.DataObject
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(folder, RUN, folder)
+        run = Run(folder, "r", folder)  # as the drawn starts name it
         whole = kept(run.ledger_path, drawn)
         position = data.draw(st.integers(0, len(whole)))
         moment = Moment(str(position), keys=tuple((one["seq"], one["id"]) for one in whole[:position][-1:]))
@@ -81,7 +81,7 @@ def test_the_state_at_any_time_is_the_fold_of_what_had_happened_by_the_clocks(
     drawn: list[Recorded], seconds: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(folder, RUN, folder)
+        run = Run(folder, "r", folder)  # as the drawn starts name it
         moment = 1_767_623_422 + seconds
         past = [one for one in kept(run.ledger_path, drawn) if one["at"] <= utc_text(moment)]
         assert state_at(run, Moment("t", seconds=float(moment)))[0]["blocks"] == fold(past)

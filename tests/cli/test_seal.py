@@ -180,14 +180,13 @@ def test_project_takes_a_missing_state_from_the_copy_then_the_backup_then_git(on
     copy, backup = one.root / COPY, one.state_path.with_name("state.json.backup")
     one.change(mine="in git")
     one.commit("the state")
-    commit = f"commit {one.git('rev-parse', 'HEAD')[:12]}"
     text = one.state_path.read_text()
     backup.write_text(text.replace("in git", "in the backup"))
     copy.write_text(text.replace("in git", "in the copy"))
     for source, value, gone in (
         ("this clone's copy", "in the copy", []),
         ("state.json.backup", "in the backup", [copy]),
-        (commit, "in git", [copy, backup]),
+        ("git's last commit", "in git", [copy, backup]),
     ):
         without(one, *gone)
         said = f"{RUN}: state.json restored from {source}, and the log projected onto it\n"

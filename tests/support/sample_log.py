@@ -177,11 +177,13 @@ def drafts() -> list[Draft]:
     return [{"event": event, "client": CLIENT} for event in history()]
 
 
-def append_sample(path: Path) -> list[Recorded]:
-    """Append the short history, ten seconds apart."""
+def append_sample(path: Path, run_id: str = RUN) -> list[Recorded]:
+    """Append the short history of a run, ten seconds apart."""
     recorded = []
     with Log.open(str(path)) as log:
         for count, draft in enumerate(drafts()):
+            if draft["event"]["type"] == "run_started":
+                draft["event"]["run_id"] = run_id
             recorded += log.append([draft], at=START + 10 * count, writer=WRITER)
         log.commit()
     return recorded
@@ -194,7 +196,7 @@ def write_run(project: Path, run_id: str = RUN) -> Path:
     active = project / ".fractary" / "faber" / ".active-run-id"
     active.parent.mkdir(parents=True, exist_ok=True)
     active.write_text(f"{run_id}\n")
-    write_state(folder, fold(append_sample(folder / "ledger.db")), run_id)
+    write_state(folder, fold(append_sample(folder / "ledger.db", run_id)), run_id)
     return folder
 
 
