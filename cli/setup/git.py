@@ -125,7 +125,8 @@ def settings_to_make(root: str, *, autostash: bool | None = None) -> list[Settin
     if not is_wanted:
         planned += [Setting(key, "true", None) for key in STASHES if key in ours and local.get(key) == "true"]
         return [*planned, Setting(MARK, marked, REFUSED)]
-    mine = [key for key in STASHES if key in ours or _effective(root, key) is None]
+    kept = [key for key in ours if local.get(key) != "false"]  # else the user has switched it off since
+    mine = [key for key in STASHES if key in kept or _effective(root, key) is None]
     planned += [Setting(key, local.get(key), "true") for key in mine]
     if mine:
         planned.append(Setting(MARK, marked, " ".join(mine)))

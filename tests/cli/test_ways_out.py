@@ -63,3 +63,10 @@ def test_another_runs_ledger_in_the_place_of_a_runs_is_left_alone(project: Proje
     project.ledger_path.unlink()
     assert project.faber("project", project.run_id).returncode == 0
     assert project.faber("verify", project.run_id).returncode == 0
+
+
+def test_a_setting_of_git_that_the_user_changed_after_init_stays(project: Project) -> None:
+    assert project.faber("init").returncode == 0
+    project.git("config", "merge.autoStash", "false")
+    assert project.faber("init").returncode == 0
+    assert project.git("config", "merge.autoStash").strip() == "false"
