@@ -200,22 +200,15 @@ class Log:
 
     def event_of(self, name: str) -> Recorded | None:
         """Return the event with an id, or None."""
-        row = self.connection.execute(f"{READ} WHERE id = ?", (name,)).fetchone()
-        return decode_row(row) if row else None
+        return self._one("id = ?", name)
 
     def event_beginning(self, letters: str) -> Recorded | None:
         """Return the event whose id begins with these letters, the first one of several; None if there is none."""
-        row = self.connection.execute(
-            f"{READ} WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1", (letters, f"{letters}~")
-        ).fetchone()
-        return decode_row(row) if row else None
+        return self._one("id BETWEEN ? AND ? ORDER BY id LIMIT 1", letters, f"{letters}~")
 
     def start_of(self, session_id: str) -> Recorded | None:
         """Return the event that started a session, or None."""
-        row = self.connection.execute(
-            f"{READ} WHERE type = 'session_started' AND session_id = ? ORDER BY seq, id", (session_id,)
-        ).fetchone()
-        return decode_row(row) if row else None
+        return self._one("type = 'session_started' AND session_id = ? ORDER BY seq, id", session_id)
 
     def starts_of(self, client: str) -> list[Recorded]:
         """Return the session starts of one client session id, newest first."""
@@ -226,18 +219,16 @@ class Log:
 
     def first_start_of(self, client: str) -> Recorded | None:
         """Return the first session start of one client session id, or None."""
-        row = self.connection.execute(
-            f"{READ} WHERE type = 'session_started' AND client = ? ORDER BY seq, id LIMIT 1", (client,)
-        ).fetchone()
-        return decode_row(row) if row else None
+        return self._one("type = 'session_started' AND client = ? ORDER BY seq, id LIMIT 1", client)
 
     def last_start(self, *, before: Recorded | None) -> Recorded | None:
         """Return the newest session start before an event (None: before now), or None."""
         seq, name = (before["seq"], before["id"]) if before else (1 << 62, "")
-        row = self.connection.execute(
-            f"{READ} WHERE type = 'session_started' AND (seq, id) < (?, ?) ORDER BY seq DESC, id DESC LIMIT 1",
-            (seq, name),
-        ).fetchone()
+        where = "type = 'session_started' AND (seq, id) < (?, ?) ORDER BY seq DESC, id DESC LIMIT 1"
+        return self._one(where, seq, name)
+
+    def _one(self, where: str, *values: object) -> Recorded | None:
+        row = self.connection.execute(f"{READ} WHERE {where}", values).fetchone()
         return decode_row(row) if row else None
 
     def end_after(self, start: Recorded, *, before: Recorded | None) -> Recorded | None:

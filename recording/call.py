@@ -281,7 +281,7 @@ def read_environment(root: str, cwd: str | None = None) -> Environment:
 
 def _digits(common: str) -> int:
     """Return how many digits `git rev-parse --short` shows of a commit: by `core.abbrev`, or the objects in packs."""
-    said = read_config(common, "core", "abbrev") or ""
+    said = read_config(common, "abbrev") or ""
     if said.isdecimal():
         return max(4, int(said))
     folder, count = os.path.join(common, "objects", "pack"), 0
