@@ -46,7 +46,7 @@ REFUSALS = (LedgerError, OSError, sqlite3.Error, OutOfTime)
 
 
 class Hook:
-    """One hook call about `run` of the project in `folder`; `warn` prints a message and logs it.
+    """One hook call about `run`; `warn` prints a message and logs it.
 
     `active` is the active run, None if the client's earlier session says the run. `seen` is what this
     clone knew of the client before.

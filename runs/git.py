@@ -1,4 +1,4 @@
-"""Work trees, git's directories, branches and commits, read from git's own files without running git."""
+"""Work trees, git's directories, branches and commits, read from git's own files; git itself is seldom asked."""
 
 from __future__ import annotations
 
