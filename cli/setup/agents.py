@@ -162,7 +162,8 @@ def add_agent_hooks(root: str, scope: str, agent: str) -> tuple[list[FileChange]
 
     Raises LedgerError for a bad file.
     """
-    path, before = _read(root, scope, agent)
+    path = agent_path(root, scope, agent)
+    before = read_inside(path, root) if scope == "project" else read_file(path)
     text = EMPTY[agent]
     if before is not None:
         text = keep_found(decode_agent_file(before, display_path(path, root), agent), EMPTY[agent])
@@ -197,11 +198,6 @@ def remove_agent_hooks(root: str, scope: str, agents: Iterable[str] = tuple(EVEN
         if is_changed:
             found.append(FileChange(path, before, None if is_ours else text.encode()))
     return found
-
-
-def _read(root: str, scope: str, agent: str) -> tuple[str, bytes | None]:
-    path = agent_path(root, scope, agent)
-    return path, read_inside(path, root) if scope == "project" else read_file(path)
 
 
 def _runs(entry: object, agent: str, name: str) -> bool:
