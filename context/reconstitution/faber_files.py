@@ -230,14 +230,9 @@ def load_session_history(run: Run, journal: Journal, known: list[str]) -> dict[s
         "total_sessions": len(summaries),
         "latest": latest,
         "all_summaries": [
-            {
-                "session_id": summary.get("session_id"),
-                "phase_completed": summary.get("phase_completed"),
-                "timestamp": summary.get("timestamp"),
-                "accomplished": summary["summary"]["accomplished"],
-                "decisions": summary["summary"]["decisions"],
-            }
-            for summary in summaries
+            {name: one.get(name) for name in ("session_id", "phase_completed", "timestamp")}
+            | {name: one["summary"][name] for name in ("accomplished", "decisions")}
+            for one in summaries
         ],
     }
 
