@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
 LONG = 65_536  # characters of a payload: no note and no summary that this program records has more
 FEW = 8  # rows that are read at once where the first is likely enough
+CLIENT_EVENTS, NOTES = 256, 100  # newest events in which a client's are looked for; newest notes that are read
 MOST_LONG = 5  # events with a longer one that are read for a packet
 
 
@@ -188,10 +189,10 @@ class Log:
             payloads = parse_payloads([row[8] for row in rows]) if all(map(is_typed, rows)) else None
             yield from map(decode_row, rows) if payloads is None else map(recorded_of, rows, payloads)
 
-    def newest_by(self, client: str | None, count: int) -> Iterator[Recorded]:
-        """Yield those of the newest `count` events that a client caused, newest first; no other payload is read."""
+    def newest_by(self, client: str | None) -> Iterator[Recorded]:
+        """Yield those of the newest events that a client caused, newest first; no other payload is read."""
         question = READ.replace("payload", "CASE WHEN client IS ? THEN payload END")
-        rows = self.connection.execute(f"{question} ORDER BY seq DESC, id DESC LIMIT ?", (client, count))
+        rows = self.connection.execute(f"{question} ORDER BY seq DESC, id DESC LIMIT {CLIENT_EVENTS}", (client,))
         return (decode_row(row) for row in rows if row[7] == client)
 
     def newest(self, count: int) -> Iterator[Recorded]:
@@ -276,10 +277,10 @@ class Log:
                     return branch
         return None
 
-    def newest_notes(self, count: int) -> Iterator[Recorded]:
+    def newest_notes(self) -> Iterator[Recorded]:
         """Yield the newest notes, newest first, and few that are very long."""
-        question = f"{READ} WHERE type = 'note_recorded' ORDER BY seq DESC, id DESC LIMIT ?"
-        return _decode_few_long(self.connection.execute(question, (count,)))
+        question = f"{READ} WHERE type = 'note_recorded' ORDER BY seq DESC, id DESC LIMIT {NOTES}"
+        return _decode_few_long(self.connection.execute(question))
 
     def is_checkpoint(self, projector: int, digest: bytes) -> bool:
         """Return whether this version of the projector folded the log, as it is now, to blocks of this digest."""
