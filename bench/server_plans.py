@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -38,7 +38,7 @@ class Scans:
 
     def __init__(self, admin: psycopg.Connection[tuple[Any, ...]], member: str) -> None:
         self._admin = admin
-        self._member = Address(parse_url(member, "the URL"), "the URL")
+        self._member = Address(parse_url(member, "the URL"))
         self.found: dict[str, list[str]] = {}
 
     @contextmanager
@@ -86,7 +86,7 @@ def ask(scans: Scans) -> None:
         with (
             scans.of(f"search: {name} with a word") as server,
             server.transaction() as connection,
-            find(connection, query, [MANY_RUNS]) as candidates,
+            closing(find(connection, query, [MANY_RUNS])) as candidates,
         ):
             list(candidates)
 

@@ -45,7 +45,7 @@ TYPES = [
 
 def push(url: str, project: str, runs: dict[str, str]) -> list[float]:
     """Push each ledger as a run, one after the other."""
-    with open_server(Address(parse_url(url, "the URL"), "the URL"), writing=True) as server:
+    with open_server(Address(parse_url(url, "the URL")), writing=True) as server:
         start = wait()
         for run_id, path in runs.items():
             with Log.read(path) as log:

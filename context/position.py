@@ -479,7 +479,6 @@ def has_branch(root: str, name: str) -> bool:
 
 MAX_LETTERS = 8_000  # of a note
 NEWEST_NOTES = 5
-NOTES_READ = 100
 NOTES_HEAD = "\nNotes for whoever goes on, newest first:\n"
 MAX_WHERE, MIN_NOTE = 80, 80
 COMPACTIONS_READ = 64  # a session's start must not read more the longer a run gets
@@ -515,7 +514,7 @@ def notes_of(log: Log) -> tuple[list[Note], int]:
     last: they must not take the places of notes that say something. The newest summary is always included.
     """
     notes: list[Note] = []
-    for recorded in log.newest_notes(NOTES_READ):
+    for recorded in log.newest_notes():
         event = recorded["event"]
         if event["type"] == "note_recorded" and is_foldable(recorded):
             notes.append(

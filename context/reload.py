@@ -416,30 +416,27 @@ def gather(
                 )
             loaded = load(artifact, without_programs)
             left[artifact["required"]] -= 0 if loaded["is_state"] else loaded["size_bytes"]
-            is_mapped = loaded["is_deferred"] and loaded["content"].split()[0] in surroundings["commands"]
-            before = known.get("sha256") if known is not None and not is_mapped else None
+            command = surroundings["commands"].get(loaded["content"].split()[0]) if loaded["is_deferred"] else None
+            before = known.get("sha256") if known is not None and command is None else None
             digest = keyed(result.root, loaded["sha256"]) if before else ""
             is_fresh = known is not None and is_current(known, at, digest or None, before or None)
-            if is_mapped and not is_fresh:
+            if command is not None and not is_fresh:
                 if dry_run:
                     from faber_ledger.context.artifact_command import check_mapped  # most projects map no program
 
-                    check_mapped(surroundings["commands"][loaded["content"].split()[0]], surroundings)
+                    check_mapped(command, surroundings)
                 else:
                     loaded = load(artifact, surroundings)
         except OutOfTime as error:
             result.attempts.append((artifact, ArtifactError(f"Not read, since {error}; {HINT_LOAD_ALL}")))
-            continue
         except ArtifactError as error:
             result.attempts.append((artifact, error))
-            continue
-        if known is not None and is_fresh:
-            age = age_of(known, at) or 0.0
-            result.skipped.append(
-                {"artifact": artifact, "loaded": loaded, "loaded_at": str(known["loaded_at"]), "age": age}
-            )
-            continue
-        result.attempts.append((artifact, loaded))
+        else:
+            if known is not None and is_fresh:
+                loaded_at, age = str(known["loaded_at"]), age_of(known, at) or 0.0
+                result.skipped.append({"artifact": artifact, "loaded": loaded, "loaded_at": loaded_at, "age": age})
+            else:
+                result.attempts.append((artifact, loaded))
     return result
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger import disk
-from faber_ledger.ledger.disk import FileRefused, FileTooLarge, read_regular
+from faber_ledger.ledger.disk import FileRefused, FileTooLarge, folder_around, read_regular
 from faber_ledger.ledger.errors import LedgerError
 
 TYPE_CHECKING = False
@@ -54,6 +54,14 @@ def read_file(path: str) -> bytes | None:
         ) from error
     except OSError as error:
         raise _error("read", path, error) from error
+
+
+def read_inside(path: str, root: str) -> bytes | None:
+    """Read a file of a project as `read_file` does; raises LedgerError, too, if a link leads out of the project."""
+    if folder_around(path, [root]) is None:
+        message = f"{os.path.relpath(path, root)} is behind a link that leads out of the project"
+        raise LedgerError(f"{message}, to {os.path.realpath(path)}", hint="replace the link with what it leads to")
+    return read_file(path)
 
 
 def make_changes(changes: Iterable[FileChange]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from faber_ledger.files.json_text import BOM
+from faber_ledger.files.json_text import BOM, JsonText
 from faber_ledger.ledger.encoding import SPACE, after_space
 
 TYPE_CHECKING = False
@@ -36,6 +36,16 @@ def with_child(text: str, path: Path, value: Any, key: str | None = None) -> str
     outer, newline = _indent_at(text, at), _newline(text)
     inner = outer + _unit(text)
     return text[: at + 1] + newline + inner + name + _render(text, value, inner) + newline + outer + text[close:]
+
+
+def with_hook(text: str, event: str, entry: Any) -> str:
+    """Return a settings text with one more entry under an event of its `hooks`."""
+    value = JsonText(text).value
+    if "hooks" not in value:
+        return with_child(text, (), {event: [entry]}, "hooks")
+    if event not in value["hooks"]:
+        return with_child(text, ("hooks",), [entry], event)
+    return with_child(text, ("hooks", event), entry)
 
 
 def without(text: str, path: Path) -> str:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 
-from faber_ledger.files.json_edit import line_of, with_child, without
+from faber_ledger.files.json_edit import line_of, with_hook, without
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.disk import FileRefused, folder_around, read_regular
@@ -96,7 +96,9 @@ def add_hooks(text: str) -> str:
     """Add our hook to the settings under each event for which no handler runs it, in any form."""
     for event in HOOKS:
         if not is_answered(text, event):
-            text = _add_group(text, event)
+            # Without a matcher: every source of a session's start counts.
+            group = {"hooks": [{"type": "command", "command": hook_command(event), "timeout": HOOKS[event][1]}]}
+            text = with_hook(text, event, group)
     return text
 
 
@@ -176,16 +178,6 @@ def hook_command(event: str, program: str = HOOK_PROGRAM, call: str = HOOK_PROGR
     """
     otherwise = TELL_USER if event == "SessionStart" else "exit 0;"
     return f"command -v {program} >/dev/null 2>&1 || {otherwise} exec {call} {HOOKS[event][0]}"
-
-
-def _add_group(text: str, event: str) -> str:
-    """Add our hook under an event, without a matcher: every source of a session's start counts."""
-    group = {"hooks": [{"type": "command", "command": hook_command(event), "timeout": HOOKS[event][1]}]}
-    if "hooks" not in JsonText(text).value:
-        return with_child(text, (), {event: [group]}, "hooks")
-    if event not in _events(text):
-        return with_child(text, ("hooks",), [group], event)
-    return with_child(text, ("hooks", event), group)
 
 
 def is_answered(text: str, event: str) -> bool:

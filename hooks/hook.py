@@ -46,7 +46,7 @@ REFUSALS = (LedgerError, OSError, sqlite3.Error, OutOfTime)
 
 
 class Hook:
-    """One hook call about `run` of the project in `folder`; `warn` prints a message and logs it.
+    """One hook call about `run`; `warn` prints a message and logs it.
 
     `active` is the active run, None if the client's earlier session says the run. `seen` is what this
     clone knew of the client before.
@@ -303,12 +303,7 @@ class Start(Hook):
             from faber_ledger.hooks.session_env import export_run
 
             export_run(os.environ["CLAUDE_ENV_FILE"], self.run.run_id, state.get("work_id"), self.warn)
-        line = self._line(state)
-        if not self.run.is_kept or self._file is None:
-            return Answer(packet, line)
-        from faber_ledger.runs.kept import not_in_tree
-
-        return Answer(packet, f"{line}; {not_in_tree(self.run)}")
+        return Answer(packet, self._line(state))
 
     def _line(self, state: dict[str, Any]) -> str:
         """Return the line that tells the user which run it is, where it stands, and the worst of what is wrong."""
@@ -316,13 +311,17 @@ class Start(Hook):
 
         position = [("run", self.run.run_id), ("phase", current_phase(state)), ("step", current_step(state))]
         line = f"faber-ledger: {', '.join([f'{name} {one_line(value, 80)}' for name, value in position if value])}"
-        if not self._warnings:
-            return line
-        worst = min(self._warnings, key=lambda text: text.startswith(("⚠️", "Cannot evaluate condition")))
-        more = len(self._warnings) - 1
-        others = f" (and {more} more)" if more else ""
-        worst = worst.replace(os.path.join(self.run.root, ""), "")
-        return f"{line}; {one_line(worst, LONGEST_WARNING)}{others}: run `faber-ledger doctor`"
+        if self._warnings:
+            worst = min(self._warnings, key=lambda text: text.startswith(("⚠️", "Cannot evaluate condition")))
+            worst = worst.replace(os.path.join(self.run.root, ""), "")
+            more = len(self._warnings) - 1
+            others = f" (and {more} more)" if more else ""
+            line += f"; {one_line(worst, LONGEST_WARNING)}{others}: run `faber-ledger doctor`"
+        if self.run.is_kept and self._file is not None:
+            from faber_ledger.runs.kept import not_in_tree
+
+            line += f"; {not_in_tree(self.run)}"
+        return line
 
     def _packet_without_state(self, error: ForeignState) -> str:
         """Return a packet that says only that `state.json` is another run's: none of it is shown or recorded."""

@@ -2,7 +2,7 @@
 
 An event is an immutable fact (`events` has its shape, `event_types` its row). A log is the ordered events of one run; a
 ledger is the SQLite file that holds them. A head is an event that no other event names as its parent. Start with `log`,
-then `row` and `union`.
+then `encoding` and `union`.
 """
 
 from __future__ import annotations

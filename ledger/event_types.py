@@ -28,11 +28,12 @@ OFTEN_OPTIONAL: dict[str, Any] = {"environment": {}, "delivery": {}, "also_loade
 class EventType:
     """What readers and writers need to know about one event type, besides its shape."""
 
+    version = 1
+
     def __init__(
         self,
         redacted: dict[str, Any],
         *,
-        version: int = 1,
         required: tuple[str, ...] = (),
         optional: tuple[str, ...] = (),
     ) -> None:
@@ -42,7 +43,6 @@ class EventType:
         value of its type; `optional` are the others, without the session's id. `required` are the fields that a fold
         relies on, each of the type it has in `redacted` (`session_id` is text); without any, no fold reads the event.
         """
-        self.version = version
         self.redacted = redacted
         self.required = {name: str if name == "session_id" else type(redacted[name]) for name in required}
         self.members = frozenset([*redacted, *optional])

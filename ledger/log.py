@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
 LONG = 65_536  # characters of a payload: no note and no summary that this program records has more
 FEW = 8  # rows that are read at once where the first is likely enough
+CLIENT_EVENTS, NOTES = 256, 100  # newest events in which a client's are looked for; newest notes that are read
 MOST_LONG = 5  # events with a longer one that are read for a packet
 
 
@@ -188,10 +189,10 @@ class Log:
             payloads = parse_payloads([row[8] for row in rows]) if all(map(is_typed, rows)) else None
             yield from map(decode_row, rows) if payloads is None else map(recorded_of, rows, payloads)
 
-    def newest_by(self, client: str | None, count: int) -> Iterator[Recorded]:
-        """Yield those of the newest `count` events that a client caused, newest first; no other payload is read."""
+    def newest_by(self, client: str | None) -> Iterator[Recorded]:
+        """Yield those of the newest events that a client caused, newest first; no other payload is read."""
         question = READ.replace("payload", "CASE WHEN client IS ? THEN payload END")
-        rows = self.connection.execute(f"{question} ORDER BY seq DESC, id DESC LIMIT ?", (client, count))
+        rows = self.connection.execute(f"{question} ORDER BY seq DESC, id DESC LIMIT {CLIENT_EVENTS}", (client,))
         return (decode_row(row) for row in rows if row[7] == client)
 
     def newest(self, count: int) -> Iterator[Recorded]:
@@ -200,22 +201,15 @@ class Log:
 
     def event_of(self, name: str) -> Recorded | None:
         """Return the event with an id, or None."""
-        row = self.connection.execute(f"{READ} WHERE id = ?", (name,)).fetchone()
-        return decode_row(row) if row else None
+        return self._one("id = ?", name)
 
     def event_beginning(self, letters: str) -> Recorded | None:
         """Return the event whose id begins with these letters, the first one of several; None if there is none."""
-        row = self.connection.execute(
-            f"{READ} WHERE id BETWEEN ? AND ? ORDER BY id LIMIT 1", (letters, f"{letters}~")
-        ).fetchone()
-        return decode_row(row) if row else None
+        return self._one("id BETWEEN ? AND ? ORDER BY id LIMIT 1", letters, f"{letters}~")
 
     def start_of(self, session_id: str) -> Recorded | None:
         """Return the event that started a session, or None."""
-        row = self.connection.execute(
-            f"{READ} WHERE type = 'session_started' AND session_id = ? ORDER BY seq, id", (session_id,)
-        ).fetchone()
-        return decode_row(row) if row else None
+        return self._one("type = 'session_started' AND session_id = ? ORDER BY seq, id", session_id)
 
     def starts_of(self, client: str) -> list[Recorded]:
         """Return the session starts of one client session id, newest first."""
@@ -226,18 +220,16 @@ class Log:
 
     def first_start_of(self, client: str) -> Recorded | None:
         """Return the first session start of one client session id, or None."""
-        row = self.connection.execute(
-            f"{READ} WHERE type = 'session_started' AND client = ? ORDER BY seq, id LIMIT 1", (client,)
-        ).fetchone()
-        return decode_row(row) if row else None
+        return self._one("type = 'session_started' AND client = ? ORDER BY seq, id LIMIT 1", client)
 
     def last_start(self, *, before: Recorded | None) -> Recorded | None:
         """Return the newest session start before an event (None: before now), or None."""
         seq, name = (before["seq"], before["id"]) if before else (1 << 62, "")
-        row = self.connection.execute(
-            f"{READ} WHERE type = 'session_started' AND (seq, id) < (?, ?) ORDER BY seq DESC, id DESC LIMIT 1",
-            (seq, name),
-        ).fetchone()
+        where = "type = 'session_started' AND (seq, id) < (?, ?) ORDER BY seq DESC, id DESC LIMIT 1"
+        return self._one(where, seq, name)
+
+    def _one(self, where: str, *values: object) -> Recorded | None:
+        row = self.connection.execute(f"{READ} WHERE {where}", values).fetchone()
         return decode_row(row) if row else None
 
     def end_after(self, start: Recorded, *, before: Recorded | None) -> Recorded | None:
@@ -285,10 +277,10 @@ class Log:
                     return branch
         return None
 
-    def newest_notes(self, count: int) -> Iterator[Recorded]:
+    def newest_notes(self) -> Iterator[Recorded]:
         """Yield the newest notes, newest first, and few that are very long."""
-        question = f"{READ} WHERE type = 'note_recorded' ORDER BY seq DESC, id DESC LIMIT ?"
-        return _decode_few_long(self.connection.execute(question, (count,)))
+        question = f"{READ} WHERE type = 'note_recorded' ORDER BY seq DESC, id DESC LIMIT {NOTES}"
+        return _decode_few_long(self.connection.execute(question))
 
     def is_checkpoint(self, projector: int, digest: bytes) -> bool:
         """Return whether this version of the projector folded the log, as it is now, to blocks of this digest."""

@@ -35,7 +35,6 @@ NOTES = (
     "waiting",
     "set_aside",
     "foreign_run",
-    "empty",
 )
 UNFIT = "shape"
 HINT_UPGRADE = "nothing is lost; upgrade faber-ledger on this machine to have it checked and shown"

@@ -85,17 +85,10 @@ def _newest_key(log: Log, where: str, values: tuple[object, ...], count: int) ->
     return row
 
 
-def keys_at(open_log: OpenLog, seq: int) -> list[Key]:
-    """Return the keys of the events that have a seq, in order: several, if clones have worked apart."""
+def keys_where(open_log: OpenLog, column: str, value: object) -> list[Key]:
+    """Return the keys of the events with a value in a column, in order: several of one seq, if clones worked apart."""
     with open_log() as log:
-        return log.connection.execute("SELECT seq, id FROM event WHERE seq = ? ORDER BY id", (seq,)).fetchall()
-
-
-def key_of(open_log: OpenLog, name: str) -> Key:
-    """Return the key of an existing event by its id."""
-    with open_log() as log:
-        found: Key = log.connection.execute("SELECT seq, id FROM event WHERE id = ?", (name,)).fetchone()
-        return found
+        return log.connection.execute(f"SELECT seq, id FROM event WHERE {column} = ? ORDER BY id", (value,)).fetchall()
 
 
 def last_key(open_log: OpenLog) -> Key | None:

@@ -44,12 +44,12 @@ OTHER_RUN = "it is the first event of another run"
 HINT_VERIFY_EACH = "run `faber-ledger verify` on each of the logs"
 
 
-def write_union(paths: Sequence[str], out: str, *, adopts: bool = False) -> United:
-    """Unite the logs at `paths` into a fresh file at `out`, put in place at once; return its number of events.
+def write_union(paths: Sequence[str], out: str) -> tuple[int, list[str]]:
+    """Unite the logs at `paths` into a fresh file at `out`, put in place at once.
 
-    The result also says what the gate refused and dropped. The file's bytes depend on the events and on the version of
-    SQLite alone. With `adopts`, logs of one run also unite if another tool's run was adopted in one of them. Raises
-    UnionConflict, and as `open_untrusted`; `out` is unchanged then.
+    Returns its number of events, and a line for each event that the gate refused, or let pass without a payload. The
+    file's bytes depend on the events and on the version of SQLite alone. Raises UnionConflict, and as `open_untrusted`;
+    `out` is unchanged then.
     """
     whole, temporary = out + ".whole.tmp", out + ".tmp"
     remove_database(whole)
@@ -58,8 +58,8 @@ def write_union(paths: Sequence[str], out: str, *, adopts: bool = False) -> Unit
     try:
         for path in paths:
             logs.append(open_untrusted(path, check_values=False))
-        check_one_run(logs, adopts=adopts)
-        merged = merge_rows(logs)
+        check_one_run(logs)
+        merged = Passing(logs)
         count = write_rows(merged, temporary)
         with Log.read(temporary) as united:
             gone = effective_redactions(united.connection)
@@ -75,20 +75,7 @@ def write_union(paths: Sequence[str], out: str, *, adopts: bool = False) -> Unit
             log.close()
         remove_database(whole)
         remove_database(temporary)
-    return United(count, merged.refused, merged.dropped)
-
-
-class United:
-    """What a union wrote: how many events, and what the gate refused, or let pass without a payload."""
-
-    def __init__(self, count: int, refused: list[Refused], dropped: list[tuple[str, str]]) -> None:
-        self.count = count
-        self.refused = refused
-        self.dropped = dropped
-
-    def lines_left_out(self) -> Iterator[str]:
-        """Name what this union refused or dropped, one line each."""
-        return lines_left_out(self.refused, self.dropped)
+    return count, [*lines_left_out(merged.refused, merged.dropped)]
 
 
 def runs_in(log: Log) -> set[str]:
@@ -104,15 +91,15 @@ def runs_in(log: Log) -> set[str]:
     return named
 
 
-def check_one_run(logs: Sequence[Log], *, adopts: bool) -> None:
-    """Raise UnionConflict for logs that share no first event; with `adopts`, unless one of a run was adopted.
+def check_one_run(logs: Sequence[Log]) -> None:
+    """Raise UnionConflict for logs that share no first event, unless another tool's run was adopted in one of a run.
 
     Also if two different `run_started` are in them, whatever else they share.
     """
     known = [(log, roots) for log in logs if (roots := roots_in(log.connection))]
     joined, rest = known[:1], known[1:]
     while rest:
-        fits = [one for one in rest if any([_is_same_run(one, other, adopts=adopts) for other in joined])]
+        fits = [one for one in rest if any([_is_same_run(one, other) for other in joined])]
         if not fits:
             named = [next(iter(sorted(runs_in(log))), "one without a name") for log, _ in (joined[0], rest[0])]
             raise UnionConflict(
@@ -125,10 +112,10 @@ def check_one_run(logs: Sequence[Log], *, adopts: bool) -> None:
     check_one_start([(log.path, log.connection) for log in logs])
 
 
-def _is_same_run(one: tuple[Log, dict[bytes, Row]], other: tuple[Log, dict[bytes, Row]], *, adopts: bool) -> bool:
+def _is_same_run(one: tuple[Log, dict[bytes, Row]], other: tuple[Log, dict[bytes, Row]]) -> bool:
     if one[1].keys() & other[1].keys():
         return True
-    if not adopts or all([any([row[TYPE] != ADOPTED for row in roots.values()]) for _, roots in (one, other)]):
+    if all([any([row[TYPE] != ADOPTED for row in roots.values()]) for _, roots in (one, other)]):
         return False
     named = [runs_in(log) for log, _ in (one, other)]
     return not all(named) or bool(named[0] & named[1])
@@ -201,16 +188,6 @@ class Passing:
                 yield row
             else:
                 gate.check([examine(row)])  # which refuses it: it cannot be compared with others
-
-
-def merge_rows(logs: Sequence[Log]) -> Passing:
-    """Merge rows of logs in order into one log."""
-    return Passing(logs)
-
-
-def missing_rows(log: Log, other: Log, waiting: Sequence[Row] = ()) -> Passing:
-    """Find the rows of `other`, and of those that were `waiting`, that `log` lacks; `log` keeps what it has."""
-    return Passing([other], log, waiting)
 
 
 def _find_common_end(log: Log, other: Log) -> Position | None:

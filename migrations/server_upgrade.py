@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from alembic import command
-from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, text
@@ -16,6 +15,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.pool import StaticPool
 
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
+from faber_ledger.migrations.upgrade import SCRIPTS, make_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 SCHEMA = "faber_ledger"
-SCRIPTS = os.path.dirname(os.path.abspath(__file__))
 SERVER = "server"  # the folder of the revisions of a server
 # Who owns the schema can put code of his own in it, which an upgrade would run with the rights of its login.
 OWNER = """\
@@ -55,7 +54,7 @@ class Outcome(NamedTuple):
 
 def list_revisions(scripts: str = SCRIPTS) -> list[Revision]:
     """Return the revisions that this program knows, oldest first."""
-    known = ScriptDirectory.from_config(_configuration(scripts)).walk_revisions()
+    known = ScriptDirectory.from_config(make_config(scripts, SERVER)).walk_revisions()
     return [Revision(one.revision, one.doc.partition("\n")[0]) for one in known][::-1]
 
 
@@ -95,18 +94,10 @@ def _upgrade(connection: Connection, scripts: str) -> Outcome:
             f"the server has revision {before}, and this program knows revisions up to {known[-1].id}",
             hint="upgrade faber-ledger on this machine, then run the command again",
         )
-    config = _configuration(scripts)
+    config = make_config(scripts, SERVER)
     config.attributes.update(connection=connection, version_table_schema=SCHEMA)
     command.upgrade(config, "head")
     return Outcome(before, known[-1].id)
-
-
-def _configuration(scripts: str) -> Config:
-    config = Config()
-    config.set_main_option("script_location", scripts.replace("%", "%%"))
-    config.set_main_option("version_locations", os.path.join(scripts, SERVER).replace("%", "%%"))
-    config.set_main_option("path_separator", "newline")
-    return config
 
 
 def run_steps(connection: Connection, steps: Iterable[str]) -> None:

@@ -81,10 +81,7 @@ def migrate_file(
 
 def run_revisions(path: str, *, revision: str = file.REVISION, scripts: str = SCRIPTS) -> None:
     """Run Alembic's revisions up to `revision` on the database at `path`, which may be empty, in one transaction."""
-    config = Config()
-    config.set_main_option("script_location", scripts.replace("%", "%%"))
-    config.set_main_option("version_locations", os.path.join(scripts, LEDGER).replace("%", "%%"))
-    config.set_main_option("path_separator", "newline")  # which no sane path has, but for a colon or a space
+    config = make_config(scripts, LEDGER)
     engine = create_engine("sqlite://", creator=lambda: connect(path, "rwc"), poolclass=NullPool)
     try:
         with engine.connect() as connection:
@@ -96,6 +93,15 @@ def run_revisions(path: str, *, revision: str = file.REVISION, scripts: str = SC
         raise IntegrityError(f"{path} cannot be upgraded: {error.orig}", hint="run `faber-ledger verify`") from error
     finally:
         engine.dispose()
+
+
+def make_config(scripts: str, folder: str) -> Config:
+    """Return Alembic's settings for the revisions in a folder of `scripts`."""
+    config = Config()
+    config.set_main_option("script_location", scripts.replace("%", "%%"))
+    config.set_main_option("version_locations", os.path.join(scripts, folder).replace("%", "%%"))
+    config.set_main_option("path_separator", "newline")  # which no sane path has, but for a colon or a space
+    return config
 
 
 def _format(path: str) -> int:

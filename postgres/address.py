@@ -21,10 +21,8 @@ WITHOUT_PASSWORD = (
 class Address:
     """A server's address. Neither its text nor its representation has a password: only `parameters` does."""
 
-    def __init__(self, parameters: Mapping[str, str], source: str) -> None:
-        """Keep libpq's parameters, and where they come from: `--url`, the variable, or a file's path."""
+    def __init__(self, parameters: Mapping[str, str]) -> None:
         self.parameters = dict(parameters)
-        self.source = source
 
     def __str__(self) -> str:
         """Return the URL without passwords and options, as one line in which no character hides."""
@@ -37,7 +35,7 @@ class Address:
         return escape(f"{SCHEMES[0]}{user}{hosts}{port}/{database}")
 
     def __repr__(self) -> str:
-        return f"Address({str(self)!r}, from {self.source})"
+        return f"Address({str(self)!r})"
 
     def screen(self, message: str) -> str:
         """Return a message of libpq or the server as one line without given passwords, in which no character hides."""
@@ -55,17 +53,17 @@ def find_address(given: str | None, environ: Mapping[str, str], configured: str 
     LedgerError without psycopg.
     """
     if given is not None:
-        address = Address(parse_url(given, "--url"), "--url")
+        address = Address(parse_url(given, "--url"))
         if any([name in address.parameters for name in SECRETS]):
             raise UsageFailed("--url has a password, which the list of processes shows", hint=WITHOUT_PASSWORD)
         return address
     if environ.get(VARIABLE):
-        return Address(parse_url(environ[VARIABLE], VARIABLE), VARIABLE)
+        return Address(parse_url(environ[VARIABLE], VARIABLE))
     if not configured:
         raise UsageFailed(
             "no server is named", hint=f"give --url {EXAMPLE}, or set {VARIABLE}, or `url` in the user's configuration"
         )
-    return Address(parse_url(configured, path), path)
+    return Address(parse_url(configured, path))
 
 
 def parse_url(url: str, source: str) -> dict[str, str]:

@@ -5,8 +5,8 @@ An event whose hash does not hold is left out: nothing else of the log is there 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.files.word_query import WordQuery
@@ -43,33 +43,26 @@ class FoundState(NamedTuple):
     content: str
 
 
-@contextmanager
-def find_events(connection: Connection, query: WordQuery, projects: Sequence[str]) -> Iterator[Iterator[FoundEvent]]:
-    """Yield an iterator over the events of projects that have the words of a query, newest first.
+def find_events(connection: Connection, query: WordQuery, projects: Sequence[str]) -> Generator[FoundEvent]:
+    """Yield the events of projects that have the words of a query, newest first.
 
-    The connection is in a transaction, which outlasts the block.
+    The connection is in a transaction, which outlasts the generator: the caller closes it.
     """
-    with _find(connection, "find_events", EVENT_COLUMNS, query, projects, FIRST_EVENTS) as found:
-        yield _decode(found)
+    with closing(_find(connection, "find_events", EVENT_COLUMNS, query, projects, FIRST_EVENTS)) as rows:
+        for _, _, project, run_id, *row in rows:
+            try:
+                if compute_hash(tuple(row)) == row[HASH]:
+                    yield FoundEvent(project, run_id, decode_row((*row[:8], row[PAYLOAD])))
+            except (IntegrityError, ValueError):
+                continue  # no ledger has written it
 
 
-@contextmanager
-def find_states(connection: Connection, query: WordQuery, projects: Sequence[str]) -> Iterator[Iterator[FoundState]]:
-    """Yield an iterator over the states of projects that have the words of a query, as `find_events` does."""
-    with _find(connection, "find_states", {"content": str}, query, projects, FIRST_STATES) as found:
-        yield (FoundState(project, run_id, content) for _, _, project, run_id, content in found)
+def find_states(connection: Connection, query: WordQuery, projects: Sequence[str]) -> Generator[FoundState]:
+    """Yield the states of projects that have the words of a query, as `find_events` does."""
+    with closing(_find(connection, "find_states", {"content": str}, query, projects, FIRST_STATES)) as rows:
+        yield from (FoundState(project, run_id, content) for _, _, project, run_id, content in rows)
 
 
-def _decode(found: Iterator[Found]) -> Iterator[FoundEvent]:
-    for _, _, project, run_id, *row in found:
-        try:
-            if compute_hash(tuple(row)) == row[HASH]:
-                yield FoundEvent(project, run_id, decode_row((*row[:8], row[PAYLOAD])))
-        except (IntegrityError, ValueError):
-            continue  # no ledger has written it
-
-
-@contextmanager
 def _find(
     connection: Connection,
     function: str,
@@ -77,20 +70,13 @@ def _find(
     query: WordQuery,
     projects: Sequence[str],
     first: int,
-) -> Iterator[Iterator[Found]]:
-    """Yield an iterator over what has all words of a query, newest first."""
-    asked = {"wanted": query.required, "projects": list(projects)}
-    with closing(_rows(connection, function, columns, asked, first)) as rows:
-        yield rows
-
-
-def _rows(
-    connection: Connection, function: str, columns: dict[str, Any], asked: dict[str, Any], first: int
 ) -> Generator[Found]:
-    """Yield rows: the first few, which the server finds without sorting all; then the others, as they are read.
+    """Yield rows of what has all words of a query, newest first.
 
-    An event's own `id` and `at` are in the key, too: names of columns are repeated.
+    First a few, which the server finds without sorting all; then the others, as they are read. An event's own `id` and
+    `at` are in the key, too: names of columns are repeated.
     """
+    asked = {"wanted": query.required, "projects": list(projects)}
     kinds = [*KEY.items(), *columns.items()]
     statement = f"{render_call(function, [*KEY, *columns], ASKED)}{NEWEST_FIRST}".encode()
     with translate_decode_errors(function):

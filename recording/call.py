@@ -1,5 +1,7 @@
 """A hook call as the client makes it: JSON on standard input and a few environment variables; and its run.
 
+Also what is recorded of the place where it is made: the environment with the host name, and what is checked out.
+
 A client goes on with the run that it is on: a checkout of main in the middle of a conversation changes nothing for it.
 What begins something new is about the run in whose folder the client was launched, or about the active run (DECISIONS
 37).
@@ -281,7 +283,7 @@ def read_environment(root: str, cwd: str | None = None) -> Environment:
 
 def _digits(common: str) -> int:
     """Return how many digits `git rev-parse --short` shows of a commit: by `core.abbrev`, or the objects in packs."""
-    said = read_config(common, "core", "abbrev") or ""
+    said = read_config(common, "abbrev") or ""
     if said.isdecimal():
         return max(4, int(said))
     folder, count = os.path.join(common, "objects", "pack"), 0

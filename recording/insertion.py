@@ -12,7 +12,7 @@ from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateMissing
 from faber_ledger.ledger.gate import Refused
 from faber_ledger.ledger.roots import find_start, take_out_others
 from faber_ledger.ledger.summary import count_events
-from faber_ledger.ledger.union import OTHER_CONTENT, hash_in, merge_rows, missing_rows
+from faber_ledger.ledger.union import OTHER_CONTENT, Passing, hash_in
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.log import lacks_ledger, open_run_log
@@ -88,7 +88,7 @@ def insert_passing(run: Run, offered: Log, first_ids: Sequence[str], warn: Calla
         if first:
             opened.insert_rows([row for row in first if hash_in(opened.log, row[ID]) is None])
         before = count_events(opened.log)
-        passing = missing_rows(opened.log, offered)
+        passing = Passing([offered], opened.log)
         opened.insert_rows(passing, passing.payloads)  # which has them once the rows were taken
         added = count_events(opened.log) - before + len(first)
         opened.commit()
@@ -98,7 +98,7 @@ def insert_passing(run: Run, offered: Log, first_ids: Sequence[str], warn: Calla
 
 def _refuse_all(offered: Log) -> list[Refused]:
     """Return what the gate refuses of a log that no event starts."""
-    passing = merge_rows([offered])
+    passing = Passing([offered])
     for _ in passing:
         pass
     return passing.refused

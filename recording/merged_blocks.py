@@ -83,7 +83,7 @@ def _fold(ledgers: list[bytes]) -> Blocks:
         for path, content in zip(paths, ledgers, strict=True):
             overwrite(path, content)
         united = os.path.join(folder, "united.db")
-        write_union(paths, united, adopts=True)
+        write_union(paths, united)
         with Log.read(united) as log:
             return fold(log.stream())
 

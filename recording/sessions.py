@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 
 UNKNOWN: Environment = {"hostname": None, "platform": None, "cwd": None, "git_commit": None}
-MAX_DELIVERIES_READ = 256
 
 
 def client_of(environ: Mapping[str, str]) -> str | None:
@@ -94,7 +93,7 @@ class View:
 
     def last_delivery(self, client: str | None) -> tuple[Recorded, Delivery] | None:
         """Return a client's last recorded delivery among the newest events."""
-        for recorded in self.log.newest_by(client, MAX_DELIVERIES_READ):
+        for recorded in self.log.newest_by(client):
             delivery = delivery_of(recorded["event"])
             if delivery is not None:
                 return recorded, delivery
@@ -102,7 +101,7 @@ class View:
 
     def has_inferred_end(self, session_id: str, client: str | None) -> bool:
         """Return whether the newest end of a client's session was only inferred."""
-        for recorded in self.log.newest_by(client, MAX_DELIVERIES_READ):
+        for recorded in self.log.newest_by(client):
             event = recorded["event"]
             if event["type"] == "session_ended" and event["session_id"] == session_id:
                 return event["inferred"]
@@ -110,7 +109,7 @@ class View:
 
     def last_ended_by(self, client: str, writer: str) -> str | None:
         """Return the session that a client's last end in a clone was about, if it is among the newest events."""
-        for recorded in self.log.newest_by(client, MAX_DELIVERIES_READ):
+        for recorded in self.log.newest_by(client):
             event = recorded["event"]
             if event["type"] == "session_ended" and "delivery" in event and recorded["writer"] == writer:
                 return event["session_id"]
@@ -283,7 +282,7 @@ def uncompacted_session(view: View, caller: Caller) -> str | None:
 
 def uncompacted_end(log: Log, client: str | None, writer: str, pid: str | None = None) -> Recorded | None:
     """Return the end that a client's last PreCompact recorded in a clone, if no start and no compaction followed."""
-    for recorded in log.newest_by(client, MAX_DELIVERIES_READ):
+    for recorded in log.newest_by(client):
         if recorded["writer"] != writer:
             continue
         event = recorded["event"]

@@ -17,7 +17,7 @@ from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import effective_redactions, restore_rows
 from faber_ledger.ledger.roots import find_foreign_roots, may_start, roots_in
-from faber_ledger.ledger.union import insert_rows, missing_rows
+from faber_ledger.ledger.union import Passing, insert_rows
 from faber_ledger.runs import tree_note
 from faber_ledger.runs.clone import is_empty, writer_of
 from faber_ledger.runs.copies import head_copy, is_as_in_head, runs_in_other_work_trees
@@ -59,7 +59,7 @@ def take_file(run: Run, log: Log, note: TreeNote, warn: Callable[[str], None], *
                 what = f"{run.shown(run.ledger_path)} is the ledger of another run: it is left as it is"
                 report(run, warn, what, may_write=may_write)
                 return 0
-            passing = missing_rows(log, offered, rows_waiting(run))
+            passing = Passing([offered], log, rows_waiting(run))
             restored = insert(run, log, passing, passing.payloads)  # which has them once the rows were taken
             if not passing.refused and _holds_all(offered, log):
                 note.heads = log.heads_text()
@@ -129,7 +129,7 @@ def _take_from(run: Run, log: Log, path: str) -> None:
     try:
         with open_untrusted(path, check_values=False) as offered:
             if not _is_foreign(run, log, offered):
-                insert_rows(log, missing_rows(log, offered))
+                insert_rows(log, Passing([offered], log))
     except (LedgerError, OSError, UnicodeError, sqlite3.Error):
         pass  # `insert_rows` has taken back what it inserted
 

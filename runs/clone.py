@@ -201,7 +201,7 @@ def file_mode(path: str) -> int:
 
 
 def _shared_mode(common: str) -> int:
-    word = read_config(common, "core", "sharedrepository")
+    word = read_config(common, "sharedrepository")
     if word is None or word in SHARED:
         return SHARED[word] if word is not None else disk.OWN
     try:

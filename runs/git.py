@@ -1,4 +1,4 @@
-"""Work trees, git's directories, branches and commits, read from git's own files without running git."""
+"""Work trees, git's directories, branches and commits, read from git's own files; git itself is seldom asked."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def _other_tree(top: str, own: str, common: str) -> str | None:
     if own != common:
         named = os.path.dirname(line_of(os.path.join(own, "gitdir")) or "")
     else:
-        said = read_config(common, "core", "worktree")
+        said = read_config(common, "worktree")
         main = os.path.dirname(own) if os.path.basename(own) == ".git" else top
         named = os.path.join(own, said) if said else main
     return named if os.path.isdir(named) and os.path.realpath(named) != os.path.realpath(top) else None
@@ -198,12 +198,12 @@ def top_above(folder: str) -> str | None:
     return at
 
 
-def read_config(common: str, section: str, name: str) -> str | None:
-    """Return the last value of a setting in a git directory's own `config`, in lower case; None if it is not there.
+def read_config(common: str, name: str) -> str | None:
+    """Return the last value of a `core` setting in a git directory's own `config`, in lower case; None without it.
 
     Without running git, which a hook would wait for: includes are not followed.
     """
-    found = read_setting(os.path.join(common, "config"), section, name)
+    found = read_setting(os.path.join(common, "config"), "core", name)
     return None if found is None else found.lower()
 
 

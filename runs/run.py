@@ -1,4 +1,4 @@
-"""A run, its files, and the layouts: where a project keeps its runs.
+"""A run, its files, and the layouts: where a project keeps its runs; and the clone's own folders.
 
 `LAYOUTS` is the only table of them. The lists of file names below are the only ones, too: which files a run has, which
 of them travel in git, and which copies this program makes.

@@ -14,7 +14,7 @@ from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat, UnionConflict
 from faber_ledger.ledger.foreign import open_untrusted
-from faber_ledger.ledger.union import merge_rows, write_union
+from faber_ledger.ledger.union import Passing, write_union
 from faber_ledger.projections.fold import NAMES, is_too_deep
 from faber_ledger.runs.progress import FINISHED
 
@@ -228,7 +228,7 @@ def merge_ledgers(sides: Mapping[str, str], out: str) -> tuple[int, list[str]]:
     UnionConflict for two runs under one id, and IntegrityError if no side can be read; `out` is unchanged then.
     """
     try:
-        return _unite([*sides.values()], out)
+        return write_union([*sides.values()], out)
     except (NewerFormat, UnionConflict):
         raise
     except (LedgerError, sqlite3.Error):
@@ -237,20 +237,15 @@ def merge_ledgers(sides: Mapping[str, str], out: str) -> tuple[int, list[str]]:
     readable = [path for side, path in sides.items() if side not in faults]
     if not readable:
         raise IntegrityError("; ".join([f"{side} cannot be read: {fault}" for side, fault in faults.items()]))
-    count, more = _unite(readable, out)
+    count, more = write_union(readable, out)
     return count, [*lines, *more]
-
-
-def _unite(paths: list[str], out: str) -> tuple[int, list[str]]:
-    united = write_union(paths, out, adopts=True)
-    return united.count, [*united.lines_left_out()]
 
 
 def _find_fault(path: str) -> str | None:
     """Return why a ledger cannot be read to its end, or None."""
     try:
         with open_untrusted(path, check_values=False) as log:
-            for _ in merge_rows([log]):
+            for _ in Passing([log]):
                 pass
     except (LedgerError, sqlite3.Error) as error:
         return str(error).replace(path, "it")

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import ConfigDict, Field, TypeAdapter
+
+from faber_ledger.ledger.events import Event
 from faber_ledger.schemas.documents import HookDelivery, State, Workflow, Worktrees
-from faber_ledger.schemas.events import EVENT
 
+EVENT: TypeAdapter[Event] = TypeAdapter(
+    Annotated[Event, Field(discriminator="type")], config=ConfigDict(strict=True, extra="forbid")
+)
 FOLDER = Path(__file__).resolve().parent / "json"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

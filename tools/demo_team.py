@@ -156,7 +156,7 @@ def made_machines(folder: str, server: PostgresServer) -> tuple[Machine, Machine
     admin.run(*psql, ROLES, quiet=True)
     laptop = machine("laptop", 26210, "ann", "of-ann")
     laptop.run("git", "init", "--bare", "../origin.git", quiet=True)
-    laptop.clone("../origin.git", "shop")
+    laptop.clone("shop")
     laptop.write(WORKFLOW_PROTOCOL, PROTOCOL)
     laptop.run("faber-ledger", "init", quiet=True)
     laptop.commit("Set up faber-ledger")
@@ -165,7 +165,7 @@ def made_machines(folder: str, server: PostgresServer) -> tuple[Machine, Machine
 
 def clone(machine: Machine) -> None:
     """Clone the project on a machine, and set up its git."""
-    machine.clone("../origin.git", "shop")
+    machine.clone("shop")
     machine.run("faber-ledger", "init", "--git-only", quiet=True)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import click
 
 from faber_ledger.cli.doctor.finding import (
     LEVELS,
-    Check,
     Finding,
     Fix,
     FixResult,
@@ -81,13 +80,13 @@ def _all_findings(results: Results) -> list[Finding]:
 
 def run_checks(patient: Patient) -> Results:
     """Run every check and return the findings by its name; a check that fails is itself a finding."""
-    return {check.name: _run_check(check, patient) for check in CHECKS}
+    return {name: _run_check(find, patient) for name, find in CHECKS.items()}
 
 
-def _run_check(check: Check, patient: Patient) -> list[Finding]:
+def _run_check(find: Callable[[Patient], Iterable[Finding]], patient: Patient) -> list[Finding]:
     found: list[Finding] = []
     try:
-        for finding in check.find(patient):
+        for finding in find(patient):
             found.append(finding)  # one by one: what was found before a failure is kept
     except LedgerError as error:
         found.append(Finding("error", f"this check failed: {error.message}", error.hint))

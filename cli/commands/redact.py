@@ -11,13 +11,13 @@ from typing import Any
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import confirm, json_option, show, warn, warn_of
+from faber_ledger.cli.ui.output import json_option, show, warn, warn_of
 from faber_ledger.cli.ui.server import names_server, server_address
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.command_errors import ChoiceNeeded, GitFailed
+from faber_ledger.ledger.command_errors import Aborted, ChoiceNeeded, GitFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.recording.leftovers import find_other_events, find_remains, scrub
@@ -157,7 +157,8 @@ def _confirm(question: str, *, as_json: bool) -> None:
     if as_json or not sys.stdin.isatty():
         hint = "run the command again with --yes, or with --dry-run to see what would be removed"
         raise ChoiceNeeded(question, hint=hint)
-    confirm(question, "nothing was removed")
+    if not click.confirm(question, err=True):
+        raise Aborted("nothing was removed")
 
 
 def _versions(chosen: Run) -> int | None:

@@ -6,9 +6,9 @@ import os
 
 import click
 
-from faber_ledger.cli.reports.search import Group, group_newest, lines_of, search_runs, search_server
+from faber_ledger.cli.reports.search import Group, group_newest, lines_of, search_run, search_server
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long, warn
-from faber_ledger.cli.ui.progress import progress_over
+from faber_ledger.cli.ui.progress import progress_over, track_progress
 from faber_ledger.cli.ui.server import names_server, server_address, url_option
 from faber_ledger.files.word_query import WordQuery, parse_query
 from faber_ledger.ledger.command_errors import ServerUnavailable
@@ -57,7 +57,9 @@ def search(text: str, url: str | None, is_local: bool, project: str | None, limi
 def _search_here(query: WordQuery, limit: int) -> tuple[list[Group], bool]:
     runs = runs_here(find_root(os.getcwd()))
     with progress_over(runs, "searching") as advance:
-        return group_newest(search_runs(runs, query, warn, advance), limit)
+        return group_newest(
+            (hit for run in track_progress(runs, advance) for hit in search_run(run, query, warn)), limit
+        )
 
 
 def _search_server(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import webbrowser
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,9 +17,6 @@ from faber_ledger.context.packet import size_words
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections.timeline import build_timeline
 from faber_ledger.runs.log import read_log
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command(short_help="Draw a run as a page.")

@@ -66,11 +66,11 @@ def tell_story(folder: str, tell: Callable[[str], None]) -> tuple[Machine, Machi
 
     tell("1. A project with the hooks in its settings, and a clone of it on each machine")
     laptop.run("git", "init", "--bare", "../origin.git", quiet=True)
-    laptop.clone("../origin.git", "myproject")
+    laptop.clone("myproject")
     laptop.write(WORKFLOW_PROTOCOL, PROTOCOL)
     laptop.run("faber-ledger", "init", shown=slice(2))
     laptop.commit("Set up faber-ledger")
-    desktop.clone("../origin.git", "myproject")
+    desktop.clone("myproject")
 
     tell("\n2. A run starts on the laptop. The client starts, and its SessionStart hook gives the agent the context")
     started = laptop.run("faber-ledger", "run", "start", "--work-id", "258", "--target", "CSV export", shown=slice(4))
@@ -123,9 +123,9 @@ class Machine:
         self.directory = os.path.join(environment["HOME"], name)
         os.makedirs(self.directory)
 
-    def clone(self, origin: str, project: str) -> None:
-        """Clone the project, and go into it."""
-        self.run("git", "clone", origin, project, shown=slice(1))
+    def clone(self, project: str) -> None:
+        """Clone the origin as `project`, and go into it."""
+        self.run("git", "clone", "../origin.git", project, shown=slice(1))
         self.directory = os.path.join(self.directory, project)
 
     def run(self, *command: str, shown: slice = slice(0), quiet: bool = False) -> str:

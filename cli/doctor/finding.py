@@ -44,13 +44,6 @@ class Finding(NamedTuple):
     fix: Fix | None = None
 
 
-class Check(NamedTuple):
-    """A check: its name, `theme.subject`, and the function that returns its findings, with their fixes."""
-
-    name: str
-    find: Callable[[Patient], Iterable[Finding]]
-
-
 def limit_findings(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Return the first findings and a count of the others by level: hundreds of runs may have the same fault.
 

@@ -1,1 +1,1 @@
-"""What commands print, as data and lines; nothing here prints."""
+"""What commands find out, and print as data and lines: nothing here prints; a load of context records itself."""

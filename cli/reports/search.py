@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -50,15 +51,6 @@ class Group(TypedDict):
     hits: list[Hit]
 
 
-def search_runs(
-    runs: Iterable[Run], query: WordQuery, warn: Callable[[str], None], advance: Callable[[int], object]
-) -> Iterator[Hit]:
-    """Yield the hits in several runs as `search_run` does; call `advance` after each run."""
-    for run in runs:
-        yield from search_run(run, query, warn)
-        advance(1)
-
-
 def search_run(run: Run, query: WordQuery, warn: Callable[[str], None]) -> Iterator[Hit]:
     """Yield the hits in a run's log and its `state.json`; what cannot be read is left out, with a warning."""
     try:
@@ -79,10 +71,10 @@ def search_server(server: Server, query: WordQuery, projects: Sequence[str], lim
     """Yield the newest hits in the events and the states of projects on a server: of each more than `limit`, if any."""
     from faber_ledger.postgres.search import find_events, find_states  # the extra
 
-    with server.transaction() as connection, find_events(connection, query, projects) as events:
+    with server.transaction() as connection, closing(find_events(connection, query, projects)) as events:
         hits = (hit for found in events for hit in search_event(found.run_id, found.recorded, query, found.project))
         yield from islice(hits, limit + 1)
-    with server.transaction() as connection, find_states(connection, query, projects) as states:
+    with server.transaction() as connection, closing(find_states(connection, query, projects)) as states:
         hits = (
             hit for one in states for hit in search_state(one.run_id, _parse_state(one.content), query, one.project)
         )

@@ -201,7 +201,7 @@ class Anchors:
                 with open(path, "wb") as file:
                     file.write(git("cat-file", "blob", version.blob, at=self.run.root))
                 counted += self._holds(f"commit {version.commit[:12]}", path, kind, version.blob)
-        versions_text = f"{counted} version{'s' * (counted != 1)} in {where}"
+        versions_text = f"{plural(counted, 'version')} in {where}"
         if run_git("rev-parse", "--is-shallow-repository", at=self.run.root).stdout.strip() == b"true":
             versions_text += ", which this shallow clone has in part"
         self.checked.append(versions_text)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from faber_ledger.cli.ui.changes import display_path
-from faber_ledger.files.change import FileChange, read_file
-from faber_ledger.files.json_edit import with_child, without
+from faber_ledger.files.change import FileChange, read_file, read_inside
+from faber_ledger.files.json_edit import with_hook, without
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.client_plugins import list_settings_with_hooks
 from faber_ledger.hooks.client_settings import HOOK_PROGRAM, MAX_BYTES, PROGRAM, keep_found, settings_path
@@ -162,21 +162,15 @@ def add_agent_hooks(root: str, scope: str, agent: str) -> tuple[list[FileChange]
 
     Raises LedgerError for a bad file.
     """
-    path, before = _read(root, scope, agent)
+    path = agent_path(root, scope, agent)
+    before = read_inside(path, root) if scope == "project" else read_file(path)
     text = EMPTY[agent]
     if before is not None:
         text = keep_found(decode_agent_file(before, display_path(path, root), agent), EMPTY[agent])
     for event, (name, seconds) in EVENTS[agent].items():
         held = JsonText(text).value.get("hooks", {})
-        if any([_runs(entry, agent, name) for entry in held.get(event, [])]):
-            continue
-        entry = agent_entry(agent, name, seconds)
-        if "hooks" not in JsonText(text).value:
-            text = with_child(text, (), {event: [entry]}, "hooks")
-        elif event not in held:
-            text = with_child(text, ("hooks",), [entry], event)
-        else:
-            text = with_child(text, ("hooks", event), entry)
+        if not any([_runs(entry, agent, name) for entry in held.get(event, [])]):
+            text = with_hook(text, event, agent_entry(agent, name, seconds))
     return [FileChange(path, before, text.encode())], [NEXT[agent]]
 
 
@@ -204,14 +198,6 @@ def remove_agent_hooks(root: str, scope: str, agents: Iterable[str] = tuple(EVEN
         if is_changed:
             found.append(FileChange(path, before, None if is_ours else text.encode()))
     return found
-
-
-def _read(root: str, scope: str, agent: str) -> tuple[str, bytes | None]:
-    path = agent_path(root, scope, agent)
-    if scope == "project" and folder_around(path, [root]) is None:
-        shown = display_path(path, root)
-        raise LedgerError(f"{shown} is behind a link that leads out of the project", hint="replace the link")
-    return path, read_file(path)
 
 
 def _runs(entry: object, agent: str, name: str) -> bool:

@@ -7,10 +7,17 @@ import re
 import shlex
 from typing import NamedTuple
 
-from faber_ledger.files.change import FileChange, block_lines, has_block, read_file, with_block, without_block
+from faber_ledger.files.change import (
+    FileChange,
+    block_lines,
+    has_block,
+    read_file,
+    read_inside,
+    with_block,
+    without_block,
+)
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
-from faber_ledger.ledger.disk import folder_around
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.git_command import git, run_git
 from faber_ledger.runs.run import (
@@ -67,10 +74,7 @@ def git_file_change(root: str, name: str, *, remove: bool = False) -> FileChange
     if os.path.islink(path):
         message = f"{name} is a link, and git reads no rules through a link"
         raise LedgerError(message, hint="replace the link with a file")
-    if folder_around(path, [root]) is None:
-        message = f"{name} is behind a link that leads out of the project, to {os.path.realpath(path)}"
-        raise LedgerError(message, hint="replace the link with the folder itself")
-    before = read_file(path)
+    before = read_inside(path, root)
     if remove:
         return FileChange(path, before, without_block(before or b"", FILES[name]) or None if before else before)
     return FileChange(path, before, with_block(before or b"", FILES[name]))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from faber_ledger.cli.setup.agents import list_agents
 from faber_ledger.cli.ui.changes import display_path
-from faber_ledger.files.change import FileChange, read_file
+from faber_ledger.files.change import FileChange, read_file, read_inside
 from faber_ledger.hooks.client_plugins import (
     NAME,
     Plugin,
@@ -25,8 +25,6 @@ from faber_ledger.hooks.client_settings import (
     remove_hooks,
     settings_path,
 )
-from faber_ledger.ledger.disk import folder_around
-from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
 
 # In the client's settings
@@ -66,12 +64,7 @@ def describe_removal(root: str, scope: str) -> str:
 def read_settings(root: str, scope: str) -> tuple[str, bytes | None]:
     """Return the path and content of a scope's settings; raises LedgerError for a project's that are outside of it."""
     path = settings_path(scope, root)
-    if scope != "user" and folder_around(path, [root]) is None:
-        raise LedgerError(
-            f"{display_path(path, root)} is a link that leads out of the project: {os.path.realpath(path)}",
-            hint="replace the link with a file, or use `--scope user` for settings of your own",
-        )
-    return path, read_file(path)
+    return path, read_file(path) if scope == "user" else read_inside(path, root)
 
 
 # In the client's plugin

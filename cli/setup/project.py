@@ -12,7 +12,7 @@ import faber_ledger
 from faber_ledger.cli.setup.git import FILES
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.context.workflow import list_named
-from faber_ledger.files.change import FileChange, has_block, read_file
+from faber_ledger.files.change import FileChange, has_block, read_file, read_inside
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.client_plugins import list_plugins
 from faber_ledger.hooks.client_settings import has_hooks, readable_settings
@@ -55,9 +55,7 @@ def summaries_change(root: str, choice: bool | None) -> FileChange | None:
     path = os.path.join(root, *PATH.split("/"))
     is_due = choice is not None or not is_set_up(root)
     try:
-        if folder_around(path, [root]) is None:
-            raise LedgerError(f"{PATH} is a link that leads out of the project", hint="replace the link with a file")
-        before = read_file(path)
+        before = read_inside(path, root)
         settings = JsonText("{}" if before is None else before.decode())
     except (LedgerError, ValueError) as error:
         if not is_due:
@@ -217,12 +215,7 @@ def _find_faber(root: str) -> str | None:
 
 def _command_change(root: str, name: str) -> FileChange:
     path = os.path.join(root, FOLDER, f"{name}.md")
-    if folder_around(path, [root]) is None:
-        raise LedgerError(
-            f"{display_path(path, root)} is behind a link that leads out of the project, to {os.path.realpath(path)}",
-            hint="replace the link with the folder itself",
-        )
-    before = read_file(path)
+    before = read_inside(path, root)
     if before is not None and not _is_ours(before):
         raise LedgerError(
             f"{display_path(path, root)} is there already, and is not as `init --commands` writes it",

@@ -198,12 +198,10 @@ def push_redaction(run: Run, project: str, address: Address, warn: Callable[[str
         if server.is_read_only:
             raise translate_read_only(server.address)
         remote = Remote(server, project, f"{project} {made}")
-        exchange_run(remote, run, fetches=False, pushes=True, warn=warn, progress=_show_nothing, with_state=False)
+        exchange_run(
+            remote, run, fetches=False, pushes=True, warn=warn, progress=lambda *_: lambda done: None, with_state=False
+        )
     return True
-
-
-def _show_nothing(count: int, label: str) -> Callable[[int], object]:
-    return lambda done: None
 
 
 def bring_run(root: str, text: str, url: str | None, warn: Callable[[str], None]) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 WIDTH, GUTTER, MARGIN = 1200, 172, 14
+LENGTH = WIDTH - GUTTER - MARGIN  # of the axis
 AXIS, GAP = 54, 16
 PHASE, SESSION, ARTIFACT = 28, 30, 20
 MIN_BAR = 6.0  # the narrowest bar that can still be seen and clicked
@@ -40,7 +41,7 @@ class Chart:
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
-        self.scale = Scale(timeline, GUTTER, WIDTH - GUTTER - MARGIN)
+        self.scale = Scale(timeline)
         self.rows = [row["number"] for row in timeline["rows"]]
         self.height = 0.0
         self.colours: dict[str, int] = {}
@@ -198,7 +199,7 @@ class Chart:
 
     def _place(self, bar: Bar) -> tuple[float, float]:
         left = self.scale.x(bar["start"])
-        right = self.scale.left + self.scale.width if bar["is_open"] else self.scale.x(bar["end"])
+        right = float(WIDTH - MARGIN) if bar["is_open"] else self.scale.x(bar["end"])
         return left, max(right, left + MIN_BAR)
 
     def _open(self, label: str, name: str, kind: str, shown: str) -> str:
@@ -309,25 +310,24 @@ TICK = 74.0  # the smallest distance between two labels
 
 
 class Scale:
-    """Places moments between `left` and `left + width`."""
+    """Places moments between the gutter and the margin."""
 
-    def __init__(self, timeline: Timeline, left: float, width: float) -> None:
-        self.left, self.width = left, width
+    def __init__(self, timeline: Timeline) -> None:
         self.pauses = timeline["pauses"]
         self.steps = sorted({moment for bar in timeline["bars"] for moment in (bar["start"], bar["end"])})
         moments = [*([timeline["first"]] if timeline["first"] else []), *self.steps]
         self.begin = min(moments, default=(0.0, 0))
         self.end = max(moments, default=(0.0, 0))
         gaps = max(1, len(self.steps) - 1)
-        self.fold = min(FOLD, FOLDS * width / max(1, len(self.pauses)))
+        self.fold = min(FOLD, FOLDS * LENGTH / max(1, len(self.pauses)))
         folds = self.fold * len(self.pauses)
         self.before = [0.0]  # how much time the pauses before each one took
         for start, end in self.pauses:
             self.before.append(self.before[-1] + end - start)
         span = self.end[0] - self.begin[0] - self.before[-1]
-        step = min(STEP, STEPS * width / gaps)
-        self.second = min(SECOND, (width - folds - step * gaps) / span) if span > 0 else 0.0
-        self.step = (width - folds - self.second * span) / gaps
+        step = min(STEP, STEPS * LENGTH / gaps)
+        self.second = min(SECOND, (LENGTH - folds - step * gaps) / span) if span > 0 else 0.0
+        self.step = (LENGTH - folds - self.second * span) / gaps
 
     def x(self, moment: Moment) -> float:
         """Return the horizontal position of a moment."""
@@ -338,7 +338,7 @@ class Scale:
         if over < len(self.pauses) and self.pauses[over][0] < seconds:
             flat += seconds - self.pauses[over][0]
         place = steps * self.step + over * self.fold + (seconds - self.begin[0] - flat) * self.second
-        return self.left + min(place, self.width)
+        return GUTTER + min(place, LENGTH)
 
     def folds(self) -> Iterator[tuple[float, float, float]]:
         """Yield each folded pause: where it begins and ends, and how many seconds it lasted."""
@@ -354,7 +354,7 @@ class Scale:
             place = self.x(moment)
             text = utc_text(moment[0])
             time = text[11:19] if shows_seconds else text[11:16]
-            is_last = place > self.left + self.width - TICK + 16
+            is_last = place > WIDTH - MARGIN - TICK + 16
             if place - reached < TICK * (1 + is_last) or (day == text[:10] and time == shown):
                 continue
             yield place, is_last, text[:10] if text[:10] != day else "", time

@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 import click
 
 from faber_ledger.files.text import escape, escape_lines, is_hidden
-from faber_ledger.ledger.command_errors import Aborted, ChoiceNeeded
+from faber_ledger.ledger.command_errors import ChoiceNeeded
 from faber_ledger.ledger.errors import LedgerError
 
 P = ParamSpec("P")
@@ -124,12 +124,6 @@ def ask_number(last: int) -> int:
         if 1 <= number <= last:
             return number
         say(f"There is no number {number}.")
-
-
-def confirm(question: str, declined: str) -> None:
-    """Ask a question on the terminal; raises Aborted, which says `declined`, unless the answer is yes."""
-    if not click.confirm(question, err=True):
-        raise Aborted(declined)
 
 
 def documents_codes(command: Callable[P, R]) -> Callable[P, R]:

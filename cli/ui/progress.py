@@ -7,7 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import click
 
@@ -16,9 +16,7 @@ from faber_ledger.ledger.summary import summarize
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 
-if TYPE_CHECKING:
-    from faber_ledger.ledger.events import Recorded
-
+T = TypeVar("T")
 LONG = 20_000_000  # bytes; reading a larger ledger takes over a second
 MANY = 500  # events; to exchange more may take over a second, as over a slow line
 EACH_RUN = 300_000  # bytes that are read in the time that a run takes, however small its ledger is
@@ -82,8 +80,8 @@ def _show_nothing(done: int) -> None:
     """Take what a bar's `update` takes, and show no bar."""
 
 
-def track_progress(events: Iterable[Recorded], advance: Callable[[int], object]) -> Iterator[Recorded]:
-    """Yield the events, and call `advance` after each."""
-    for recorded in events:
-        yield recorded
+def track_progress(items: Iterable[T], advance: Callable[[int], object]) -> Iterator[T]:
+    """Yield the items, and call `advance` after each."""
+    for item in items:
+        yield item
         advance(1)

@@ -17,8 +17,7 @@ from faber_ledger.ledger.queries import (
     Match,
     find_matches,
     is_client,
-    key_of,
-    keys_at,
+    keys_where,
     last_key,
 )
 from faber_ledger.runs.log import read_log
@@ -98,8 +97,7 @@ def parse_moment(run: Run, text: str) -> Moment:
         return Moment(text, seconds=parse_time(text))
     if text.isdecimal() and text.isascii() and len(text) <= 16:
         return Moment(text, keys=_keys_of(run, int(text)))
-    key = key_of(partial(read_log, run), find_thing(run, text, ("event",)).id)
-    return Moment(text, keys=(key,))
+    return Moment(text, keys=tuple(keys_where(partial(read_log, run), "id", find_thing(run, text, ("event",)).id)))
 
 
 def parse_time(text: str) -> float:
@@ -133,7 +131,7 @@ def _keys_of(run: Run, seq: int) -> tuple[Key, ...]:
     """Return the keys of the events with a seq, in order; warns if there are several, raises NotFound for none."""
     if seq == 0:
         return ()
-    keys = keys_at(partial(read_log, run), seq)
+    keys = keys_where(partial(read_log, run), "seq", seq)
     if not keys:
         last = last_key(partial(read_log, run))
         end = f"its last event is {last[0]} {last[1]}" if last else "its log is empty"

@@ -251,7 +251,6 @@ def choose_run(
     *,
     records: bool = False,
     takes_up: bool = True,
-    scans: bool = True,
     log: Callable[[str], None] = warn,
 ) -> Run:
     """Return the run that a command is about: the named one, else the active one, else the one that a scan finds.
@@ -266,7 +265,7 @@ def choose_run(
         active = active or active_run(root)
         if active.problem and active.run_id is not None:
             warn(f"note: {active.problem}")
-        run = run_here(root, active.run_id) if active.run_id is not None else _scan(root, active, log, scans=scans)
+        run = run_here(root, active.run_id) if active.run_id is not None else _scan(root, active, log)
     if records:
         note_use(root, run.run_id, is_taken_up=takes_up)
     if records and active is not None and active.run_id is None:
@@ -277,9 +276,9 @@ def choose_run(
     return run
 
 
-def _scan(root: str, active: ActiveRun, log: Callable[[str], None], *, scans: bool) -> Run:
+def _scan(root: str, active: ActiveRun, log: Callable[[str], None]) -> Run:
     """Return the unfinished run of the work tree, or the one of several that the user chooses."""
-    found = _with_states(find_runs(root)) if scans else ()
+    found = _with_states(find_runs(root))
     runs = [(run, state) for run, state in found if state.get("status") in progress.ACTIVE]
     if not runs:
         message = "no run is active here" + (f": {active.problem}" if active.problem else "")

@@ -54,11 +54,9 @@ def json_files(run: Run, folder: str) -> list[str] | None:
     Numbers in names are ordered by value, `1000-…` after `999-…`; files without a leading number come first, since the
     numbered ones are newer. Raises FileRefused if the folder cannot be listed, or is a link out of the run's folder.
     """
-    place = os.path.join(run.own_directory, folder)
-    if not os.path.lexists(place):
+    place = _place(run, folder)
+    if place is None:
         return None
-    if folder_around(place, [run.own_directory]) is None:
-        raise FileRefused("a link that leads out of the run's folder")
     try:
         names = os.listdir(place)
     except OSError as error:
@@ -72,15 +70,23 @@ def json_object(run: Run, path: str) -> dict[str, Any] | None:
 
     Raises FileRefused if the file may not be read, and ValueError for malformed content.
     """
+    place = _place(run, path)
+    if place is None:
+        return None
+    text = read_text(place, MAX_BYTES)
+    if text is None:
+        raise FileRefused("a link to nothing")
+    return JsonText(text).value
+
+
+def _place(run: Run, path: str) -> str | None:
+    """Return a path inside the run's folder; None if nothing is there. Raises FileRefused if a link leads out."""
     place = os.path.join(run.own_directory, path)
     if not os.path.lexists(place):
         return None
     if folder_around(place, [run.own_directory]) is None:
         raise FileRefused("a link that leads out of the run's folder")
-    text = read_text(place, MAX_BYTES)
-    if text is None:
-        raise FileRefused("a link to nothing")
-    return JsonText(text).value
+    return place
 
 
 def check_strings(found: dict[str, Any], names: tuple[str, ...]) -> None:
@@ -171,10 +177,8 @@ def _consolidated_lines(run: Run) -> list[tuple[str, Callable[[], dict[str, Any]
 
     Each has its place, and what parses it. Raises FileRefused.
     """
-    place = os.path.join(run.own_directory, CONSOLIDATED)
-    if os.path.lexists(place) and folder_around(place, [run.own_directory]) is None:
-        raise FileRefused("a link that leads out of the run's folder")
-    lines = (read_text(place, MAX_CONSOLIDATED) or "").splitlines()
+    place = _place(run, CONSOLIDATED)
+    lines = ((place and read_text(place, MAX_CONSOLIDATED)) or "").splitlines()
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     return [(f"{CONSOLIDATED}, line {number}", partial(_object_in, line)) for number, line in numbered]
 
@@ -226,14 +230,9 @@ def load_session_history(run: Run, journal: Journal, known: list[str]) -> dict[s
         "total_sessions": len(summaries),
         "latest": latest,
         "all_summaries": [
-            {
-                "session_id": summary.get("session_id"),
-                "phase_completed": summary.get("phase_completed"),
-                "timestamp": summary.get("timestamp"),
-                "accomplished": summary["summary"]["accomplished"],
-                "decisions": summary["summary"]["decisions"],
-            }
-            for summary in summaries
+            {name: one.get(name) for name in ("session_id", "phase_completed", "timestamp")}
+            | {name: one["summary"][name] for name in ("accomplished", "decisions")}
+            for one in summaries
         ],
     }
 

@@ -265,7 +265,7 @@ def test_few_very_long_notes_are_read_for_a_packet(project: Project) -> None:
     project.deliver(START)
     record_long_notes(project, 12, LONG)
     with Log.read(str(project.ledger_path)) as log:
-        read = [dict(recorded["event"]) for recorded in log.newest_notes(100)]
+        read = [dict(recorded["event"]) for recorded in log.newest_notes()]
     assert [str(event["text"])[:7] for event in read] == ["note 11", "note 10", "note 9 ", "note 8 ", "note 7 "]
     packet = project.deliver(START, client="two").packet
     assert packet is not None

@@ -199,7 +199,7 @@ def test_settings_that_a_link_leads_out_to_are_not_read_which_doctor_says(projec
     assert (level, what) == ("error", f"{SETTINGS} is not read: a link leads out of the project")
     assert hint.startswith("replace the link with the file itself")
     done = project.call("init")
-    assert (done.returncode, "is a link that leads out of the project" in done.stderr) == (1, True)
+    assert (done.returncode, "is behind a link that leads out of the project" in done.stderr) == (1, True)
     assert [*(project.root / ".claude").iterdir()] == [project.root / SETTINGS]
 
 

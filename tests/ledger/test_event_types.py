@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import pytest
 from support.sample_log import FIRST, every_type
+from support.strict_events import check_event
 
 from faber_ledger.cli.ui.event_words import words_of
 from faber_ledger.ledger.event_types import EVENT_TYPES, is_foldable, is_known, redacted_form
 from faber_ledger.projections.fold import fold
 from faber_ledger.projections.timeline import MILESTONES
-from faber_ledger.schemas.events import check_event
 
 
 class Decision(NamedTuple):

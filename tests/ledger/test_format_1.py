@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from freeze_format_1 import FOLDER, insert_events
 from support.sample_log import START, WRITER, drafts
+from support.strict_events import check_event
 
 from faber_ledger.ledger import event_types
 from faber_ledger.ledger.encoding import HASH
@@ -20,7 +21,6 @@ from faber_ledger.ledger.union import rows_of
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.migrations.upgrade import migrate_file
 from faber_ledger.projections.fold import fold
-from faber_ledger.schemas.events import check_event
 
 EXPECTED = [json.loads(line) for line in (FOLDER / "events.jsonl").read_text(encoding="utf-8").splitlines()]
 

@@ -25,7 +25,7 @@ OPERATIONS = {
     "union": "write_union([path, path + '.other'], path + '.out')",
     "mirror": """
 with Log.open(path + '.mirror', 'OFF') as mirror, Log.read(path) as log:
-    insert_rows(mirror, missing_rows(mirror, log))
+    insert_rows(mirror, Passing([log], mirror))
 """,
     "export": """
 with open(os.devnull, 'wb') as file, Log.read(path) as log:
@@ -46,7 +46,7 @@ from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.exchange import line_of
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.importing import Staged
-from faber_ledger.ledger.union import insert_rows, missing_rows, rows_of, write_union
+from faber_ledger.ledger.union import Passing, insert_rows, rows_of, write_union
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.fold import fold
 path = sys.argv[1]

@@ -17,11 +17,11 @@ QUOTED = "hunter2%25%2Fx"
 def test_the_option_comes_before_the_variable_and_that_before_the_users_configuration() -> None:
     variable, configured = {"FABER_LEDGER_URL": "postgresql://two/b"}, "postgres://three/c"
     found = find_address("postgresql://one/a", variable, configured, PATH)
-    assert (str(found), found.source) == ("postgresql://one/a", "--url")
+    assert str(found) == "postgresql://one/a"
     found = find_address(None, variable, configured, PATH)
-    assert (str(found), found.source) == ("postgresql://two/b", "FABER_LEDGER_URL")
+    assert str(found) == "postgresql://two/b"
     found = find_address(None, {"FABER_LEDGER_URL": ""}, configured, PATH)
-    assert (str(found), found.source) == ("postgresql://three/c", PATH)
+    assert str(found) == "postgresql://three/c"
 
 
 def test_without_any_the_error_names_all_three() -> None:
@@ -87,13 +87,13 @@ def test_a_socket_is_shown_as_a_url_that_leads_to_it() -> None:
 
 def test_a_message_is_one_line_without_the_passwords_that_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPASSWORD", "letmein")
-    address = Address({"host": "db", "password": SECRET}, "--url")
+    address = Address({"host": "db", "password": SECRET})
     said = address.screen(f"FATAL: {SECRET}\n\n\tand letmein \x1b[31m\u202e")
     assert said == "FATAL: ***; and *** \\x1b[31m\\u202e"
 
 
 @pytest.mark.parametrize("secret", ["z", "o", "role", "a+b"])
 def test_a_password_is_hidden_as_a_whole_word_alone(secret: str) -> None:
-    address = Address({"user": "zoe", "host": "db", "password": secret}, "--url")
+    address = Address({"user": "zoe", "host": "db", "password": secret})
     said = address.screen(f"the roles zoe_{secret} and role_zoe are permitted, {secret} ({secret}) '{secret}'.")
     assert said == f"the roles zoe_{secret} and role_zoe are permitted, *** (***) '***'."

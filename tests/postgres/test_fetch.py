@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def server(team: Team) -> Iterator[Server]:
-    with open_server(Address(parse_url(team.url, "a test"), "a test")) as opened:
+    with open_server(Address(parse_url(team.url, "a test"))) as opened:
         yield opened
 
 

@@ -13,7 +13,8 @@ from support.server_rows import FIRST, put_state, stored
 from support.team_server import Team
 from support.team_server import fresh as make_fresh
 
-from faber_ledger.migrations.server_upgrade import SCRIPTS, upgrade_server
+from faber_ledger.migrations.server_upgrade import upgrade_server
+from faber_ledger.migrations.upgrade import SCRIPTS
 from faber_ledger.projections.fold import NAMES
 
 if TYPE_CHECKING:

@@ -214,7 +214,7 @@ def test_settings_behind_a_link_out_of_the_project_are_refused(tmp_path: Path) -
     (tmp_path / "theirs.json").write_text("{}")
     (project.root / ".fractary/faber").mkdir(parents=True)
     (project.root / SETTING).symlink_to(tmp_path / "theirs.json")
-    assert "is a link that leads out of the project" in done(project, "init", code=1)
+    assert "is behind a link that leads out of the project" in done(project, "init", code=1)
     assert (tmp_path / "theirs.json").read_text() == "{}"
 
 

@@ -20,7 +20,7 @@ READERS = {
     "faber_ledger.ledger.log",
     "faber_ledger.ledger.verify",
     "faber_ledger.projections.fold",
-    "faber_ledger.schemas.events",
+    "faber_ledger.schemas.generate",
 }
 
 
