@@ -22,11 +22,17 @@ from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.postgres.address import Address, translate_read_only
-from faber_ledger.postgres.fetch import count_events, has_event
+from faber_ledger.postgres.exchange import (
+    LARGEST,
+    count_events,
+    describe_state,
+    fetch_state,
+    has_event,
+    push_events,
+    put_state,
+)
 from faber_ledger.postgres.project import Remote, find_project, newest_event, open_project
-from faber_ledger.postgres.push import push_events
 from faber_ledger.postgres.server import open_server, tell_readers
-from faber_ledger.postgres.state import LARGEST, describe_state, fetch_state, put_state
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.insertion import write_blocks
 from faber_ledger.recording.recording import drain_waiting

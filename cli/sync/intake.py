@@ -10,7 +10,7 @@ from faber_ledger.ledger.gate import shown_id
 from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.union import OTHER_CONTENT, hash_in
 from faber_ledger.postgres.ask import absurd_answer
-from faber_ledger.postgres.fetch import Fetched, count_events, fetch_new
+from faber_ledger.postgres.exchange import Fetched, count_events, fetch_new
 from faber_ledger.postgres.project import Remote
 from faber_ledger.recording.insertion import insert_passing
 from faber_ledger.runs.log import lacks_ledger, read_log
