@@ -14,7 +14,7 @@ from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import utc_text
 
 if TYPE_CHECKING:
-    from faber_ledger.projections.timeline_shapes import Bar, Lane, Moment, Span, Timeline
+    from faber_ledger.projections.timeline import Bar, Lane, Moment, Span, Timeline
 
 
 WIDTH, GUTTER, MARGIN = 1200, 172, 14

@@ -14,7 +14,7 @@ from faber_ledger.ledger.clock import utc_text
 from faber_ledger.projections.timeline import LISTED
 
 if TYPE_CHECKING:
-    from faber_ledger.projections.timeline_shapes import Row, Timeline
+    from faber_ledger.projections.timeline import Row, Timeline
 
 
 STYLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "timeline.css")
