@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from faber_ledger.cli.doctor import git, hooks, runs, workflows
 from faber_ledger.cli.doctor.finding import (
     LEVELS,
     Check,
@@ -20,7 +21,6 @@ from faber_ledger.cli.doctor.finding import (
     worst,
 )
 from faber_ledger.cli.doctor.patient import Patient
-from faber_ledger.cli.doctor.table import CHECKS
 from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.cli.worktrees.git import refuse_bare
@@ -32,6 +32,31 @@ from faber_ledger.runs.run import find_root
 
 Results = dict[str, list[Finding]]
 GIT_SECONDS = 10.0  # for each answer: whatever stops git from answering is what the user wants to find
+# In the order in which findings are reported and fixed.
+CHECKS = (
+    Check("files.permissions", runs.check_permissions),
+    Check("git.repository", git.check_repository),
+    Check("git.drivers", git.check_drivers),
+    Check("git.lines", git.check_lines),
+    Check("git.travels", git.check_travels),
+    Check("git.stays", git.check_stays),
+    Check("hooks.settings", hooks.check_settings),
+    Check("hooks.installed", hooks.check_installed),
+    Check("hooks.once", hooks.check_once),
+    Check("hooks.agents", hooks.check_agents),
+    Check("hooks.program", hooks.check_program),
+    Check("hooks.log", hooks.check_hook_log),
+    Check("hooks.waiting", hooks.check_waiting),
+    Check("runs.folder", runs.check_folders),
+    Check("runs.active", runs.check_active),
+    Check("runs.backups", runs.check_backups),
+    Check("ledger.sound", runs.check_ledgers),
+    Check("ledger.set_aside", runs.check_set_aside),
+    Check("clone.worktrees", git.check_worktrees),
+    Check("workflow.usable", workflows.check_workflows),
+    Check("workflow.artifacts", workflows.check_artifacts),
+    Check("workflow.configuration", workflows.check_configuration),
+)
 
 
 @click.command(short_help="Check the set-up, and fix what is safe.")
