@@ -11,7 +11,6 @@ from faber_ledger.ledger.encoding import ID
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateMissing
 from faber_ledger.ledger.gate import Refused
 from faber_ledger.ledger.roots import find_start, take_out_others
-from faber_ledger.ledger.summary import count_events
 from faber_ledger.ledger.union import OTHER_CONTENT, hash_in, merge_rows, missing_rows
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs.clone import lock_run
@@ -87,10 +86,10 @@ def insert_passing(run: Run, offered: Log, first_ids: Sequence[str], warn: Calla
         first = [start] if start is not None and not opened.log.heads() else []
         if first:
             opened.insert_rows([row for row in first if hash_in(opened.log, row[ID]) is None])
-        before = count_events(opened.log)
+        before = opened.log.count_events()
         passing = missing_rows(opened.log, offered)
         opened.insert_rows(passing, passing.payloads)  # which has them once the rows were taken
-        added = count_events(opened.log) - before + len(first)
+        added = opened.log.count_events() - before + len(first)
         opened.commit()
         new = [one for one in others if hash_in(opened.log, one.id) != one.hash]
         return Inserted(added, [*new, *passing.refused], passing.dropped)
