@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.encoding import ID
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateMissing
 from faber_ledger.ledger.gate import Refused
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.roots import find_start, take_out_others
 from faber_ledger.ledger.union import OTHER_CONTENT, hash_in, merge_rows, missing_rows
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs.clone import lock_run
-from faber_ledger.runs.log import lacks_ledger, open_run_log
+from faber_ledger.runs.log import RunLog, lacks_ledger, open_run_log
 from faber_ledger.runs.projecting import reproject
-from faber_ledger.runs.run import path_form
+from faber_ledger.runs.run import Run, path_form
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
-
-    from faber_ledger.ledger.log import Log
-    from faber_ledger.runs.log import RunLog
-    from faber_ledger.runs.run import Run
-
-    Row = tuple[Any, ...]
+Row = tuple[Any, ...]
 
 
 CACHE_SIZE = 65_536  # KB: ids come in any order, and with SQLite's 2 MB a long log's index is read again and again

@@ -10,7 +10,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from faber_ledger.cli.sync.intake import Progress, Taken, take_new
 from faber_ledger.cli.ui.progress import progress_bars
@@ -45,11 +45,7 @@ from faber_ledger.runs.projecting import STATE_DEFAULTS
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.state_file import read_state
-from faber_ledger.runs.synced import empty_note, note_exchanged, note_project, read_note, write_note
-
-if TYPE_CHECKING:
-    from faber_ledger.runs.synced import Note
-
+from faber_ledger.runs.synced import Note, empty_note, note_exchanged, note_project, read_note, write_note
 
 Row = tuple[Any, ...]
 
