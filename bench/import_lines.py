@@ -16,8 +16,7 @@ from pathlib import Path
 from union import clocks, since
 
 from faber_ledger.ledger.encoding import INSERT, canonical
-from faber_ledger.ledger.exchange import BINARY, line_of
-from faber_ledger.ledger.importing import Staged, raise_problems
+from faber_ledger.ledger.importing import BINARY, Staged, line_of, raise_problems
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import insert_rows, rows_of
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from faber_ledger.files.word_query import parse_query
-from faber_ledger.postgres import fetch, fleet, project, push, search, state
+from faber_ledger.postgres import exchange, fleet, project, search
 from faber_ledger.postgres.address import Address, parse_url
 from faber_ledger.postgres.server import Server, open_server
 
@@ -65,22 +65,22 @@ def ask(scans: Scans) -> None:
         project.newest_event(server, LONG_RUN)
         newest = project.newest_event(server, LONG_RUN, RUN) or (0, "")
     with scans.of("fetch: a run's events after a position") as server:
-        row = next(fetch.fetch_rows(server, LONG_RUN, RUN, newest[0] // 2))[0]
+        row = next(exchange.fetch_rows(server, LONG_RUN, RUN, newest[0] // 2))[0]
     with scans.of("fetch: a run's events by their ids") as server:
-        next(fetch.fetch_named(server, LONG_RUN, RUN, [row[1][1]]))
+        next(exchange.fetch_named(server, LONG_RUN, RUN, [row[1][1]]))
     with scans.of("fetch: whether an event stands at a position") as server:
-        fetch.has_event(server, LONG_RUN, row[0], row[1][1])
+        exchange.has_event(server, LONG_RUN, row[0], row[1][1])
     with scans.of("fetch: how many events come after a position") as server:
-        fetch.count_events(server, LONG_RUN, RUN, row[0])
+        exchange.count_events(server, LONG_RUN, RUN, row[0])
     with scans.of("fetch: the runs with news") as server:
         last = project.newest_event(server, MANY_RUNS) or (0, "")
         project.list_runs(server, MANY_RUNS, last[0] - 1000, last[0])
     with scans.of("push: events that are there") as server:
-        push.push_events(server, LONG_RUN, RUN, [row[1]], lambda count: None)
+        exchange.push_events(server, LONG_RUN, RUN, [row[1]], lambda count: None)
     with scans.of("fleet: the newest event of each run, their sessions and states") as server:
         next(fleet.find_runs(server, fleet.Wanted([MANY_RUNS])))
     with scans.of("state: that of a run") as server:
-        state.fetch_state(server, MANY_RUNS, OTHER_RUN)
+        exchange.fetch_state(server, MANY_RUNS, OTHER_RUN)
     query = parse_query("heron")
     for name, find in (("events", search.find_events), ("states", search.find_states)):
         with (

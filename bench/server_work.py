@@ -20,7 +20,7 @@ from faber_ledger.ledger.encoding import COLUMNS
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.postgres.address import Address, parse_url
-from faber_ledger.postgres.push import push_events
+from faber_ledger.postgres.exchange import push_events
 from faber_ledger.postgres.server import open_server
 
 if TYPE_CHECKING:

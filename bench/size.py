@@ -15,7 +15,7 @@ from pathlib import Path
 from long_log import BEGIN, drafts
 from stage import WRITER
 
-from faber_ledger.ledger.exchange import line_of
+from faber_ledger.ledger.importing import line_of
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import rows_of
 

@@ -6,15 +6,11 @@ Our lines in a user's file are a block between two markers.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.disk import FileRefused, FileTooLarge, folder_around, read_regular
 from faber_ledger.ledger.errors import LedgerError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 LARGEST = 10_000_000  # an archive can bring a file of any size that takes no room
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from faber_ledger.files.json_text import BOM, JsonText
 from faber_ledger.ledger.encoding import SPACE, after_space
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    Path = tuple[str | int, ...]
-    Child = tuple[str | int, int, int, int]  # its key or index; where it starts, where its value starts, where it ends
+Path = tuple[str | int, ...]
+Child = tuple[str | int, int, int, int]  # its key or index; where it starts, where its value starts, where it ends
 
 
 _decoder = json.JSONDecoder()

@@ -7,15 +7,11 @@ in case are equal: those of Latin, Greek, Cyrillic and Armenian, by a fixed tabl
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from faber_ledger.files.text import clip
 from faber_ledger.ledger.command_errors import UsageFailed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
 
 # The migration of the server's words has these two as literal texts; a test compares them.
 LETTERS = (

@@ -1,4 +1,7 @@
-"""The program that the client's hooks run: standard library only, and exit code 0 whatever happens."""
+"""The program that the client's hooks run, standard library only, and its answer where nothing is recorded.
+
+Its exit code is 0 whatever happens.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from faber_ledger.ledger.disk import append_line
 from faber_ledger.ledger.encoding import encoder
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS, LIMIT, Answer, Call, event_of, subject_of
+from faber_ledger.runs.active import count_used_at_work
 from faber_ledger.runs.clients import note_delivery
 from faber_ledger.runs.clone import is_set_up_unchecked
 from faber_ledger.runs.git import unused_tops
@@ -18,9 +22,11 @@ from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, HOOK_LOG, RUNS,
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
     from faber_ledger.hooks.hook import Hook
+    from faber_ledger.recording.call import Subject
 
 
 def main(words: list[str]) -> NoReturn:
@@ -48,9 +54,7 @@ def run_hook(name: str, agent: str | None = None) -> int:
         try:
             log.root = find_root(start)
         except LedgerError as error:
-            from faber_ledger.hooks.unused import answer_foreign  # only in a folder of another user
-
-            _print(call, answer_foreign(call, error, _print_error))
+            _print(call, _answer_foreign(call, error, _print_error))
             return 0
         if _check_call(call, agent, start, log):
             _record(call, log)
@@ -123,9 +127,7 @@ def _record(call: Call, log: _Log) -> None:
         log.warn(" - ".join(describe_unused()))
     subject = subject_of(call, log.root, seen)
     if subject.run_id is None:
-        from faber_ledger.hooks.unused import answer_unused  # only where nothing is recorded
-
-        _print(call, _with_set_up_line(call, subject.root, answer_unused(call, subject, log.warn)))
+        _print(call, _with_set_up_line(call, subject.root, _answer_unused(call, subject, log.warn)))
         return
     log.root = subject.root
     run = find_run(log.root, subject.run_id)
@@ -332,3 +334,36 @@ def read_input() -> bytes:
 
 def _exit(number: int, frame: FrameType | None) -> None:
     os._exit(0)
+
+
+SKIPPED = {"SessionStart": "prime-context", "PreCompact": "session-end", "SessionEnd": "session-end"}
+
+
+def _answer_unused(call: Call, subject: Subject, warn: Callable[[str], None]) -> Answer | None:
+    """Warn that no run is active, and return what a start shows to the user."""
+    problem = subject.active.problem if subject.active is not None else ""
+    skipped = SKIPPED.get(call.hook, "the compaction")
+    warn(f"No active workflow found, skipping {skipped}{': ' if problem else ''}{problem}")
+    if call.hook != "SessionStart" or call.text("agent_id") is not None:
+        return None
+    lines = [problem] if problem else []
+    count = count_used_at_work(subject.root) if subject.active is not None else 0
+    if count:
+        runs = "1 run is" if count == 1 else f"{count} runs are"
+        lines.append(f"no run is active here; {runs} at work that this clone has recorded on: `faber-ledger run list`")
+    if not lines:
+        return None
+    return Answer(None, f"faber-ledger: {'; '.join(lines)}")
+
+
+def _answer_foreign(call: Call, error: LedgerError, say: Callable[[str], None]) -> Answer | None:
+    """Say that the project is another user's, if there is anything to use in it, and return what a start shows.
+
+    Nothing is written there, not even the hook log.
+    """
+    if not error.data["has_runs"]:
+        return None
+    line = f"{error.message} - {error.hint}"
+    say(line)
+    is_shown = call.hook == "SessionStart" and call.text("agent_id") is None
+    return Answer(None, f"faber-ledger: {line}") if is_shown else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from itertools import islice
+from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from faber_ledger.ledger.clock import event_id
@@ -12,11 +13,7 @@ from faber_ledger.ledger.encoding import READ, decode_row
 from faber_ledger.ledger.log import Log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from sqlite3 import Connection
-
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.ledger.log import Log
 
 
 HOSTNAME = "json_extract(payload, '$.environment.hostname')"
@@ -191,3 +188,21 @@ def _find(connection: Connection, text: str, *, whole: bool) -> list[Match]:
 def _events(connection: Connection, which: str, *values: object) -> list[Match]:
     rows = connection.execute(f"{EVENTS} {which}", values)
     return [Match("event", name, f"{seq}, {kind} at {at}") for seq, name, kind, at in rows]
+
+
+class Summary(NamedTuple):
+    """A run's log at a glance; the last event's time and type are None for an empty log."""
+
+    events: int
+    sessions: int
+    last_at: str | None
+    last_type: str | None
+
+
+def summarize(log: Log) -> Summary:
+    """Return the number of a log's events and sessions, and its last event."""
+    events = log.count_events()
+    (sessions,) = log.connection.execute("SELECT count(*) FROM event WHERE type = 'session_started'").fetchone()
+    for last in log.newest(1):
+        return Summary(events, sessions, last["at"], last["event"]["type"])
+    return Summary(events, sessions, None, None)

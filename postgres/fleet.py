@@ -11,9 +11,8 @@ from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.event_types import REDACTED
 from faber_ledger.postgres.ask import EVENT_COLUMNS, NONE, ask
 from faber_ledger.postgres.server import Server
-from faber_ledger.projections.compactions import Compactions
 from faber_ledger.projections.fold import fold, open_sessions, session_history
-from faber_ledger.projections.history import summarize_sessions
+from faber_ledger.projections.history import Compactions, summarize_sessions
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded

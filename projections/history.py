@@ -1,27 +1,28 @@
-"""A summary of each session of a run, made from the blocks."""
+"""What the sessions of a run were, made from the blocks, and when its main conversation was compacted."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypedDict
 
 from faber_ledger.projections.fold import session_history
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any, TypedDict
-
     from faber_ledger.projections.fold import Blocks
 
-    class SessionSummary(TypedDict):
-        """A session; `newly_completed` are the phases that were not complete before it."""
 
-        session_id: str
-        hostname: str | None
-        platform: str | None
-        started_at: str | None
-        ended_at: str | None
-        end_reason: str | None
-        newly_completed: list[str]
-        artifacts_loaded: list[str]
+class SessionSummary(TypedDict):
+    """A session; `newly_completed` are the phases that were not complete before it."""
+
+    session_id: str
+    hostname: str | None
+    platform: str | None
+    started_at: str | None
+    ended_at: str | None
+    end_reason: str | None
+    newly_completed: list[str]
+    artifacts_loaded: list[str]
 
 
 def summarize_sessions(blocks: Blocks) -> Iterator[SessionSummary]:
@@ -48,3 +49,25 @@ def summarize_sessions(blocks: Blocks) -> Iterator[SessionSummary]:
 
 def _texts(value: Any) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+class Compactions:
+    """Counts a compaction once, by its completion or by the session start after it, whichever comes first.
+
+    A client may send only one of the two. A subagent's compaction does not count: it does not change the run's context.
+    """
+
+    def __init__(self) -> None:
+        self._counted_by: str | None = None  # the event whose counterpart may still come
+
+    def is_new(self, event: dict[str, Any]) -> bool:
+        """Return whether an event is a compaction that was not counted yet, and count it."""
+        kind = event["type"]
+        if kind == "session_started" and event.get("source") != "compact":
+            self._counted_by = None
+            return False
+        if kind not in ("session_started", "compaction_completed") or event.get("agent_id") is not None:
+            return False
+        is_new = self._counted_by in (None, kind)
+        self._counted_by = kind if is_new else None
+        return is_new

@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.encoding import ID
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateMissing
 from faber_ledger.ledger.gate import Refused
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.roots import find_start, take_out_others
-from faber_ledger.ledger.summary import count_events
 from faber_ledger.ledger.union import OTHER_CONTENT, Passing, hash_in
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs.clone import lock_run
-from faber_ledger.runs.log import lacks_ledger, open_run_log
+from faber_ledger.runs.log import RunLog, lacks_ledger, open_run_log
 from faber_ledger.runs.projecting import reproject
-from faber_ledger.runs.run import path_form
+from faber_ledger.runs.run import Run, path_form
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
-
-    from faber_ledger.ledger.log import Log
-    from faber_ledger.runs.log import RunLog
-    from faber_ledger.runs.run import Run
-
-    Row = tuple[Any, ...]
+Row = tuple[Any, ...]
 
 
 CACHE_SIZE = 65_536  # KB: ids come in any order, and with SQLite's 2 MB a long log's index is read again and again
@@ -87,10 +79,10 @@ def insert_passing(run: Run, offered: Log, first_ids: Sequence[str], warn: Calla
         first = [start] if start is not None and not opened.log.heads() else []
         if first:
             opened.insert_rows([row for row in first if hash_in(opened.log, row[ID]) is None])
-        before = count_events(opened.log)
+        before = opened.log.count_events()
         passing = Passing([offered], opened.log)
         opened.insert_rows(passing, passing.payloads)  # which has them once the rows were taken
-        added = count_events(opened.log) - before + len(first)
+        added = opened.log.count_events() - before + len(first)
         opened.commit()
         new = [one for one in others if hash_in(opened.log, one.id) != one.hash]
         return Inserted(added, [*new, *passing.refused], passing.dropped)

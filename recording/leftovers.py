@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Iterator
 
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.event_types import REDACTED
+from faber_ledger.ledger.log import Log
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.old_copies import doctor_copies
-from faber_ledger.runs.run import HOOK_LOG
+from faber_ledger.runs.run import HOOK_LOG, Run
 from faber_ledger.runs.set_aside import LARGEST, list_set_aside, read_or_empty
 from faber_ledger.runs.state_file import state_copy_path
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from faber_ledger.ledger.log import Log
-    from faber_ledger.runs.run import Run
-
 
 LEDGER_ENDING = ".db"
 MIN_LENGTH = 4  # letters: a shorter text is found everywhere

@@ -6,21 +6,16 @@ The blocks are folded from the log wherever the state arrives, and the place of 
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from faber_ledger.files.json_text import on_lines
+from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import NAMES, fold
 from faber_ledger.recording.secrets.mask import mask_text, mask_tokens
 from faber_ledger.runs import state_write
 from faber_ledger.runs.clone import lock_run
+from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import parse_state
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from faber_ledger.ledger.log import Log
-    from faber_ledger.runs.run import Run
-
 
 OWN = {*NAMES, "worktree"}
 

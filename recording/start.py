@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Any, TypedDict
 
 from faber_ledger.ledger import clock, disk
 from faber_ledger.ledger.clock import utc_text
@@ -27,18 +29,16 @@ from faber_ledger.runs.run import EVENTS, RUNS, Run, path_in_clone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any, TypedDict
-
     from faber_ledger.ledger.events import Draft
 
-    class RunPlan(TypedDict):
-        """What a new run is about; an id is None if there is none."""
 
-        workflow_id: str
-        work_id: str | None
-        plan_id: str | None
-        target: str
+class RunPlan(TypedDict):
+    """What a new run is about; an id is None if there is none."""
+
+    workflow_id: str
+    work_id: str | None
+    plan_id: str | None
+    target: str
 
 
 WORKFLOW_VERSION = "2.0"

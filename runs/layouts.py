@@ -1,13 +1,14 @@
-"""Find a run by its id or by a path, in whatever layout a project keeps its runs."""
+"""Find a run by its id or by a path, in whatever layout a project keeps its runs, and which id a place means."""
 
 from __future__ import annotations
 
 import os
 
 from faber_ledger.ledger import BACKUP_ENDING
-from faber_ledger.ledger.disk import FileRefused, folder_around, read_regular
-from faber_ledger.ledger.errors import InvalidRunId
+from faber_ledger.ledger.disk import FileRefused, folder_around, open_regular, read_regular
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.runs.run import (
+    LARGEST_STATE,
     LOG,
     LONGEST_PATH,
     OF_PLAN,
@@ -199,7 +200,7 @@ def _id_of(run: Run) -> str:
     named = [name for name in (f"{plan}{OF_PLAN}{suffix}", form) if is_run_id(name) and _is_first_at(run, name)]
     if len(named) < 2:
         return named[0] if named else form
-    return _named_in_state(run, named) or _named_elsewhere(run, named) or named[0 if run.suffix else 1]
+    return _named_in_state(run.state_path, named) or _named_elsewhere(run, named) or named[0 if run.suffix else 1]
 
 
 def _is_unused(run: Run) -> bool:
@@ -210,7 +211,7 @@ def _is_unused(run: Run) -> bool:
         return False
     if not _is_first_at(run, run.run_id):
         return True
-    return not _is_first_at(run, form) and _named_in_state(run, [run.run_id, form]) == form
+    return not _is_first_at(run, form) and _named_in_state(run.state_path, [run.run_id, form]) == form
 
 
 def _is_first_at(run: Run, name: str) -> bool:
@@ -230,18 +231,10 @@ def _find_remembered(root: str, name: str) -> Run | None:
     return run
 
 
-def _named_in_state(run: Run, ids: list[str]) -> str | None:
-    from faber_ledger.runs.naming import named_in_state  # only in a plan's folder, or where a run has several places
-
-    return named_in_state(run.state_path, ids)
-
-
 def _named_elsewhere(run: Run, ids: list[str]) -> str | None:
     """Return which of some ids the run's log names, else the one that this clone keeps; its state does not tell."""
-    from faber_ledger.runs.naming import named_in_log  # only if a state is missing or broken
-
     place = _read_place(run.root, run.run_id)
-    return named_in_log(run.ledger_path, ids) or (place[1] if place is not None and place[1] in ids else None)
+    return _named_in_log(run.ledger_path, ids) or (place[1] if place is not None and place[1] in ids else None)
 
 
 def _check_inside(run: Run) -> None:
@@ -276,7 +269,7 @@ def _find_all(root: str) -> dict[str, Run | None]:
         for run in _runs_below(root, runs, folder):
             run_id = _id_of(run)
             # In a run's own folder, a file such as `state-old.json` is a copy, unless it says that it is a run.
-            is_run = not run.suffix or not _is_own_folder(run.directory) or _named_in_state(run, [run_id])
+            is_run = not run.suffix or not _is_own_folder(run.directory) or _named_in_state(run.state_path, [run_id])
             run.run_id = run_id
             if is_run and is_run_id(run_id) and not _is_unused(run):
                 found[run_id] = None if run_id in found else run
@@ -309,3 +302,53 @@ def _runs_below(root: str, runs: str, directory: str, prefix: str = "", depth: i
     for suffix in sorted(suffixes):
         if may_be_run(prefix + suffix, runs):
             yield Run(root, prefix + suffix, directory, suffix)
+
+
+BEGINNING = 64 * 1024  # of a state: other tools write its id first
+
+
+def _named_in_state(path: str, ids: list[str]) -> str | None:
+    """Return which of some ids a state names; None if none, or if it is unreadable.
+
+    It may be broken or in conflict, so it is searched for its member `run_id` rather than decoded.
+    """
+    try:
+        with open(open_regular(path), "rb") as file:
+            text = file.read(BEGINNING).decode("utf-8", "replace")
+            found = _named_in(text, ids)
+            if len(found) != 1:
+                text += file.read(LARGEST_STATE).decode("utf-8", "replace")
+                found = _named_in(text, ids)
+    except (FileRefused, OSError):
+        return None
+    if len(found) < 2:
+        return found[0] if found else None
+    from faber_ledger.ledger.encoding import loads  # a state that names both, the other one in another member
+
+    try:
+        named = loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return named["run_id"] if isinstance(named, dict) and named.get("run_id") in ids else None
+
+
+def _named_in(text: str, ids: list[str]) -> list[str]:
+    values = [piece.lstrip().removeprefix(":").lstrip() for piece in text.replace("\\/", "/").split('"run_id"')[1:]]
+    return [one for one in ids if any([value.startswith(f'"{one}"') for value in values])]
+
+
+def _named_in_log(path: str, ids: list[str]) -> str | None:
+    """Return which of some ids a log names; None if none or several, or if it is missing or unreadable."""
+    if not os.path.isfile(path):
+        return None
+    import sqlite3  # only if a state is missing or broken
+
+    from faber_ledger.ledger.foreign import open_untrusted
+    from faber_ledger.ledger.union import runs_in
+
+    try:
+        with open_untrusted(path) as log:
+            named = [one for one in ids if one in runs_in(log)]
+    except (LedgerError, OSError, sqlite3.Error):
+        return None
+    return named[0] if len(named) == 1 else None

@@ -170,15 +170,14 @@ class RunLog:
 
             if not is_in_head(self.run):
                 return  # as nearly always: what takes a ledger is loaded where there is one
-        from faber_ledger.ledger.summary import count_events  # only after git, or another program, was at work
         from faber_ledger.runs.absorb import take_file, take_head
 
         with self.log.writing():
-            before = count_events(self.log)
+            before = self.log.count_events()
             if takes_head:
                 take_head(self.run, self.log)
             self.restored = take_file(self.run, self.log, self.note, self._warn)
-            self.absorbed = count_events(self.log) - before
+            self.absorbed = self.log.count_events() - before
             self.strip_redacted()
             if self.absorbed or self.restored or self.redacted:
                 self.log.commit()

@@ -1,15 +1,18 @@
-"""What was refused, replaced or removed: private, dated copies in one folder of the clone, kept for 30 days."""
+"""What was refused, replaced or removed: private, dated copies in one folder of the clone, kept for 30 days.
+
+Doctor copies a file privately, too, before it changes it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from contextlib import suppress
 
 from faber_ledger.ledger import disk
-from faber_ledger.ledger.aside import free_name
-from faber_ledger.ledger.disk import FileRefused, open_regular, read_regular
+from faber_ledger.ledger.disk import FileRefused, open_regular, read_regular, sync_directory
 from faber_ledger.ledger.encoding import COLUMNS, ID, PAYLOAD
 from faber_ledger.runs.clone import make_below
 from faber_ledger.runs.run import notices_folder, notices_path, quoted_form, set_aside_folder
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
     Row = tuple[Any, ...]
+
 
 ROWS = ".rows.jsonl"  # the ending of a file with events
 LARGEST = 256 * 1024 * 1024  # bytes of a file that is copied or read
@@ -193,3 +197,25 @@ def _name_for(run: Run, name: str) -> str:
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     stem, dot, ending = name.partition(".")
     return free_name(os.path.join(folder, f"{stamp}.{quoted_form(run.run_id)}.{stem}"), dot + ending)
+
+
+def copy_private(path: str, copy: str) -> None:
+    """Copy a file durably to a new one that only its owner can read; raises OSError, also if `copy` exists."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    with open(path, "rb") as source, open(os.open(copy, flags, 0o600), "wb") as target:
+        shutil.copyfileobj(source, target)
+        target.flush()
+        os.fsync(target.fileno())
+    sync_directory(os.path.dirname(copy))
+
+
+def free_name(stem: str, ending: str = "") -> str:
+    """Return a path that does not exist: the stem with the ending, else with `-2`, `-3` and so on between them.
+
+    What stands in the way may have come with a repository, and `os.replace` fails on a folder.
+    """
+    path, number = stem + ending, 1
+    while os.path.lexists(path):
+        number += 1
+        path = f"{stem}-{number}{ending}"
+    return path

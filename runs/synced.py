@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from typing import TypedDict
 
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.clock import is_event_id
@@ -12,27 +13,24 @@ from faber_ledger.ledger.encoding import loads, sha256
 from faber_ledger.runs.clone import make_below
 from faber_ledger.runs.run import private_folder
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import TypedDict
 
-    class Note(TypedDict):
-        """What was exchanged of a run, or of a project as a whole.
+class Note(TypedDict):
+    """What was exchanged of a run, or of a project as a whole.
 
-        `position`: up to which the server's events were taken in; `again`: the ids of those before it that may pass
-        later, or in the project's the runs of which none has; `roots`: the ids of the run's events with seq 1 there.
-        `heads`: of the log whose events the server has, in hex. `anchor`: position and id of an event that the server
-        had then: without it there, the note is about another state of the server. `state`: the digest of the state.json
-        that was exchanged last, in hex. `is_due`: the run's blocks were not written since events came in.
-        """
+    `position`: up to which the server's events were taken in; `again`: the ids of those before it that may pass
+    later, or in the project's the runs of which none has; `roots`: the ids of the run's events with seq 1 there.
+    `heads`: of the log whose events the server has, in hex. `anchor`: position and id of an event that the server
+    had then: without it there, the note is about another state of the server. `state`: the digest of the state.json
+    that was exchanged last, in hex. `is_due`: the run's blocks were not written since events came in.
+    """
 
-        position: int
-        again: list[str]
-        roots: list[str]
-        heads: list[str]
-        anchor: tuple[int, str] | None
-        state: str
-        is_due: bool
+    position: int
+    again: list[str]
+    roots: list[str]
+    heads: list[str]
+    anchor: tuple[int, str] | None
+    state: str
+    is_due: bool
 
 
 FOLDER = "sync"

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))  # whi
 
 from support.postgres import PostgresServer, started_server
 
-from faber_ledger.cli.demo.story import PROTOCOL, WORKFLOW_PROTOCOL, Machine, surroundings
+from faber_ledger.cli.commands.demo import PROTOCOL, WORKFLOW_PROTOCOL, Machine, surroundings
 from faber_ledger.ledger.command_errors import StepFailed
 
 if TYPE_CHECKING:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
-from faber_ledger.cli.demo.story import tell_story
 from faber_ledger.cli.ui import output
 from faber_ledger.cli.ui.output import json_option, say_lines, show
 from faber_ledger.cli.ui.words import session_table, table
+from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import StepFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.fold import blocks_of
@@ -23,6 +26,34 @@ from faber_ledger.projections.history import summarize_sessions
 if TYPE_CHECKING:
     from faber_ledger.projections.fold import Blocks
 
+
+Done: TypeAlias = subprocess.CompletedProcess[str]
+
+
+WORKFLOW_PROTOCOL = "plugins/faber/docs/workflow-orchestration-protocol.md"
+PROTOCOL = """\
+# Workflow orchestration protocol
+
+1. Work through the phases in their order: frame, architect, build, evaluate, release.
+2. After each step write its result into `state.json`, and commit.
+3. Never release without an approval.
+"""
+SPECIFICATION = """\
+# Export reports as CSV
+
+`export(rows)` gives one line a row, fields separated by commas, and quotes a field that holds a comma or a quote.
+"""
+GIT_CONFIG = """\
+[user]
+\tname = Demo
+\temail = demo@example.invalid
+[init]
+\tdefaultBranch = main
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+"""
 WIDTH = 100
 REASONS = ["compaction", "abandoned", "normal"]
 
@@ -93,3 +124,249 @@ def _json_text(value: Any, indent: str = "") -> str:
         members = [f"{json.dumps(name)}: {_json_text(member, inner)}" for name, member in value.items()]
         return "{\n" + ",\n".join([inner + member for member in members]) + f"\n{indent}}}"
     return "[\n" + ",\n".join([inner + _json_text(member, inner) for member in value]) + f"\n{indent}]"
+
+
+def surroundings(folder: str) -> dict[str, str]:
+    """Return the variables of the demo's commands: the caller's git settings, client and home do not reach them."""
+    with open(os.path.join(folder, ".gitconfig"), "w", encoding="utf-8") as file:
+        file.write(GIT_CONFIG)
+    foreign = ("GIT_", "CLAUDE", "FABER_LEDGER_", "XDG_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    program = os.path.dirname(os.path.abspath(sys.argv[0]))
+    return kept | {
+        "HOME": folder,
+        "PATH": program + os.pathsep + kept.get("PATH", os.defpath),
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "LC_ALL": "C",
+        "PYTHONUTF8": "1",
+    }
+
+
+def tell_story(folder: str, tell: Callable[[str], None]) -> tuple[Machine, Machine]:
+    """Play the story in an empty folder up to the run's end; returns laptop and desktop. Raises StepFailed."""
+    environment = surroundings(folder)
+    laptop = Machine("laptop", 26210, environment, tell)
+    desktop = Machine("desktop", 30728, environment, tell)
+
+    tell("1. A project with the hooks in its settings, and a clone of it on each machine")
+    laptop.run("git", "init", "--bare", "../origin.git", quiet=True)
+    laptop.clone("myproject")
+    laptop.write(WORKFLOW_PROTOCOL, PROTOCOL)
+    laptop.run("faber-ledger", "init", shown=slice(2))
+    laptop.commit("Set up faber-ledger")
+    desktop.clone("myproject")
+
+    tell("\n2. A run starts on the laptop. The client starts, and its SessionStart hook gives the agent the context")
+    started = laptop.run("faber-ledger", "run", "start", "--work-id", "258", "--target", "CSV export", shown=slice(4))
+    run_id = started.split()[3]
+    laptop.deliver("startup")
+
+    tell("\n3. The agent works through Frame and Architect, and writes the specification")
+    spec = "specs/SPEC-258-csv-export.md"
+    laptop.write(spec, SPECIFICATION)
+    laptop.complete("frame", "architect", current_phase="build", artifacts={"spec_path": spec})
+    laptop.commit("Specify the CSV export")
+
+    tell("\n4. In the middle of Build the context is full: the client compacts it, and the agent gets it back")
+    laptop.deliver("compacting")
+    laptop.deliver("compact")
+    laptop.deliver("compacted")
+
+    tell("\n5. Build is done and pushed. Then the client is killed, and no SessionEnd hook is called")
+    laptop.write("export.py", "def export(rows): ...\n")
+    laptop.complete("build", current_phase="evaluate")
+    laptop.commit("Build the CSV export")
+    left_open = laptop.state()["sessions"]["current_session_id"].rpartition("-")[2]
+    tell(f"   laptop  no hook ended the session: state.json still has {left_open} open")
+
+    tell("\n6. On the desktop the run continues, with the same context")
+    desktop.run("git", "pull", shown=slice(1))
+    desktop.run("faber-ledger", "run", "resume", run_id, shown=slice(1))
+    desktop.deliver("resume")
+
+    tell("\n7. Evaluate and Release are done there, and the user leaves the client")
+    desktop.write("CHANGELOG.md", "- Reports can be exported as CSV.\n")
+    desktop.complete("evaluate", "release", status="completed")
+    desktop.deliver("exit")
+    desktop.commit("Release the CSV export")
+    return laptop, desktop
+
+
+PRINTING = ("SessionStart", "PreCompact")  # a packet, and what a summary should keep
+FACTS = ("Phases completed: ", "Resume point: ")
+GIVEN = re.compile(r"^(?:=+ |- )?([a-z-]+)(?: \(required\))?(: (?:whole|outline|not shown)), ", re.MULTILINE)
+
+
+class Machine:
+    """A machine with a clone of the project; `tell` takes each line about what happens there."""
+
+    def __init__(self, name: str, pid: int, environment: dict[str, str], tell: Callable[[str], None]) -> None:
+        """Make the machine's folder in HOME; `pid` is the process id of the client that runs there."""
+        self.name, self.pid, self.tell = name, pid, tell
+        self.environment = environment | {"FABER_LEDGER_HOSTNAME": name}
+        self.directory = os.path.join(environment["HOME"], name)
+        os.makedirs(self.directory)
+
+    def clone(self, project: str) -> None:
+        """Clone the origin as `project`, and go into it."""
+        self.run("git", "clone", "../origin.git", project, shown=slice(1))
+        self.directory = os.path.join(self.directory, project)
+
+    def run(self, *command: str, shown: slice = slice(0), quiet: bool = False) -> str:
+        """Run a command and return its standard output; show the command, and the lines of output that `shown` selects.
+
+        With `quiet` the command is not shown. Raises StepFailed with what it printed.
+        """
+        if not quiet:
+            self._tell_command(" ".join([f'"{word}"' if " " in word else word for word in command]))
+        done = self._execute(list(command), self.environment)
+        if done.returncode:
+            raise self._failure(f"`{' '.join(command)}` ended with exit code {done.returncode}", done)
+        for line in (done.stdout + done.stderr).splitlines()[shown]:
+            self._tell_output(line.strip())
+        return done.stdout
+
+    def deliver(self, kind: str) -> None:
+        """Call a hook as the client's settings say, with a delivery of this kind, and show what changed.
+
+        Raises StepFailed if the hook complains, prints nothing where it should, or prints where it should not.
+        """
+        call = delivery(kind, self.environment["HOME"], self.directory)
+        event = call["hook_event_name"]
+        with open(os.path.join(self.directory, ".claude", "settings.json"), encoding="utf-8") as file:
+            command: str = json.load(file)["hooks"][event][0]["hooks"][0]["command"]
+        why = next(f'"{name}":"{call[name]}"' for name in ("source", "trigger", "reason") if name in call)
+        self._tell_command(f"{command.rpartition('exec ')[2]} ← {{{why}, …}}")
+        before = self._sessions()
+        line = json.dumps(call, ensure_ascii=False, separators=(",", ":")) + "\n"
+        done = self._execute(["sh", "-c", command], self.environment | variables(self.pid, self.directory), line)
+        if done.returncode or done.stderr or bool(done.stdout) != (event in PRINTING):
+            raise self._failure(f"the {event} hook failed", done)
+        if event == "SessionStart":
+            self._tell_packet(json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"])
+        for change in _session_changes(before, self._sessions()):
+            self._tell_output(f"→ {change}")
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file of the project; its path is relative."""
+        absolute = os.path.join(self.directory, *path.split("/"))
+        os.makedirs(os.path.dirname(absolute), exist_ok=True)
+        with open(absolute, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+
+    def commit(self, message: str) -> None:
+        """Commit everything and push it."""
+        self.run("git", "add", "--all", quiet=True)
+        self.run("git", "commit", "-m", message, shown=slice(1))
+        self.run("git", "push", shown=slice(-1, None))
+
+    def complete(self, *phases: str, **others: object) -> None:
+        """Edit `state.json` as FABER does: mark phases as completed, and set other keys."""
+        state = self.state()
+        state["phases"] |= {phase: {"status": "completed"} for phase in phases}
+        state |= others | {"updated_at": utc_text(now())}
+        with open(self._state_path(), "w", encoding="utf-8", newline="\n") as file:
+            file.write(json.dumps(state, ensure_ascii=False, indent=2) + "\n")
+        self.tell(f"   {self.name:<7} FABER writes into state.json: {' and '.join(phases)} completed")
+        self._tell_output(", ".join([f"{name} = {json.dumps(value)}" for name, value in others.items()]))
+
+    def state(self) -> dict[str, Any]:
+        """Read the active run's state."""
+        with open(self._state_path(), encoding="utf-8") as file:
+            state: dict[str, Any] = json.load(file)
+        return state
+
+    def _state_path(self) -> str:
+        folder = os.path.join(self.directory, ".fractary")
+        with open(os.path.join(folder, "faber", ".active-run-id"), encoding="utf-8") as file:
+            return os.path.join(folder, "runs", file.read().strip(), "state.json")
+
+    def _sessions(self) -> list[dict[str, Any]]:
+        history: list[dict[str, Any]] = self.state()["sessions"]["session_history"]
+        return history
+
+    def _execute(self, command: list[str], environment: dict[str, str], given: str = "") -> Done:
+        return subprocess.run(
+            command,
+            cwd=self.directory,
+            env=environment,
+            input=given,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+
+    def _failure(self, what: str, done: Done) -> StepFailed:
+        said = (done.stderr + done.stdout).strip() or "it printed nothing"
+        return StepFailed(
+            f"{self.name}: {what}: {said}",
+            hint="run `faber-ledger demo --keep` and look into the folder that it keeps",
+        )
+
+    def _tell_command(self, command: str) -> None:
+        self.tell(f"   {self.name:<7} $ {command}")
+
+    def _tell_output(self, line: str) -> None:
+        self.tell(f"             {line}")
+
+    def _tell_packet(self, packet: str) -> None:
+        lines = packet.splitlines()
+        self._tell_output(f"│ {lines[0]}")
+        self._tell_output(f"│ {' · '.join([line for line in lines if line.startswith(FACTS)])}")
+        self._tell_output(f"│ {' · '.join([name + how for name, how in GIVEN.findall(packet)])}")
+        self._tell_output(f"→ the agent has these {len(packet):,} characters in its context")
+
+
+def _session_changes(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield what a hook changed in the session history, in words."""
+    known = {session["session_id"]: session for session in before}
+    for session in after:
+        name = session["session_id"].rpartition("-")[2]
+        old = known.get(session["session_id"])
+        if old is None:
+            yield f"state.json: session {name} is open on the {session['environment']['hostname']}"
+        elif session != old:
+            completed = ", ".join(session["phases_completed"]) or "nothing"
+            yield f"state.json: session {name} has ended ({session['end_reason']}); completed: {completed}"
+
+
+CONVERSATION = "324802ff-0231-4ac6-8eb6-c6c99574fbae"  # the client's own session id, which a resume keeps
+PROMPT = {"prompt_id": "2a48cae6-b8df-406a-9187-00eb867af8b5"}
+EVENTS: dict[str, dict[str, Any]] = {
+    "startup": {"hook_event_name": "SessionStart", "source": "startup", "model": "claude-opus-5-5"},
+    "compacting": PROMPT | {"hook_event_name": "PreCompact", "trigger": "auto", "custom_instructions": None},
+    "compact": PROMPT | {"hook_event_name": "SessionStart", "source": "compact", "model": "claude-opus-5-5"},
+    "compacted": PROMPT | {"hook_event_name": "PostCompact", "trigger": "auto", "compact_summary": "Build goes on."},
+    "resume": {
+        "hook_event_name": "SessionStart",
+        "source": "resume",
+        "seconds_since_last_response": 5,
+        "context_tokens": 1212,
+        "prompt_cache_likely_expired": False,
+        "estimated_cache_write_usd": 0.0061,
+    },
+    "exit": PROMPT | {"hook_event_name": "SessionEnd", "reason": "prompt_input_exit"},
+}
+
+
+def delivery(kind: str, home: str, directory: str) -> dict[str, Any]:
+    """Return what the client writes to a hook's standard input, for one of the kinds in `EVENTS`."""
+    folder = os.path.join(home, ".claude", "projects", directory.replace(os.sep, "-"))
+    always = {
+        "session_id": CONVERSATION,
+        "transcript_path": os.path.join(folder, f"{CONVERSATION}.jsonl"),
+        "cwd": directory,
+    }
+    return always | EVENTS[kind]
+
+
+def variables(pid: int, directory: str) -> dict[str, str]:
+    """Return the variables that a client with this process id sets for its hooks."""
+    return {
+        "AI_AGENT": "claude-code_2-1-330_harness",
+        "CLAUDECODE": "1",
+        "CLAUDE_CODE_ENTRYPOINT": "cli",
+        "CLAUDE_CODE_SESSION_ID": CONVERSATION,
+        "CLAUDE_PID": str(pid),
+        "CLAUDE_PROJECT_DIR": directory,
+    }

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from faber_ledger.cli.doctor import git, hooks, runs, workflows
 from faber_ledger.cli.doctor.finding import (
     LEVELS,
     Finding,
@@ -19,7 +20,6 @@ from faber_ledger.cli.doctor.finding import (
     worst,
 )
 from faber_ledger.cli.doctor.patient import Patient
-from faber_ledger.cli.doctor.table import CHECKS
 from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.cli.worktrees.git import refuse_bare
@@ -31,6 +31,31 @@ from faber_ledger.runs.run import find_root
 
 Results = dict[str, list[Finding]]
 GIT_SECONDS = 10.0  # for each answer: whatever stops git from answering is what the user wants to find
+# By name, `theme.subject`, in the order in which findings are reported and fixed.
+CHECKS: dict[str, Callable[[Patient], Iterable[Finding]]] = {
+    "files.permissions": runs.check_permissions,
+    "git.repository": git.check_repository,
+    "git.drivers": git.check_drivers,
+    "git.lines": git.check_lines,
+    "git.travels": git.check_travels,
+    "git.stays": git.check_stays,
+    "hooks.settings": hooks.check_settings,
+    "hooks.installed": hooks.check_installed,
+    "hooks.once": hooks.check_once,
+    "hooks.agents": hooks.check_agents,
+    "hooks.program": hooks.check_program,
+    "hooks.log": hooks.check_hook_log,
+    "hooks.waiting": hooks.check_waiting,
+    "runs.folder": runs.check_folders,
+    "runs.active": runs.check_active,
+    "runs.backups": runs.check_backups,
+    "ledger.sound": runs.check_ledgers,
+    "ledger.set_aside": runs.check_set_aside,
+    "clone.worktrees": git.check_worktrees,
+    "workflow.usable": workflows.check_workflows,
+    "workflow.artifacts": workflows.check_artifacts,
+    "workflow.configuration": workflows.check_configuration,
+}
 
 
 @click.command(short_help="Check the set-up, and fix what is safe.")

@@ -18,9 +18,8 @@ from faber_ledger.cli.ui.which_run import choose_run, run_with_ledger, runs_with
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.checked import verified_batches
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.exchange import line_of
 from faber_ledger.ledger.foreign import check_types
-from faber_ledger.ledger.importing import Staged
+from faber_ledger.ledger.importing import Staged, line_of, raise_problems
 from faber_ledger.ledger.log import Log
 from faber_ledger.recording.insertion import open_to_insert, write_blocks
 from faber_ledger.runs.clone import note_use
@@ -106,8 +105,6 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
     20 a line of FILE is not an event, or the ledger is damaged;
     22 an event has different content in the run's log, or FILE is of another run.
     """
-    from faber_ledger.ledger.importing import Staged, raise_problems  # at its use: `--help` loads every command
-
     with ExitStack() as stack:
         opened = sys.stdin.buffer if file == "-" else stack.enter_context(_open_events(file))
         staged = stack.enter_context(closing(Staged(opened)))
@@ -176,7 +173,6 @@ def _target(staged: Staged, run_id: str | None) -> Run:
 
 
 def _check_against(staged: Staged, log: Log | None, run: Run, file: str) -> None:
-    from faber_ledger.ledger.importing import raise_problems
 
     raise_problems(staged.check_at_gate(log), file)
     staged.check_fits(log, run.run_id, file)

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -36,7 +36,7 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import AmbiguousRun, Declined
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, WorkflowNotFound
 from faber_ledger.recording.sessions import client_of
-from faber_ledger.recording.start import activate_run, lock_takeover, start_run
+from faber_ledger.recording.start import RunPlan, activate_run, lock_takeover, start_run
 from faber_ledger.runs import progress, state_file, state_write
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import lock_run
@@ -45,9 +45,6 @@ from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.projecting import find_restorable, restore_run_from_log, write_ignored_state
 from faber_ledger.runs.run import Run, find_root, name_part
 from faber_ledger.runs.settings import project_settings, read_user_config
-
-if TYPE_CHECKING:
-    from faber_ledger.recording.start import RunPlan
 
 DEFAULT_WORKFLOW = "fractary-faber:default"
 CANCELLED = "Workflow start cancelled. Use separate worktrees for concurrent workflows."

@@ -18,7 +18,6 @@ from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.foreign import event_ids
-from faber_ledger.ledger.summary import count_events
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.recording.adoption import is_started_here
 from faber_ledger.recording.completing import complete_record
@@ -175,7 +174,7 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
         why = why_not_published(run, read_state(run).value, TreeNote(run), on_purpose=is_named)
         staged = _stage(run) if why is None else []
         with read_log(run) as log:
-            count = count_events(log)
+            count = log.count_events()
             is_published = TreeNote(run).heads == log.heads_text()
     events = count if is_published else len(event_ids(run.ledger_path))
     return {

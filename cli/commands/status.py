@@ -17,7 +17,7 @@ from faber_ledger.cli.ui.which_run import choose_run, named_run, work_id_option
 from faber_ledger.cli.ui.words import events_shown, plural, publishing_hint
 from faber_ledger.ledger.errors import StateMissing
 from faber_ledger.ledger.foreign import event_ids
-from faber_ledger.ledger.summary import Summary, summarize
+from faber_ledger.ledger.queries import Summary, summarize
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import (
     artifacts_in_context,

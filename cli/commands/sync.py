@@ -192,7 +192,7 @@ def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:
 def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
     """Return the runs to exchange: the one named or active, or all of this clone and those with news on the server."""
     from faber_ledger.cli.ui.server import pick_server_run
-    from faber_ledger.postgres.fetch import has_event
+    from faber_ledger.postgres.exchange import has_event
     from faber_ledger.postgres.project import list_runs
 
     root = wanted.root

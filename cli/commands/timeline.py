@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import os
 import webbrowser
+from collections.abc import Iterator
 
 import click
 
-from faber_ledger.cli.timeline.page import page
+from faber_ledger import __version__
+from faber_ledger.cli.reports.chart import REASONS, Chart, markup
 from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.event_words import session_shown, words_of
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.output_file import output_file
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.cli.ui.words import plural
 from faber_ledger.context.packet import size_words
-from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.projections.timeline import build_timeline
+from faber_ledger.ledger.clock import seconds_of, utc_text
+from faber_ledger.projections.timeline import LISTED, Row, Timeline, build_timeline
 from faber_ledger.runs.log import read_log
+
+STYLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "timeline.css")
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # even if something escaped, nothing would run
+CAPTION = (
+    "Time runs to the right, in UTC. What happened within one second is drawn apart, and long pauses in which no "
+    "session was open are folded. Each bar leads to its event below."
+)
+WORDS = {
+    "normal": "ended normally",
+    "manual": "ended by hand",
+    "compaction": "ended by a compaction",
+    "abandoned": "abandoned (hatched: nothing was heard)",
+    "open": "still open",
+}
 
 
 @click.command(short_help="Draw a run as a page.")
@@ -62,3 +79,106 @@ def timeline(
     if opened and not webbrowser.open(f"file://{os.path.realpath(output)}"):
         warn(f"cannot start a browser: open {output} yourself")
     show(data, [line], as_json=as_json)
+
+
+def page(timeline: Timeline) -> str:
+    """Return a run's page."""
+    with open(STYLE, encoding="utf-8") as file:
+        style = file.read()
+    lines = [
+        "<!doctype html>",
+        '<html lang="en">',
+        '<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+        '<meta name="color-scheme" content="light dark">',
+        f'<meta name="generator" content="faber-ledger {__version__}">',
+        '<link rel="icon" href="data:,">',
+        f"<title>{markup(timeline['run_id'])}: timeline</title>",
+        f"<style>\n{style}</style>",
+        "<main>",
+        f"<header><h1>{markup(timeline['run_id'])}</h1>",
+        f"<p>{' · '.join(_facts(timeline))}</p></header>",
+    ]
+    if timeline["bars"]:
+        chart = Chart(timeline).svg()
+        lines.append(f"<figure><div>{chart}</div>")
+        lines.append(f"<figcaption>{_legend(timeline, are_joined='bar many' in chart)}{CAPTION}</figcaption></figure>")
+    else:
+        lines.append("<p>No session has been recorded yet.</p>")
+    return "\n".join([*lines, *_events(timeline), "</main>", "</html>"]) + "\n"
+
+
+def _facts(timeline: Timeline) -> Iterator[str]:
+    if timeline["work_id"]:
+        yield f"work item {markup(timeline['work_id'])}"
+    if timeline["workflow_id"]:
+        yield markup(timeline["workflow_id"])
+    sessions, machines = len(timeline["bars"]), len({bar["machine"] for bar in timeline["bars"]})
+    yield f"{plural(sessions, 'session')} on {plural(machines, 'machine')}"
+    yield plural(len(timeline["compactions"]), "compaction")
+    failures = sum(len(lane["failures"]) for lane in timeline["lanes"])
+    if failures:
+        yield f"<strong>{plural(failures, 'failed load')}</strong>"
+    yield plural(timeline["events"], "event")
+    if timeline["first"] is None or timeline["last"] is None:
+        return
+    first, last = (utc_text(moment[0]).rstrip("Z").split("T") for moment in (timeline["first"], timeline["last"]))
+    yield f"{' '.join(first)} to {' '.join(last if last[0] != first[0] else last[1:])} UTC"
+
+
+def _legend(timeline: Timeline, *, are_joined: bool) -> str:
+    """Return a legend of the colours in use; each bar also says it in words."""
+    found = {"open" if bar["is_open"] else bar["session"]["end_reason"] for bar in timeline["bars"]}
+    keys = [f'<li><i class="{kind}"></i>{WORDS[kind]}' for kind in (*REASONS, "open") if kind in found]
+    if are_joined:
+        keys.append('<li><i class="many"></i>several sessions, too short to be drawn apart')
+    if timeline["compactions"]:
+        keys.append('<li><i class="dashed"></i>compaction: the context is emptied')
+    if any(lane["failures"] for lane in timeline["lanes"]):
+        keys.append('<li><b class="cross">✕</b>could not be loaded')
+    return f"<ul>{''.join(keys)}</ul>"
+
+
+def _events(timeline: Timeline) -> Iterator[str]:
+    listed = len(timeline["rows"])
+    count = f"{listed:,}" if listed == timeline["events"] else f"{listed:,} of {timeline['events']:,}"
+    part = ""
+    if listed != timeline["events"]:
+        part = (
+            f"<p>Of a log of more than {LISTED:,} events the page lists only the newest starts, ends, "
+            f"compactions, notes and failed loads. To see all: "
+            f"<code>faber-ledger log {markup(timeline['run_id'])}</code></p>"
+        )
+    yield f'<table class="events"><caption>Events ({count}){part}</caption>'
+    heads = [f'<th scope="col">{head}' for head in ("seq", "time (UTC)", "session", "what happened")]
+    yield f"<thead><tr>{''.join(heads)}</thead>"
+    day = ""
+    for row in timeline["rows"]:
+        at = str(row["recorded"]["at"])
+        if at[:10] != day:
+            day = at[:10]
+            yield f'<tr class="day"><th colspan="4" scope="colgroup">{markup(day)}'
+        yield _row(row)
+    yield "</table>"
+
+
+def _row(row: Row) -> str:
+    recorded = row["recorded"]
+    kind = recorded["event"]["type"]
+    shade = KINDS.get(kind, "")
+    shade = f' class="{shade}"' if shade else ""
+    time = str(recorded["at"])[11:].removesuffix("Z")
+    return (
+        f'<tr id="e{row["number"]}"{shade}><td>{recorded["seq"]}<td>{markup(time)}'
+        f"<td>{markup(session_shown(recorded))}<td>{markup(words_of(recorded))}"
+    )
+
+
+KINDS = {
+    "session_started": "s",
+    "session_ended": "s",
+    "artifact_failed": "f",
+    "note_recorded": "n",
+    "compaction_completed": "c",
+}

@@ -14,7 +14,7 @@ from faber_ledger.cli.ui.progress import progress_over
 from faber_ledger.cli.ui.which_run import runs_with_ledgers
 from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.problems import LogProblem
+from faber_ledger.ledger.verify import LogProblem
 from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.run import Run, find_root
 

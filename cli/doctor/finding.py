@@ -10,11 +10,11 @@ from typing import Literal, NamedTuple
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.cli.ui.changes import diff_lines, display_path
 from faber_ledger.files.change import FileChange, make_changes
-from faber_ledger.ledger.aside import copy_private, free_name
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.clone import make_below
 from faber_ledger.runs.old_copies import doctor_folder
+from faber_ledger.runs.set_aside import copy_private, free_name
 
 Warn = Callable[[str], None]
 Level = Literal["ok", "note", "warning", "error"]

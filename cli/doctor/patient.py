@@ -13,7 +13,7 @@ from faber_ledger.cli.ui.progress import progress_over
 from faber_ledger.cli.worktrees.git import run_git
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.problems import LogProblem
+from faber_ledger.ledger.verify import LogProblem
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run
 from faber_ledger.runs.git import WorkTree, work_tree_of

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from faber_ledger.cli.ui.words import events_shown, plural
+from faber_ledger.context.reconstitution.content import Known
 from faber_ledger.context.reconstitution.faber_files import event_line
 from faber_ledger.context.reconstitution.journal import text_or_na
 from faber_ledger.context.reconstitution.steps import point_text
-
-if TYPE_CHECKING:
-    from faber_ledger.context.reconstitution.content import Known
-
 
 RULE = "═" * 59
 RESUMED = {

@@ -14,11 +14,10 @@ from faber_ledger.cli.ui.words import plural
 from faber_ledger.context.position import place_of
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import one_line
-from faber_ledger.ledger import summary
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.summary import summarize
+from faber_ledger.ledger.queries import summarize
 from faber_ledger.projections.fold import blocks_of, current_session, fold, open_sessions, session_history
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs.active import active_run
@@ -192,7 +191,7 @@ def count_events(path: str) -> int | None:
     """Return how many events a log has; None if it cannot be read."""
     try:
         with Log.read(path) as log:
-            return summary.count_events(log)
+            return log.count_events()
     except LedgerError:
         return None
 

@@ -15,9 +15,8 @@ from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.foreign import check_types
-from faber_ledger.projections.compactions import Compactions
 from faber_ledger.projections.fold import Projector, empty
-from faber_ledger.projections.history import summarize_sessions
+from faber_ledger.projections.history import Compactions, summarize_sessions
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import Run
 

@@ -19,10 +19,9 @@ from faber_ledger.ledger.errors import IntegrityError, LedgerError, StateInvalid
 from faber_ledger.ledger.file import check_file
 from faber_ledger.ledger.foreign import event_ids, open_untrusted
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.union import rows_of
-from faber_ledger.ledger.verify import find_problems
+from faber_ledger.ledger.verify import LogProblem, find_problems
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import tree_note

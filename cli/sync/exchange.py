@@ -10,7 +10,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from faber_ledger.cli.sync.intake import Progress, Taken, take_new
 from faber_ledger.cli.ui.progress import progress_bars
@@ -22,11 +22,17 @@ from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.postgres.address import Address, translate_read_only
-from faber_ledger.postgres.fetch import count_events, has_event
+from faber_ledger.postgres.exchange import (
+    LARGEST,
+    count_events,
+    describe_state,
+    fetch_state,
+    has_event,
+    push_events,
+    put_state,
+)
 from faber_ledger.postgres.project import Remote, find_project, newest_event, open_project
-from faber_ledger.postgres.push import push_events
 from faber_ledger.postgres.server import open_server, tell_readers
-from faber_ledger.postgres.state import LARGEST, describe_state, fetch_state, put_state
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.insertion import write_blocks
 from faber_ledger.recording.recording import drain_waiting
@@ -39,11 +45,7 @@ from faber_ledger.runs.projecting import STATE_DEFAULTS
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.state_file import read_state
-from faber_ledger.runs.synced import empty_note, note_exchanged, note_project, read_note, write_note
-
-if TYPE_CHECKING:
-    from faber_ledger.runs.synced import Note
-
+from faber_ledger.runs.synced import Note, empty_note, note_exchanged, note_project, read_note, write_note
 
 Row = tuple[Any, ...]
 

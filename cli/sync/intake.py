@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from faber_ledger.ledger.gate import shown_id
 from faber_ledger.ledger.redaction import effective_redactions
 from faber_ledger.ledger.union import OTHER_CONTENT, hash_in
 from faber_ledger.postgres.ask import absurd_answer
-from faber_ledger.postgres.fetch import Fetched, count_events, fetch_new
+from faber_ledger.postgres.exchange import Fetched, count_events, fetch_new
 from faber_ledger.postgres.project import Remote
 from faber_ledger.recording.insertion import insert_passing
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.run import Run
-from faber_ledger.runs.synced import write_note
-
-if TYPE_CHECKING:
-    from faber_ledger.runs.synced import Note
-
+from faber_ledger.runs.synced import Note, write_note
 
 Progress = Callable[[int, str], Callable[[int], object]]
 

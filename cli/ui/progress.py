@@ -12,7 +12,7 @@ from typing import TypeVar
 import click
 
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.summary import summarize
+from faber_ledger.ledger.queries import summarize
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 

@@ -22,7 +22,6 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import dumps
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import sqlite3
-from faber_ledger.ledger.summary import count_events
 from faber_ledger.projections.fold import fold
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.runs.log import read_log
@@ -393,7 +392,7 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
             broken = describe_break(log, client)
             keeper = None if Settings(run, os.environ).summaries else run
             return {
-                "events": count_events(log),
+                "events": log.count_events(),
                 "sessions": list(summarize_sessions(fold(log.stream()))),
                 "notes": notes,
                 "others": others,

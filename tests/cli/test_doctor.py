@@ -15,9 +15,8 @@ from support.patients import FAULTS, Patient, another_run, copied, make_healthy,
 from support.project import RUN
 from support.sizes import few, pair
 
-from faber_ledger.cli.commands.doctor import doctor, run_checks
+from faber_ledger.cli.commands.doctor import CHECKS, doctor, run_checks
 from faber_ledger.cli.doctor.patient import Patient as Looked
-from faber_ledger.cli.doctor.table import CHECKS
 from faber_ledger.ledger.clock import now
 from faber_ledger.runs.git_command import limit_answers
 

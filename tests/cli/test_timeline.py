@@ -16,7 +16,7 @@ from support.project import Project
 from support.sample_log import write_run
 from support.timelines import HOSTILE, RUN, History, draw, hostile, long_history, story_timeline
 
-from faber_ledger.cli.timeline.page import page
+from faber_ledger.cli.commands.timeline import page
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections.timeline import build_timeline
 

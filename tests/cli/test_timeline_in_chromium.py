@@ -8,7 +8,7 @@ import pytest
 from support.browser import Browser
 from support.timelines import HOSTILE, draw, hostile, long_history, story_timeline
 
-from faber_ledger.cli.timeline.page import page
+from faber_ledger.cli.commands.timeline import page
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections.timeline import build_timeline
 

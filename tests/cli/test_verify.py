@@ -17,8 +17,7 @@ from faber_ledger.context.position import note_recorded
 from faber_ledger.ledger.errors import LedgerError, Locked, NewerFormat
 from faber_ledger.ledger.events import Draft
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.problems import LogProblem
-from faber_ledger.ledger.verify import find_problems
+from faber_ledger.ledger.verify import LogProblem, find_problems
 from faber_ledger.runs.clone import note_use
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.progress import snapshot

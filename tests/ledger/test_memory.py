@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.sample_log import FIRST, START, drafts
 
-from faber_ledger.ledger.exchange import line_of
+from faber_ledger.ledger.importing import line_of
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import rows_of
 
@@ -43,7 +43,7 @@ CHILD = """
 import os, resource, sys
 from contextlib import closing
 from faber_ledger.ledger.checked import read_verified
-from faber_ledger.ledger.exchange import line_of
+from faber_ledger.ledger.importing import line_of
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.importing import Staged
 from faber_ledger.ledger.union import Passing, insert_rows, rows_of, write_union

@@ -14,8 +14,7 @@ from support.sample_log import CLIENT, FIRST, RUN, SECOND, START, WRITER, append
 
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.queries import PAGE, EventQuery, find_events
-from faber_ledger.ledger.summary import Summary, summarize
+from faber_ledger.ledger.queries import PAGE, EventQuery, Summary, find_events, summarize
 from faber_ledger.ledger.union import insert_rows
 
 

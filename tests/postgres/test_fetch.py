@@ -11,9 +11,9 @@ from support.project import RUN
 from support.team_server import FORGED, Team
 
 from faber_ledger.ledger.encoding import ID, PARENTS, PAYLOAD
-from faber_ledger.postgres import fetch
+from faber_ledger.postgres import exchange
 from faber_ledger.postgres.address import Address, parse_url
-from faber_ledger.postgres.fetch import PLACED, fetch_named, fetch_new, fetch_rows
+from faber_ledger.postgres.exchange import PLACED, fetch_named, fetch_new, fetch_rows
 from faber_ledger.postgres.server import Server, open_server
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def server(team: Team) -> Iterator[Server]:
 
 def test_batches_of_any_size_have_the_same_events(team: Team, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     team.synced(team.clones[0])
-    monkeypatch.setattr(fetch, "MOST_EVENTS", 2)
+    monkeypatch.setattr(exchange, "MOST_EVENTS", 2)
     batches: list[int] = []
     with closing(fetch_new(server, team.project, RUN, 0, [], batches.append)) as fetched:
         ids = [name for (name,) in fetched.log.connection.execute("SELECT id FROM event ORDER BY seq, id")]
@@ -45,7 +45,7 @@ def test_parents_of_many_megabytes_and_what_is_asked_for_again_come_in_batches(
     for name in ids:
         team.put(team.forged(team.clones[0], id=name, parents=bytes(range(32)) * (longest // 32)))
     most = 3 * longest
-    monkeypatch.setattr(fetch, "MOST_BYTES", most)
+    monkeypatch.setattr(exchange, "MOST_BYTES", most)
     for batches in (fetch_rows(server, team.project, RUN), fetch_named(server, team.project, RUN, ids)):
         found = list(batches)
         assert len(found) >= 4

@@ -10,9 +10,9 @@ import pytest
 from support.searching import EVENTS, STATE
 from support.sizes import pick
 
+from faber_ledger.cli.reports.search import event_texts, state_texts
 from faber_ledger.files.word_query import LONGEST_WORD, parse_query, words_of
 from faber_ledger.ledger.encoding import canonical
-from faber_ledger.projections.searched import event_texts, state_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

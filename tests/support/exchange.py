@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from faber_ledger.ledger.encoding import canonical, payload_hash
-from faber_ledger.ledger.exchange import line_of
-from faber_ledger.ledger.importing import Staged, raise_problems
+from faber_ledger.ledger.importing import Staged, line_of, raise_problems
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import insert_rows, rows_of
 from support.command import COMMAND, run_command

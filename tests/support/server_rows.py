@@ -9,7 +9,7 @@ from psycopg.rows import dict_row
 
 from faber_ledger.ledger.encoding import COLUMNS, HASH, SEQ, clean
 from faber_ledger.ledger.log import make_row
-from faber_ledger.postgres import push
+from faber_ledger.postgres import exchange
 from support.sample_log import RUN, START, WRITER
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def put(connection: psycopg.Connection[Any], project: str, *rows: Row, run_id: s
 
 def put_together(connection: psycopg.Connection[Any], project: str, rows: list[Row], run_id: str = RUN) -> None:
     """Insert rows by one statement, as a clone pushes them."""
-    connection.execute(push.PUSH, (project, run_id, *map(list, zip(*rows, strict=True))))
+    connection.execute(exchange.PUSH, (project, run_id, *map(list, zip(*rows, strict=True))))
 
 
 def put_state(

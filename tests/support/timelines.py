@@ -10,7 +10,7 @@ from support.golden import events_of
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.projections.timeline_shapes import Timeline
+    from faber_ledger.projections.timeline import Timeline
 
 
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"

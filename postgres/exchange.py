@@ -1,21 +1,94 @@
-"""Fetch a run's events from the server, in bounded batches, as rows that nobody has judged yet."""
+"""Exchange events and the newest state.json of each run with the server, in batches of which each arrives whole.
+
+What the server has stays: an event is known by its id, and one that is there with another content is named. What is
+fetched are rows that nobody has judged yet. Of two states the one with the later `updated_at` is kept, of equal ones
+the one that is pushed last. A state without that time counts as the oldest, and a time in the future as now.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
-from faber_ledger.ledger.encoding import ID, INSERT, PAYLOAD, SEQ
+from faber_ledger.ledger.encoding import ID, INSERT, PARENTS, PAYLOAD, SEQ, sha256
 from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import rows_named
-from faber_ledger.postgres.ask import EVENT_COLUMNS, MOST_BYTES, MOST_EVENTS, absurd_answer, ask, ask_one
+from faber_ledger.postgres.ask import (
+    EVENT_COLUMNS,
+    MOST_BYTES,
+    MOST_EVENTS,
+    Connection,
+    absurd_answer,
+    ask,
+    ask_one,
+    check_rows,
+    translate_decode_errors,
+)
 from faber_ledger.postgres.project import newest_event
 from faber_ledger.postgres.server import Server
 
 Row = tuple[Any, ...]
+
+
+PUSH = b"""\
+SELECT added, conflicts FROM faber_ledger.push_events(
+  %s, %s, %b::bigint[], %b::text[], %b::text[], %b::integer[], %b::text[], %b::text[], %b::text[], %b::text[],
+  %b::bytea[], %b::bytea[], %b::text[], %b::bytea[], %b::bytea[]
+)"""
+
+
+class Pushed(NamedTuple):
+    """How many events the server did not have, and the ids of those that it has with another content."""
+
+    added: int
+    conflicts: list[str]
+
+
+def push_events(
+    server: Server, project: str, run_id: str, rows: Iterable[Row], advance: Callable[[int], object]
+) -> Pushed:
+    """Push rows of a log, each after its parents; `advance` is called with the number of each batch that is durable.
+
+    Raises ServerUnavailable and ServerRefused: then the batches before are on the server, and pushing again adds what
+    is missing.
+    """
+    added, conflicts = 0, []
+    for batch in _in_batches(rows):
+        with server.transaction() as connection:
+            count, named = _push_batch(connection, project, run_id, batch)
+        added += count
+        conflicts += named
+        advance(len(batch))
+    return Pushed(added, conflicts)
+
+
+def _push_batch(connection: Connection, project: str, run_id: str, batch: list[Row]) -> tuple[int, list[str]]:
+    with translate_decode_errors("push_events"):
+        rows = connection.execute(PUSH, (project, run_id, *map(list, zip(*batch, strict=True)))).fetchall()
+    check_rows("push_events", [("added", int), ("conflicts", list)], rows)
+    sent = {row[ID] for row in batch}
+    if len(rows) == 1:
+        added, conflicts = rows[0]
+        if 0 <= added <= len(batch) and all([name in sent for name in conflicts]):
+            return added, conflicts
+    raise absurd_answer("push_events")
+
+
+def _in_batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        length = len(row[PAYLOAD] or "") + len(row[PARENTS])
+        if batch and (len(batch) == MOST_EVENTS or size + length > MOST_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
+        size += length
+    if batch:
+        yield batch
 
 
 PLACED: dict[str, Any] = {"position": int, **EVENT_COLUMNS}
@@ -138,3 +211,47 @@ def fetch_new(
         fetched.close()
         raise
     return fetched
+
+
+LARGEST = 64 * 1024 * 1024  # bytes, as of a state in a work tree
+
+
+class ServerState(NamedTuple):
+    """What the server has of a run's state: its `updated_at` in UTC, empty if it has none, and its SHA-256."""
+
+    at: str
+    digest: bytes
+
+
+def describe_state(server: Server, project: str, run_id: str) -> ServerState | None:
+    """Return the time and the digest of a run's state; None without one. Raises as `Server.transaction`."""
+    with server.transaction() as connection:
+        columns = {"at": str, "digest": bytes}
+        found = ask(connection, "state_of", columns, limit=1, project=project, run_id=run_id)
+    return ServerState(*found[0]) if found else None
+
+
+def fetch_state(server: Server, project: str, run_id: str) -> str | None:
+    """Return the text of a run's state; None without one. Raises as `Server.transaction`."""
+    with server.transaction() as connection:
+        columns: dict[str, Any] = {"content": str, "digest": bytes}
+        found = ask(connection, "state_of", columns, limit=1, project=project, run_id=run_id)
+    if not found:
+        return None
+    content, digest = found[0]
+    if sha256(content.encode()).digest() != digest:
+        raise absurd_answer("state_of", "a digest that is not the content's")
+    return str(content)
+
+
+def put_state(
+    server: Server, project: str, run_id: str, content: str, at: str, writer: str, known_redactions: list[str]
+) -> bool:
+    """Put a run's state on the server, which keeps the newest one; raises as `Server.transaction`.
+
+    Return False if the server has a newer one, or a redaction that is not known here: the state may still show what
+    that removes.
+    """
+    asked = {"content": content, "at": at, "writer": writer, "known_redactions": known_redactions}
+    with server.transaction() as connection:
+        return bool(ask_one(connection, "put_state", bool, project=project, run_id=run_id, **asked))

@@ -7,15 +7,11 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from math import inf
-from typing import TYPE_CHECKING
 
 from faber_ledger.cli.ui.words import duration
 from faber_ledger.files.text import escape
 from faber_ledger.ledger.clock import utc_text
-
-if TYPE_CHECKING:
-    from faber_ledger.projections.timeline_shapes import Bar, Lane, Moment, Span, Timeline
-
+from faber_ledger.projections.timeline import Bar, Lane, Moment, Span, Timeline
 
 WIDTH, GUTTER, MARGIN = 1200, 172, 14
 LENGTH = WIDTH - GUTTER - MARGIN  # of the axis

@@ -1,1 +1,0 @@
-"""The demo: the story it plays, and the machines it plays on."""

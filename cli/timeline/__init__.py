@@ -1,1 +1,0 @@
-"""The timeline: a run drawn as one HTML page."""
