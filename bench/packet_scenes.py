@@ -136,11 +136,7 @@ def know_run(checkout: Checkout, status: str = "in_progress") -> list[Fact]:
         ),
         essential("where the state is that it has to keep up to date", state_file(checkout)),
         essential(
-            "where the packet ends and the client's own text begins",
-            "end of",
-            "ends here",
-            "the end",
-            only_in="ending",
+            "where the packet ends and the client's own text begins", "end of", "ends here", "the end", only_in="ending"
         ),
         wanted("the command that shows the run's events", "faber-ledger log"),
         wanted("the command that collects all that is known of the run", "reconstitute"),

@@ -14,10 +14,7 @@ RUN_ID = "bench-258-20260105-143022-a1b2c3"
 CLIENT = "c422f8d6-75ff-4d55-a402-dff1f0a6c68a"
 WRITER = "5f" * 16
 PARAGRAPH = "The agent reads this again at each session's start, so that it goes on where it was. " * 4
-ARTIFACTS = {
-    "plugins/faber/docs/workflow-orchestration-protocol.md": 6,
-    "specs/WORK-00258-session-ledger.md": 12,
-}
+ARTIFACTS = {"plugins/faber/docs/workflow-orchestration-protocol.md": 6, "specs/WORK-00258-session-ledger.md": 12}
 SUMMARY = Path(__file__).with_name("summary.txt").read_text()
 DELIVERIES: dict[str, dict[str, object]] = {
     "session-start": {"hook_event_name": "SessionStart", "source": "startup"},

@@ -45,13 +45,7 @@ def read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
         raise ArtifactError(f"`{program[0]}` failed: {error}", resolved) from error
     if not printed.strip():
         raise ArtifactError(f"`{program[0]}` failed: it printed nothing", resolved)
-    return {
-        "text": text,
-        "source": command,
-        "resolved": resolved,
-        "size_bytes": len(printed),
-        "is_deferred": False,
-    }
+    return {"text": text, "source": command, "resolved": resolved, "size_bytes": len(printed), "is_deferred": False}
 
 
 def slash_command(command: str, surroundings: Surroundings) -> str:

@@ -19,14 +19,7 @@ import os
 from faber_ledger.context.position import indent, mark_of_cut, origin_of
 from faber_ledger.files.text import clip, cut_middle, one_line, plain, quote_lines, shares, units
 from faber_ledger.ledger.encoding import encoder
-from faber_ledger.runs.progress import (
-    current_phase,
-    current_step,
-    phase_state,
-    phase_states,
-    phase_statuses,
-    value_at,
-)
+from faber_ledger.runs.progress import current_phase, current_step, phase_state, phase_states, phase_statuses, value_at
 from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, is_name
 
 TYPE_CHECKING = False

@@ -87,12 +87,7 @@ class Reload:
     """The result of one reload; `problems` are what the agent must read first."""
 
     def __init__(
-        self,
-        root: str,
-        triggers: list[str],
-        state: dict[str, Any],
-        problems: list[str],
-        workflow: Workflow | None,
+        self, root: str, triggers: list[str], state: dict[str, Any], problems: list[str], workflow: Workflow | None
     ) -> None:
         self.root = root
         self.triggers = triggers
@@ -441,13 +436,7 @@ def gather(
 
 
 def gather_for_hook(
-    run: Run,
-    state: dict[str, Any],
-    *,
-    compacted: bool,
-    at: float,
-    is_state_read: bool = False,
-    dry_run: bool = False,
+    run: Run, state: dict[str, Any], *, compacted: bool, at: float, is_state_read: bool = False, dry_run: bool = False
 ) -> Reload:
     """Load what a session start in the client needs; whatever goes wrong is a problem in the result, never an error.
 

@@ -31,11 +31,7 @@ class EventType:
     version = 1
 
     def __init__(
-        self,
-        redacted: dict[str, Any],
-        *,
-        required: tuple[str, ...] = (),
-        optional: tuple[str, ...] = (),
+        self, redacted: dict[str, Any], *, required: tuple[str, ...] = (), optional: tuple[str, ...] = ()
     ) -> None:
         """Describe a type.
 
@@ -90,7 +86,7 @@ EVENT_TYPES = {
         required=("session_id", "artifact_id", "trigger", "source", "size_bytes"),
     ),
     "artifact_failed": EventType(
-        {"artifact_id": REDACTED, "trigger": REDACTED, "source": REDACTED, "required": False, "error": REDACTED},
+        {"artifact_id": REDACTED, "trigger": REDACTED, "source": REDACTED, "required": False, "error": REDACTED}
     ),
     "artifact_skipped": EventType({"artifact_id": REDACTED, "trigger": REDACTED, "loaded_at": REDACTED}),
     "context_reloaded": EventType(

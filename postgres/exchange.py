@@ -189,12 +189,7 @@ def count_events(server: Server, project: str, run_id: str, after: int) -> int:
 
 
 def fetch_new(
-    server: Server,
-    project: str,
-    run_id: str,
-    after: int,
-    again: Collection[str],
-    advance: Callable[[int], object],
+    server: Server, project: str, run_id: str, after: int, again: Collection[str], advance: Callable[[int], object]
 ) -> Fetched:
     """Return a run's events whose ids are in `again`, and those after a position; the caller closes them.
 

@@ -28,18 +28,8 @@ MAX_BYTES = 32 * 1024
 LATEST = 253_402_300_800  # the end of the year 9999
 TEXT, TIME = (str,), (int, float)
 # A member's name, the types of its value, and whether it may be null.
-HEARD = (
-    ("client", TEXT, False),
-    ("pid", TEXT, True),
-    ("first_at", TIME, False),
-    ("last_at", TIME, False),
-)
-SESSION = (
-    ("client", TEXT, False),
-    ("run_id", TEXT, False),
-    ("root", TEXT, False),
-    ("session_at", TIME, False),
-)
+HEARD = (("client", TEXT, False), ("pid", TEXT, True), ("first_at", TIME, False), ("last_at", TIME, False))
+SESSION = (("client", TEXT, False), ("run_id", TEXT, False), ("root", TEXT, False), ("session_at", TIME, False))
 SESSION_ENDING = ".session"  # of the second file's name
 COMPACTED_ENDING = ".compacted"  # of the file of a client that was compacted, and sends no start after it
 

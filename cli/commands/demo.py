@@ -299,8 +299,7 @@ class Machine:
     def _failure(self, what: str, done: Done) -> StepFailed:
         said = (done.stderr + done.stdout).strip() or "it printed nothing"
         return StepFailed(
-            f"{self.name}: {what}: {said}",
-            hint="run `faber-ledger demo --keep` and look into the folder that it keeps",
+            f"{self.name}: {what}: {said}", hint="run `faber-ledger demo --keep` and look into the folder that it keeps"
         )
 
     def _tell_command(self, command: str) -> None:

@@ -41,19 +41,9 @@ if TYPE_CHECKING:
     type=click.Path(),
     help="Write to FILE, completely or not at all; `-`, the default, is standard output.",
 )
-@click.option(
-    "--sqlite",
-    metavar="FILE",
-    type=click.Path(),
-    help="Write tables for sqlite3 and Datasette.",
-)
+@click.option("--sqlite", metavar="FILE", type=click.Path(), help="Write tables for sqlite3 and Datasette.")
 @click.option("--all", "every", is_flag=True, help="With --sqlite: every run of the project that has a ledger.")
-def export(
-    run: str | None,
-    output: str | None,
-    sqlite: str | None,
-    every: bool,
-) -> None:
+def export(run: str | None, output: str | None, sqlite: str | None, every: bool) -> None:
     """Write the events of RUN (default: the active run) for other tools, or for `faber-ledger import`.
 
     \b
@@ -132,13 +122,7 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
         line += f", {staged.refused} left out"
     if payloads:
         line += "; payloads that the log had lost " + ("would be restored" if dry_run else "are restored")
-    data = {
-        "run_id": run.run_id,
-        "new": count,
-        "read": staged.lines,
-        "left_out": staged.refused,
-        "dry_run": dry_run,
-    }
+    data = {"run_id": run.run_id, "new": count, "read": staged.lines, "left_out": staged.refused, "dry_run": dry_run}
     for one in staged.left_out:
         warn(f"line {one.line}: {one.what}")
     show(data, [line], as_json=as_json)

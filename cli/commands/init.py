@@ -31,12 +31,7 @@ from faber_ledger.cli.setup.git import (
     settings_to_make,
     why_not_ours,
 )
-from faber_ledger.cli.setup.hooks import (
-    describe_plugins,
-    has_plugin_instead,
-    note_without_plugin,
-    settings_change,
-)
+from faber_ledger.cli.setup.hooks import describe_plugins, has_plugin_instead, note_without_plugin, settings_change
 from faber_ledger.cli.setup.project import (
     QUESTION,
     RECORDED_BY_DEFAULT,
@@ -47,12 +42,7 @@ from faber_ledger.cli.setup.project import (
     summaries_change,
     with_project_id,
 )
-from faber_ledger.cli.setup.tracking import (
-    check_not_ignored,
-    is_ignored,
-    join_names,
-    names_to_commit,
-)
+from faber_ledger.cli.setup.tracking import check_not_ignored, is_ignored, join_names, names_to_commit
 from faber_ledger.cli.ui.changes import (
     describe,
     diff_lines,
@@ -244,10 +234,7 @@ def _tracked_notes(root: str) -> list[str]:
 def _obstacle_notes(root: str, git_says: str | None, setting: FileChange | None) -> list[str]:
     """Return what keeps git from the runs' files and from the project's settings."""
     lacks = f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions"
-    return [
-        *([git_says] if git_says else []),
-        *([lacks] if setting is not None and is_ignored(root, PATH) else []),
-    ]
+    return [*([git_says] if git_says else []), *([lacks] if setting is not None and is_ignored(root, PATH) else [])]
 
 
 def _pre_commit_hook(root: str, asked: bool | None, *, is_project: bool) -> tuple[list[FileChange], list[str]]:

@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 @work_id_option
 @click.option("-n", "count", type=click.IntRange(min=1), metavar="N", help="Only the newest N events.")
 @click.option("--reverse", is_flag=True, help="Newest first.")
-@click.option(
-    "--session",
-    metavar="ID",
-    help="One session: its id, its beginning or last part, or its client's id.",
-)
+@click.option("--session", metavar="ID", help="One session: its id, its beginning or last part, or its client's id.")
 @click.option(
     "--type",
     "kinds",
@@ -69,12 +65,7 @@ def log(
         raise click.UsageError("--since is later than --until: no event is between them")
     chosen = run_with_ledger(run, work_id)
     wanted = EventQuery(
-        session=find_session(chosen, session),
-        types=kinds,
-        machine=machine,
-        since=since,
-        until=until,
-        phase=phase,
+        session=find_session(chosen, session), types=kinds, machine=machine, since=since, until=until, phase=phase
     )
 
     def find() -> Iterator[Recorded]:

@@ -32,13 +32,7 @@ if TYPE_CHECKING:
 @click.option("--rebuild", is_flag=True, help="Fold the whole log, even if state.json shows it already.")
 @click.option("--restore", is_flag=True, help="Replace a broken state.json with its newest readable backup.")
 @json_option
-def project(
-    run: str | None,
-    check: bool,
-    rebuild: bool,
-    restore: bool,
-    as_json: bool,
-) -> int:
+def project(run: str | None, check: bool, rebuild: bool, restore: bool, as_json: bool) -> int:
     """Write the blocks `sessions` and `context_metadata` of state.json from RUN's log (default: the active run).
 
     \b

@@ -73,12 +73,7 @@ RETRIES = {  # the options between the first and the last
     multiple=True,
     help="Continue without this if it fails, without asking; repeatable.",
 )
-@click.option(
-    "--only",
-    type=click.Choice([*PARTS, REPORT]),
-    multiple=True,
-    help="Print this part alone; repeatable.",
-)
+@click.option("--only", type=click.Choice([*PARTS, REPORT]), multiple=True, help="Print this part alone; repeatable.")
 @click.option(
     "--budget",
     type=click.IntRange(min=1000),

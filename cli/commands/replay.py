@@ -17,11 +17,7 @@ from faber_ledger.cli.ui.which_run import run_with_ledger, work_id_option
 @click.option("--at", metavar=MOMENT, help="Only the state at a moment.")
 @click.option("--from", "start", metavar=MOMENT, help="Show the events from this moment on.")
 @click.option("--to", "end", metavar=MOMENT, help="Show the events up to this moment.")
-@click.option(
-    "--session",
-    metavar="ID",
-    help="One session: its id, its beginning or last part, or its client's id.",
-)
+@click.option("--session", metavar="ID", help="One session: its id, its beginning or last part, or its client's id.")
 @no_pager_option
 @json_option
 def replay(

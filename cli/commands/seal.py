@@ -177,13 +177,7 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
             count = log.count_events()
             is_published = TreeNote(run).heads == log.heads_text()
     events = count if is_published else len(event_ids(run.ledger_path))
-    return {
-        "run_id": run.run_id,
-        "events": events,
-        "left": count - events,
-        "why": why,
-        "staged": staged,
-    }
+    return {"run_id": run.run_id, "events": events, "left": count - events, "why": why, "staged": staged}
 
 
 def _check(run: Run) -> None:

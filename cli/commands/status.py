@@ -19,14 +19,7 @@ from faber_ledger.ledger.errors import StateMissing
 from faber_ledger.ledger.foreign import event_ids
 from faber_ledger.ledger.queries import Summary, summarize
 from faber_ledger.projections.difference import differing_blocks
-from faber_ledger.projections.fold import (
-    artifacts_in_context,
-    blocks_of,
-    entry_of,
-    fold,
-    newest_open,
-    session_history,
-)
+from faber_ledger.projections.fold import artifacts_in_context, blocks_of, entry_of, fold, newest_open, session_history
 from faber_ledger.recording import sessions
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs import state_file, state_write
@@ -101,10 +94,7 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
     if lacks_ledger(run):
         return Found(None, blocks_of(state))
     with read_log(run, warn) as log:
-        found = Found(
-            summarize(log),
-            fold(log.stream()),
-        )
+        found = Found(summarize(log), fold(log.stream()))
         names = {name for (name,) in log.connection.execute("SELECT id FROM event")}
     if not run.is_kept:
         missing = len(names - event_ids(run.ledger_path))

@@ -116,11 +116,7 @@ def _watch(wanted: Wanted, url: str | None, seconds: int) -> None:
 
 
 def _sync(
-    wanted: Wanted,
-    url: str | None,
-    *,
-    as_json: bool = False,
-    shows: Callable[[Exchanged], bool] | None = None,
+    wanted: Wanted, url: str | None, *, as_json: bool = False, shows: Callable[[Exchanged], bool] | None = None
 ) -> int:
     """Exchange the runs once, print what happened, of all runs or those that `shows` chooses; return the exit code."""
     from faber_ledger.postgres.address import translate_read_only

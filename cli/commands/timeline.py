@@ -48,12 +48,7 @@ WORDS = {
 )
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
 @json_option
-def timeline(
-    run: str | None,
-    output: str,
-    opened: bool,
-    as_json: bool,
-) -> None:
+def timeline(run: str | None, output: str, opened: bool, as_json: bool) -> None:
     """Draw RUN (default: the active run) as one HTML page: phases, sessions by machine, the context, the events.
 
     The page needs no network and no JavaScript.

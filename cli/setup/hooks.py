@@ -8,13 +8,7 @@ from collections.abc import Iterator
 from faber_ledger.cli.setup.agents import list_agents
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.files.change import FileChange, read_file, read_inside
-from faber_ledger.hooks.client_plugins import (
-    NAME,
-    Plugin,
-    list_enabled_plugins,
-    list_plugins,
-    list_settings_with_hooks,
-)
+from faber_ledger.hooks.client_plugins import NAME, Plugin, list_enabled_plugins, list_plugins, list_settings_with_hooks
 from faber_ledger.hooks.client_settings import (
     add_hooks,
     decode_settings,

@@ -11,15 +11,7 @@ import click
 from faber_ledger.cli.ui.output import warn
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import NotFound
-from faber_ledger.ledger.queries import (
-    MAX_MATCHES,
-    Key,
-    Match,
-    find_matches,
-    is_client,
-    keys_where,
-    last_key,
-)
+from faber_ledger.ledger.queries import MAX_MATCHES, Key, Match, find_matches, is_client, keys_where, last_key
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
 
@@ -43,8 +35,7 @@ def find_thing(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match:
         )
     name = " or ".join(filter(None, [", ".join(kinds[:-1]), kinds[-1]]))
     raise NotFound(
-        f"there is no {name} {text} in {run.run_id}",
-        hint=f"run `faber-ledger log {run.run_id}` to see its events",
+        f"there is no {name} {text} in {run.run_id}", hint=f"run `faber-ledger log {run.run_id}` to see its events"
     )
 
 

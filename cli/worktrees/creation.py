@@ -107,11 +107,7 @@ def state_member(root: str, at: float, created_by: str = "manual", known: object
         return None
     main = work_tree.main or os.path.dirname(work_tree.common)
     path = os.path.relpath(work_tree.top, main).replace(os.sep, "/")
-    member: dict[str, Any] = {
-        "path": path,
-        "created_by": created_by,
-        "created_at": utc_text(at),
-    }
+    member: dict[str, Any] = {"path": path, "created_by": created_by, "created_at": utc_text(at)}
     if created_by == "fractary-faber":
         member["auto_cleanup"] = True
     if isinstance(known, dict) and known.get("path") == path:

@@ -241,10 +241,7 @@ def _summaries(sources: Sources) -> Iterator[Block]:
     """Yield what sessions and compactions came to: the newest whole, then a line for each older session."""
     history, known = sources["context"]["session_history"], sources["known"]
     timed: list[tuple[object, Block]] = [
-        (
-            one["at"],
-            _block(f"[{one['at']}] compaction{f' at {place}' if (place := _place(one)) else ''}:", one["text"]),
-        )
+        (one["at"], _block(f"[{one['at']}] compaction{f' at {place}' if (place := _place(one)) else ''}:", one["text"]))
         for one in known["summaries"]
     ]
     if history:

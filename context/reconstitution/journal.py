@@ -20,10 +20,7 @@ class Journal:
     """Takes what the steps of a reconstitution report: lines for the log, and findings that are recorded at its end."""
 
     def __init__(
-        self,
-        log: Callable[[str], None],
-        warn: Callable[[str], None],
-        choose: Callable[[str, str, list[str]], int],
+        self, log: Callable[[str], None], warn: Callable[[str], None], choose: Callable[[str, str, list[str]], int]
     ) -> None:
         """Make a journal with callbacks for lines, for warnings, and for the choice after an ERROR.
 

@@ -252,10 +252,7 @@ def inspect_branch(root: str, name: object, journal: Journal) -> Branch | None:
         journal.warn(
             "branch_not_found",
             "Branch not found - continuing without branch details",
-            {
-                "Branch": text_or_na(name),
-                "Error": "not found locally" if is_name else "not a valid branch name",
-            },
+            {"Branch": text_or_na(name), "Error": "not found locally" if is_name else "not a valid branch name"},
             "Branch may not exist yet (pre-build phase)",
         )
         return None

@@ -9,11 +9,7 @@ import pytest
 from support.project import Project, usual_state
 
 START = "SessionStart.startup.print"
-TAKEN = (
-    "ledger.db",
-    "inbox",
-    "state.json",
-)
+TAKEN = ("ledger.db", "inbox", "state.json")
 
 
 @pytest.mark.parametrize("name", TAKEN)

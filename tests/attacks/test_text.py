@@ -229,10 +229,7 @@ def check_text(text: str, where: object) -> None:
     forged = [line for line in text.split("\n") if line.startswith(FORGED)]
     assert not forged, (where, forged, text[-3000:])
     for command in re.findall(r"`((?:faber-ledger|git|cd|rm|chmod|chown) [^`]*)", text):
-        assert "PWNED" not in re.sub(r"'[^']*'?", "", command), (
-            where,
-            command,
-        )
+        assert "PWNED" not in re.sub(r"'[^']*'?", "", command), (where, command)
 
 
 def event_of(project: Project) -> str:

@@ -45,14 +45,7 @@ def private_files(project: Project) -> list[Path]:
     private = kept / "runs" / RUN
     clients = list((kept / "clients").iterdir())
     assert clients
-    return [
-        *waiting,
-        *clients,
-        private / "log.db",
-        private / "state.json",
-        project.log_path,
-        project.lock_path,
-    ]
+    return [*waiting, *clients, private / "log.db", private / "state.json", project.log_path, project.lock_path]
 
 
 def test_another_user_does_not_read_what_was_said(project: Project) -> None:
@@ -91,11 +84,7 @@ def test_a_second_user_of_the_group_can_record(tmp_path: Path) -> None:
     assert set(files.values()) == {"0o660"}, files
 
 
-EXPORTS = (
-    ("export", "--sqlite", "out.db"),
-    ("export", "-o", "out.jsonl"),
-    ("timeline", "-o", "out.html"),
-)
+EXPORTS = (("export", "--sqlite", "out.db"), ("export", "-o", "out.jsonl"), ("timeline", "-o", "out.html"))
 
 
 @pytest.mark.long

@@ -489,20 +489,11 @@ def test_git_ignores_local_files_and_tracks_the_runs(project: Project) -> None:
         "faber/.active-run-id",
         "faber/runs/.active-run-id",
     ]
-    travels = [
-        "runs/r/state.json",
-        "runs/r/ledger.db",
-        "faber/runs/r/state.json",
-        "faber/config.json",
-    ]
+    travels = ["runs/r/state.json", "runs/r/ledger.db", "faber/runs/r/state.json", "faber/config.json"]
     for name in [*stays, *travels]:
         project.write("x", f".fractary/{name}")
     project.git("add", "-A")
-    assert set(project.git("ls-files").split()) == {
-        SETTINGS,
-        *OURS,
-        *(f".fractary/{name}" for name in travels),
-    }
+    assert set(project.git("ls-files").split()) == {SETTINGS, *OURS, *(f".fractary/{name}" for name in travels)}
 
 
 @pytest.mark.parametrize(

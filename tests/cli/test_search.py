@@ -78,11 +78,7 @@ def test_a_limit_leaves_out_the_oldest_and_says_so(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (" -- ", "TEXT has no word"),
-        ("x" * 1001, "TEXT has more than 1,000 characters"),
-    ],
+    ("text", "message"), [(" -- ", "TEXT has no word"), ("x" * 1001, "TEXT has more than 1,000 characters")]
 )
 def test_text_that_asks_for_nothing_is_wrong_usage(project: Project, text: str, message: str) -> None:
     done = project.faber("search", "--", text)

@@ -361,11 +361,7 @@ SETTINGS: list[tuple[list[tuple[str, str]], str, list[str]]] = [
     ([("filter.evil.process", "EVIL")], "* filter=evil", ["git diff", "git status"]),
     ([("filter.e.v.clean", "EVIL"), ("filter.e.v.required", "true")], "* filter=e.v", ["git status"]),
     ([("log.showSignature", "true"), ("gpg.program", "EVIL")], "", ["git log", "git show"]),
-    (
-        [("pretty.evil", "%G?"), ("gpg.openpgp.program", "EVIL")],
-        "",
-        ["git log --format=evil", "git log --format=%G?"],
-    ),
+    ([("pretty.evil", "%G?"), ("gpg.openpgp.program", "EVIL")], "", ["git log --format=evil", "git log --format=%G?"]),
     ([("format.pretty", "%GS"), ("gpg.program", "EVIL")], "", ["git log", "git show --format=%GG HEAD"]),
     ([("core.hooksPath", "../hooks")], "", ["git status", "git diff"]),
 ]

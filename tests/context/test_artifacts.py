@@ -19,12 +19,7 @@ from faber_ledger.context.artifact import (
     state_for_packet,
 )
 from faber_ledger.context.reload import load
-from faber_ledger.context.workflow import (
-    age_of,
-    is_current,
-    parse_artifact,
-    select,
-)
+from faber_ledger.context.workflow import age_of, is_current, parse_artifact, select
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.runs.run import RUNS
 
@@ -122,8 +117,7 @@ def test_a_condition_that_cannot_be_evaluated_is_reported_and_counts_as_false(co
 
 
 @pytest.mark.parametrize(
-    ("age", "recent"),
-    [(0, True), (59, True), (60, True), (299, True), (300, False), (3600, False), (-1, False)],
+    ("age", "recent"), [(0, True), (59, True), (60, True), (299, True), (300, False), (3600, False), (-1, False)]
 )
 def test_under_five_minutes_is_recent_and_exactly_five_is_not(age: int, recent: bool) -> None:
     entry = {"loaded_at": utc_text(NOW - age)}

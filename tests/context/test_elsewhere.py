@@ -82,10 +82,7 @@ def test_a_clone_without_set_up_is_told_before_it_pulls(laptop: Clone, desktop: 
     assert sentence_of(packet_of(desktop, "one", "compact")) == NEWER.format(command)
 
 
-@pytest.mark.parametrize(
-    ("branch", "command"),
-    [("$(touch${IFS}x)", "git pull")],
-)
+@pytest.mark.parametrize(("branch", "command"), [("$(touch${IFS}x)", "git pull")])
 def test_a_branch_that_is_not_followed_is_pulled_by_a_harmless_name(
     laptop: Clone, desktop: Clone, branch: str, command: str
 ) -> None:

@@ -260,8 +260,7 @@ def test_the_packet_and_a_reconstitution_find_the_same_sections(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(
-    ("title", "value"),
-    [("'it''s here'", "it's here"), (">-", "The heading"), ("|", "The heading"), ('"a: b"', "a: b")],
+    ("title", "value"), [("'it''s here'", "it's here"), (">-", "The heading"), ("|", "The heading"), ('"a: b"', "a: b")]
 )
 def test_a_front_matters_values_are_read_as_yaml_means_them(tmp_path: Path, title: str, value: str) -> None:
     project = Project.made(tmp_path / "project")

@@ -384,11 +384,7 @@ def test_for_build_falls_back_to_the_states_phase_if_no_phase_remains(project: P
 @pytest.mark.parametrize(
     ("state", "line", "status"),
     [
-        (
-            {"status": "pending"},
-            "Resume point: Start from beginning",
-            "pending → Starting from beginning",
-        ),
+        ({"status": "pending"}, "Resume point: Start from beginning", "pending → Starting from beginning"),
         (
             {"status": "in_progress", "current_step": "implement"},
             "Resume point: Continue from build:implement",
@@ -399,16 +395,8 @@ def test_for_build_falls_back_to_the_states_phase_if_no_phase_remains(project: P
             "Resume point: Retry failed step build:test",
             "failed → Retrying build:test",
         ),
-        (
-            {"status": "completed"},
-            "ℹ Workflow already completed - nothing to resume",
-            "completed → Nothing to resume",
-        ),
-        (
-            {"status": "cancelled"},
-            "ℹ Workflow was cancelled - cannot resume",
-            "cancelled → Cannot resume",
-        ),
+        ({"status": "completed"}, "ℹ Workflow already completed - nothing to resume", "completed → Nothing to resume"),
+        ({"status": "cancelled"}, "ℹ Workflow was cancelled - cannot resume", "cancelled → Cannot resume"),
     ],
     ids=lambda value: value["status"] if isinstance(value, dict) else "",
 )
@@ -672,12 +660,7 @@ def test_row_14_a_summary_that_cannot_be_read_is_a_warning(project: Project) -> 
 
 
 def test_row_15_a_malformed_summary_is_skipped_with_a_warning(project: Project) -> None:
-    for text in [
-        "{",
-        '{"summary": "done"}',
-        '{"summary": {"remaining_phases": [{"a": 1}]}}',
-        "[" * 100_000,
-    ]:
+    for text in ["{", '{"summary": "done"}', '{"summary": {"remaining_phases": [{"a": 1}]}}', "[" * 100_000]:
         put(project, "session-summaries/session-1.json", SUMMARY)
         put(project, "session-summaries/session-2.json", text)
         put(project, "session-summaries/session-3.json", {"session_id": "bare", "summary": {}})
@@ -864,13 +847,7 @@ def test_summaries_are_ordered_by_their_times(project: Project) -> None:
 
 
 def test_an_invalid_branch_name_never_reaches_git(project: Project) -> None:
-    for name in [
-        "-x",
-        "--output=stolen",
-        "main..x",
-        "\ud800",
-        {"a": 1},
-    ]:
+    for name in ["-x", "--output=stolen", "main..x", "\ud800", {"a": 1}]:
         project.put_state(json.dumps({**project.state, "artifacts": {"branch_name": name}}))
         done = project.faber("reconstitute")
         assert done.returncode == 0

@@ -155,8 +155,7 @@ def test_a_bare_id_is_the_projects_then_a_plugins_then_shipped(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "place",
-    ["marketplaces/acme/plugins/etl/.fractary/faber/workflows", "marketplaces/plugins/etl/config/workflows"],
+    "place", ["marketplaces/acme/plugins/etl/.fractary/faber/workflows", "marketplaces/plugins/etl/config/workflows"]
 )
 def test_another_plugins_workflow_is_found_below_a_root_and_is_never_fabers(tmp_path: Path, place: str) -> None:
     inside = write(tmp_path / place, "load", {"critical_artifacts": CRITICAL})

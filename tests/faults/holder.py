@@ -21,9 +21,7 @@ sys.stdin.read()
 def start_holder(project: Project) -> subprocess.Popen[bytes]:
     """Start a process that holds the run's lock until its standard input ends."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(project.lock_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        [sys.executable, "-c", HOLDER, str(project.lock_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"held\n"

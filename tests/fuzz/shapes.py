@@ -23,9 +23,7 @@ texts = st.text(max_size=12) | st.sampled_from(ODD_TEXTS)
 numbers = st.integers() | st.floats() | st.sampled_from([0, -1, 2**63, 2**64, 10**400, 1e308, -0.0])
 leaves = st.none() | st.booleans() | numbers | texts
 values = st.recursive(
-    leaves,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
-    max_leaves=10,
+    leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4), max_leaves=10
 )
 
 

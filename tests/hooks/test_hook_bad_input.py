@@ -143,13 +143,7 @@ def test_a_state_that_is_not_a_file_is_refused(project: Project, kind: str) -> N
 
 
 def test_an_active_file_without_a_run_id_is_refused(project: Project) -> None:
-    for content in [
-        b"../../../elsewhere",
-        b"a/b/c/d",
-        b"x" * 100_000,
-        b"a\0b",
-        b"\x1b[31mred",
-    ]:
+    for content in [b"../../../elsewhere", b"a/b/c/d", b"x" * 100_000, b"a\0b", b"\x1b[31mred"]:
         project.active_path.write_bytes(content)
         state = project.state_path.read_bytes()
         for recorded in EVERY:

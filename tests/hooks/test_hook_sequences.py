@@ -315,9 +315,7 @@ def test_a_repeat_comes_from_one_process_or_within_two_seconds(
         assert incoming.is_repeat(view, caller, {**last[1], "pid": after}) is is_repeat
 
 
-def test_a_client_resumed_within_seconds_of_a_kill_gets_its_context(
-    project: Project,
-) -> None:
+def test_a_client_resumed_within_seconds_of_a_kill_gets_its_context(project: Project) -> None:
     """Two hooks that are installed twice come within two seconds (spec-and-session-end 6)."""
     older: dict[str, Any] = {"client": ME, "env": {"CLAUDE_PID": None}}
     packet(project.deliver(RESUME, **older))
@@ -397,10 +395,7 @@ def test_a_start_on_a_finished_run_does_nothing_and_says_so(project: Project) ->
     assert not project.ledger_path.exists()
 
 
-@pytest.mark.parametrize(
-    ("recorded", "skipped"),
-    [(STARTUP, "prime-context"), (END, "session-end")],
-)
+@pytest.mark.parametrize(("recorded", "skipped"), [(STARTUP, "prime-context"), (END, "session-end")])
 def test_without_an_active_run_nothing_is_recorded_and_the_log_says_why(
     project: Project, recorded: str, skipped: str | None
 ) -> None:

@@ -42,11 +42,7 @@ def content_of(project: Project, agent: str, recorded: str, **fields: Any) -> by
 
 def hook(project: Project, *arguments: str, stdin: bytes = b"", env: Mapping[str, str | None] | None = None) -> Answer:
     done = run_command(
-        [COMMAND, "hook", *arguments],
-        cwd=project.root,
-        env=project.environment(env),
-        input=stdin,
-        capture_output=True,
+        [COMMAND, "hook", *arguments], cwd=project.root, env=project.environment(env), input=stdin, capture_output=True
     )
     assert done.returncode == 0, done.stderr
     assert b"Traceback" not in done.stderr

@@ -182,10 +182,7 @@ def test_a_home_in_git_keeps_the_users_programs(tmp_path: Path, marker: str | No
     assert "is not used" in run(home, script=script, code=127, env=env)
 
 
-DEAD = [
-    "#!/nowhere/bin/python\n",
-    "#!/bin/sh\n'''exec' \"/nowhere/a b/python\" \"$0\" \"$@\"\n' '''\n",
-]
+DEAD = ["#!/nowhere/bin/python\n", "#!/bin/sh\n'''exec' \"/nowhere/a b/python\" \"$0\" \"$@\"\n' '''\n"]
 
 
 @pytest.mark.parametrize("text", DEAD)

@@ -64,9 +64,7 @@ def test_folding_twice_returns_the_same_bytes_and_does_not_change_the_events(his
 
 
 @given(histories())
-def test_total_sessions_is_the_length_of_the_history(
-    history: list[Recorded],
-) -> None:
+def test_total_sessions_is_the_length_of_the_history(history: list[Recorded]) -> None:
     blocks: Blocks = empty()
     for one in history:
         before = written({"sessions": blocks.get("sessions")})

@@ -194,9 +194,7 @@ def test_without_git_a_delivery_waits_in_the_users_folder_for_state(
     assert project.types[-2:] == ["session_started", "session_ended"]
 
 
-def test_where_the_git_directory_is_unwritable_a_delivery_waits_without_secrets(
-    project: Project,
-) -> None:
+def test_where_the_git_directory_is_unwritable_a_delivery_waits_without_secrets(project: Project) -> None:
     secret = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
     project.deliver(START, client="one")
     with unwritable(project):

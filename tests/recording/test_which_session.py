@@ -210,9 +210,7 @@ def test_the_end_of_an_unknown_client_touches_no_tracked_file(project: Project) 
     project.assert_projected()
 
 
-def test_a_known_client_ends_a_session_that_no_client_opened(
-    project: Project,
-) -> None:
+def test_a_known_client_ends_a_session_that_no_client_opened(project: Project) -> None:
     assert project.faber("session-load").returncode == 0
     session = project.current
     project.deliver(END, **me())

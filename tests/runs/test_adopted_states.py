@@ -246,7 +246,7 @@ ODD: dict[str, dict[str, Any]] = {
         "context_metadata": {"artifacts_in_context": [None, 7, [], {}, {"artifact_id": 7}, {"artifact_id": "mine"}]},
     },
     "the same session twice": {
-        "sessions": {"current_session_id": OPEN, "session_history": [{"session_id": OPEN}, {"session_id": OPEN}]},
+        "sessions": {"current_session_id": OPEN, "session_history": [{"session_id": OPEN}, {"session_id": OPEN}]}
     },
     "values of other kinds in the open session": {
         "sessions": {
@@ -261,7 +261,7 @@ ODD: dict[str, dict[str, Any]] = {
                     "artifacts_loaded": {"a": 1},
                 }
             ],
-        },
+        }
     },
 }
 

@@ -78,11 +78,7 @@ class PostgresServer:
             os.chown(folder, self.owner.pw_uid, self.owner.pw_gid)
         made = ("--no-sync", "--encoding=UTF8", "--locale=C", "--auth=trust", "--username=postgres")
         self.run_program("initdb", "-D", str(self.data), *made)
-        rules = [
-            "local all postgres trust",
-            "local all all scram-sha-256",
-            "host all all 127.0.0.1/32 trust",
-        ]
+        rules = ["local all postgres trust", "local all all scram-sha-256", "host all all 127.0.0.1/32 trust"]
         (self.data / "pg_hba.conf").write_text("".join([f"{rule}\n" for rule in rules]))
 
     def run_program(self, name: str, *arguments: str) -> None:

@@ -34,11 +34,7 @@ class Client:
 
     @property
     def variables(self) -> dict[str, str]:
-        return {
-            "CLAUDE_CODE_SESSION_ID": self.name,
-            "CLAUDE_PID": self.pid,
-            "CLAUDE_PROJECT_DIR": str(self.root),
-        }
+        return {"CLAUDE_CODE_SESSION_ID": self.name, "CLAUDE_PID": self.pid, "CLAUDE_PROJECT_DIR": str(self.root)}
 
 
 @dataclass(frozen=True)
