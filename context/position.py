@@ -19,6 +19,7 @@ from faber_ledger.runs.progress import (
     done_steps,
     newest_errors,
     phase_statuses,
+    place_of_error,
     resume_point,
 )
 from faber_ledger.runs.publish import stopped_command
@@ -321,9 +322,20 @@ def _lines_about_trouble(run: Run, state: dict[str, Any]) -> list[Line]:
     left = _text_in(state.get("continuation_note"))
     lines.append(("Left by the last session: ", left, 0, MAX_ERROR, "", f"… (the rest: continuation_note in {where})"))
     for label, (place, message) in zip(("Last error", "Newest of `errors`"), newest_errors(state), strict=False):
-        of = f" ({one_line(place, MAX_PLACE)})" if place else ""
+        known = [one_line(place, MAX_PLACE), _count_failures(state, place)]
+        of = f" ({', '.join(filter(None, known))})" if any(known) else ""
         lines.append((f"{label}{of}: ", message, 0, MAX_ERROR, "", f"… (the rest: {where})"))
     return [line for line in lines if line[1]]
+
+
+def _count_failures(state: dict[str, Any], place: str) -> str:
+    """Return how often a step (`phase:step`) failed, and its phase was tried again, by the state; empty if once."""
+    errors, retries = state.get("errors"), state.get("retries")
+    places = [place_of_error(one) for one in errors] if isinstance(errors, list) else []
+    again = retries.get(place.partition(":")[0]) if isinstance(retries, dict) else None
+    count = places.count(place) if place else 0
+    said_so = [f"{count} errors of it" if count > 1 else "", f"retries of the phase: {said(again)}" if again else ""]
+    return ", ".join(filter(None, said_so))
 
 
 def _is_pending(approval: object) -> bool:

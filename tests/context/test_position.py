@@ -178,6 +178,13 @@ def test_what_to_do_follows_from_state_and_workflow(project: Project, state: dic
     assert said in position_in(project, **state)
 
 
+def test_how_often_a_step_failed_is_said(project: Project) -> None:
+    failed = {"phase": "build", "step": "implement", "error": "3 tests failed"}
+    other = {"phase": "build", "step": "scaffold", "error": "no database"}
+    said = position_in(project, current_step="implement", errors=[failed, other, failed], retries={"build": 2})
+    assert "\nLast error (build:implement, 2 errors of it, retries of the phase: 2): 3 tests failed" in said
+
+
 def test_a_failed_step_is_tried_again_and_its_error_is_there(project: Project) -> None:
     """(session-manager-reload-reconstitution 11)"""
     said = position_in(
