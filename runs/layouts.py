@@ -286,7 +286,7 @@ def _runs_below(root: str, runs: str, directory: str, prefix: str = "", depth: i
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
     except OSError:
         return
-    if prefix and any([entry.name in RUN_FILES and entry.is_file() for entry in entries]):
+    if prefix and any([entry.name in RUN_FILES and os.path.isfile(entry.path) for entry in entries]):
         yield Run(root, prefix[:-1], directory)
     if not depth:
         return

@@ -114,8 +114,8 @@ def tell_story(folder: str, server: PostgresServer) -> None:
     check(run_id in hit and DECISION in hit, "search does not find the decision")
 
     tell("\n6. It goes on with the run, which it has never seen")
-    desktop.run("faber-ledger", "verify", run_id, "--url", "-", shown=slice(1))
     desktop.run("faber-ledger", "run", "resume", run_id, shown=slice(0, None))
+    desktop.run("faber-ledger", "verify", run_id, shown=slice(1))
     desktop.deliver("resume")
     desktop.complete("build", "evaluate", "release", current_phase="release", status="completed")
     desktop.deliver("exit")
@@ -130,7 +130,8 @@ def tell_story(folder: str, server: PostgresServer) -> None:
     seen = run_of(desktop, run_id)
     check((seen["status"], seen["phase"]) == ("completed", "release"), "fleet shows the laptop's older state")
     logs = [machine.run("faber-ledger", "export", run_id) for machine in (laptop, desktop)]
-    logs.append(ci.run("faber-ledger", "export", run_id, "--url", "-"))
+    ci.run("faber-ledger", "sync", run_id)
+    logs.append(ci.run("faber-ledger", "export", run_id))
     check(logs[0] == logs[1] == logs[2], "laptop, desktop and server have different logs")
     check(all([logs[0].count(text) == 1 for text in (DECISION, *LAST_NOTES)]), "a note is lost or doubled")
     laptop.run("faber-ledger", "verify", run_id, shown=slice(1))
