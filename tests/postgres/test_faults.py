@@ -114,7 +114,7 @@ def test_a_connection_that_is_cut_after_so_many_bytes_of_a_push(team: Team, afte
     with proxied(team.database.admin_url, TO_SERVER, after) as proxy:
         process = started(first, proxy.through(url_of(team)))
         check_failed(team, process)
-        assert proxy.is_reached.is_set()
+        assert proxy.is_reached.wait(10)
     total += record_meanwhile(first)
     check_batches(team, pushed)
     check_completed(team, first, total)
@@ -130,7 +130,7 @@ def test_a_connection_that_is_cut_after_so_many_bytes_of_a_fetch(team: Team, aft
     with proxied(team.database.admin_url, TO_CLIENT, after) as proxy:
         process = started(second, proxy.through(url_of(team)))
         check_failed(team, process)
-        assert proxy.is_reached.is_set()
+        assert proxy.is_reached.wait(10)
     assert second.events == before
     total += record_meanwhile(second)
     check_completed(team, second, total)
