@@ -79,7 +79,7 @@ def main() -> None:
         stage.fill()
         check_hooks(stage)
         events, shared, commits = (10_000, 2_000, 5) if quick else (EVENTS, SHARED, COMMITS)
-        contenders = list_processes(stage, events)
+        contenders = list_processes(stage)
         check_completion(contenders)
         print("measuring processes …", file=sys.stderr)
         measure(contenders, 5 if quick else 60, stage.restore)
@@ -122,7 +122,7 @@ def main() -> None:
         write_part("server", digest, of_server)
 
 
-def list_processes(stage: Stage, events: int) -> list[tuple[Row, Process, Process]]:
+def list_processes(stage: Stage) -> list[tuple[Row, Process, Process]]:
     """Return the processes to measure, each with its peer."""
 
     def process(command: list[str], cwd: Path = stage.project, stdin: Path | None = None) -> Process:
@@ -139,11 +139,6 @@ def list_processes(stage: Stage, events: int) -> list[tuple[Row, Process, Proces
         (Row("`--version`", "REF", GOAL_START), process([stage.command, "--version"]), ref),
         (Row("`--help`", "REF", GOAL_START), process([stage.command, "--help"]), ref),
         (Row("completion of a command", "REF", None), completion(stage.project, "st"), ref),
-        (
-            Row(f"completion of one of {events:,} events", "REF", None),
-            completion(stage.long_run(events), "show", "0"),
-            ref,
-        ),
     ]
 
 
