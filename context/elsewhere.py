@@ -42,7 +42,7 @@ class Elsewhere:
     def _describe_last(self, log: Log, client: str | None) -> str | None:
         """Return where the last session before a client's first was, if it was in another clone.
 
-        So a conversation is told the same at each of its starts.
+        So each start of a conversation gets the same text.
         """
         start = log.last_start(before=log.first_start_of(client) if client is not None else None)
         if start is None or start["writer"] == writer_of(self._root):

@@ -667,7 +667,7 @@ def summaries_of(
 def describe_break(log: Log, client: str | None) -> str | None:
     """Return a sentence if the last session before this client's first one had no end by then; None otherwise.
 
-    So a conversation is told the same at each of its starts.
+    So each start of a conversation gets the same text.
     """
     first = log.first_start_of(client) if client is not None else None
     start = log.last_start(before=first) if client is not None else None

@@ -122,7 +122,7 @@ def append_line(path: str, line: str) -> None:
 
 
 def size_of(path: str) -> int | None:
-    """Return a regular file's size in bytes, None if there is no file; raises FileRefused for any other kind."""
+    """Return a regular file's size in bytes, None if it is missing; raises FileRefused for any other kind."""
     try:
         status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -137,7 +137,7 @@ def size_of(path: str) -> int | None:
 
 
 def read_text(path: str, limit: int) -> str | None:
-    """Return a regular file's text, None if there is no file; links are followed.
+    """Return a regular file's text, None if it is missing; links are followed.
 
     Raises FileTooLarge above `limit` bytes, and FileRefused for another kind of file and for content that is not UTF-8
     text. A byte-order mark is dropped.
@@ -159,7 +159,7 @@ def read_text(path: str, limit: int) -> str | None:
 
 
 def _refusal(status: os.stat_result) -> FileRefused:
-    """Return the error for what is no regular file."""
+    """Return the error for a file of another kind."""
     return FileRefused(f"{KINDS.get(stat.S_IFMT(status.st_mode), 'a special file')}, not a regular file")
 
 
