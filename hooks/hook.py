@@ -14,6 +14,7 @@ from faber_ledger.recording.incoming import ENDS, arrival_of, changes_nothing, m
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.sessions import sessions_elsewhere
 from faber_ledger.runs import progress, state_file, state_write
+from faber_ledger.runs.carry import start_sending
 from faber_ledger.runs.clients import note_session
 from faber_ledger.runs.clone import note_use, read_used_runs, writer_of
 from faber_ledger.runs.log import lacks_ledger
@@ -124,8 +125,10 @@ class Hook:
     def finish(self) -> None:
         """Remove the delivery from the inbox if what happened is in the log; it is answered now.
 
-        If it is not, add what an answered start has loaded to the delivery.
+        If it is not, add what an answered start has loaded to the delivery. After an end the ledgers are sent.
         """
+        if self.call.hook in ENDS and not self._is_subagents:
+            start_sending(self.run.root)
         if self._file is None or self._arrival is None:
             return
         if self._is_recorded:

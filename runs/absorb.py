@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 WAITING = "waiting.jsonl"  # beside the log: events that lack a parent
 MOST_WAITING = 10_000
+FETCHED = "the fetched ref"
 HINT = "check permissions and space of the git directory"
 
 
@@ -73,12 +74,35 @@ def take_file(run: Run, log: Log, note: TreeNote, warn: Callable[[str], None], *
             return 0  # git has not written it to its end
         note.shape = before
         if may_write:
-            _set_aside(run, warn, f"is not a sound ledger ({_reason(error)})")
+            _set_aside(run, warn, f"is not a sound ledger ({_reason(error)})", run.ledger_path)
         return 0
     note.shape = before
     if may_write:
-        _sort_out(run, passing, warn)
+        _sort_out(run, passing, warn, run.ledger_path)
     return restored
+
+
+def take_fetched(run: Run, log: Log, path: str, warn: Callable[[str], None]) -> str:
+    """Insert what passes of a ledger that a fetch brought into a private file, as of a work tree's file.
+
+    Return its heads if the log now holds all of its events, else an empty text.
+    """
+    try:
+        with open_untrusted(path, check_values=False) as offered:
+            if _is_foreign(run, log, offered):
+                report(run, warn, f"{FETCHED} of {run.run_id} is the ledger of another run: nothing of it is used")
+                return ""
+            passing = Passing([offered], log, rows_waiting(run))
+            insert(run, log, passing, passing.payloads)
+            heads = "" if passing.refused else offered.heads_text()
+    except NewerFormat as error:
+        report(run, warn, f"{FETCHED} of {run.run_id}: {error.message}; nothing of it is used")
+        return ""
+    except (LedgerError, FileRefused, OSError, UnicodeError, sqlite3.Error) as error:
+        _set_aside(run, warn, f"is not a sound ledger ({_reason(error)})", path)
+        return ""
+    _sort_out(run, passing, warn, path)
+    return heads
 
 
 def insert(run: Run, log: Log, rows: Iterable[Row], payloads: Iterable[Row]) -> int:
@@ -203,31 +227,31 @@ def _holds_all(offered: Log, log: Log) -> bool:
     return offered.heads() == log.heads() and all(mine == theirs for mine, theirs in zip_longest(*rows))
 
 
-def _sort_out(run: Run, passing: Passing, warn: Callable[[str], None]) -> None:
-    """Keep the events that lack a parent, and set the file aside if others were refused."""
+def _sort_out(run: Run, passing: Passing, warn: Callable[[str], None], path: str) -> None:
+    """Keep the events that lack a parent, and set the file at `path` aside if others were refused."""
     waiting = [one.row for one in passing.refused if one.is_waiting]
     refused = [one for one in passing.refused if not one.is_waiting]
-    path = os.path.join(run.private_folder, WAITING)
+    kept = os.path.join(run.private_folder, WAITING)
     try:
         if waiting:
-            disk.put(path, b"".join(map(row_line, waiting[:MOST_WAITING])), mode=disk.OWN, durable=False)
+            disk.put(kept, b"".join(map(row_line, waiting[:MOST_WAITING])), mode=disk.OWN, durable=False)
         else:
-            disk.remove(path)
+            disk.remove(kept)
     except OSError as error:
         warn(f"the events that wait for a parent cannot be kept: {error.strerror or error}")
     if refused:
         count = f"{len(refused)} event{'s' if len(refused) > 1 else ''}"
-        _set_aside(run, warn, f"has {count} that cannot enter the log: the first {refused[0].why}")
+        _set_aside(run, warn, f"has {count} that cannot enter the log: the first {refused[0].why}", path)
 
 
-def _set_aside(run: Run, warn: Callable[[str], None], what: str) -> None:
-    shown = run.shown(run.ledger_path)
+def _set_aside(run: Run, warn: Callable[[str], None], what: str, path: str) -> None:
+    shown = run.shown(path) if path == run.ledger_path else f"{FETCHED} of {run.run_id}"
     try:
-        path = set_file_aside(run, run.ledger_path)
+        copy = set_file_aside(run, path)
     except (FileRefused, OSError) as error:
         report(run, warn, f"{shown} {what}; it cannot be copied: {error}")
     else:
-        report(run, warn, f"{shown} {what}; a copy of it is kept for 30 days: {path}", path)
+        report(run, warn, f"{shown} {what}; a copy of it is kept for 30 days: {copy}", copy)
 
 
 def _commit_that_brought(run: Run) -> str:

@@ -51,10 +51,18 @@ def git(*arguments: str, at: str | None = None, content: bytes | None = None, wi
 
 
 def run_git(
-    *arguments: str, at: str | None = None, content: bytes | None = None, without: Collection[str] = ()
+    *arguments: str,
+    at: str | None = None,
+    content: bytes | None = None,
+    without: Collection[str] = (),
+    environment: dict[str, str] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a git command whose exit code matters; raises GitFailed if git is not installed or too slow."""
-    kept = {name: value for name, value in os.environ.items() if name not in without}
+    """Run a git command whose exit code matters; raises GitFailed if git is not installed or too slow.
+
+    `environment` replaces this process's own.
+    """
+    given = os.environ if environment is None else environment
+    kept = {name: value for name, value in given.items() if name not in without}
     seconds = _limit.get()
     try:
         if seconds == NO_TIME_LEFT:

@@ -185,6 +185,20 @@ class RunLog:
         self.note.save()
         self.log.checkpoint = self.note.checkpoint
 
+    def absorb_fetched(self, path: str) -> str:
+        """Insert what passes of a ledger that a fetch brought into a private file, and commit it.
+
+        Return its heads if the log now holds all of its events, else an empty text.
+        """
+        from faber_ledger.runs.absorb import take_fetched
+
+        with self.log.writing():
+            heads = take_fetched(self.run, self.log, path, self._warn)
+            self.strip_redacted()
+            self.log.commit()
+            self.log.begin()
+        return heads
+
     def insert_rows(self, rows: Iterable[Row], payloads: Iterable[Row] = ()) -> None:
         """Insert rows that passed the gate, and payloads that the log lacks; raises sqlite3.Error."""
         from faber_ledger.runs.absorb import insert

@@ -12,6 +12,7 @@ import stat
 from faber_ledger.ledger import disk
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import Here
+from faber_ledger.runs.carry import carries_refs
 from faber_ledger.runs.git import REMOTES, commit_of, default_ref, is_git_at_work, named_commit, work_tree_of
 from faber_ledger.runs.tree_note import NEWER, TreeNote, shape_of
 
@@ -103,8 +104,10 @@ def _is_merged(run: Run, tree: WorkTree, note: TreeNote) -> bool:
 def publish(run: Run, opened: RunLog, warn: Callable[[str], None]) -> None:
     """Write the work tree's file if it is not what the log is, which was committed; what fails is a warning.
 
-    The caller saves the log's note.
+    Where ledgers travel in git refs there is none. The caller saves the log's note.
     """
+    if carries_refs(run.root):
+        return
     note, heads = opened.note, opened.log.heads_text()
     if note.heads == heads and note.shape == shape_of(run.ledger_path) and note.shape is not None:
         return

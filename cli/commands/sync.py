@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -10,14 +11,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from faber_ledger.cli.reports.run_list import find_here
+from faber_ledger.cli.sync.arrival import bring_runs, find_remote_run, remote_of
+from faber_ledger.cli.sync.carried import exchange_refs
+from faber_ledger.cli.sync.carried_words import carried_data, carried_line, exit_code
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, say, show, tell, warn
 from faber_ledger.cli.ui.progress import progress_bars
-from faber_ledger.cli.ui.server import server_address, url_option
+from faber_ledger.cli.ui.server import names_server, server_address, url_option
 from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.command_errors import NoActiveRun, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, UnionConflict
+from faber_ledger.runs.carry import sender_of, start_sending
 from faber_ledger.runs.kept import run_here, runs_here
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.run import Run, find_root
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
 
 
 MOST_NAMED = 10  # events of a run
+BACKGROUND_SECONDS = 60
 HINT_NO_RUN = (
     "`faber-ledger sync --all` exchanges all runs, and `faber-ledger sync RUN` one that `faber-ledger fleet` shows"
 )
@@ -54,6 +61,8 @@ class Wanted(NamedTuple):
 @click.option("--push", "only_push", is_flag=True, help="Only send what the server does not have.")
 @click.option("--fetch", "only_fetch", is_flag=True, help="Only take in what this clone does not have.")
 @click.option("--watch", type=click.IntRange(1), metavar="SECONDS", help="Do it again and again, until interrupted.")
+@click.option("--background", is_flag=True, hidden=True)  # the process that hooks start
+@click.option("--pushed-to", metavar="REMOTE", hidden=True)  # by git's pre-push hook
 @url_option
 @json_option
 def sync(
@@ -62,12 +71,15 @@ def sync(
     only_push: bool,
     only_fetch: bool,
     watch: int | None,
+    background: bool,
+    pushed_to: str | None,
     url: str | None,
     as_json: bool,
 ) -> int | None:
-    """Exchange a run's events with the team's server: fetch what is new there, then push what is new here.
+    """Exchange runs with their git refs at the remote, and with the team's server: fetch what is new, then push.
 
-    Every event is checked before it enters this clone's ledger, and one that is refused is named. Deliveries that wait
+    Refs are exchanged in a clone that has agreed to it by `init --carry refs`: all runs that it has, or RUN. Every
+    event is checked before it enters this clone's ledger, and one that is refused is named. Deliveries that wait
     are recorded before anything is pushed. What is interrupted goes on with the next sync; nothing is doubled or lost.
 
     \b
@@ -85,6 +97,8 @@ def sync(
     if watch is not None and as_json:
         raise click.UsageError("--watch prints lines: it goes without --json")
     root = find_root(os.getcwd())
+    if background or pushed_to is not None:
+        return _send_in_background(root, pushed_to)
     wanted = Wanted(root, run_id, every, fetches=not only_push, pushes=not only_fetch)
     if watch is None:
         return _sync(wanted, url, as_json=as_json)
@@ -119,12 +133,17 @@ def _sync(
     wanted: Wanted, url: str | None, *, as_json: bool = False, shows: Callable[[Exchanged], bool] | None = None
 ) -> int:
     """Exchange the runs once, print what happened, of all runs or those that `shows` chooses; return the exit code."""
+    refs, code = _exchange_refs(wanted, as_json=as_json)
+    if refs is not None and url is None and not names_server():
+        if as_json:
+            show({"refs": refs}, [], as_json=True)
+        return code
+
     from faber_ledger.postgres.address import translate_read_only
     from faber_ledger.postgres.project import Remote, open_project  # at their use: `--help` loads every command
     from faber_ledger.postgres.server import open_server
 
     project = project_id(wanted.root)
-    code = 0
     done: list[dict[str, Any]] = []
     with open_server(server_address(url)) as server:
         pushes = wanted.pushes and not server.is_read_only
@@ -146,10 +165,46 @@ def _sync(
         if wanted.pushes and server.is_read_only:
             raise translate_read_only(server.address)
     if as_json:
-        show({"project": project, "runs": done}, [], as_json=True)
+        show({"project": project, "runs": done} | ({"refs": refs} if refs is not None else {}), [], as_json=True)
     elif not done and shows is None:
         tell("no run to exchange")
     return code
+
+
+def _exchange_refs(wanted: Wanted, *, as_json: bool) -> tuple[list[dict[str, Any]] | None, int]:
+    """Exchange the runs with their git refs; return what was done and the exit code, None where nobody agreed to it."""
+    remote = remote_of(wanted.root)
+    if remote is None:
+        return None, 0
+    if wanted.text is not None and find_here(wanted.root, wanted.text) is None:
+        found = find_remote_run(remote, wanted.root, wanted.text)
+        runs = bring_runs(remote, wanted.root, found[:1], warn)
+    else:
+        runs = [choose_run(wanted.root, wanted.text)] if wanted.text is not None else runs_here(wanted.root)
+    done = exchange_refs(remote, wanted.root, runs, warn, sends=wanted.pushes, is_named=wanted.text is not None)
+    lines = [*filter(None, [carried_line(one, remote.name) for one in done])]
+    for line in [] if as_json else lines or [f"nothing new at {remote.name}"]:
+        tell(line)
+    return [*map(carried_data, done)], max(map(exit_code, done), default=0)
+
+
+def _send_in_background(root: str, pushed_to: str | None) -> int:
+    """Exchange all runs with their git refs, within a minute and without asking anybody.
+
+    A hook starts this process, detached; git's own hook, of a push to `pushed_to`, has it started. What could not be
+    sent is in the runs' notes, for the next start and for `status`.
+    """
+    consent = sender_of(root)
+    if pushed_to is not None or os.getsid(0) != os.getpid():
+        if consent is not None and pushed_to in (None, consent.remote):
+            start_sending(root)
+        return 0
+    signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))  # with the git that waits for the remote
+    signal.alarm(BACKGROUND_SECONDS)
+    remote = remote_of(root, is_quiet=True)
+    if remote is not None:
+        exchange_refs(remote, root, runs_here(root), lambda message: None)
+    return 0
 
 
 def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:

@@ -1,0 +1,259 @@
+"""Ledgers in git refs: how this program asks git for a remote's refs, reads their commits, writes and pushes them.
+
+A run's ref is `refs/faber-ledger/<name>` at the remote and in the clone that sent it. What is fetched goes into
+`refs/faber-ledger-remotes/<remote>/<name>`, so that neither `--prune` nor a fetch changes what is unsent. Git reads and
+writes all refs: they may be packed, or in a reftable. Nothing here knows what a ledger is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import IO, NamedTuple
+from urllib.parse import unquote
+
+from faber_ledger.ledger.command_errors import GitFailed
+from faber_ledger.ledger.encoding import sha256
+from faber_ledger.runs.git_command import complaint, git, run_git
+from faber_ledger.runs.git_query import SAFE
+from faber_ledger.runs.run import path_form
+
+SENT = "refs/faber-ledger/"
+FETCHED = "refs/faber-ledger-remotes/"
+LONGEST_NAME, DIGITS = 180, 16
+LEDGER, STATE, METADATA = "ledger.db", "state.json", "metadata.json"  # the files of a commit
+LARGEST = {LEDGER: 1 << 30, STATE: 64 << 20, METADATA: 1 << 20}  # bytes
+LONGEST_MESSAGE = 4096
+WHO = "faber-ledger <faber-ledger@localhost>"
+# Nothing that a user has set for his own fetches and pushes changes these, and no tag or submodule goes along.
+FETCH = ("fetch", "--quiet", "--no-tags", "--no-prune", "--no-recurse-submodules", "--no-write-fetch-head", "--refmap=")
+PUSH = ("push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
+BEHIND = ("fetch first", "non-fast-forward", "stale info", "cannot lock", "failed to update", "already exists")
+FOR_GOOD = "[remote rejected] (non-fast-forward)"  # the remote's settings refuse to replace a ref
+
+
+def ref_name(run_id: str) -> str:
+    """Return a run's name below `SENT`: its path form, in which `/`, `..`, a last `.` and `.lock` are quoted."""
+    name = path_form(run_id).replace("/", "%2F").replace("..", "%2E%2E")
+    if name.endswith("."):
+        name = f"{name[:-1]}%2E"
+    if name.endswith(".lock"):
+        name = f"{name[:-5]}%2Elock"
+    if len(name) <= LONGEST_NAME:
+        return name
+    return name[:LONGEST_NAME] + sha256(name.encode()).hexdigest()[:DIGITS]
+
+
+def quiet_environment() -> dict[str, str]:
+    """Return the environment in which git and what it starts never ask anybody; credential helpers stay."""
+    fails = shutil.which("false") or os.devnull
+    found = {
+        **os.environ,
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": fails,
+        "SSH_ASKPASS": fails,
+        "SSH_ASKPASS_REQUIRE": "never",
+        "GCM_INTERACTIVE": "never",
+    }
+    own = os.environ.get("GIT_SSH_COMMAND") or os.fsdecode(run_git("config", "core.sshCommand").stdout).strip()
+    ssh = own or os.environ.get("GIT_SSH") or "ssh"
+    if os.path.basename(ssh.split()[0]).startswith("ssh"):  # another program may not know the option
+        found["GIT_SSH_COMMAND"] = f"{ssh} -o BatchMode=yes"
+    return found
+
+
+class Push(NamedTuple):
+    """One ref to push: the commit, empty to delete the ref; `lease` is what the remote has where it is replaced."""
+
+    name: str
+    commit: str
+    lease: str | None = None
+
+
+class Pushed(NamedTuple):
+    """What became of a pushed ref: `why` it was refused, None if it was taken; `is_behind` asks for a fetch."""
+
+    why: str | None
+    is_behind: bool = False
+
+
+class Version(NamedTuple):
+    """What is written as a ref's next commit: its files as bytes or paths, its message, and its parent, if any."""
+
+    name: str
+    files: dict[str, bytes | str]
+    message: str
+    parent: str
+    at: int
+
+
+class Remote:
+    """A remote of a clone, asked through git in the work tree at `top`."""
+
+    def __init__(self, top: str, name: str, *, is_quiet: bool) -> None:
+        """Take the remote's name; if `is_quiet`, nothing that git starts may ask the user."""
+        self.top = top
+        self.name = name
+        self._environment = quiet_environment() if is_quiet else None
+
+    def heads(self, pattern: str = "*") -> dict[str, str]:
+        """Return the commits of the remote's refs by their names; raises GitFailed."""
+        listed = os.fsdecode(self._git("ls-remote", "--refs", "--", self.name, SENT + pattern))
+        rows = [line.split("\t") for line in listed.splitlines()]
+        return {row[1].removeprefix(SENT): row[0] for row in rows if len(row) == 2 and row[1].startswith(SENT)}
+
+    def fetch(self, names: Iterable[str]) -> None:
+        """Fetch the refs of these names with their history; raises GitFailed."""
+        wanted = "".join([f"+{SENT}{name}:{self.fetched(name)}\n" for name in names])
+        if wanted:
+            self._git(*FETCH, "--stdin", "--", self.name, content=wanted.encode())
+
+    def fetched(self, name: str) -> str:
+        """Return the ref into which a run's ref is fetched."""
+        return f"{FETCHED}{self.name}/{name}"
+
+    def list_newest(self) -> Iterator[tuple[str, str, int, str]]:
+        """Yield name, commit, time and message of each ref of the remote: its newest commit alone is asked for.
+
+        It is fetched into a repository that is gone afterwards: a shallow fetch would make this one shallow.
+        """
+        common = os.fsdecode(git("rev-parse", "--path-format=absolute", "--git-common-dir", at=self.top)).rstrip("\n")
+        config = ("-c", f"include.path={os.path.join(common, 'config')}")
+        kind = os.fsdecode(git("rev-parse", "--show-object-format", at=self.top)).strip()
+        with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+            git("init", "--quiet", "--bare", f"--object-format={kind}", folder, at=self.top)
+            there = (f"--git-dir={folder}", *config, "-c", "core.bare=true", "-c", "core.hooksPath=/dev/null")
+            options = ("--depth=1", "--filter=blob:none")
+            self._git(*there, *FETCH, *options, "--", self.name, f"+{SENT}*:{SENT}*")
+            form = "%(refname)%00%(objectname)%00%(committerdate:unix)%00%(contents)%00"
+            printed = self._git(*there, "for-each-ref", f"--format={form}", SENT)
+        fields = os.fsdecode(printed).split("\0")
+        for at in range(0, len(fields) - 4, 4):
+            name, commit, time, message = fields[at : at + 4]
+            if time.isdecimal():  # a ref may also be of something else than a commit
+                yield name.strip().removeprefix(SENT), commit, int(time), message[:LONGEST_MESSAGE]
+
+    def push(self, pushes: list[Push]) -> dict[str, Pushed]:
+        """Push refs, and return what became of each; raises GitFailed where the remote cannot be reached."""
+        leases = [f"--force-with-lease={SENT}{one.name}:{one.lease}" for one in pushes if one.lease is not None]
+        specs = [f"{one.commit}:{SENT}{one.name}" for one in pushes]
+        done = self._run("-c", f"remote.{self.name}.mirror=false", *PUSH, *leases, "--", self.name, *specs)
+        found = {}
+        for line in done.stdout.decode("utf-8", "replace").splitlines():
+            flag, _, rest = line.partition("\t")
+            ref, _, summary = rest.partition("\t")
+            name = ref.rpartition(":")[2].removeprefix(SENT)
+            if ref:
+                is_behind = any([word in summary for word in BEHIND]) and FOR_GOOD not in summary
+                found[name] = Pushed(summary if flag == "!" else None, flag == "!" and is_behind)
+        if not found:
+            raise GitFailed(f"`git push` failed: {complaint(done)}", hint=f"try `git push {self.name}` by hand")
+        return found
+
+    def _git(self, *arguments: str, content: bytes | None = None) -> bytes:
+        done = self._run(*arguments, content=content)
+        if done.returncode:
+            verb = next((word for word in arguments if word in ("ls-remote", "fetch", "push")), arguments[0])
+            hint = f"try `git fetch {self.name}` by hand"
+            raise GitFailed(f"`git {verb}` failed: {complaint(done)}", hint=hint)
+        return done.stdout
+
+    def _run(self, *arguments: str, content: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+        return run_git(*arguments, at=self.top, content=content, environment=self._environment)
+
+
+def write(top: str, versions: list[Version]) -> dict[str, str]:
+    """Write commits into a clone, set their refs to them, and return them by the refs' names; raises GitFailed.
+
+    One process of git does it for all of them.
+    """
+    command = ["git", *SAFE, "-c", "core.hooksPath=/dev/null", "fast-import", "--quiet", "--force", "--done"]
+    with tempfile.TemporaryFile() as given:
+        for number, version in enumerate(versions, 1):
+            _write_version(given, version, number)
+        given.write(b"done\n")
+        given.seek(0)
+        done = subprocess.run(command, cwd=top, stdin=given, capture_output=True, check=False)
+    if done.returncode:
+        raise GitFailed(f"`git fast-import` failed: {complaint(done)}", hint="see what `git fsck` says")
+    return dict(zip([one.name for one in versions], done.stdout.decode().split(), strict=True))
+
+
+def _write_version(given: IO[bytes], version: Version, number: int) -> None:
+    message = version.message.encode()
+    given.write(f"commit {SENT}{version.name}\nmark :{number}\ncommitter {WHO} {version.at} +0000\n".encode())
+    given.write(b"data %d\n%b\n" % (len(message), message))
+    if version.parent:
+        given.write(f"from {version.parent}\n".encode())
+    given.write(b"deleteall\n")
+    for name, content in version.files.items():
+        size = os.path.getsize(content) if isinstance(content, str) else len(content)
+        given.write(f"M 100644 inline {name}\ndata {size}\n".encode())
+        if isinstance(content, str):
+            with open(content, "rb") as file:
+                shutil.copyfileobj(file, given)
+        else:
+            given.write(content)
+        given.write(b"\n")
+    given.write(f"get-mark :{number}\n".encode())
+
+
+@contextmanager
+def read(top: str, commits: Iterable[str]) -> Iterator[Iterator[dict[str, str]]]:
+    """Read the files of commits into private files: yield an iterator of their paths by name, one dict a commit.
+
+    A file that is none, or is larger than `LARGEST`, is left out. One process of git does it for all of them.
+    """
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+        command = ["git", *SAFE, "cat-file", "--batch"]
+        with subprocess.Popen(command, cwd=top, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            try:
+                yield (_read_commit(process, folder, commit) for commit in commits)
+            finally:
+                process.kill()
+
+
+def _read_commit(process: subprocess.Popen[bytes], folder: str, commit: str) -> dict[str, str]:
+    found = {}
+    for name, largest in LARGEST.items():
+        path = os.path.join(folder, name)
+        if _read_blob(process, f"{commit}:{name}", path, largest):
+            found[name] = path
+    return found
+
+
+def _read_blob(process: subprocess.Popen[bytes], name: str, path: str, largest: int) -> bool:
+    """Write a blob into a file, and return whether it is one that is not too large."""
+    given, printed = process.stdin, process.stdout
+    if given is None or printed is None:
+        return False
+    given.write(f"{name}\n".encode())
+    given.flush()
+    words = printed.readline().split()
+    if len(words) != 3 or not words[2].isdigit():
+        return False  # the commit has no such file
+    is_wanted, left = words[1] == b"blob" and int(words[2]) <= largest, int(words[2]) + 1
+    with open(path if is_wanted else os.devnull, "wb") as file:
+        while left:
+            piece = printed.read(min(left, 1 << 20))
+            if not piece:
+                return False
+            left -= len(piece)
+            file.write(piece if left else piece[:-1])
+    return is_wanted
+
+
+def delete_refs(top: str, refs: Iterable[str]) -> None:
+    """Delete refs of a clone, those that exist; raises GitFailed."""
+    wanted = "".join([f"delete {ref}\n" for ref in refs])
+    git("update-ref", "--stdin", at=top, content=wanted.encode())
+
+
+def decoded_name(name: str) -> str | None:
+    """Return the path form that a ref's name says; None of a name that was cut."""
+    form = unquote(name)
+    return form if ref_name(form) == name else None

@@ -1,0 +1,77 @@
+"""What was last sent to the remote of a run, or fetched: one small private file a run."""
+
+from __future__ import annotations
+
+import os
+
+from faber_ledger.ledger import disk
+from faber_ledger.ledger.disk import FileRefused, read_regular
+from faber_ledger.ledger.encoding import dumps, loads
+from faber_ledger.runs.tree_note import shape_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from faber_ledger.runs.run import Run
+
+SENT = "sent.json"
+LARGEST = 4 * 1024 * 1024  # bytes; a log of many clones has many heads
+
+
+class Sent:
+    """The note of one run; without a readable one nothing was sent.
+
+    `commit` is the one that the remote's ref had when this clone last asked or sent, empty if there was no ref. Of it,
+    `heads` are those of its log if ours has all of it, `events` counts its events, and `updated_at` is its state's.
+    `log` and `state` tell the run's files as they were when the remote had all of them. `at` is when this clone sent
+    last, 0 if it never did; `problem` is why the last attempt failed. A run that `is_forgotten` at the remote is sent
+    by name alone. `must_purge` says that the ref's history has a payload that was redacted here.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.path = os.path.join(run.private_folder, SENT)
+        self.remote = self.commit = self.heads = self.updated_at = self.problem = ""
+        self.events = 0
+        self.log: list[int] | None = None
+        self.state: list[int] | None = None
+        self.at = 0.0
+        self.is_forgotten = self.must_purge = False
+        try:
+            found = loads(read_regular(self.path, LARGEST).decode())
+            log, state = found["log"], found["state"]
+            self.is_forgotten, self.must_purge = bool(found["forgotten"]), bool(found["purge"])
+            self.log = None if log is None else [int(one) for one in log]
+            self.state = None if state is None else [int(one) for one in state]
+            self.at, self.events, self.problem = float(found["at"]), int(found["events"]), str(found["problem"])
+            self.commit, self.heads, self.updated_at = [str(found[name]) for name in ("commit", "heads", "updated_at")]
+            self.remote = str(found["remote"])
+        except (FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
+            self.log = None
+
+    def save(self) -> None:
+        """Write the note; one that cannot be written, or is lost, costs a comparison."""
+        content = {
+            "remote": self.remote,
+            "commit": self.commit,
+            "heads": self.heads,
+            "events": self.events,
+            "updated_at": self.updated_at,
+            "log": self.log,
+            "state": self.state,
+            "at": self.at,
+            "problem": self.problem,
+            "forgotten": self.is_forgotten,
+            "purge": self.must_purge,
+        }
+        try:
+            disk.put(self.path, dumps(content).encode(), mode=disk.OWN, durable=False, locked=False)
+        except OSError:
+            pass
+
+    def is_whole(self, run: Run, remote: str) -> bool:
+        """Return whether the remote has the run as it is here, without opening the log."""
+        is_there = self.remote == remote and bool(self.commit) and not self.must_purge and self.log is not None
+        return is_there and self.log == shape_of(run.log_path) and self.state == shape_of(run.state_path)
+
+    def note_files(self, run: Run) -> None:
+        """Note that the remote has the run's files as they are now."""
+        self.log, self.state = shape_of(run.log_path), shape_of(run.state_path)
