@@ -14,7 +14,7 @@ from faber_ledger.recording.incoming import ENDS, arrival_of, changes_nothing, m
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.sessions import sessions_elsewhere
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.carry import start_sending
+from faber_ledger.runs.carry import carries_refs, start_sending
 from faber_ledger.runs.clients import note_session
 from faber_ledger.runs.clone import note_use, read_used_runs, writer_of
 from faber_ledger.runs.log import lacks_ledger
@@ -257,6 +257,7 @@ class Start(Hook):
     """A start of one of the client's own sessions."""
 
     _elsewhere: Elsewhere | None = None  # what the packet says about other clones
+    _unsent: str | None = None  # what the user's line says of a run that travels in git refs
 
     def answer(self) -> Answer | None:
         """Gather the run's context, record the session's start with it, and return the packet."""
@@ -286,6 +287,10 @@ class Start(Hook):
         try:
             with self._recording() as recording:
                 recording.say_notices()
+                if carries_refs(self.run.root):
+                    from faber_ledger.runs.sent import describe_unsent
+
+                    self._unsent = describe_unsent(self.run, recording.view.log, is_start=True)
                 packet, loads = self._pack(gathered, problems, arrival, recording.view.log)
                 is_repeated = self._record(recording, arrival, loads).is_repeated
         except (Exception, OutOfTime) as error:  # noqa: BLE001 -- the agent gets its context all the same
@@ -320,6 +325,8 @@ class Start(Hook):
             more = len(self._warnings) - 1
             others = f" (and {more} more)" if more else ""
             line += f"; {one_line(worst, LONGEST_WARNING)}{others}: run `faber-ledger doctor`"
+        if self._unsent is not None:
+            line += f"; {self._unsent}"
         if self.run.is_kept and self._file is not None:
             from faber_ledger.runs.kept import not_in_tree
 

@@ -15,7 +15,7 @@ from faber_ledger.ledger.encoding import loads
 from faber_ledger.runs.run import path_in_clone
 
 TREE, REFS = "tree", "refs"
-KEY = "carry"  # in the project's settings
+CARRY = "carry"  # in the project's settings
 PROJECT_FILE = ".fractary/faber/ledger.json"
 CONSENT = "carry.json"
 LOCK = "sending.lock"  # of the clone's one process that sends
@@ -52,9 +52,9 @@ def meant_carry(root: str) -> str | None:
     path = os.path.join(root, *PROJECT_FILE.split("/"))
     try:
         text = read_text(path, LIMIT) if folder_around(path, [root]) is not None else None
-        if text is None or f'"{KEY}"' not in text:
+        if text is None or f'"{CARRY}"' not in text:
             return None
-        found = loads(text)[KEY]
+        found = loads(text)[CARRY]
     except (FileRefused, ValueError, TypeError, LookupError, RecursionError):
         return None
     return found if found in (TREE, REFS) else None

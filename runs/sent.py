@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger import disk
+from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.ledger.encoding import dumps, loads
+from faber_ledger.runs.carry import consent_of, is_sending
 from faber_ledger.runs.tree_note import shape_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from faber_ledger.ledger.log import Log
     from faber_ledger.runs.run import Run
 
 SENT = "sent.json"
@@ -22,9 +25,10 @@ class Sent:
 
     `commit` is the one that the remote's ref had when this clone last asked or sent, empty if there was no ref. Of it,
     `heads` are those of its log if ours has all of it, `events` counts its events, and `updated_at` is its state's.
-    `log` and `state` tell the run's files as they were when the remote had all of them. `at` is when this clone sent
-    last, 0 if it never did; `problem` is why the last attempt failed. A run that `is_forgotten` at the remote is sent
-    by name alone. `must_purge` says that the ref's history has a payload that was redacted here.
+    `log` and `state` tell the run's files as they were when the remote had all of them. `noted_at` is when all that
+    was noted, and `at` when this clone sent last, 0 if it never did; `problem` is why the last attempt failed. A run
+    that `is_forgotten` at the remote is sent by name alone. `must_purge` says that the ref's history has a payload
+    that was redacted here.
     """
 
     def __init__(self, run: Run) -> None:
@@ -33,7 +37,7 @@ class Sent:
         self.events = 0
         self.log: list[int] | None = None
         self.state: list[int] | None = None
-        self.at = 0.0
+        self.at = self.noted_at = 0.0
         self.is_forgotten = self.must_purge = False
         try:
             found = loads(read_regular(self.path, LARGEST).decode())
@@ -43,7 +47,7 @@ class Sent:
             self.state = None if state is None else [int(one) for one in state]
             self.at, self.events, self.problem = float(found["at"]), int(found["events"]), str(found["problem"])
             self.commit, self.heads, self.updated_at = [str(found[name]) for name in ("commit", "heads", "updated_at")]
-            self.remote = str(found["remote"])
+            self.remote, self.noted_at = str(found["remote"]), float(found["noted_at"])
         except (FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
             self.log = None
 
@@ -58,6 +62,7 @@ class Sent:
             "log": self.log,
             "state": self.state,
             "at": self.at,
+            "noted_at": self.noted_at,
             "problem": self.problem,
             "forgotten": self.is_forgotten,
             "purge": self.must_purge,
@@ -75,3 +80,25 @@ class Sent:
     def note_files(self, run: Run) -> None:
         """Note that the remote has the run's files as they are now."""
         self.log, self.state = shape_of(run.log_path), shape_of(run.state_path)
+
+
+def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
+    """Return what of a run, whose ledger travels in git refs, was not sent; None if nothing is due.
+
+    A start says nothing of what was recorded since the last session's end: it is sent after the next one.
+    """
+    consent = consent_of(run.root)
+    if consent is None:
+        return "nothing of this run leaves this clone: `faber-ledger init --carry refs` sends it"
+    sent = Sent(run)
+    is_there = sent.remote == consent.remote
+    count = log.count_events() - (sent.events if is_there else 0)
+    if is_there and sent.heads == log.heads_text():
+        return None
+    if is_start:
+        ended = "SELECT 1 FROM event WHERE type = 'session_ended' AND at > ? LIMIT 1"
+        is_due = sent.problem or log.connection.execute(ended, (utc_text(sent.noted_at),)).fetchone()
+        if not is_due or is_sending(run.root):
+            return None
+    why = f" ({sent.problem})" if sent.problem else ""
+    return f"{count} event{'s' if count != 1 else ''} not sent to {consent.remote}{why}: `faber-ledger sync` sends them"

@@ -9,6 +9,7 @@ from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.disk import FileRefused, folder_around, read_text
 from faber_ledger.ledger.encoding import loads
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs.carry import CARRY, PROJECT_FILE, REFS, TREE
 from faber_ledger.runs.layouts import runs_for_new
 from faber_ledger.runs.run import RUNS, Run
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
         unknown: list[str]
 
 
-PATH = ".fractary/faber/ledger.json"
+PATH = PROJECT_FILE
 HOOK_BUDGET = 9_500  # UTF-16 code units: at 10,001 the client shows the model a preview of 2 KB instead
 MIN_BUDGET = 1_000
 LIMIT = 65_536
@@ -104,8 +105,10 @@ class Settings:
             self.summaries = False  # the file may be meant to switch them off
             self.places["summaries"] = os.path.relpath(path, root)
             return
-        unknown = unknown_keys(values, (*NAMES, PROJECT))
+        unknown = unknown_keys(values, (*NAMES, PROJECT, CARRY))
         self.problems += [f"{os.path.relpath(path, root)}: {message}" for message in unknown]
+        if values.get(CARRY, TREE) not in (TREE, REFS):
+            self.problems.append(f"{os.path.relpath(path, root)}: {CARRY} must be {TREE} or {REFS}")
         if PROJECT in values and self.project is None:
             self._set_project(values[PROJECT], f"{os.path.relpath(path, root)}: {PROJECT}")
         for name in NAMES:

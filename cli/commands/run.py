@@ -19,9 +19,13 @@ from faber_ledger.cli.reports.run_list import (
     places_of,
     what_forget_would_lose,
 )
+from faber_ledger.cli.sync.arrival import list_remote_runs, required_remote
+from faber_ledger.cli.sync.carried import forget_at_remote
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.cli.ui.words import events_shown, plural, table
+from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.command_errors import GitFailed, ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs import progress
@@ -45,30 +49,63 @@ COLUMNS = ("run", "status", "phase", "sessions", "open", "events", "last event")
 @click.option("--status", type=click.Choice(progress.STATUSES), help="Only runs with this status.")
 @click.option("--work-id", help="Only runs of this work item.", metavar="ID")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N runs.")
+@click.option("--remote", "at_remote", is_flag=True, help="The runs at the remote, where ledgers travel in git refs.")
 @json_option
-def run_list(status: str | None, work_id: str | None, limit: int | None, as_json: bool) -> None:
+def run_list(status: str | None, work_id: str | None, limit: int | None, at_remote: bool, as_json: bool) -> None:
     """List the runs that this clone has, those with the newest event first; the active one is marked with `*`.
 
-    `~` marks a run whose files this work tree does not have, as one of another branch or work tree.
+    `~` marks a run whose files this work tree does not have, as one of another branch or work tree. With --remote
+    the remote is asked for its refs: `faber-ledger run resume RUN` brings one here.
 
     \b
     Example: faber-ledger run list --status in_progress --limit 10
-    Exit codes: 0 done; 2 wrong usage.
+    Exit codes: 0 done; 1 no refs are exchanged here; 2 wrong usage; 13 the remote does not answer.
     """
     root = find_root(os.getcwd())
-    rows = [row for row in list_runs(root) if status is None or row["status"] == status]
+    rows = [
+        row
+        for row in (_list_at_remote(root) if at_remote else list_runs(root))
+        if status is None or row["status"] == status
+    ]
     rows = [row for row in rows if work_id is None or row["work_id"] == work_id]
     left_out = len(rows[limit:]) if limit is not None else 0
     rows = rows[:limit]
-    lines = [*_table(rows, is_filtered=bool(status or work_id))]
+    lines = [*(_remote_table(rows) if at_remote else _table(rows, is_filtered=bool(status or work_id)))]
     if left_out:
         lines.append(f"{plural(left_out, 'older run')} not shown")
+    if at_remote:
+        show(rows, lines, as_json=as_json)
+        return
     lines += _lines_about_kept(rows)
     removed = None if as_json else find_restorable(root, active_run(root).run_id)
     if removed is not None:
         name = removed.run_id
         lines.append(f"{name}: its files are not in this work tree; `faber-ledger run resume {name}` restores them")
     show(rows, lines, as_json=as_json)
+
+
+REMOTE_COLUMNS = ("run", "work item", "status", "phase", "branch", "here", "last sent")
+
+
+def _list_at_remote(root: str) -> list[dict[str, Any]]:
+    """Return the runs at the remote as their newest commits describe them, the newest first."""
+    remote = required_remote(root)
+    try:
+        found = list_remote_runs(remote, root)
+    except GitFailed as error:
+        raise ServerUnavailable(f"{remote.name} does not answer: {error.message}", hint=error.hint) from error
+    return [
+        {**one._asdict(), "last_sent_at": utc_text(one.at), "is_here": has_log(find_run(root, one.run_id))}
+        for one in found
+    ]
+
+
+def _remote_table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    names = ("run_id", "work_id", "status", "phase", "branch")
+    cells = [
+        (*[row[name] or "-" for name in names], "yes" if row["is_here"] else "no", row["last_sent_at"]) for row in rows
+    ]
+    yield from table([REMOTE_COLUMNS, *cells]) if rows else ["no run matches at the remote"]
 
 
 def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:
@@ -107,10 +144,11 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 @run.command()
 @click.argument("run_id", required=False, metavar="[RUN]")
 @click.option("--list", "listing", is_flag=True, help="List the runs of which only the log is left.")
+@click.option("--remote", "at_remote", is_flag=True, help="Delete the run's git ref at the remote, and nothing here.")
 @click.option("--yes", is_flag=True, help="Remove what nothing else has, too.")
 @json_option
-def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
-    """Remove the log of a run that is gone.
+def forget(run_id: str | None, listing: bool, at_remote: bool, yes: bool, as_json: bool) -> None:
+    """Remove the log of a run that is gone; or with --remote a ref that should not have been sent.
 
     RUN must be gone from every worktree and branch; its log is under the git directory. The copy of its state
     and the summaries beside it are removed too. Only with --yes: a run that no commit has, that has an open session,
@@ -119,11 +157,20 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     \b
     Example: faber-ledger run forget --list
     Exit codes: 0 done; 1 the run still exists, or --yes is needed; 2 wrong usage;
-    10 the run has no log.
+    10 the run has no log, or the remote no ref of it; 13 the remote does not answer; 14 it refuses.
     """
     root = find_root(os.getcwd())
-    if listing == bool(run_id):
+    if listing == bool(run_id) or (at_remote and not run_id):
         raise click.UsageError("give RUN, or --list")
+    if run_id is not None and at_remote:
+        forgotten = forget_at_remote(required_remote(root), find_run(root, run_id))
+        line = f"{forgotten}: its ref is deleted at the remote, and this clone sends it again only by its name"
+        show(
+            {"run_id": forgotten, "deleted": True},
+            [line, "  another clone that has recorded on it may send it again"],
+            as_json=as_json,
+        )
+        return
     if run_id is None:
         gone = [(run.run_id, count_events(path)) for run, path in gone_runs(root)]
         data = [{"run_id": name, "events": events} for name, events in gone]

@@ -12,6 +12,7 @@ import click
 
 from faber_ledger.cli.reports.run_list import check_is_new, find_here, is_lacking, position_lines
 from faber_ledger.cli.setup.hooks import describe_lacking
+from faber_ledger.cli.sync.arrival import bring_run_from_refs
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.server import names_server, url_option
@@ -322,9 +323,12 @@ def _state_with_status(run: Run) -> dict[str, Any]:
 def _bring_run(root: str, text: str, url: str | None) -> str:
     """Bring a run from the server, if one is named by `url`, or this clone lacks the run or its state.
 
-    Returns the run's id, or `text` where the server was not asked. One that is only configured may be away: then the
+    Where ledgers travel in git refs, their remote is asked first. Returns the run's id, or `text` where no server was
+    asked. One that is only configured may be away: then the
     user is warned, and this clone decides if it has the run, or the project has no id. Raises as `bring_run`.
     """
+    if url is None and (brought := bring_run_from_refs(root, text, warn)) is not None:
+        return brought
     if url is None and not (names_server() and is_lacking(root, text)):
         return text
 

@@ -15,6 +15,7 @@ from faber_ledger.cli.ui.git_words import in_git_data, in_git_line
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run, named_run, work_id_option
 from faber_ledger.cli.ui.words import events_shown, plural, publishing_hint
+from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import StateMissing
 from faber_ledger.ledger.foreign import event_ids
 from faber_ledger.ledger.queries import Summary, summarize
@@ -24,6 +25,7 @@ from faber_ledger.recording import sessions
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
+from faber_ledger.runs.carry import carries_refs, consent_of
 from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle
 from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.in_git import GitSurvey
@@ -33,6 +35,7 @@ from faber_ledger.runs.progress import FINISHED, current_phase, resume_point
 from faber_ledger.runs.projecting import known_members
 from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import Run, find_root
+from faber_ledger.runs.sent import Sent, describe_unsent
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 from faber_ledger.runs.tree_note import TreeNote
 
@@ -75,19 +78,26 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
         seal = "faber-ledger seal" if meant.run_id == active.run_id else f"faber-ledger seal {meant.run_id}"
         line = in_git_line(survey, missing, seal) if not paths else None
         lines += [f"In git: {line}"] if line is not None else []
+    if carries_refs(root):
+        data["sent"], sent_lines = _sent(meant, found)
+        lines += sent_lines
     if not is_set_up:
         lines.append(f"This clone: git has no driver that merges the run's files: `{SET_UP}` sets it up")
     show(data, [*lines, *_waiting_lines(meant)], as_json=as_json)
 
 
 class Found(NamedTuple):
-    """What a run's log says; `missing` counts the events that the published file lacks, `why` says why it does."""
+    """What a run's log says; `missing` counts the events that the published file lacks, `why` says why it does.
+
+    `unsent` is what was not sent of a run whose ledger travels in git refs.
+    """
 
     log: Summary | None
     blocks: Blocks
     missing: int = 0
     why: str | None = None
     agrees: bool = True
+    unsent: str | None = None
 
 
 def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
@@ -96,8 +106,10 @@ def _read_ledger(run: Run, state: dict[str, Any]) -> Found:
     with read_log(run, warn) as log:
         found = Found(summarize(log), fold(log.stream()))
         names = {name for (name,) in log.connection.execute("SELECT id FROM event")}
+        if carries_refs(run.root):
+            found = found._replace(unsent=describe_unsent(run, log, is_start=False))
     if not run.is_kept:
-        missing = len(names - event_ids(run.ledger_path))
+        missing = 0 if carries_refs(run.root) else len(names - event_ids(run.ledger_path))
         found = found._replace(missing=missing, why=why_not_published(run, state, TreeNote(run)))
     return found._replace(agrees=found.why is not None or not differing_blocks(found.blocks, state))
 
@@ -163,6 +175,15 @@ def _not_in_file_lines(run: Run, count: int, why: str | None) -> Iterator[str]:
         yield f"Not published yet: {events_shown(count)}{because}; {publishing_hint(run, TreeNote(run))}"
     if run.is_kept:
         yield not_in_tree(run)
+
+
+def _sent(run: Run, found: Found) -> tuple[dict[str, Any], list[str]]:
+    """Return when a run, whose ledger travels in git refs, was sent last, and what is not, as data and as lines."""
+    consent, sent = consent_of(run.root), Sent(run)
+    remote, at = consent.remote if consent else None, utc_text(sent.at) if sent.at else None
+    parts = [f"last sent to {remote} at {at}" if at else "", found.unsent or ""]
+    line = "; ".join(filter(None, parts)) or f"{remote} has all of it"
+    return {"remote": remote, "at": at, "unsent": found.unsent}, [f"Git ref: {line}"]
 
 
 def _waiting_lines(run: Run) -> Iterator[str]:

@@ -26,6 +26,7 @@ from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import tree_note
 from faber_ledger.runs.absorb import rows_waiting
+from faber_ledger.runs.carry import carries_refs
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.git_command import git, run_git, top_of
 from faber_ledger.runs.layouts import places_of
@@ -118,8 +119,8 @@ def _published_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
     with read_log(run) as log:
         names = dict(log.connection.execute("SELECT id, hash FROM event"))
         blocks = fold(log.stream())
-        is_complete = note.heads == log.heads_text() or _has_all_rows(run.ledger_path, log)
-    lacking = names.keys() - event_ids(run.ledger_path)
+        is_complete = carries_refs(run.root) or note.heads == log.heads_text() or _has_all_rows(run.ledger_path, log)
+    lacking = set[str]() if carries_refs(run.root) else names.keys() - event_ids(run.ledger_path)
     lacked = len(lacking)
     if why is None and lacked and not any([names[one].hex() in note.published for one in lacking]):
         why = "they were recorded elsewhere in this clone, or while git had taken the run away"

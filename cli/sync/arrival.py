@@ -9,6 +9,7 @@ from faber_ledger.cli.sync.carried import Warn, absorb_commit
 from faber_ledger.cli.sync.refs import METADATA, STATE, Remote, decoded_name, read, ref_name
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger import disk
+from faber_ledger.ledger.command_errors import AmbiguousRun, GitFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.server_state import write_missing_state
 from faber_ledger.runs.carry import sender_of
@@ -42,6 +43,16 @@ def remote_of(root: str, *, is_quiet: bool = False) -> Remote | None:
     return Remote(top, consent.remote, is_quiet=is_quiet) if consent is not None and top is not None else None
 
 
+def required_remote(root: str) -> Remote:
+    """Return the remote that this clone exchanges its ledgers with; raises LedgerError if it does not."""
+    remote = remote_of(root)
+    if remote is None:
+        raise LedgerError(
+            "this clone exchanges no ledgers with a remote", hint="run `faber-ledger init --carry refs` to agree to it"
+        )
+    return remote
+
+
 def list_remote_runs(remote: Remote, root: str) -> list[RemoteRun]:
     """Return the project's runs at the remote, the newest first; raises GitFailed.
 
@@ -55,6 +66,29 @@ def list_remote_runs(remote: Remote, root: str) -> list[RemoteRun]:
             work_id, branch, status, phase, writer = [one_line(fields.get(one, ""), LONGEST_FIELD) for one in NAMES]
             found.append(RemoteRun(name, commit, run_id, work_id, branch, status, phase, writer, at))
     return sorted(found, key=lambda run: (-run.at, run.run_id))
+
+
+def bring_run_from_refs(root: str, text: str, warn: Warn) -> str | None:
+    """Fetch and absorb a run that a text names, and write the files that are missing here; return its id.
+
+    None where nobody agreed to git refs, or the remote has no such run, or does not answer: then this clone decides.
+    Raises AmbiguousRun.
+    """
+    remote = remote_of(root)
+    if remote is None:
+        return None
+    try:
+        found = find_remote_run(remote, root, text)
+        if len(found) > 1:
+            raise AmbiguousRun(
+                f"{text!r:.80} is the beginning of {len(found)} runs at {remote.name}",
+                hint="give more of the id: `faber-ledger run list --remote` shows them",
+            )
+        runs = bring_runs(remote, root, found, warn)
+    except GitFailed as error:
+        warn(f"{remote.name} was not asked: {error.message}")
+        return None
+    return runs[0].run_id if runs else None
 
 
 def bring_runs(remote: Remote, root: str, wanted: list[RemoteRun], warn: Warn) -> list[Run]:

@@ -17,6 +17,7 @@ from faber_ledger.cli.sync.refs import (
     LARGEST,
     LEDGER,
     METADATA,
+    SENT,
     STATE,
     Push,
     Pushed,
@@ -29,10 +30,10 @@ from faber_ledger.cli.sync.refs import (
 )
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.clock import now, seconds_of, utc_text
-from faber_ledger.ledger.command_errors import GitFailed, ServerUnavailable
+from faber_ledger.ledger.command_errors import GitFailed, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.disk import FileRefused, RunLock, read_regular
 from faber_ledger.ledger.encoding import loads
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.ledger.foreign import event_ids
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import fold
@@ -141,7 +142,7 @@ def absorb_commit(run: Run, commit: str, files: dict[str, str], remote: str, war
     """Absorb a commit's ledger, note what the remote has, and return how many events came."""
     sent, added = Sent(run), 0
     sent.remote, sent.commit, sent.heads, sent.events, sent.log = remote, commit, "", 0, None
-    sent.updated_at = _updated_at(files.get(STATE))
+    sent.updated_at, sent.noted_at, sent.problem = _updated_at(files.get(STATE)), now(), ""
     if LEDGER in files:
         with lock_run(run), open_run_log(run, warn) as opened:
             before = opened.log.count_events()
@@ -308,7 +309,29 @@ def _note_pushed(one: Carried, sent: Sent, commit: str, pushed: Pushed, remote: 
         return False
     if sent.must_purge:
         delete_refs(remote.top, [remote.fetched(ref_name(one.run.run_id))])
-    sent.commit, sent.at, sent.problem, sent.is_forgotten, sent.must_purge = commit, now(), "", False, False
+    sent.commit, sent.at, sent.noted_at, sent.problem = commit, now(), now(), ""
+    sent.is_forgotten = sent.must_purge = False
     sent.save()
     one.has_sent = True
     return False
+
+
+def forget_at_remote(remote: Remote, run: Run) -> str:
+    """Delete a run's ref at the remote and what was fetched of it, and return its id; this clone sends it no more.
+
+    Raises ServerUnavailable, ServerRefused, and RunNotFound if there is no ref.
+    """
+    name, sent = ref_name(run.run_id), Sent(run)
+    try:
+        there = remote.heads(name)
+        if name not in there:
+            raise RunNotFound(f"{remote.name} has no ref of {run.run_id}", hint="run `faber-ledger run list --remote`")
+        pushed = remote.push([Push(name, "", there[name])])[name]
+    except GitFailed as error:
+        raise ServerUnavailable(f"{remote.name} does not answer: {error.message}", hint=error.hint) from error
+    if pushed.why is not None:
+        raise ServerRefused(f"{remote.name} keeps the ref: {pushed.why}", hint="delete it where the remote is hosted")
+    delete_refs(remote.top, [remote.fetched(name), SENT + name])
+    sent.commit, sent.heads, sent.events, sent.log, sent.is_forgotten = "", "", 0, None, True
+    sent.save()
+    return run.run_id
