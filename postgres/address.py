@@ -168,7 +168,7 @@ UNAVAILABLE_CLASSES = ("08", "40", "53", "57", "58", "XX")
 UNAVAILABLE = {"25006", "25P03", "25P04", "55P03"}  # read-only, too long without a word, a lock not to be had in time
 HINTS = {
     "28": "check the password (PGPASSWORD, ~/.pgpass), the database's name, and that the role may log in",
-    "42": "check that the role has been granted faber_ledger_member, and that `faber-ledger db current` is up to date",
+    "42": "check that the role has been granted faber_ledger_member, and that `faber-ledger db upgrade` was run",
     NO_RIGHT: "the owner of the database grants the role faber_ledger_member, and an admin of the project runs"
     " `faber-ledger db admit ROLE`",
     "53100": f"free space on the server's disk; {LATER}",

@@ -158,13 +158,6 @@ def _check(server: Server, *, writing: bool, has_schema: bool) -> None:
     _check_revision(server)
 
 
-def find_revision(server: Server) -> str | None:
-    """Return the revision of the schema on a server; None if it has none of ours. Raises as `Server.transaction`."""
-    with server.transaction() as connection:
-        found = connection.execute("SELECT to_regclass('faber_ledger.alembic_version')::text").fetchone()
-    return None if found in (None, (None,)) else _read_revision(server)
-
-
 def _read_revision(server: Server) -> str | None:
     with server.transaction() as connection:
         found = connection.execute(f"SELECT version_num FROM {SCHEMA}.alembic_version LIMIT 2".encode()).fetchall()

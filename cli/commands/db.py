@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,12 +10,11 @@ from faber_ledger.cli.ui.output import json_option, say, show, warn
 from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.cli.ui.words import table
 from faber_ledger.ledger.command_errors import ServerRefused, StillSeen
+from faber_ledger.postgres import project as projects
+from faber_ledger.postgres.address import HINTS, NO_RIGHT
+from faber_ledger.postgres.server import open_server
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import project_id
-
-if TYPE_CHECKING:
-    from faber_ledger.migrations.server_upgrade import Outcome
-    from faber_ledger.postgres.server import Server
 
 
 @click.group(short_help="Set up the team's server.")
@@ -40,10 +36,9 @@ def upgrade(url: str | None, as_json: bool) -> None:
     Exit codes: 0 done, or nothing to do; 1 failed; 2 wrong usage, or no server is named;
     12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
-    from faber_ledger.migrations.server_upgrade import upgrade_server  # at its use: `--help` loads every command
-    from faber_ledger.postgres.address import HINTS, NO_RIGHT
+    from faber_ledger.migrations.server_upgrade import upgrade_server  # loads Alembic, which is expensive
 
-    with _open(url, writing=True, has_schema=False, patience=None) as server:
+    with open_server(server_address(url), writing=True, has_schema=False, patience=None) as server:
         try:
             with server.transaction() as connection:
                 outcome = upgrade_server(connection)
@@ -51,25 +46,10 @@ def upgrade(url: str | None, as_json: bool) -> None:
             if error.hint == HINTS[NO_RIGHT]:  # the server has no better one
                 error.hint = "a superuser runs it, or a role that owns the database and has CREATEROLE"
             raise
-    show(outcome._asdict(), [_upgraded(outcome)], as_json=as_json)
-
-
-@db.command(short_help="Show the schema's revision.")
-@url_option
-@json_option
-def current(url: str | None, as_json: bool) -> None:
-    """Show the revision of the schema on the server, and the newest that this program knows.
-
-    \b
-    Example: faber-ledger db current
-    Exit codes: 0 shown; 2 wrong usage, or no server is named; 13 the server cannot be
-    reached; 14 it refuses.
-    """
-    from faber_ledger.migrations.server_upgrade import list_revisions
-
-    revision, newest = _find_revision(url), list_revisions()[-1].id
-    line = f"revision {revision or 'none'}" + ("" if revision == newest else f"; this program's is {newest}")
-    show({"revision": revision, "newest": newest}, [line], as_json=as_json)
+    line = f"upgraded the server from revision {outcome.before or 'none'} to {outcome.after}"
+    if outcome.before == outcome.after:
+        line = f"the server is already at revision {outcome.after}"
+    show(outcome._asdict(), [line], as_json=as_json)
 
 
 @db.command(short_help="Let a role see this project.")
@@ -88,9 +68,7 @@ def admit(role: str, admin: bool, url: str | None, as_json: bool) -> None:
     Exit codes: 0 done; 1 the project has no id yet; 2 wrong usage, or no server is named;
     12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses.
     """
-    from faber_ledger.postgres import project as projects
-
-    with _open(url, writing=True) as server:
+    with open_server(server_address(url), writing=True) as server:
         may_use = projects.admit(server, project := project_id(find_root(os.getcwd())), role, as_admin=admin)
     data = {"project": project, "role": role, "admin": admin, "may_use_tables": may_use}
     show(data, [f"{role} sees this project{', and admits others' if admin else ''}"], as_json=as_json)
@@ -116,9 +94,7 @@ def expel(role: str, yes: bool, url: str | None, as_json: bool) -> None:
     only admin, or the project has no id yet; 2 wrong usage, or no server is named; 12 the server's schema
     is newer; 13 the server cannot be reached; 14 it refuses.
     """
-    from faber_ledger.postgres import project as projects
-
-    with _open(url, writing=True) as server:
+    with open_server(server_address(url), writing=True) as server:
         done = projects.expel(server, project := project_id(find_root(os.getcwd())), role, may_be_last=yes)
     if done.has_no_admin:
         warn("this project has no admin now: the owner of the database runs `faber-ledger db admit --admin ROLE` here")
@@ -146,9 +122,7 @@ def list_members(url: str | None, as_json: bool) -> None:
     named; 12 the server's schema is newer; 13 the server cannot be reached; 14 it refuses,
     or you do not see the project.
     """
-    from faber_ledger.postgres import project as projects
-
-    with _open(url) as server:
+    with open_server(server_address(url)) as server:
         found = projects.list_members(server, project := project_id(find_root(os.getcwd())))
         if not found:
             raise ServerRefused(
@@ -157,25 +131,3 @@ def list_members(url: str | None, as_json: bool) -> None:
     rows = [[one.role, "admin" if one.is_admin else "member"] for one in found]
     lines = table([["ROLE", "IS"], *rows])
     show({"project": project, "members": [one._asdict() for one in found]}, lines, as_json=as_json)
-
-
-@contextmanager
-def _open(url: str | None, **options: Any) -> Iterator[Server]:
-    """Open the server that is meant; the options are those of `open_server`."""
-    from faber_ledger.postgres.server import open_server
-
-    with open_server(server_address(url), **options) as server:
-        yield server
-
-
-def _find_revision(url: str | None) -> str | None:
-    from faber_ledger.postgres.server import find_revision
-
-    with _open(url, has_schema=False) as server:
-        return find_revision(server)
-
-
-def _upgraded(outcome: Outcome) -> str:
-    if outcome.before == outcome.after:
-        return f"the server is already at revision {outcome.after}"
-    return f"upgraded the server from revision {outcome.before or 'none'} to {outcome.after}"

@@ -22,7 +22,6 @@ from faber_ledger.cli.setup.git import (
     FILES,
     IGNORE_FILE,
     LINE,
-    REFUSED,
     STASHES,
     Setting,
     git_file_change,
@@ -66,7 +65,6 @@ from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, common_directory, find_root
 from faber_ledger.runs.settings import PATH, project_settings
 
-REFUSES = "git refuses to pull over a changed ledger"
 OF_ALL_PROJECTS = (
     "summaries of compactions are recorded and committed, secrets masked; "
     f'a project keeps them in each clone with `{{"summaries": false}}` in {PATH}'
@@ -107,12 +105,6 @@ PURPOSES = {
     "are asked on a terminal; elsewhere a project that is set up for the first time records them. One that was set up "
     "before keeps its setting.",
 )
-@click.option(
-    "--autostash/--no-autostash",
-    default=None,
-    help="Switch merge.autoStash and rebase.autoStash on in this clone, or leave them off, which is remembered. "
-    "Without either they are switched on, unless git's configuration has them already.",
-)
 @dry_run_option
 @json_option
 def init(
@@ -122,7 +114,6 @@ def init(
     pre_commit: bool | None,
     with_commands: bool,
     summaries: bool | None,
-    autostash: bool | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -148,7 +139,7 @@ def init(
     changes, notes = [*hooks.own, *shared], [*hooks.notes, *notes, *said]
     config: list[Setting] = []
     if is_project and top_of(root) is not None:
-        config = settings_to_make(root, autostash=autostash)
+        config = settings_to_make(root)
         notes += _tracked_notes(root)
     if not dry_run:
         make_changes(changes)
@@ -285,9 +276,8 @@ def _lines(
         yield f"{describe(change, root)}: {_purpose(change, root)}"
     if config:
         stashes = [setting.key for setting in config if setting.key in STASHES and setting.after]
-        switched = f", {' and '.join(stashes)} switched on, since {REFUSES}" if stashes else ""
-        if any([setting.after == REFUSED for setting in config]):
-            switched = f", autoStash left off: {REFUSES}"
+        why = "since git refuses to pull over a changed ledger"
+        switched = f", {' and '.join(stashes)} switched on, {why}" if stashes else ""
         yield f"{'changed' if due else 'unchanged':<9}  this clone's git config: merge and diff drivers{switched}"
     yield from place_lines(root)
     yield ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import webbrowser
 from collections.abc import Iterator
 
 import click
@@ -12,7 +11,7 @@ from faber_ledger import __version__
 from faber_ledger.cli.reports.chart import REASONS, Chart, markup
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.event_words import session_shown, words_of
-from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.output_file import output_file
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.cli.ui.words import plural
@@ -46,9 +45,8 @@ WORDS = {
     type=click.Path(),
     help="The page to write, `-` for standard output; an older page is replaced.",
 )
-@click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
 @json_option
-def timeline(run: str | None, output: str, opened: bool, as_json: bool) -> None:
+def timeline(run: str | None, output: str, as_json: bool) -> None:
     """Draw RUN (default: the active run) as one HTML page: phases, sessions by machine, the context, the events.
 
     The page needs no network and no JavaScript.
@@ -58,8 +56,8 @@ def timeline(run: str | None, output: str, opened: bool, as_json: bool) -> None:
     Exit codes: 0 done; 1 FILE cannot be written; 2 wrong usage; 10 no such run or ledger;
     12 newer format; 20 the ledger is damaged.
     """
-    if output == "-" and (opened or as_json):
-        raise click.UsageError("-o - writes the page to standard output: leave out --open and --json")
+    if output == "-" and as_json:
+        raise click.UsageError("-o - writes the page to standard output: leave out --json")
     chosen = run_with_ledger(run)
     with read_log(chosen) as log:
         drawn = build_timeline(chosen.run_id, log.stream(), seconds_of)
@@ -71,8 +69,6 @@ def timeline(run: str | None, output: str, opened: bool, as_json: bool) -> None:
     data = {"path": output, "run_id": chosen.run_id, "bytes": len(content)}
     sessions, events = plural(len(drawn["bars"]), "session"), plural(drawn["events"], "event")
     line = f"wrote {output}: {sessions}, {events}, {size_words(len(content))}"
-    if opened and not webbrowser.open(f"file://{os.path.realpath(output)}"):
-        warn(f"cannot start a browser: open {output} yourself")
     show(data, [line], as_json=as_json)
 
 

@@ -41,8 +41,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
 from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.layouts import find_runs
-from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG, find_root
-from faber_ledger.runs.settings import PATH
+from faber_ledger.runs.run import HOOK_LOG, find_root
 from faber_ledger.runs.synced import known_project
 from faber_ledger.runs.text_cache import TEXT_CACHE, has_text_cache, remove_text_cache
 
@@ -65,15 +64,12 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
     plugins = list_enabled_plugins(root)
     kept_for = _hooks_elsewhere(scope, root, plugins, hooks)
     is_project = in_project(root, scope)
-    plan = _plan(root) if is_project and not kept_for else Plan([], [], [], is_cached=False, known=None)
+    plan = _plan(root) if is_project and not kept_for else Plan([], [], [], is_cached=False)
     commands = remove_commands(root) if is_project and (scope == "project" or not kept_for) else []
     plan = plan._replace(changes=[*hooks, *plan.changes, *commands])
     commit = names_to_commit(plan.changes, root, is_removal=True)
-    if plan.known is not None:  # the removal, once committed, would take the project's id from every clone
-        commit = [name for name in commit if name != PATH]
     if not dry_run:
         _remove(root, plan)
-    unignored = _unignored_names(root, plan) if not dry_run else []
     data = report(plan.changes, root, dry_run=dry_run) | {
         "scope": scope,
         "git_config": [setting._asdict() for setting in plan.config],
@@ -81,45 +77,42 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
         "local_files": [display_path(path, root) for path in plan.local],
         "hooks_remain_in": kept_for,
         "commit": commit,
-        "unignored": unignored,
-        "project": plan.known,
     }
     lines = [*_lines(plan, root, kept_for, plugins, dry_run=dry_run)]
     if commit and not dry_run:
         lines.append(f"next: commit {join_names(commit)}, so that no other clone has them")
-    for name in unignored:
-        lines.append(f"git would add {name} now: remove it, or ignore it if FABER goes on with its run")
     show(data, lines, as_json=as_json)
 
 
 class Plan(NamedTuple):
-    """What is removed; `local` are files of this machine, `known` is the project's id on the team's server."""
+    """What is removed; `local` are files of this machine."""
 
     changes: list[FileChange]
     config: list[Setting]
     local: list[str]
     is_cached: bool
-    known: str | None
 
 
 def _plan(root: str) -> Plan:
-    """Return what is removed of what git needs where no hooks are left."""
-    setting = summaries_removal(root)
+    """Return what is removed of what git needs where no hooks are left.
+
+    The project's settings stay where the team's server knows the project: their removal, once committed, would take
+    its id from every clone.
+    """
+    setting = summaries_removal(root) if known_project(root) is None else None
     changes = [
         *([setting] if setting is not None else []),
         *[git_file_change(root, name, remove=True) for name in FILES],
     ]
-    known = known_project(root) if setting is not None else None
     top = top_of(root)
     if top is None:
-        return Plan(changes, [], [], is_cached=False, known=known)
+        return Plan(changes, [], [], is_cached=False)
     hook = pre_commit_change(root, top, remove=True)
     return Plan(
         [*changes, *([hook] if hook.action != "unchanged" else [])],
         settings_to_remove(root),
         _local_files(root),
         is_cached=has_text_cache(root),
-        known=known,
     )
 
 
@@ -158,14 +151,6 @@ def _local_files(root: str) -> list[str]:
     return [path for path in found if path in untracked]
 
 
-def _unignored_names(root: str, plan: Plan) -> list[str]:
-    """Return the active files that git would add, once our ignore rules are gone: FABER's own tools use them too."""
-    if all([change.action == "unchanged" for change in plan.changes]):
-        return []
-    listed = run_git("ls-files", "--others", "--exclude-standard", "-z", "--", *ACTIVE_FILES, at=root)
-    return [os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
-
-
 def _lines(plan: Plan, root: str, kept_for: list[str], plugins: list[Plugin], *, dry_run: bool) -> Iterator[str]:
     is_empty = not (plan.config or plan.is_cached or plan.local)
     if is_empty and all([change.action == "unchanged" for change in plan.changes]):
@@ -189,8 +174,3 @@ def _lines(plan: Plan, root: str, kept_for: list[str], plugins: list[Plugin], *,
         yield f"git's settings stay: {', '.join(kept_for)} still has the hooks"
     for plugin in plugins:
         yield f"to remove the plugin too, run `{plugin.command('uninstall')}`, then `faber-ledger uninstall` again"
-    if plan.known is not None:
-        yield (
-            f"the team's server knows this project as {plan.known}: `faber-ledger init` in this clone gives it that id"
-            f" again, as does `git checkout -- {PATH}` before a commit"
-        )

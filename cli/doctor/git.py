@@ -32,8 +32,7 @@ from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git import unused_tops
 from faber_ledger.runs.git_command import complaint, top_of
 from faber_ledger.runs.ownership import describe_unused
-from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, COPY_ENDINGS, LOGS, other_roots
-from faber_ledger.runs.settings import PATH
+from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, COPY_ENDINGS, LOGS, common_directory, other_roots
 
 GIT_ONLY = "run `faber-ledger init --git-only`, as each clone needs it"
 COPIES = "|".join([re.escape(ending) for ending in COPY_ENDINGS])
@@ -113,17 +112,8 @@ def check_travels(patient: Patient) -> Iterator[Finding]:
     except LedgerError as error:
         yield Finding("error", error.message, "change or remove the rule")
     paths = [run.shown(path) for run in patient.runs for path in tracking.files_that_travel(run)]
-    for rule in tracking.rules_against(patient.root, (*paths, *_list_settings(patient))):
+    for rule in tracking.rules_against(patient.root, tuple(paths)):
         yield Finding("error", f"git ignores {rule}, which must travel", "change or remove the rule")
-
-
-def _list_settings(patient: Patient) -> list[str]:
-    """Return the project's settings if they keep summaries in the clone: else other clones would record them."""
-    try:
-        settings = patient.settings
-    except LedgerError:
-        return []  # reported by the check of the active file
-    return [PATH] if not settings.summaries and settings.places["summaries"] == PATH else []
 
 
 def check_stays(patient: Patient) -> Iterator[Finding]:
@@ -145,7 +135,7 @@ def _git_config_fix(patient: Patient, due: list[Setting]) -> Fix:
     return Fix(
         "git config",
         "register the merge and diff drivers, and autoStash, in this clone's git config",
-        (os.path.join(patient.common or "", "config"),),
+        (os.path.join(common_directory(patient.root) or "", "config"),),
         lambda _: make_settings(patient.root, due),
         lambda: [one.command for one in due],
     )

@@ -153,12 +153,9 @@ def check_once(patient: Patient) -> Iterator[Finding]:
 
 def _find_repeats(patient: Patient) -> Iterator[Finding]:
     """Look for repeats among the newest deliveries to the active run in this clone; others came with git."""
-    found = patient.newest_events()
-    if patient.common is not None:
-        writer = known_writer(patient.root)
-        found = [one for one in found if one["writer"] == writer]
-    newest = [(one["at"], dict(one["event"])) for one in found]
-    latest = [(at, event) for at, event in newest if "delivery" in event][:LATEST]
+    writer = known_writer(patient.root)
+    mine = [(one["at"], dict(one["event"])) for one in patient.newest_events() if one["writer"] == writer]
+    latest = [(at, event) for at, event in mine if "delivery" in event][:LATEST]
     twice = [at for at, event in latest if event["type"] == "delivery_ignored" and event["reason"] == "repeated"]
     if twice:
         count = plural(len(latest), "delivery", "deliveries")

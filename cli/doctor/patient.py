@@ -19,7 +19,7 @@ from faber_ledger.runs.active import ActiveRun, active_run
 from faber_ledger.runs.git import WorkTree, work_tree_of
 from faber_ledger.runs.layouts import find_run, find_runs, run_ids
 from faber_ledger.runs.log import lacks_ledger, read_log
-from faber_ledger.runs.run import RUNS, Run
+from faber_ledger.runs.run import Run
 from faber_ledger.runs.settings import Settings, project_settings
 
 if TYPE_CHECKING:
@@ -43,11 +43,6 @@ class Patient:
     def work_tree(self) -> WorkTree | None:
         """Where the work tree is, from the files themselves; None without git."""
         return work_tree_of(self.root)
-
-    @cached_property
-    def common(self) -> str | None:
-        """The git directory that all worktrees share; None without git."""
-        return self.work_tree.common if self.work_tree else None
 
     @cached_property
     def has_git(self) -> bool:
@@ -74,12 +69,6 @@ class Patient:
         if self.active is None:
             return project_settings(self.root, os.environ)
         return Settings(find_run(self.root, self.active), os.environ)
-
-    @cached_property
-    def runs_folders(self) -> list[str]:
-        """The folders of runs that exist."""
-        folders = [os.path.join(self.root, *runs.split("/")) for runs in RUNS]
-        return [folder for folder in folders if os.path.isdir(folder)]
 
     @cached_property
     def all_ids(self) -> list[str]:

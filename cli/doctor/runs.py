@@ -6,12 +6,11 @@ import os
 import stat
 from collections.abc import Iterator
 
-from faber_ledger.cli.doctor.finding import Finding, Fix, Level, file_fix
+from faber_ledger.cli.doctor.finding import Finding, Fix, Level
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.cli.reports.project import project_run
 from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.cli.ui.words import plural
-from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.ledger.command_errors import ProjectionDiffers
@@ -67,10 +66,9 @@ def check_active(patient: Patient) -> Iterator[Finding]:
     is_active = f"{active.run_id} is active: {active.why}"
     if active.problem:
         outcome = is_active if active.run_id is not None else "hooks record nothing"
-        fix = _active_file_fix(patient, at_work)
         is_folder = any([os.path.isdir(os.path.join(patient.root, *name.split("/"))) for name in ACTIVE_FILES])
         first = f"{MOVE_FOLDER}, then " if is_folder else ""
-        yield Finding("error", f"{active.problem}; {outcome}", first + _hint_to_name(patient, at_work), fix)
+        yield Finding("error", f"{active.problem}; {outcome}", first + _hint_to_name(patient, at_work))
     elif active.run_id is None and at_work:
         what = f"no run is active here, but {at_work[0].run_id} is unfinished"
         what += f", and {len(at_work) - 1} more" if at_work[1:] else ""
@@ -89,19 +87,6 @@ def check_active(patient: Patient) -> Iterator[Finding]:
     elif status in FINISHED:
         what = f"the active run {run.run_id} is {status}: hooks begin no session on it"
         yield Finding("note", what, "run `faber-ledger run start` for the next, or `faber-ledger run resume RUN`")
-
-
-def _active_file_fix(patient: Patient, at_work: list[Run]) -> Fix | None:
-    """Return a fix of the active file that names nothing usable, if only one run can be meant."""
-    file = next((name for name in ACTIVE_FILES if patient.active_run.problem.startswith(name)), None)
-    path = os.path.join(patient.root, *(file or "").split("/"))
-    if len(at_work) != 1 or not os.path.isfile(path) or os.path.islink(path):
-        return None
-
-    def plan() -> FileChange:
-        return FileChange(path, read_file(path), f"{at_work[0].run_id}\n".encode())
-
-    return file_fix(patient.root, plan, f"name {at_work[0].run_id}, the only unfinished run,")
 
 
 def _hint_to_name(patient: Patient, at_work: list[Run]) -> str:
@@ -198,11 +183,11 @@ def check_backups(patient: Patient) -> Iterator[Finding]:
 
 def _list_paths(patient: Patient) -> Iterator[str]:
     """Return the files and folders that hooks and commands read and write."""
-    names = (".fractary", ".fractary/faber", *ACTIVE_FILES, HOOK_LOG)
+    names = (".fractary", ".fractary/faber", *ACTIVE_FILES, HOOK_LOG, *RUNS)
     kept = clone_folder(patient.root)
     yield patient.root
     yield from [os.path.join(patient.root, *name.split("/")) for name in names]
-    yield from (*patient.runs_folders, *([kept] if kept is not None else []))
+    yield from [kept] if kept is not None else []
     yield from dict.fromkeys([run.directory for run in patient.runs])
     for run in patient.runs:
         yield from run.required_paths

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from math import inf
@@ -97,12 +96,12 @@ class Chart:
         for name in [name for stretch in stretches for name in stretch["phases"]]:
             self.colours.setdefault(name, len(self.colours) % 6)
         top = self.height
-        yield self._open("Phases", "phases", "phases", "phases")
+        yield self._open("Phases", "phases", "phases")
         places = [(self.scale.x(stretch["start"]), self.scale.x(stretch["end"])) for stretch in stretches]
         for left, right, first, last in merge_narrow(places):
             names = list(dict.fromkeys(name for one in stretches[first : last + 1] for name in one["phases"]))
             fill = f'style="fill:var(--p{self.colours[names[0]]})"'
-            title = f"{', then '.join(names)}: {self._times(stretches[first]['start'], stretches[last]['end'])}"
+            title = f"{', then '.join(names)}: {_times(stretches[first]['start'], stretches[last]['end'])}"
             text = _fitting(right - left, " → ".join(names), f"{names[0]} → …" if names[1:] else names[0])
             yield self._link(
                 stretches[first]["row"],
@@ -117,12 +116,11 @@ class Chart:
         lanes: dict[str, list[Bar]] = {}
         for bar in self.timeline["bars"]:
             lanes.setdefault(bar["machine"], []).append(bar)
-        names = shorten_names(list(lanes)[:MAX_LANES], (GUTTER - 16) / 12)
         for machine in list(lanes)[:MAX_LANES]:
             bars = sorted(lanes[machine], key=lambda bar: bar["start"])
             places = [self._place(bar) for bar in bars]
             levels = assign_levels([(bar["start"], bar["end"]) for bar in bars])
-            yield self._open(f"Sessions on {machine}", machine, "machine", names[machine])
+            yield self._open(f"Sessions on {machine}", machine, "machine")
             for level in range(max(levels) + 1):
                 chosen = [index for index, at in enumerate(levels) if at == level]
                 for left, right, first, last in merge_narrow([places[index] for index in chosen]):
@@ -136,7 +134,7 @@ class Chart:
         top, height = self.height, SESSION - 6
         shape = f'x="{left:.1f}" y="{top:g}" width="{right - left - 0.8:.1f}" height="{height}" rx="4"'
         if len(bars) > 1:
-            title = f"{len(bars)} sessions, {self._times(bars[0]['start'], bars[-1]['end'])}"
+            title = f"{len(bars)} sessions, {_times(bars[0]['start'], bars[-1]['end'])}"
             text = _fitting(right - left, f"{len(bars)} sessions", f"{len(bars)}")
             return self._link(bars[0]["row"], title, f'<rect class="bar many" {shape}/>{_label(left, top + 16, text)}')
         bar = bars[0]
@@ -154,11 +152,9 @@ class Chart:
 
     def _artifacts(self) -> Iterator[str]:
         lanes = self.timeline["lanes"]
-        names = shorten_names([lane["artifact_id"] for lane in lanes[:MAX_LANES]], (GUTTER - 16) / 11)
         for lane in lanes[:MAX_LANES]:
             top = self.height
-            name = lane["artifact_id"]
-            yield self._open(f"Context: {name}", name, "artifact", names[name])
+            yield self._open(f"Context: {lane['artifact_id']}", lane["artifact_id"], "artifact")
             spans = lane["spans"]
             places = [(self.scale.x(span["start"]), self.scale.x(span["end"])) for span in spans]
             for left, right, first, last in merge_narrow(places):
@@ -198,11 +194,12 @@ class Chart:
         right = float(WIDTH - MARGIN) if bar["is_open"] else self.scale.x(bar["end"])
         return left, max(right, left + MIN_BAR)
 
-    def _open(self, label: str, name: str, kind: str, shown: str) -> str:
-        middle = self.height + {"phases": 16, "machine": 16, "artifact": 13}[kind]
+    def _open(self, label: str, name: str, kind: str) -> str:
+        middle, size = (13, 11) if kind == "artifact" else (16, 12)
+        shown = shorten(name, (GUTTER - 16) / size)
         return (
-            f'<g role="group" aria-label="{markup(label)}"><text class="lane {kind}" x="{GUTTER - 12}" y="{middle:g}">'
-            f"<title>{markup(name)}</title>{markup(shown)}</text>"
+            f'<g role="group" aria-label="{markup(label)}"><text class="lane {kind}" x="{GUTTER - 12}" '
+            f'y="{self.height + middle:g}"><title>{markup(name)}</title>{html.escape(shown)}</text>'
         )
 
     def _left_out_note(self, count: int, what: str) -> Iterator[str]:
@@ -219,12 +216,9 @@ class Chart:
             return f"<g>{shown}</g>"
         return f'<a href="#e{self.rows[max(0, place - 1)]}">{shown}</a>'
 
-    def _times(self, start: Moment, end: Moment) -> str:
-        return f"{_time(start)} to {_time(end)}"
-
     def _span_title(self, lane: Lane, spans: list[Span]) -> str:
         first, count = spans[0], len(spans)
-        title = f"{lane['artifact_id']} in context, {self._times(first['start'], spans[-1]['end'])}"
+        title = f"{lane['artifact_id']} in context, {_times(first['start'], spans[-1]['end'])}"
         if count > 1:
             return f"{title}, {count} loads"
         size = f", {first['size_bytes']:,} bytes" if first["size_bytes"] is not None else ""
@@ -246,6 +240,10 @@ def _session_title(bar: Bar) -> str:
     return f"{one['session_id']} on {bar['machine']}: started {_time(bar['start'])}, {end}, {length}{done}{loaded}"
 
 
+def _times(start: Moment, end: Moment) -> str:
+    return f"{_time(start)} to {_time(end)}"
+
+
 def _time(moment: Moment) -> str:
     text = utc_text(moment[0])
     return f"{text[:10]} {text[11:19]}"
@@ -260,36 +258,20 @@ def _label(left: float, bottom: float, text: str) -> str:
     return f'<text class="on" x="{left + 7:.1f}" y="{bottom:g}">{markup(text)}</text>' if text else ""
 
 
-def shorten_names(names: Iterable[str], room: float) -> dict[str, str]:
-    """Return names without as much of their middles as does not fit into `room`, in multiples of the font's size.
-
-    A name that would look like one before it gets a number.
-    """
-    shown: dict[str, str] = {}
-    for number, name in enumerate(names, 1):
-        text = _cut(escape(name), room)
-        if text in shown.values():
-            mark = f" #{number}"
-            text = _cut(escape(name), room - width(mark)) + mark
-        shown[name] = text
-    return shown
-
-
 def width(text: str) -> float:
     """Return a text's width in multiples of the font's size, estimated on the wide side: browsers' fonts differ."""
     return sum([_letter(letter) for letter in text])
 
 
 def _letter(letter: str) -> float:
-    if letter in WIDE:
+    if letter in WIDE or not letter.isascii():
         return 1.1
-    if unicodedata.east_asian_width(letter) in "WF" or letter == "…":
-        return 1.0
     return 0.78 if letter.isupper() else 0.42 if letter in "ilj.,:;'|!/ " else 0.69
 
 
-def _cut(text: str, room: float) -> str:
-    """Return a text with as much of its middle left out as does not fit."""
+def shorten(name: str, room: float) -> str:
+    """Return a name without as much of its middle as does not fit into `room`, in multiples of the font's size."""
+    text = escape(name)
     if width(text[: MAX_LETTERS * 2]) <= room:
         return text
     for size in range(min(len(text) - 1, MAX_LETTERS), 1, -1):

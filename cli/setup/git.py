@@ -94,7 +94,6 @@ DRIVER = {
 }
 STASHES = ("merge.autoStash", "rebase.autoStash")  # a log changes all the time, and git refuses to pull over a change
 MARK = "faber-ledger.autoStash"  # names those of STASHES that we have set, so that only these are removed
-REFUSED = "no"  # its value if the user wants none of them
 
 
 class Setting(NamedTuple):
@@ -112,11 +111,8 @@ class Setting(NamedTuple):
         return f"git config --local {self.key} '{self.after}'"
 
 
-def settings_to_make(root: str, *, autostash: bool | None = None) -> list[Setting]:
-    """Return what `init` sets, including settings that are right already, but not those that the user has chosen.
-
-    `autostash` is the user's answer to whether STASHES are switched on; without one an earlier answer holds.
-    """
+def settings_to_make(root: str) -> list[Setting]:
+    """Return what `init` sets, including settings that are right already, but not those that the user has chosen."""
     local = _read_local(root)
     planned = [Setting(key, local.get(key), value) for key, value in DRIVER.items() if key != CACHE]
     cached = local.get(CACHE)
@@ -124,12 +120,7 @@ def settings_to_make(root: str, *, autostash: bool | None = None) -> list[Settin
         due = "true" if _can_commit(root) else None
         planned += [Setting(CACHE, cached, due)] if cached or due else []
     marked = local.get(MARK)
-    ours = (marked or "").split()
-    is_wanted = marked != REFUSED if autostash is None else autostash
-    if not is_wanted:
-        planned += [Setting(key, "true", None) for key in STASHES if key in ours and local.get(key) == "true"]
-        return [*planned, Setting(MARK, marked, REFUSED)]
-    kept = [key for key in ours if local.get(key) != "false"]  # else the user has switched it off since
+    kept = [key for key in (marked or "").split() if local.get(key) != "false"]  # else the user has switched it off
     mine = [key for key in STASHES if key in kept or _effective(root, key) is None]
     planned += [Setting(key, local.get(key), "true") for key in mine]
     if mine:

@@ -86,7 +86,6 @@ CALLS: dict[str, list[list[str]]] = {
     "sync": [["--all"], ["--all", *NO_SERVER]],
     "fleet": [NO_SERVER, ["--work-id", "7", *NO_SERVER]],
     "db upgrade": [NO_SERVER],
-    "db current": [NO_SERVER],
     "db admit": [["somebody", *NO_SERVER]],
     "db expel": [["somebody", *NO_SERVER]],
     "db members": [NO_SERVER],

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.patients import FAULTS, SETTINGS, Patient, another_run, copied, make_healthy, problems_of
+from support.patients import FAULTS, SETTINGS, Patient, copied, make_healthy, problems_of
 from support.project import RUN
 from support.sizes import few
 
@@ -18,7 +18,6 @@ FIXED = [
     "no stash",
     "older attributes",
     "no ignore",
-    "a run that is not here",
     "unwritable state",
     "1 delivery waiting",
     "rolled back",
@@ -27,8 +26,6 @@ FIXED = [
     "state broken",
     "one hook missing",
     "no attributes",
-    "not UTF-8",
-    "not a run id",
     "unusable folder",
     "ledger gone",
 ]
@@ -111,14 +108,6 @@ def test_hooks_go_where_the_others_are(patient: Patient) -> None:
     patient.doctor("--fix", code=0)
     assert len(json.loads(local.read_text())["hooks"]) == 4
     assert not (patient.root / SETTINGS).exists()
-
-
-def test_an_active_file_is_not_guessed_where_two_runs_are_at_work(patient: Patient) -> None:
-    another_run(patient, "other-1")
-    FAULTS["a run that is not here"][2](patient)
-    before = patient.snapshot()
-    assert patient.doctor("--fix", code=23)["mended"] == []
-    assert patient.snapshot() == before
 
 
 def test_a_damaged_log_is_made_again_before_it_is_projected(patient: Patient) -> None:

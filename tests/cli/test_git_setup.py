@@ -13,7 +13,6 @@ ATTRIBUTES = ".fractary/.gitattributes"
 FIRST = "# >>> faber-ledger: how git merges and shows a run's files (`faber-ledger uninstall` removes this block)\n"
 LAST = "# <<< faber-ledger\n"
 OLDER = "/runs/**/ledger.db binary merge=faber-ledger diff=faber-ledger\n/runs/**/state.json merge=faber-ledger\n"
-STASHES = ("merge.autoStash", "rebase.autoStash")
 
 
 def doctor(clone: Clone) -> str:
@@ -77,32 +76,6 @@ def test_lines_without_their_end_line_are_renewed_at_once(one: Clone, name: str,
     path.write_bytes(mine + cut + mine)
     one.faber("uninstall")
     assert path.read_bytes() == mine + mine
-
-
-# --- autoStash
-
-
-def fresh(tmp_path: Path) -> Clone:
-    clone = Clone(tmp_path / "fresh")
-    clone.root.mkdir()
-    clone.git("init", "-q", "-b", "main")
-    return clone
-
-
-def stashes(clone: Clone) -> list[str]:
-    return [clone.call("git", "config", "--local", "--get", key).stdout.strip() for key in STASHES]
-
-
-def test_no_autostash_takes_back_what_init_has_switched_on(one: Clone) -> None:
-    assert stashes(one) == ["true", "true"]
-    dry = one.faber("init", "--git-only", "--no-autostash", "--dry-run").stdout
-    assert "git config --local --unset-all merge.autoStash\n" in dry
-    assert "git config --local faber-ledger.autoStash 'no'\n" in dry
-    one.faber("init", "--git-only", "--no-autostash")
-    assert stashes(one) == ["", ""]
-    assert "unchanged  this clone's git config" in one.faber("init", "--git-only").stdout
-    one.faber("uninstall")
-    assert one.git("config", "--local", "--get", "faber-ledger.autoStash", code=1) == ""
 
 
 def test_uninstall_leaves_no_backup_for_git_to_add(tmp_path: Path) -> None:

@@ -629,18 +629,6 @@ def test_the_ignore_file_stays_while_another_scope_needs_it(project: Project) ->
     assert project.files() == {}
 
 
-def test_uninstall_names_an_active_file_that_git_would_add(project: Project) -> None:
-    name = ".fractary/faber/.active-run-id"
-    project.run("init")
-    project.write("r\n", name)
-    line = f"git would add {name} now: remove it, or ignore it if FABER goes on with its run\n"
-    assert line in project.run("uninstall").stdout
-    assert set(project.files()) == {name}
-    project.run("init")
-    project.write(f"{name}\n", ".gitignore")
-    assert "git would add" not in project.run("uninstall").stdout
-
-
 def test_uninstall_leaves_no_hook_log_that_git_would_add(project: Project) -> None:
     project.run("init")
     for name in ("hooks.log", "hooks.log.1"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -128,15 +127,6 @@ def test_an_older_page_is_replaced_and_anything_else_is_kept(project: Project) -
     refused = project.faber("timeline", RUN, "-o", str(folder / "ledger.db"))
     assert (refused.returncode, refused.stderr.count("error: ")) == (1, 1)
     assert (folder / "ledger.db").read_bytes() == ledger
-
-
-def test_open_calls_the_users_browser(project: Project, tmp_path: Path) -> None:
-    browser = tmp_path / "browser"
-    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > "{tmp_path}/asked"\n')
-    browser.chmod(0o755)
-    done = project.faber("timeline", RUN, "-o", "run.html", "--open", env={"BROWSER": f"{browser} %s"})
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (tmp_path / "asked").read_text() == f"file://{os.path.realpath(project.root / 'run.html')}"
 
 
 def test_a_long_pause_is_folded_only_where_no_session_was_open() -> None:

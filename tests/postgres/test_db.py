@@ -47,10 +47,9 @@ def register(database: Database, login: Login, project: str = PROJECT) -> None:
 def test_an_upgrade_makes_the_schema_once(project: Project, database: Database) -> None:
     with database.connect() as connection:
         connection.execute("DROP SCHEMA faber_ledger CASCADE")
-    assert db(project, database, "current") == (0, f"revision none; this program's is {NEWEST}\n", "")
     assert db(project, database, "upgrade") == (0, f"upgraded the server from revision none to {NEWEST}\n", "")
     assert db(project, database, "upgrade") == (0, f"the server is already at revision {NEWEST}\n", "")
-    assert data_of(db(project, database, "current", "--json")) == {"revision": NEWEST, "newest": NEWEST}
+    assert data_of(db(project, database, "upgrade", "--json")) == {"before": NEWEST, "after": NEWEST}
 
 
 def test_a_login_that_is_made_again_under_a_members_name_is_another_one(project: Project, database: Database) -> None:
@@ -91,7 +90,6 @@ def test_nobodys_function_takes_the_place_of_one_that_a_command_calls(project: P
     with database.connect() as connection:
         for statement in laid_out:
             connection.execute(statement.encode())
-    assert db(project, database, "current") == (0, f"revision {NEWEST}\n", "")
     assert db(project, database, "upgrade") == (0, f"the server is already at revision {NEWEST}\n", "")
     assert db(project, database, "admit", bob.role, login=alice)[0] == 0
     assert len(data_of(db(project, database, "members", "--json", login=bob))["members"]) == 2
@@ -126,20 +124,21 @@ def test_the_owner_of_the_database_admits_to_any_project(project: Project, datab
 
 
 def test_without_a_server_or_with_a_password_in_the_option_it_is_wrong_usage(project: Project) -> None:
-    done = project.faber("db", "current", env={"FABER_LEDGER_URL": None})
+    done = project.faber("db", "members", env={"FABER_LEDGER_URL": None})
     assert (done.returncode, "no server is named" in done.stderr) == (2, True)
-    done = project.faber("db", "current", "--url", "postgresql://alice:hunter2@db/ledger")
+    done = project.faber("db", "members", "--url", "postgresql://alice:hunter2@db/ledger")
     assert (done.returncode, "hunter2" in done.stderr, "FABER_LEDGER_URL" in done.stderr) == (2, False, True)
 
 
 def test_a_password_that_others_can_read_is_a_warning(project: Project, database: Database, tmp_path: Path) -> None:
     alice = database.login("alice")
+    register(database, alice)
     config = tmp_path / "home-dev-machine-1" / ".config" / "faber-ledger" / "config.json"
     config.parent.mkdir(parents=True)
     config.write_text(json.dumps({"url": database.url(alice)}))
     for mode, is_warned in ((0o644, True), (0o600, False)):
         config.chmod(mode)
-        done = project.faber("db", "current", env={"FABER_LEDGER_URL": None})
+        done = project.faber("db", "members", env={"FABER_LEDGER_URL": None})
         assert (done.returncode, "chmod 600" in done.stderr) == (0, is_warned)
         assert alice.password not in done.stdout + done.stderr
 
@@ -148,7 +147,7 @@ def test_without_the_extra_one_line_says_so(project: Project, tmp_path: Path) ->
     (tmp_path / "hidden" / "psycopg").mkdir(parents=True)
     (tmp_path / "hidden" / "psycopg" / "__init__.py").write_text("raise ModuleNotFoundError('psycopg')\n")
     env = {"FABER_LEDGER_URL": "postgresql://db/ledger", "PYTHONPATH": str(tmp_path / "hidden")}
-    done = project.faber("db", "current", env=env)
+    done = project.faber("db", "members", env=env)
     assert done.returncode == 1
     assert done.stderr.startswith("error: PostgreSQL needs the extra faber-ledger[postgres]\n\nhint: install ")
     assert done.stderr.count("\n") == 3
@@ -160,4 +159,3 @@ def test_a_newer_server_is_not_touched(project: Project, database: Database) -> 
         connection.execute("UPDATE faber_ledger.alembic_version SET version_num = '9999'")
     code, _, errors = db(project, database, "upgrade")
     assert (code, "9999" in errors, "upgrade faber-ledger on this machine" in errors) == (12, True, True)
-    assert "revision 9999" in db(project, database, "current")[1]

@@ -85,7 +85,7 @@ def test_a_misspelt_role_is_named_with_where_to_look(project: Project, database:
     assert done.returncode == 14
     assert "role shop_teem does not exist" in done.stderr
     assert "hint: check the name" in done.stderr
-    assert "db current" not in done.stderr
+    assert "db upgrade" not in done.stderr
     done = ask(project, database, ann, "db", "expel", "shop_teem")
     assert done.returncode == 14
     assert "the role shop_teem does not exist" in done.stderr

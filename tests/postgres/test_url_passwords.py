@@ -24,14 +24,7 @@ AMBIGUOUS = [
     "127.0.0.1:1/ledger?password=hun@ter2",
     "127.0.0.1:hun,127.0.0.2:ter2/ledger",
 ]
-COMMANDS = [
-    ("fleet",),
-    ("sync",),
-    ("search", "cents"),
-    ("db", "current"),
-    ("db", "members"),
-    ("run", "resume", "no-such-run"),
-]
+COMMANDS = [("fleet",), ("sync",), ("search", "cents"), ("db", "members"), ("run", "resume", "no-such-run")]
 
 
 @pytest.fixture

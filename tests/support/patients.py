@@ -263,11 +263,6 @@ def _tracked_backup(patient: Patient) -> None:
     patient.git("add", "--force", f".fractary/runs/{RUN}/state.json.backup")
 
 
-def _ignored_settings(patient: Patient) -> None:
-    patient.write(".git/info/exclude", "/.fractary/faber/ledger.json\n")
-    patient.write(".fractary/faber/ledger.json", '{"summaries": false}\n')
-
-
 def _in_both_layouts(patient: Patient) -> None:
     shutil.copytree(patient.run, patient.root / ".fractary" / "faber" / "runs" / RUN)
 
@@ -404,7 +399,6 @@ FAULTS = {
     "no ignore": ("git.lines", "warning", _no_ignore),
     "ignored": ("git.travels", "error", _ignored),
     "tracked backup": ("git.stays", "warning", _tracked_backup),
-    "ignored settings": ("git.travels", "error", _ignored_settings),
     "in both layouts": ("runs.folder", "warning", _in_both_layouts),
     "a run that is not here": ("runs.active", "error", _a_run_that_is_not_here),
     "not UTF-8": ("runs.active", "error", _not_utf_8),
