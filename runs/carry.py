@@ -42,9 +42,9 @@ def carries_refs(root: str) -> bool:
     return _modes[root] == REFS
 
 
-def forget_mode(root: str) -> None:
-    """Look again how ledgers travel: `init` has changed it."""
-    _modes.pop(root, None)
+def assume_mode(root: str, mode: str) -> None:
+    """Let this process go on as if ledgers travelled so: `init` is about to write it."""
+    _modes[root] = mode
 
 
 def meant_carry(root: str) -> str | None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 SENT = "sent.json"
+NOT_AGREED = "nothing of this run leaves this clone: `faber-ledger init --carry refs` sends it"
 LARGEST = 4 * 1024 * 1024  # bytes; a log of many clones has many heads
 
 
@@ -89,7 +90,7 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
     """
     consent = consent_of(run.root)
     if consent is None:
-        return "nothing of this run leaves this clone: `faber-ledger init --carry refs` sends it"
+        return NOT_AGREED
     sent = Sent(run)
     is_there = sent.remote == consent.remote
     count = log.count_events() - (sent.events if is_there else 0)

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import click
@@ -18,6 +19,7 @@ from faber_ledger.cli.setup.agents import (
     settings_of_copilot,
     skip_copilot,
 )
+from faber_ledger.cli.setup.carry import SEND, WHO_READS, CarryPlan, carry_out, plan_carry, remote_to_offer
 from faber_ledger.cli.setup.git import (
     FILES,
     IGNORE_FILE,
@@ -25,8 +27,9 @@ from faber_ledger.cli.setup.git import (
     STASHES,
     Setting,
     git_file_change,
+    hook_change,
     make_settings,
-    pre_commit_change,
+    needs_driver,
     settings_to_make,
     why_not_ours,
 )
@@ -39,9 +42,11 @@ from faber_ledger.cli.setup.project import (
     describe_command,
     is_choice_due,
     summaries_change,
+    with_carry,
     with_project_id,
 )
 from faber_ledger.cli.setup.tracking import check_not_ignored, is_ignored, join_names, names_to_commit
+from faber_ledger.cli.sync.arrival import bring_runs, list_remote_runs, required_remote
 from faber_ledger.cli.ui.changes import (
     describe,
     diff_lines,
@@ -58,10 +63,13 @@ from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.files.change import FileChange, make_changes
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.client_settings import HOOK_PROGRAM, settings_path
+from faber_ledger.ledger.command_errors import GitFailed, ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
-from faber_ledger.runs.git import is_tracked
+from faber_ledger.runs.carry import REFS, TREE, meant_carry, sender_of
+from faber_ledger.runs.git import branch_of, is_tracked
 from faber_ledger.runs.git_command import top_of
+from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, common_directory, find_root
 from faber_ledger.runs.settings import PATH, project_settings
 
@@ -69,10 +77,14 @@ OF_ALL_PROJECTS = (
     "summaries of compactions are recorded and committed, secrets masked; "
     f'a project keeps them in each clone with `{{"summaries": false}}` in {PATH}'
 )
+OF_HOOKS = {
+    "pre-commit": "the active run goes into each commit",
+    "pre-push": "a push starts the sending of ledgers, too",
+}
 PURPOSES = {
     IGNORE_FILE: "backups, logs and the active file stay out of git",
     ATTRIBUTES_FILE: "git merges and shows a run's files with faber-ledger",
-    PATH: "the project's id, and whether summaries of compactions are committed",
+    PATH: "the project's id, how ledgers travel, and whether summaries are committed",
 }
 
 
@@ -105,6 +117,19 @@ PURPOSES = {
     "are asked on a terminal; elsewhere a project that is set up for the first time records them. One that was set up "
     "before keeps its setting.",
 )
+@click.option(
+    "--carry",
+    type=click.Choice(["tree", "refs"]),
+    help="How the runs' ledgers travel: with the code (tree), or each in a git ref of its own (refs), which this clone "
+    "then sends to the remote and fetches from there. Without it you are asked once on a terminal.",
+)
+@click.option("--remote", metavar="NAME", help="With --carry refs: the remote, instead of origin or the only one.")
+@click.option(
+    "--auto-send/--no-auto-send",
+    default=None,
+    help="With --carry refs: hooks start a process that sends after each session's end; or only `sync` sends.",
+)
+@click.option("--fetch", is_flag=True, help="Fetch the run whose branch is checked out, where ledgers travel in refs.")
 @dry_run_option
 @json_option
 def init(
@@ -114,6 +139,10 @@ def init(
     pre_commit: bool | None,
     with_commands: bool,
     summaries: bool | None,
+    carry: str | None,
+    remote: str | None,
+    auto_send: bool | None,
+    fetch: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -124,16 +153,25 @@ def init(
     \b
     Example: faber-ledger init --dry-run
     Exit codes: 0 done, or nothing to do; 1 a file cannot be used, or git ignores
-    what it must track; 2 wrong usage.
+    what it must track; 2 wrong usage; 13 the remote does not answer.
     """
     root = find_root(os.getcwd())
     is_project, can_ask = part is not None or in_project(root, scope), not (dry_run or as_json)
     of_project = {"--summaries and --no-summaries need": summaries is not None, "--commands needs": with_commands}
+    of_project |= {"--carry needs": carry is not None, "--fetch needs": fetch}
     _check_usage(root, scope, part, agent, is_project, [option for option, is_given in of_project.items() if is_given])
+    if carry != REFS and (remote is not None or auto_send is not None):
+        raise click.UsageError("--remote, --auto-send and --no-auto-send go with --carry refs.")
     hooks = _plan_hooks(root, scope, part, agent)
-    files, setting = _plan_files(root, summaries, can_ask=can_ask) if is_project else ([], None)
+    travel = CarryPlan(None)
+    if is_project:
+        can_ask &= _can_ask()
+        chosen = carry or (_ask_for_refs(root) if can_ask else None)
+        travel = plan_carry(root, chosen, remote, is_automatic=auto_send is not False)
+    files, setting = _plan_files(root, summaries, travel, can_ask=can_ask) if is_project else ([], None)
     git_says = check_not_ignored(root) if is_project else None
     pre_commits, notes = _pre_commit_hook(root, pre_commit, is_project=is_project)
+    pre_commits += _pre_push_hook(root, travel) if is_project else []
     commands, said = add_commands(root) if with_commands else ([], [])
     shared = [*hooks.copilots, *files, *pre_commits, *commands]
     changes, notes = [*hooks.own, *shared], [*hooks.notes, *notes, *said]
@@ -145,6 +183,8 @@ def init(
         make_changes(changes)
         make_settings(root, config)
         remove_empty_folders(changes, root)
+        notes += carry_out(root, travel, say) if is_project else []
+        notes += _fetch(root) if fetch or (carry is None and travel.mode == REFS) else []
     problems = project_settings(root, {}).problems if is_project else []
     notes += [f"{problem}; correct it, then run `faber-ledger init` again" for problem in problems]
     notes += _obstacle_notes(root, git_says, setting)
@@ -202,13 +242,16 @@ def _plan_hooks(root: str, scope: str, part: str | None, agent: str | None) -> H
     return Hooks([settings], copilots, [*notes, *said], has_settings=True)
 
 
-def _plan_files(root: str, summaries: bool | None, *, can_ask: bool) -> tuple[list[FileChange], FileChange | None]:
+def _plan_files(
+    root: str, summaries: bool | None, travel: CarryPlan, *, can_ask: bool
+) -> tuple[list[FileChange], FileChange | None]:
     """Return the changes of what git reads and of the project's settings, and whether these were to be written."""
     changes = [git_file_change(root, name) for name in FILES]
     if summaries is None and can_ask:
         summaries = _ask_for_summaries(root)
     setting = summaries_change(root, summaries)
-    of_project = with_project_id(root, setting)
+    of_project = setting if travel.mode is None else with_carry(root, setting, travel.mode)
+    of_project = with_project_id(root, of_project)
     return [*changes, *([of_project] if of_project is not None else [])], setting
 
 
@@ -238,10 +281,13 @@ def _pre_commit_hook(root: str, asked: bool | None, *, is_project: bool) -> tupl
         raise LedgerError("this is not a git repository: there is no commit to prepare", hint="run `git init`")
     if top is None or asked is False or not (asked or is_project):
         return [], []
-    why = None if asked else why_not_ours(root)
+    if not asked and not needs_driver(root):
+        removal = hook_change(root, top, "pre-commit", remove=True)
+        return [removal] if removal.action != "unchanged" else [], []
+    why = None if asked else why_not_ours(root, "pre-commit")
     if why is None:
         try:
-            return [pre_commit_change(root, top)], []
+            return [hook_change(root, top, "pre-commit")], []
         except LedgerError as error:
             if asked:
                 raise
@@ -249,13 +295,51 @@ def _pre_commit_hook(root: str, asked: bool | None, *, is_project: bool) -> tupl
     return [], [f"git's pre-commit hook is left as it is, since {why}: add the line `{LINE}` to it"]
 
 
+def _pre_push_hook(root: str, travel: CarryPlan) -> list[FileChange]:
+    """Return the change of git's pre-push hook: it has our lines where a clone sends its ledgers by itself."""
+    top = top_of(root)
+    if top is None:
+        return []
+    consent = sender_of(root)
+    is_sent = travel.is_automatic if travel.mode == REFS else consent is not None and consent.is_automatic
+    if is_sent and why_not_ours(root, "pre-push") is None:
+        with suppress(LedgerError):  # a hook of another kind: session ends send all the same
+            return [hook_change(root, top, "pre-push")]
+    removal = hook_change(root, top, "pre-push", remove=True)
+    return [removal] if removal.action != "unchanged" else []
+
+
+def _fetch(root: str) -> list[str]:
+    """Bring the runs at work whose branch is checked out, and return what came, as notes; raises ServerUnavailable."""
+    remote, branch = required_remote(root), branch_of(root)
+    try:
+        found = [one for one in list_remote_runs(remote, root) if one.branch == branch and one.status not in FINISHED]
+        runs = bring_runs(remote, root, found, say)
+    except GitFailed as error:
+        raise ServerUnavailable(f"{remote.name} does not answer: {error.message}", hint=error.hint) from error
+    if not runs:
+        return [f"{remote.name} has no run at work on this branch: `faber-ledger run list --remote` shows all"]
+    return [f"fetched from {remote.name}: {join_names([run.run_id for run in runs])}"]
+
+
 def _ask_for_summaries(root: str) -> bool | None:
     """Ask whether summaries are recorded; None where that is decided, or nobody is there to answer."""
-    if not _can_ask() or not is_choice_due(root):
+    if not is_choice_due(root):
         return None
     for line in choice_lines(root):
         say(line)
     return click.confirm(QUESTION, default=RECORDED_BY_DEFAULT, err=True)
+
+
+def _ask_for_refs(root: str) -> str | None:
+    """Ask once whether ledgers travel in git refs; None where that is decided, or there is no remote to send to."""
+    remote = remote_to_offer(root)
+    if remote is None:
+        return None
+    say(WHO_READS.format(remote=remote))
+    if click.confirm(SEND.format(remote=remote), default=False, err=True):
+        return REFS
+    return TREE if meant_carry(root) is None else None
 
 
 def _can_ask() -> bool:
@@ -308,8 +392,8 @@ def _summaries_note(root: str) -> str:
 
 
 def _purpose(change: FileChange, root: str) -> str:
-    if change.executable:
-        return "the active run goes into each commit"
+    if os.path.basename(change.path) in OF_HOOKS:
+        return OF_HOOKS[os.path.basename(change.path)]
     path = display_path(change.path, root)
     return PURPOSES.get(path) or describe_command(path) or describe_agent_file(path) or f"hooks {', '.join(HOOKS)}"
 

@@ -17,6 +17,7 @@ from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import GitFailed, NotReleased, NoWorkTree
 from faber_ledger.recording.completing import complete_record
 from faber_ledger.runs import progress, state_file, state_write
+from faber_ledger.runs.carry import start_sending
 from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.progress import phase_statuses
@@ -38,6 +39,7 @@ def finish(run_id: str | None, as_json: bool) -> None:
     run = check_in_tree(choose_run(root, run_id, records=True))
     _complete(run, at)
     complete_record(run, at=at, environ=os.environ, warn=warn)
+    start_sending(root)
     site = _own_worktree(root, run, at)
     reasons = list_blockers(site, os.getcwd(), named=False) if site else []
     others = [reason for reason in reasons if reason != HERE]

@@ -23,6 +23,7 @@ from faber_ledger.recording.adoption import is_started_here
 from faber_ledger.recording.completing import complete_record
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs.active import active_run, can_be_on_branch
+from faber_ledger.runs.carry import carries_refs
 from faber_ledger.runs.clone import lock_run, note_use
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import git, limit_answers, top_of
@@ -175,7 +176,9 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
         staged = _stage(run) if why is None else []
         with read_log(run) as log:
             count = log.count_events()
-            is_published = TreeNote(run).heads == log.heads_text()
+            is_published = carries_refs(run.root) or TreeNote(run).heads == log.heads_text()
+    if why is None and not staged and carries_refs(run.root):
+        why = "its ledger travels in a git ref, which `faber-ledger sync` sends"
     events = count if is_published else len(event_ids(run.ledger_path))
     return {"run_id": run.run_id, "events": events, "left": count - events, "why": why, "staged": staged}
 

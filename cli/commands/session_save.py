@@ -22,6 +22,7 @@ from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.sessions import is_last_heard
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import ActiveRun, active_run
+from faber_ledger.runs.carry import start_sending
 from faber_ledger.runs.clients import seen_client
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.layouts import find_run
@@ -89,6 +90,7 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
     if session_id is None:
         _show_nothing_to_end(run, recording, is_written, as_json)
         return
+    start_sending(root)
     entry = entry_of(recording.blocks, session_id) or {}
     show({"saved": True, "run_id": run.run_id, "session": entry}, _report(entry, recording.state), as_json=as_json)
 

@@ -35,7 +35,7 @@ from faber_ledger.runs.progress import FINISHED, current_phase, resume_point
 from faber_ledger.runs.projecting import known_members
 from faber_ledger.runs.publish import why_not_published
 from faber_ledger.runs.run import Run, find_root
-from faber_ledger.runs.sent import Sent, describe_unsent
+from faber_ledger.runs.sent import NOT_AGREED, Sent, describe_unsent
 from faber_ledger.runs.set_up import SET_UP, lacks_driver
 from faber_ledger.runs.tree_note import TreeNote
 
@@ -181,8 +181,9 @@ def _sent(run: Run, found: Found) -> tuple[dict[str, Any], list[str]]:
     """Return when a run, whose ledger travels in git refs, was sent last, and what is not, as data and as lines."""
     consent, sent = consent_of(run.root), Sent(run)
     remote, at = consent.remote if consent else None, utc_text(sent.at) if sent.at else None
-    parts = [f"last sent to {remote} at {at}" if at else "", found.unsent or ""]
-    line = "; ".join(filter(None, parts)) or f"{remote} has all of it"
+    whole = f"{remote} has all of it" if sent.commit else NOT_AGREED if remote is None else "nothing to send yet"
+    parts = [f"last sent to {remote} at {at}" if at else "", found.unsent or ("" if at else whole)]
+    line = "; ".join(filter(None, parts))
     return {"remote": remote, "at": at, "unsent": found.unsent}, [f"Git ref: {line}"]
 
 

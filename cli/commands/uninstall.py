@@ -12,10 +12,11 @@ import click
 from faber_ledger.cli.setup.agents import folders_of_user, list_agents, remove_agent_hooks
 from faber_ledger.cli.setup.git import (
     FILES,
+    LINES,
     Setting,
     git_file_change,
+    hook_change,
     make_settings,
-    pre_commit_change,
     settings_to_remove,
 )
 from faber_ledger.cli.setup.hooks import settings_removal
@@ -39,9 +40,10 @@ from faber_ledger.hooks.client_settings import has_hooks, readable_settings, set
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
+from faber_ledger.runs.carry import CONSENT
 from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.layouts import find_runs
-from faber_ledger.runs.run import HOOK_LOG, find_root
+from faber_ledger.runs.run import HOOK_LOG, find_root, path_in_clone
 from faber_ledger.runs.synced import known_project
 from faber_ledger.runs.text_cache import TEXT_CACHE, has_text_cache, remove_text_cache
 
@@ -107,9 +109,9 @@ def _plan(root: str) -> Plan:
     top = top_of(root)
     if top is None:
         return Plan(changes, [], [], is_cached=False)
-    hook = pre_commit_change(root, top, remove=True)
+    hooks = [hook_change(root, top, name, remove=True) for name in LINES]
     return Plan(
-        [*changes, *([hook] if hook.action != "unchanged" else [])],
+        [*changes, *[hook for hook in hooks if hook.action != "unchanged"]],
         settings_to_remove(root),
         _local_files(root),
         is_cached=has_text_cache(root),
@@ -119,6 +121,7 @@ def _plan(root: str) -> Plan:
 def _remove(root: str, plan: Plan) -> None:
     make_changes(plan.changes)
     make_settings(root, plan.config)
+    disk.remove(path_in_clone(root, CONSENT) or "")
     if plan.is_cached:
         remove_text_cache(root)
     for path in plan.local:

@@ -19,6 +19,7 @@ from faber_ledger.files.change import (
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs.carry import carries_refs
 from faber_ledger.runs.git_command import git, run_git
 from faber_ledger.runs.run import (
     ACTIVE_FILES,
@@ -31,12 +32,12 @@ from faber_ledger.runs.run import (
     UNFINISHED_ENDINGS,
     with_suffix,
 )
+from faber_ledger.runs.settings import project_settings
 
 # The files that git reads
 
 IGNORE_FILE = ".fractary/.gitignore"
-IGNORED = block_lines(
-    "what stays on this machine",
+STAYS = (
     STATE_BACKUP,
     with_suffix(STATE_BACKUP, "*"),
     f"*{BACKUP_ENDING}",
@@ -48,6 +49,7 @@ IGNORED = block_lines(
     "/faber/worktrees.json*",
     *[name.removeprefix(".fractary") for name in ACTIVE_FILES],
 )
+IGNORED = block_lines("what stays on this machine", *STAYS)
 
 
 def _patterns(name: str) -> list[str]:
@@ -65,7 +67,25 @@ ATTRIBUTES = block_lines(
     *[f"{path} {OURS}" for path in _patterns(STATE)],
     *[f"{path} linguist-generated" for path in _patterns(METADATA)[:2]],  # it has no suffix
 )
-FILES = {IGNORE_FILE: IGNORED, ATTRIBUTES_FILE: ATTRIBUTES}
+FILES = (IGNORE_FILE, ATTRIBUTES_FILE)
+
+
+def needs_driver(root: str) -> bool:
+    """Return whether git merges files of runs: not where ledgers travel in refs, and git ignores `state.json`."""
+    if not carries_refs(root):
+        return True
+    runs = project_settings(root, os.environ).new_runs
+    return run_git("check-ignore", "--quiet", "--no-index", f"{runs}/example/{STATE}", at=root).returncode != 0
+
+
+LEDGER_PATTERNS = _patterns(LEDGER)  # ignored where ledgers travel in refs
+
+
+def _lines_of(root: str, name: str) -> tuple[str, ...] | None:
+    """Return our lines in one of `FILES`; None if it has none."""
+    if name == ATTRIBUTES_FILE:
+        return ATTRIBUTES if needs_driver(root) else None
+    return block_lines("what stays on this machine", *STAYS, *LEDGER_PATTERNS) if carries_refs(root) else IGNORED
 
 
 def git_file_change(root: str, name: str, *, remove: bool = False) -> FileChange:
@@ -75,9 +95,11 @@ def git_file_change(root: str, name: str, *, remove: bool = False) -> FileChange
         message = f"{name} is a link, and git reads no rules through a link"
         raise LedgerError(message, hint="replace the link with a file")
     before = read_inside(path, root)
-    if remove:
-        return FileChange(path, before, without_block(before or b"", FILES[name]) or None if before else before)
-    return FileChange(path, before, with_block(before or b"", FILES[name]))
+    lines = None if remove else _lines_of(root, name)
+    if lines is None:
+        ours = ATTRIBUTES if name == ATTRIBUTES_FILE else IGNORED
+        return FileChange(path, before, without_block(before or b"", ours) or None if before else before)
+    return FileChange(path, before, with_block(before or b"", lines))
 
 
 # The clone's own configuration
@@ -112,7 +134,12 @@ class Setting(NamedTuple):
 
 
 def settings_to_make(root: str) -> list[Setting]:
-    """Return what `init` sets, including settings that are right already, but not those that the user has chosen."""
+    """Return what `init` sets, including settings that are right already, but not those that the user has chosen.
+
+    Where git merges no file of a run, ours are removed.
+    """
+    if not needs_driver(root):
+        return settings_to_remove(root)
     local = _read_local(root)
     planned = [Setting(key, local.get(key), value) for key, value in DRIVER.items() if key != CACHE]
     cached = local.get(CACHE)
@@ -167,60 +194,66 @@ def _effective(root: str, key: str) -> str | None:
     return output.decode("utf-8", "replace").removesuffix("\n") if output else None
 
 
-# The pre-commit hook
+# Git's hooks
 
 ALONE = b"#!/bin/sh\n"
 SHELL = re.compile(rb"#! ?(/usr)?(/local)?/bin/(env (-S )?)?(ba|da|k|z)?sh\b")
 LINE = "faber-ledger seal --pre-commit </dev/null || true"
-HOOK_LINE = re.compile(rf"  ({re.escape(LINE)}|\[ ! -d .+ \|\| \(cd .+ && {re.escape(LINE)}\))")
+LINES = {  # what each hook runs, and what its block is for
+    "pre-commit": (LINE, "prepares the active run for the commit"),
+    "pre-push": ('faber-ledger sync --pushed-to "$1" </dev/null >/dev/null 2>&1 || true', "starts sending the ledgers"),
+}
 MANAGERS = (b"pre-commit.com", b"lefthook", b"husky", b"overcommit")  # what their hooks name
 
 
-def _block(lines: list[str]) -> tuple[str, ...]:
+def _block(name: str, lines: list[str]) -> tuple[str, ...]:
     start = "if command -v faber-ledger >/dev/null 2>&1; then"
-    return block_lines("prepares the active run for the commit", start, *lines, "fi")
+    return block_lines(LINES[name][1], start, *lines, "fi")
 
 
-def _line_for(root: str, top: str) -> str:
-    """Return the line that seals a project's run; git runs the hook at the top of the repository."""
+def _line_for(name: str, root: str, top: str) -> str:
+    """Return a project's line in a hook; git runs the hook at the top of the repository."""
     inside = os.path.relpath(os.path.realpath(root), os.path.realpath(top))
     if inside == os.curdir:
-        return f"  {LINE}"
+        return f"  {LINES[name][0]}"
     folder = shlex.quote(inside)
-    return f"  [ ! -d {folder}/.fractary ] || (cd ./{folder} && {LINE})"
+    return f"  [ ! -d {folder}/.fractary ] || (cd ./{folder} && {LINES[name][0]})"
 
 
-def why_not_ours(root: str) -> str | None:
-    """Return who owns the pre-commit hook instead of us: `core.hooksPath`, or another hook manager; None if nobody."""
+def why_not_ours(root: str, name: str) -> str | None:
+    """Return who owns a hook of git instead of us: `core.hooksPath`, or another hook manager; None if nobody."""
     if run_git("config", "core.hooksPath", at=root).returncode == 0:
         return "`core.hooksPath` is set"
-    content = read_file(_hook_path(root)) or b""
+    content = read_file(_hook_path(root, name)) or b""
     is_managed = not has_block(content) and any([name in content for name in MANAGERS])
     return "another program manages this repository's hooks" if is_managed else None
 
 
-def pre_commit_change(root: str, top: str, *, remove: bool = False) -> FileChange:
-    """Return the change that puts our block at the beginning of the hook, or removes it, and the hook if it was ours.
+def hook_change(root: str, top: str, name: str, *, remove: bool = False) -> FileChange:
+    """Return the change that puts our block at the beginning of a hook, or removes it, and the hook if it was ours.
 
     Each project of the repository has a line in the block.
 
     Raises LedgerError for a hook that is not a shell script or not executable, and for a folder outside the repository.
     """
-    path = _hook_path(root)
+    path = _hook_path(root, name)
     before = read_file(path)
-    line = _line_for(root, top)
-    others = [one for one in os.fsdecode(before or b"").splitlines() if HOOK_LINE.fullmatch(one) and one != line]
+    line, ours = _line_for(name, root, top), re.escape(LINES[name][0])
+    pattern = re.compile(rf"  ({ours}|\[ ! -d .+ \|\| \(cd .+ && {ours}\))")
+    others = [one for one in os.fsdecode(before or b"").splitlines() if pattern.fullmatch(one) and one != line]
     if remove and others and before is not None:
-        return FileChange(path, before, with_block(before, _block(others), after_first_line=True), executable=True)
+        return FileChange(
+            path, before, with_block(before, _block(name, others), after_first_line=True), executable=True
+        )
     if remove:
-        after = without_block(before, _block([line])) if before is not None else None
+        after = without_block(before, _block(name, [line])) if before is not None else None
         return FileChange(path, before, None if after == ALONE and before != ALONE else after)
-    _check_own_folder(path, root, top)
+    _check_own_folder(path, root, top, LINES[name][0])
     if before is not None and not has_block(before):
         if not SHELL.match(before):
             raise LedgerError(
                 f"the hook {path} is not a shell script",
-                hint=f"call it from a shell script that also runs `{LINE}`, or add that call to it",
+                hint=f"call it from a shell script that also runs `{LINES[name][0]}`, or add that call to it",
             )
         if not os.access(path, os.X_OK):
             raise LedgerError(
@@ -229,18 +262,18 @@ def pre_commit_change(root: str, top: str, *, remove: bool = False) -> FileChang
     return FileChange(
         path,
         before,
-        with_block(before or ALONE, _block(sorted({*others, line})), after_first_line=True),
+        with_block(before or ALONE, _block(name, sorted({*others, line})), after_first_line=True),
         executable=True,
     )
 
 
-def _hook_path(root: str) -> str:
+def _hook_path(root: str, name: str) -> str:
     """Return the hook's path from git, which follows `core.hooksPath` and knows what linked worktrees share."""
-    named = os.fsdecode(git("rev-parse", "--git-path", "hooks/pre-commit", at=root)).removesuffix("\n")
+    named = os.fsdecode(git("rev-parse", "--git-path", f"hooks/{name}", at=root)).removesuffix("\n")
     return os.path.normpath(os.path.join(root, named))
 
 
-def _check_own_folder(path: str, root: str, top: str) -> None:
+def _check_own_folder(path: str, root: str, top: str, line: str) -> None:
     if os.path.islink(path) and not os.path.exists(path):
         raise LedgerError(
             f"the hook {path} is a link to {os.readlink(path)}, which does not exist",
@@ -251,5 +284,5 @@ def _check_own_folder(path: str, root: str, top: str) -> None:
     if not os.path.realpath(path).startswith(tuple(own)):
         raise LedgerError(
             f"`core.hooksPath` keeps the hooks in {os.path.dirname(path)}, outside this repository",
-            hint=f"add `{LINE}` to the pre-commit hook there yourself, if all its repositories should have it",
+            hint=f"add `{line}` to the hook there yourself, if all its repositories should have it",
         )

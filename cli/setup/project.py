@@ -20,6 +20,7 @@ from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.disk import OWN, folder_around
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs.carry import CARRY
 from faber_ledger.runs.clone import file_mode
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.run import common_directory
@@ -71,6 +72,21 @@ def summaries_change(root: str, choice: bool | None) -> FileChange | None:
     value = RECORDED_BY_DEFAULT if choice is None else choice
     after = settings.with_members({NAME: value}).encode() if before is not None else _alone({NAME: value})
     return FileChange(path, before, before if settings.value.get(NAME) is value else after)
+
+
+def with_carry(root: str, change: FileChange | None, carry: str) -> FileChange:
+    """Return a change of the project's settings that also says how ledgers travel; raises LedgerError."""
+    path = os.path.join(root, *PATH.split("/"))
+    before = change.before if change is not None else read_inside(path, root)
+    text = change.after if change is not None else before
+    try:
+        settings = JsonText("{}" if text is None else text.decode())
+    except ValueError as error:
+        raise SettingsInvalid(f"{PATH}: {error}", hint="correct the file, then run the command again") from error
+    if settings.value.get(CARRY) == carry:
+        return FileChange(path, before, text)
+    after = _alone({CARRY: carry}) if text is None else settings.with_members({CARRY: carry}).encode()
+    return FileChange(path, before, after)
 
 
 def with_project_id(root: str, change: FileChange | None) -> FileChange | None:
@@ -134,7 +150,7 @@ def _is_ours_alone(content: bytes) -> bool:
         value = JsonText(content.decode()).value
     except ValueError:
         return False
-    made = {NAME: value.get(NAME), PROJECT: value.get(PROJECT)}
+    made = {one: value.get(one) for one in (NAME, PROJECT, CARRY)}
     kept = {name: made[name] for name in value if name in made}
     return bool(kept) and content == _alone(kept) and isinstance(kept.get(NAME, True), bool)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 
+from faber_ledger.cli.setup.git import IGNORE_FILE, LEDGER_PATTERNS
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.files.change import FileChange
 from faber_ledger.ledger.command_errors import GitFailed, GitIgnores
+from faber_ledger.runs.carry import carries_refs
 from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.git_command import complaint, limit_answers, run_git
 from faber_ledger.runs.git_query import FOREIGN, GitQuery
@@ -24,9 +26,12 @@ GIT_SECONDS = 30.0
 def files_that_travel(run: Run) -> tuple[str, ...]:
     """Return the paths of a run's files without which no other machine can resume it.
 
-    `metadata.json` is not among them: a project may ignore it. Nor is a state in FABER's folder of runs: FABER lets a
-    project ignore the states of its runs while they are at work, since a pull would set them back.
+    None where ledgers travel in git refs. `metadata.json` is not among them: a project may ignore it. Nor is a state in
+    FABER's folder of runs: FABER lets a project ignore the states of its runs while they are at work, since a pull
+    would set them back.
     """
+    if carries_refs(run.root):
+        return ()
     is_fabers = run.shown(run.directory).startswith(f"{RUNS[1]}/")
     return (run.ledger_path,) if is_fabers else run.required_paths
 
@@ -78,13 +83,16 @@ def is_left_out(path: str, root: str) -> bool:
 
 
 def rules_of(output: str) -> list[str]:
-    """Parse `git check-ignore -v -z` into one phrase per ignored file; git prints `!` rules too, which keep a file."""
+    """Parse `git check-ignore -v -z` into one phrase per ignored file; git prints `!` rules too, which keep a file.
+
+    Our own rules for ledgers that travel in refs are left out: `init` changes them.
+    """
     fields = output.split("\0")
     found = zip(fields[0::4], fields[1::4], fields[2::4], fields[3::4], strict=False)
     return [
         f"{_display_name(path)} (rule `{pattern}`, line {line} of {source})"
         for source, line, pattern, path in found
-        if not pattern.startswith("!")
+        if not pattern.startswith("!") and (pattern not in LEDGER_PATTERNS or not source.endswith(IGNORE_FILE))
     ]
 
 

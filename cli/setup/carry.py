@@ -1,0 +1,145 @@
+"""How this clone's ledgers travel: what `init --carry` asks, agrees to and switches (DECISIONS 57)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+from faber_ledger.cli.ui.words import plural
+from faber_ledger.ledger import disk
+from faber_ledger.ledger.encoding import dumps
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs import carry
+from faber_ledger.runs.clone import lock_run, make_below
+from faber_ledger.runs.git import is_safe
+from faber_ledger.runs.git_command import git
+from faber_ledger.runs.layouts import find_runs
+from faber_ledger.runs.log import has_log, open_run_log
+from faber_ledger.runs.publish import publish
+from faber_ledger.runs.run import Run, clone_folder, common_directory, path_in_clone
+
+WHO_READS = (
+    "A run's ledger can travel in a git ref of its own at {remote}: each session's end is sent then, also after a"
+    " merge, and no file of faber-ledger is in your commits. Everybody who can read {remote} can then read what is"
+    " recorded: sessions, what was loaded, notes and summaries, with known secrets masked."
+)
+SEND = "Send the ledgers of this clone to {remote}, and fetch them from there?"
+
+
+def choose_remote(root: str, named: str | None) -> str:
+    """Return the remote that is named, else `origin`, else the only one; raises LedgerError."""
+    remotes = os.fsdecode(git("remote", at=root)).split()
+    found = named or ("origin" if "origin" in remotes else remotes[0] if len(remotes) == 1 else None)
+    if found is None:
+        what = f"this repository has {len(remotes)} remotes" if remotes else "this repository has no remote"
+        raise LedgerError(what, hint="name one with `--remote NAME`; `git remote add` makes one")
+    if found not in remotes or not is_safe(found):
+        raise LedgerError(f"{found!r:.80} is not a remote that can be used", hint="see what `git remote` prints")
+    return found
+
+
+class CarryPlan(NamedTuple):
+    """What `init` changes of how ledgers travel: `mode`, None for nothing; with git refs the remote, and who sends."""
+
+    mode: str | None
+    remote: str = ""
+    is_automatic: bool = True
+
+
+def plan_carry(root: str, asked: str | None, remote: str | None, *, is_automatic: bool) -> CarryPlan:
+    """Return what `init` changes of how ledgers travel; `asked` is the user's choice. Raises LedgerError.
+
+    The rest of this process goes on as if it was changed.
+    """
+    if asked is None:
+        return CarryPlan(None)
+    plan = CarryPlan(asked, choose_remote(root, remote) if asked == carry.REFS else "", is_automatic)
+    carry.assume_mode(root, asked)
+    return plan
+
+
+def remote_to_offer(root: str) -> str | None:
+    """Return the remote to which ledgers could be sent; None where that is decided, or there is none."""
+    is_decided = carry.meant_carry(root) == carry.TREE or carry.consent_of(root) is not None
+    if is_decided or common_directory(root) is None:
+        return None
+    try:
+        return choose_remote(root, None)
+    except LedgerError:
+        return None
+
+
+def carry_out(root: str, plan: CarryPlan, warn: Callable[[str], None]) -> list[str]:
+    """Switch how ledgers travel, once the project's files say so, and return what was done, as notes."""
+    if plan.mode == carry.REFS:
+        _agree(root, plan)
+        count = _leave_the_tree(root, warn)
+        how = "each session's end is sent there" if plan.is_automatic else "`faber-ledger sync` sends them"
+        notes = [f"this clone sends its ledgers to {plan.remote}, where everybody who reads it can read them; {how}"]
+        if count:
+            notes.append(
+                f"{plural(count, 'ledger.db', 'ledger.db files')} left the work tree for the log: commit what git shows"
+            )
+        carry.start_sending(root)
+        return notes
+    if plan.mode == carry.TREE:
+        disk.remove(path_in_clone(root, carry.CONSENT) or "")
+        count = _return_to_the_tree(root, warn)
+        return (
+            [f"{plural(count, 'ledger.db', 'ledger.db files')} written: `git add .fractary`, and commit"]
+            if count
+            else []
+        )
+    if carry.carries_refs(root) and carry.consent_of(root) is None:
+        return [
+            "this project's ledgers travel in git refs: `faber-ledger init --carry refs` lets this clone send and fetch"
+            " them; everybody who can read the remote can read them"
+        ]
+    return []
+
+
+def _agree(root: str, plan: CarryPlan) -> None:
+    """Keep this clone's consent below the git directory; raises OSError."""
+    content = dumps({"remote": plan.remote, "auto": plan.is_automatic}).encode() + b"\n"
+    make_below(root, clone_folder(root) or root)
+    disk.put(path_in_clone(root, carry.CONSENT) or "", content, mode=disk.OWN, locked=False)
+
+
+def _leave_the_tree(root: str, warn: Callable[[str], None]) -> int:
+    """Take the work tree's ledgers into the logs and remove them here and from git's index; return how many.
+
+    One that the log cannot take whole stays.
+    """
+    taken = [run for run in find_runs(root) if os.path.isfile(run.ledger_path) and _take_whole(run, warn)]
+    if taken:
+        names = "\0".join([run.ledger_path for run in taken])
+        options = ("--cached", "--quiet", "--ignore-unmatch", "--pathspec-from-file=-", "--pathspec-file-nul")
+        git("--literal-pathspecs", "rm", *options, at=root, content=os.fsencode(names))
+        for run in taken:
+            disk.remove(run.ledger_path)
+    return len(taken)
+
+
+def _take_whole(run: Run, warn: Callable[[str], None]) -> bool:
+    try:
+        with lock_run(run), open_run_log(run, warn) as opened:
+            if opened.note.heads == opened.log.heads_text():
+                return True
+        warn(f"{run.shown(run.ledger_path)} stays: the log lacks something of it, as `faber-ledger verify` says")
+    except LedgerError as error:
+        warn(f"{run.shown(run.ledger_path)} stays: {error.message}")
+    return False
+
+
+def _return_to_the_tree(root: str, warn: Callable[[str], None]) -> int:
+    """Write the logs of the work tree's runs into it, on whatever branch it is, and return how many."""
+    runs = [run for run in find_runs(root) if has_log(run)]
+    for run in runs:
+        try:
+            with lock_run(run), open_run_log(run, warn) as opened:
+                publish(run, opened, warn)
+                opened.note.save()
+        except LedgerError as error:
+            warn(f"{run.run_id}: {error.message}")
+    return len(runs)
