@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from faber_ledger.cli.doctor import carry, git, hooks, runs, workflows
+from faber_ledger.cli.doctor import git, hooks, runs, workflows
 from faber_ledger.cli.doctor.finding import (
     LEVELS,
     Finding,
@@ -39,7 +39,7 @@ CHECKS: dict[str, Callable[[Patient], Iterable[Finding]]] = {
     "git.lines": git.check_lines,
     "git.travels": git.check_travels,
     "git.stays": git.check_stays,
-    "git.carry": carry.check_carry,
+    "git.carry": git.check_carry,
     "hooks.settings": hooks.check_settings,
     "hooks.installed": hooks.check_installed,
     "hooks.once": hooks.check_once,

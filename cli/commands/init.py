@@ -19,7 +19,6 @@ from faber_ledger.cli.setup.agents import (
     settings_of_copilot,
     skip_copilot,
 )
-from faber_ledger.cli.setup.carry import SEND, WHO_READS, CarryPlan, carry_out, plan_carry, remote_to_offer
 from faber_ledger.cli.setup.git import (
     FILES,
     IGNORE_FILE,
@@ -46,6 +45,7 @@ from faber_ledger.cli.setup.project import (
     with_project_id,
 )
 from faber_ledger.cli.setup.tracking import check_not_ignored, is_ignored, join_names, names_to_commit
+from faber_ledger.cli.sync.agreement import SEND, WHO_READS, CarryPlan, carry_out, plan_carry, remote_to_offer
 from faber_ledger.cli.sync.arrival import bring_runs, list_remote_runs, required_remote
 from faber_ledger.cli.ui.changes import (
     describe,

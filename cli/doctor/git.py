@@ -28,9 +28,12 @@ from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.command_errors import GitFailed, NoWorkTree
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
+from faber_ledger.runs.carry import carries_refs, consent_of
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git import unused_tops
 from faber_ledger.runs.git_command import complaint, top_of
+from faber_ledger.runs.kept import runs_here
+from faber_ledger.runs.log import has_log
 from faber_ledger.runs.ownership import describe_unused
 from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, COPY_ENDINGS, LOGS, common_directory, other_roots
 
@@ -129,6 +132,29 @@ def check_stays(patient: Patient) -> Iterator[Finding]:
         elif MUST_STAY.search(path):
             what = f"git tracks {path}, which belongs to one machine and may contain private data"
             yield Finding("warning", what, remove)
+
+
+def check_carry(patient: Patient) -> Iterator[Finding]:
+    """Look for ledgers that are meant to travel in git refs, and do not."""
+    if not patient.has_git or not carries_refs(patient.root):
+        return
+    consent = consent_of(patient.root)
+    if consent is None:
+        what = "this project's ledgers travel in git refs, and this clone sends and fetches none"
+        yield Finding("warning", what, "run `faber-ledger init --carry refs` to let it")
+        return
+    if run_git("remote", "get-url", consent.remote, at=patient.root).returncode:
+        what = f"the remote {consent.remote}, to which this clone sends its ledgers, does not exist"
+        yield Finding("error", what, "run `faber-ledger init --carry refs --remote NAME`")
+        return
+    for run in runs_here(patient.root):
+        sent = Sent(run)
+        if sent.problem and has_log(run):
+            yield Finding("warning", f"{run.run_id} was not sent: {sent.problem}", "run `faber-ledger sync`")
+    listed = run_git("ls-files", "--", ".fractary/**/ledger.db", ".fractary/**/ledger-*.db", at=patient.root).stdout
+    if listed:
+        what = f"git tracks {len(listed.splitlines())} ledger files, which travel in refs"
+        yield Finding("warning", what, "run `faber-ledger init --carry refs`, and commit")
 
 
 def _git_config_fix(patient: Patient, due: list[Setting]) -> Fix:
