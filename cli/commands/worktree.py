@@ -58,7 +58,7 @@ def cleanup(names: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
         site for site in sites if not site.tree.is_main and (site.run_id or site.record)
     ]
     once = {site.tree.path: site for site in chosen}.values()
-    results = [clean_up(site, here, named=bool(names), dry_run=dry_run, warn=warn) for site in once]
+    results = [clean_up(site, here, named=bool(names), dry_run=dry_run) for site in once]
     if any([result["action"] == "removed" for result in results]):
         update_registry(root, at=at, warn=warn)
     show({"dry_run": dry_run, "worktrees": results}, cleanup_lines(results), as_json=as_json)
