@@ -76,16 +76,10 @@ def list_trees(root: str) -> list[Tree]:
 
     For a submodule git names its git directory instead of the main work tree: the work tree is returned.
     """
-    done = run_git("worktree", "list", "--porcelain", "-z", at=root)
-    if done.returncode == 0:
-        entries = os.fsdecode(done.stdout).split("\0\0")
-        parts = [entry.split("\0") for entry in entries]
-    else:  # a git older than 2.36
-        listed = os.fsdecode(git("worktree", "list", "--porcelain", at=root))
-        parts = [entry.split("\n") for entry in listed.split("\n\n")]
+    listed = os.fsdecode(git("worktree", "list", "--porcelain", at=root))  # git has -z since 2.36
     work_tree, found = work_tree_of(root), []
-    for number, lines in enumerate(parts):
-        values = {name: value for name, _, value in (line.partition(" ") for line in lines if line)}
+    for number, entry in enumerate(listed.split("\n\n")):
+        values = {name: value for name, _, value in (line.partition(" ") for line in entry.split("\n") if line)}
         if not values or "bare" in values:
             continue
         branch, head = values.get("branch"), values.get("HEAD", "0")
@@ -95,7 +89,7 @@ def list_trees(root: str) -> list[Tree]:
                 head=None if set(head) == {"0"} else head,
                 branch=branch.removeprefix("refs/heads/") if branch else None,
                 is_main=number == 0,
-                locked=(" ".join(values["locked"].split()) or "no reason given") if "locked" in values else None,
+                locked=values["locked"] or "no reason given" if "locked" in values else None,
                 why_gone=values.get("prunable"),
             )
         )

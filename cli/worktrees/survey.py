@@ -24,8 +24,8 @@ RECORDED = {"completed": "completed", "failed": "failed", "cancelled": "abandone
 class Site(NamedTuple):
     """A work tree and the run that is active in it, or that was, if its folder is gone.
 
-    `member` is the member `worktree` of the run's state, `record` the registry's newest record of the work tree, and
-    `problem` says what is wrong with either.
+    `member` is the member `worktree` of the run's state if it is about this work tree's branch, `record` the registry's
+    newest record of the work tree, and `problem` says what is wrong with either.
     """
 
     tree: git.Tree
@@ -112,7 +112,7 @@ def _with_run(site: Site, run_id: str) -> Site:
             status=str(state.get("status")),
             phase=progress.current_phase(state),
             session=current_session(blocks_of(state)),
-            member=member if isinstance(member, dict) else {},
+            member=member if isinstance(member, dict) and member.get("branch") == site.tree.branch else {},
         )
         session, last_event = read_session(run)
         return site._replace(session=session, last_event=last_event) if last_event else site

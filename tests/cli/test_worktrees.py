@@ -171,19 +171,19 @@ def fresh(project: Project) -> Project:
 def test_a_run_that_is_resumed_in_a_second_worktree_is_active_in_both(project: Project, fresh: Project) -> None:
     assert fresh.faber("run", "resume", project.run_id).returncode == 0
     assert fresh.deliver(START).packet is not None
-    assert fresh.state["worktree"]["path"] == "../project-issue-259"
+    assert list_worktrees(project)["project-issue-259"]["run_id"] == project.run_id
     assert fresh.faber("run", "start", "--work-id", "260").returncode == 1
     assert project.faber("status").returncode == 0
 
 
-def test_a_run_that_returns_to_the_main_work_tree_says_so(project: Project) -> None:
+def test_a_worktree_made_by_hand_is_recorded_so_whatever_run_is_resumed_in_it(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     finish_run(tree, "in_progress")
-    project.git("merge", "--quiet", "feature/259")
-    done = project.faber("run", "resume", tree.run_id, "--yes")
-    assert done.returncode == 0, done.stderr
-    home = Project(project.root, tree.run_id)
-    assert home.state["worktree"] == {"path": "."}
+    project.git("worktree", "add", "--quiet", "../second", "-b", "second", "feature/259")
+    second = Project(project.root.parent / "second", tree.run_id)
+    assert second.faber("run", "resume", tree.run_id).returncode == 0
+    made = {os.path.basename(record["path"]): record["created_by"] for record in records(project)}
+    assert made == {"project-issue-259": "fractary-faber", "second": "manual"}
 
 
 def test_a_hook_whose_folder_was_removed_looks_above_it_and_never_where_its_process_is(
@@ -409,7 +409,7 @@ def test_a_locked_worktree_stays_and_says_why(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
-    project.git("worktree", "lock", "--reason", "on a\nstick", str(tree.root))
+    project.git("worktree", "lock", "--reason", "on a stick", str(tree.root))
     reason = "it is locked: on a stick; `git worktree unlock` unlocks it"
     assert clean_up(project)["project-issue-259"]["why"] == [reason]
     assert "locked: on a stick" in project.faber("worktree", "list").stdout
