@@ -41,7 +41,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
 from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.layouts import find_runs
-from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG, find_root
+from faber_ledger.runs.run import HOOK_LOG, find_root
 from faber_ledger.runs.settings import PATH
 from faber_ledger.runs.synced import known_project
 from faber_ledger.runs.text_cache import TEXT_CACHE, has_text_cache, remove_text_cache
@@ -73,7 +73,6 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
         commit = [name for name in commit if name != PATH]
     if not dry_run:
         _remove(root, plan)
-    unignored = _unignored_names(root, plan) if not dry_run else []
     data = report(plan.changes, root, dry_run=dry_run) | {
         "scope": scope,
         "git_config": [setting._asdict() for setting in plan.config],
@@ -81,14 +80,11 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
         "local_files": [display_path(path, root) for path in plan.local],
         "hooks_remain_in": kept_for,
         "commit": commit,
-        "unignored": unignored,
         "project": plan.known,
     }
     lines = [*_lines(plan, root, kept_for, plugins, dry_run=dry_run)]
     if commit and not dry_run:
         lines.append(f"next: commit {join_names(commit)}, so that no other clone has them")
-    for name in unignored:
-        lines.append(f"git would add {name} now: remove it, or ignore it if FABER goes on with its run")
     show(data, lines, as_json=as_json)
 
 
@@ -156,14 +152,6 @@ def _local_files(root: str) -> list[str]:
             state_file.read_state(run)
             found.append(run.backup_path)
     return [path for path in found if path in untracked]
-
-
-def _unignored_names(root: str, plan: Plan) -> list[str]:
-    """Return the active files that git would add, once our ignore rules are gone: FABER's own tools use them too."""
-    if all([change.action == "unchanged" for change in plan.changes]):
-        return []
-    listed = run_git("ls-files", "--others", "--exclude-standard", "-z", "--", *ACTIVE_FILES, at=root)
-    return [os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
 
 
 def _lines(plan: Plan, root: str, kept_for: list[str], plugins: list[Plugin], *, dry_run: bool) -> Iterator[str]:

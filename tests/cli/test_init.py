@@ -615,9 +615,11 @@ def test_uninstall_removes_the_hooks_that_an_earlier_init_wrote(project: Project
 def test_uninstall_keeps_runs_and_the_other_files_beside(project: Project) -> None:
     project.run("init")
     project.write("{}", ".fractary/runs/r/state.json")
+    project.write("r\n", ".fractary/faber/.active-run-id")
     project.write("{}", ".claude/other.json")
     project.run("uninstall")
-    assert set(project.files()) == {".fractary/runs/r/state.json", ".claude/other.json"}
+    kept = {".fractary/runs/r/state.json", ".fractary/faber/.active-run-id", ".claude/other.json"}
+    assert set(project.files()) == kept
 
 
 def test_the_ignore_file_stays_while_another_scope_needs_it(project: Project) -> None:
@@ -627,18 +629,6 @@ def test_the_ignore_file_stays_while_another_scope_needs_it(project: Project) ->
     assert set(project.files()) == {SETTINGS, *OURS}
     project.run("uninstall")
     assert project.files() == {}
-
-
-def test_uninstall_names_an_active_file_that_git_would_add(project: Project) -> None:
-    name = ".fractary/faber/.active-run-id"
-    project.run("init")
-    project.write("r\n", name)
-    line = f"git would add {name} now: remove it, or ignore it if FABER goes on with its run\n"
-    assert line in project.run("uninstall").stdout
-    assert set(project.files()) == {name}
-    project.run("init")
-    project.write(f"{name}\n", ".gitignore")
-    assert "git would add" not in project.run("uninstall").stdout
 
 
 def test_uninstall_leaves_no_hook_log_that_git_would_add(project: Project) -> None:
