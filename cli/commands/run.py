@@ -30,6 +30,10 @@ def run() -> None:
     """Start, resume, finish, list and forget the runs of this project."""
 
 
+KEPT = (
+    "~ is a run whose files are not in this work tree: shown as this clone keeps it below the git directory;"
+    " `faber-ledger run resume RUN` brings its files here"
+)
 COLUMNS = ("run", "status", "phase", "sessions", "open", "events", "last event")
 
 
@@ -55,7 +59,8 @@ def run_list(status: str | None, work_id: str | None, limit: int | None, as_json
     lines = [*_table(rows, is_filtered=bool(status or work_id))]
     if left_out:
         lines.append(f"{plural(left_out, 'older run')} not shown")
-    lines += _lines_about_kept(rows)
+    if any([not row["in_work_tree"] and not row["active"] for row in rows]):
+        lines.append(KEPT)
     show(rows, lines, as_json=as_json)
 
 
@@ -70,14 +75,6 @@ def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:
     for row in rows:
         for problem in filter(None, [row["problem"], row["ledger_problem"]]):
             yield f"{row['run_id']}: {problem}"
-
-
-def _lines_about_kept(rows: list[dict[str, Any]]) -> Iterator[str]:
-    if any([not row["in_work_tree"] and not row["active"] for row in rows]):
-        yield (
-            "~ is a run whose files are not in this work tree: shown as this clone keeps it below the git directory;"
-            " `faber-ledger run resume RUN` brings its files here"
-        )
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
