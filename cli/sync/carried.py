@@ -316,8 +316,8 @@ def _note_pushed(one: Carried, sent: Sent, commit: str, pushed: Pushed, remote: 
     return False
 
 
-def forget_at_remote(remote: Remote, run: Run) -> str:
-    """Delete a run's ref at the remote and what was fetched of it, and return its id; this clone sends it no more.
+def forget_at_remote(remote: Remote, run: Run) -> None:
+    """Delete a run's ref at the remote and what was fetched of it; this clone sends it no more.
 
     Raises ServerUnavailable, ServerRefused, and RunNotFound if there is no ref.
     """
@@ -334,4 +334,3 @@ def forget_at_remote(remote: Remote, run: Run) -> str:
     delete_refs(remote.top, [remote.fetched(name), SENT + name])
     sent.commit, sent.heads, sent.events, sent.log, sent.is_forgotten = "", "", 0, None, True
     sent.save()
-    return run.run_id
