@@ -121,6 +121,8 @@ class Remote:
 
         It is fetched into a repository that is gone afterwards: a shallow fetch would make this one shallow.
         """
+        if not self.heads():
+            return  # git's fetch of no ref at all ends with 1
         common = os.fsdecode(git("rev-parse", "--path-format=absolute", "--git-common-dir", at=self.top)).rstrip("\n")
         config = ("-c", f"include.path={os.path.join(common, 'config')}")
         kind = os.fsdecode(git("rev-parse", "--show-object-format", at=self.top)).strip()

@@ -263,6 +263,10 @@ def _tracked_backup(patient: Patient) -> None:
     patient.git("add", "--force", f".fractary/runs/{RUN}/state.json.backup")
 
 
+def _no_consent(patient: Patient) -> None:
+    patient.settings(lambda values: values.update(carry="refs"), ".fractary/faber/ledger.json")
+
+
 def _in_both_layouts(patient: Patient) -> None:
     shutil.copytree(patient.run, patient.root / ".fractary" / "faber" / "runs" / RUN)
 
@@ -399,6 +403,7 @@ FAULTS = {
     "no ignore": ("git.lines", "warning", _no_ignore),
     "ignored": ("git.travels", "error", _ignored),
     "tracked backup": ("git.stays", "warning", _tracked_backup),
+    "ledgers that nobody sends": ("git.carry", "warning", _no_consent),
     "in both layouts": ("runs.folder", "warning", _in_both_layouts),
     "a run that is not here": ("runs.active", "error", _a_run_that_is_not_here),
     "not UTF-8": ("runs.active", "error", _not_utf_8),

@@ -1,0 +1,148 @@
+"""`init --carry`: a clone agrees to git refs and switches to them and back; nobody's project file makes it send."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.project import RUN, Project, usual_state
+
+START, END = "SessionStart.startup.print", "SessionEnd.other.print"
+LEDGER = f".fractary/runs/{RUN}/ledger.db"
+REF = f"refs/faber-ledger/{RUN}"
+
+
+@pytest.fixture
+def laptop(tmp_path: Path) -> Project:
+    """A clone of a bare remote, with a run and one session, all of it committed and pushed."""
+    project = Project.made(tmp_path / "laptop", {**usual_state(RUN), "branch": "feat/258"})
+    project.git("init", "--quiet", "--bare", str(tmp_path / "remote.git"))
+    project.git("remote", "add", "origin", str(tmp_path / "remote.git"))
+    project.git("checkout", "--quiet", "-b", "feat/258")
+    project.faber("init", "--git-only")
+    project.deliver(START)
+    project.deliver(END)
+    project.git("add", "--all")
+    project.git("commit", "--quiet", "-m", "work")
+    project.git("push", "--quiet", "origin", "feat/258")
+    return project
+
+
+def remote_refs(project: Project) -> list[str]:
+    listed = project.git("ls-remote", "origin", "refs/faber-ledger/*")
+    return [line.split("\t")[1] for line in listed.splitlines()]
+
+
+def settings(project: Project) -> dict[str, object]:
+    found: dict[str, object] = json.loads((project.root / ".fractary/faber/ledger.json").read_text())
+    return found
+
+
+def test_the_projects_file_alone_makes_nobody_send_or_fetch(laptop: Project) -> None:
+    laptop.write(".fractary/faber/ledger.json", json.dumps({**settings(laptop), "carry": "refs"}))
+    start = laptop.deliver(START)
+    laptop.deliver(END)
+    assert "nothing of this run leaves this clone: `faber-ledger init --carry refs` sends it" in (start.message or "")
+    assert laptop.faber("sync").returncode == 2
+    assert remote_refs(laptop) == []
+    assert "init --carry refs` lets this clone send" in laptop.faber("init", "--git-only").stderr
+
+
+def test_a_switch_to_refs_and_back_is_one_command_each_way(laptop: Project) -> None:
+    before = (laptop.root / LEDGER).read_bytes()
+    done = laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    assert done.returncode == 0, done.stderr
+    assert "this clone sends its ledgers to origin, where everybody who reads it can read them" in done.stderr
+    assert settings(laptop)["carry"] == "refs"
+    assert not (laptop.root / LEDGER).exists()
+    assert f"D  {LEDGER}" in laptop.git("status", "--short")
+    assert laptop.faber("sync").returncode == 0
+    assert remote_refs(laptop) == [REF]
+    laptop.deliver(START)
+    assert not (laptop.root / LEDGER).exists()
+    assert laptop.faber("verify").returncode == 0
+
+    assert laptop.faber("init", "--git-only", "--carry", "tree").returncode == 0
+    assert settings(laptop)["carry"] == "tree"
+    assert len((laptop.root / LEDGER).read_bytes()) >= len(before)
+    assert not (laptop.root / ".git/faber-ledger/carry.json").exists()
+    assert laptop.faber("verify").returncode == 0
+    assert "sync" not in (laptop.root / ".git/hooks/pre-commit").read_text()
+    assert not (laptop.root / ".git/hooks/pre-push").exists()
+
+
+def test_where_git_ignores_states_nothing_of_ours_is_left_in_git(laptop: Project) -> None:
+    laptop.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
+    laptop.write(".gitignore", "state.json\nmetadata.json\n")
+    laptop.git("add", ".gitignore")
+    laptop.git("commit", "--quiet", "-m", "ignored")
+    assert laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send").returncode == 0
+    assert not (laptop.root / ".fractary/.gitattributes").exists()
+    assert not (laptop.root / ".git/hooks/pre-commit").exists()
+    assert "faber-ledger" not in laptop.git("config", "--local", "--list")
+    assert "autostash" not in laptop.git("config", "--local", "--list")
+    laptop.git("add", "--all")
+    laptop.git("commit", "--quiet", "-m", "refs")
+    laptop.deliver(START)
+    laptop.deliver(END)
+    assert laptop.git("status", "--short") == ""
+
+
+def test_it_asks_once_on_a_terminal_and_says_who_can_read(laptop: Project) -> None:
+    shown, code = laptop.on_terminal("init", "--git-only", answers=["y"])
+    assert code == 0
+    assert "Everybody who can read origin can then read what is" in shown
+    assert "Send the ledgers of this clone to origin" in shown
+    assert settings(laptop)["carry"] == "refs"
+    again, _ = laptop.on_terminal("init", "--git-only")
+    assert "Send the ledgers" not in again
+
+
+def test_who_declines_is_not_asked_again(laptop: Project) -> None:
+    laptop.on_terminal("init", "--git-only", answers=["n"])
+    assert settings(laptop)["carry"] == "tree"
+    again, _ = laptop.on_terminal("init", "--git-only")
+    assert "Send the ledgers" not in again
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--carry", "refs", "--remote", "nowhere"], 1, "'nowhere' is not a remote that can be used"),
+        (["--remote", "origin"], 2, "go with --carry refs"),
+        (["--fetch"], 1, "this clone exchanges no ledgers with a remote"),
+    ],
+)
+def test_wrong_options_change_nothing(laptop: Project, options: list[str], code: int, said: str) -> None:
+    before = settings(laptop)
+    done = laptop.faber("init", "--git-only", *options)
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert settings(laptop) == before
+
+
+def test_a_laptops_run_is_resumed_within_two_commands(laptop: Project, tmp_path: Path) -> None:
+    laptop.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    laptop.faber("sync")
+    laptop.git("rm", "--cached", "--quiet", "-r", ".fractary/runs")
+    laptop.write(".gitignore", "state.json\nmetadata.json\n")
+    laptop.git("add", "--all")
+    laptop.git("commit", "--quiet", "-m", "refs")
+    laptop.git("push", "--quiet", "origin", "feat/258")
+    desktop = laptop.clone(tmp_path / "desktop", "desktop")
+    desktop.git("checkout", "--quiet", "feat/258")
+    done = desktop.faber("init", "--git-only", "--carry", "refs", "--fetch", "--no-auto-send")
+    assert f"fetched from origin: {RUN}" in done.stderr, done.stderr
+    assert desktop.state["branch"] == "feat/258"
+    start = desktop.deliver(START, session_id="another")
+    assert RUN in (start.packet or "")
+    assert desktop.recorded[: len(laptop.recorded)] == laptop.recorded
+    assert len(desktop.history) == len(laptop.history) + 1
+
+
+def test_uninstall_withdraws_the_consent(laptop: Project) -> None:
+    laptop.faber("init", "--git-only", "--carry", "refs")
+    assert (laptop.root / ".git/hooks/pre-push").exists()
+    assert laptop.faber("uninstall").returncode == 0
+    assert not (laptop.root / ".git/faber-ledger/carry.json").exists()
+    assert not (laptop.root / ".git/hooks/pre-push").exists()
