@@ -123,13 +123,13 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-@run.command()
+@run.command(short_help="Remove a run's log, or its ref at the remote.")
 @click.argument("run_id", metavar="RUN")
 @click.option("--remote", "at_remote", is_flag=True, help="Delete the run's git ref at the remote, and nothing here.")
 @click.option("--yes", is_flag=True, help="Remove it; without this, the command says what would be removed.")
 @json_option
 def forget(run_id: str, at_remote: bool, yes: bool, as_json: bool) -> None:
-    """Remove the log of a run that is gone from every worktree and branch; or a ref that should not have been sent.
+    """Remove the log of a run that is gone from every worktree and branch; or its ref at the remote.
 
     With the log go the copy of its state, the summaries beside it, and deliveries that wait to be recorded.
 
