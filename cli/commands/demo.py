@@ -9,8 +9,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import click
 
@@ -22,10 +22,6 @@ from faber_ledger.ledger.command_errors import StepFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.fold import blocks_of
 from faber_ledger.projections.history import summarize_sessions
-
-if TYPE_CHECKING:
-    from faber_ledger.projections.fold import Blocks
-
 
 Done: TypeAlias = subprocess.CompletedProcess[str]
 
@@ -49,12 +45,7 @@ GIT_CONFIG = """\
 \temail = demo@example.invalid
 [init]
 \tdefaultBranch = main
-[gc]
-\tauto = 0
-[maintenance]
-\tauto = false
 """
-WIDTH = 100
 REASONS = ["compaction", "abandoned", "normal"]
 
 
@@ -88,8 +79,10 @@ def _play(folder: str, tell: Callable[[str], None]) -> dict[str, Any]:
     state = desktop.state()
     blocks = blocks_of(state)
     tell("\n8. What state.json knows now. The sessions of the run:\n")
-    for line in _summary(blocks):
-        tell(line)
+    loads = blocks["context_metadata"]["artifacts_in_context"]
+    context = table([[load["artifact_id"], load["source"], f"{load['size_bytes']:,} bytes"] for load in loads])
+    for line in (*session_table(lambda: summarize_sessions(blocks)), "", "In context at the end:", *context):
+        tell(f"   {line}".rstrip())
     tell("\n9. The laptop gets all of it with a pull, and verifies the log")
     laptop.run("git", "pull", shown=slice(0, 1))
     laptop.run("faber-ledger", "verify", shown=slice(0, None))
@@ -98,32 +91,6 @@ def _play(folder: str, tell: Callable[[str], None]) -> dict[str, Any]:
     if reasons != REASONS or blocks_of(laptop.state()) != blocks:
         raise StepFailed(f"the sessions ended as {reasons}, not as {REASONS}", hint="this is a bug: please report it")
     return {"run_id": state["run_id"], **blocks, "log": [json.loads(line) for line in log.splitlines()]}
-
-
-def _summary(blocks: Blocks) -> Iterator[str]:
-    yield from _indent(session_table(lambda: summarize_sessions(blocks)))
-    yield "\n   In context at the end:"
-    loads = blocks["context_metadata"]["artifacts_in_context"]
-    rows = [[load["artifact_id"], load["source"], f"{load['size_bytes']:,} bytes"] for load in loads]
-    yield from _indent(table(rows))
-    yield "\n   The two blocks of state.json, projected from the log:"
-    yield from _indent(_json_text(blocks).split("\n"))
-
-
-def _indent(lines: Iterable[str]) -> Iterator[str]:
-    return (f"   {line}" for line in lines)
-
-
-def _json_text(value: Any, indent: str = "") -> str:
-    """Return JSON text with each object and list on one line where it fits."""
-    line = json.dumps(value, ensure_ascii=False)
-    if not isinstance(value, dict | list) or len(indent) + len(line) <= WIDTH:
-        return line
-    inner = indent + "  "
-    if isinstance(value, dict):
-        members = [f"{json.dumps(name)}: {_json_text(member, inner)}" for name, member in value.items()]
-        return "{\n" + ",\n".join([inner + member for member in members]) + f"\n{indent}}}"
-    return "[\n" + ",\n".join([inner + _json_text(member, inner) for member in value]) + f"\n{indent}]"
 
 
 def surroundings(folder: str) -> dict[str, str]:
@@ -193,7 +160,6 @@ def tell_story(folder: str, tell: Callable[[str], None]) -> tuple[Machine, Machi
 
 
 PRINTING = ("SessionStart", "PreCompact")  # a packet, and what a summary should keep
-FACTS = ("Phases completed: ", "Resume point: ")
 GIVEN = re.compile(r"^(?:=+ |- )?([a-z-]+)(?: \(required\))?(: (?:whole|outline|not shown)), ", re.MULTILINE)
 
 
@@ -311,7 +277,7 @@ class Machine:
     def _tell_packet(self, packet: str) -> None:
         lines = packet.splitlines()
         self._tell_output(f"│ {lines[0]}")
-        self._tell_output(f"│ {' · '.join([line for line in lines if line.startswith(FACTS)])}")
+        self._tell_output(f"│ {next(line for line in lines if line.startswith('Phase: '))}")
         self._tell_output(f"│ {' · '.join([name + how for name, how in GIVEN.findall(packet)])}")
         self._tell_output(f"→ the agent has these {len(packet):,} characters in its context")
 

@@ -68,7 +68,7 @@ def test_the_sessions_and_the_log_are_those_of_the_story(temporary: Path) -> Non
     ]
 
 
-def test_the_story_shows_timeline_context_blocks_and_that_the_log_holds(temporary: Path) -> None:
+def test_the_story_shows_sessions_context_and_that_the_log_holds(temporary: Path) -> None:
     done = played(temporary, program=f"{program_folder()}/faber-ledger")
     assert (done.returncode, done.stderr) == (0, "")
     lines = [re.split("  +", line.strip()) for line in done.stdout.splitlines()]
@@ -78,7 +78,8 @@ def test_the_story_shows_timeline_context_blocks_and_that_the_log_holds(temporar
         ("laptop", "abandoned", "build", "workflow-state"),
         ("desktop", "normal", "evaluate, release", "workflow-state"),
     ]
-    assert '"total_sessions": 3,' in done.stdout
+    assert [line[0] for line in lines if line[-1].endswith(" bytes")] == ARTIFACTS
+    assert re.findall("│ (Phase: .*)", done.stdout)[:2] == ["Phase: frame", "Phase: build"]
     assert done.stdout.endswith(": sound\n")
     assert "\x1b" not in done.stdout
 
