@@ -6,6 +6,7 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -109,7 +110,7 @@ def reconstitute(
         raise click.UsageError("Give RUN or --run-id, not both.")
     meant = _find_run(run_id if run is None else run, work_id, (lambda line: None) if as_json or reader else tell)
     report: list[str] = []
-    journal = Journal(report.append, warn_lines, _Chooser(skip))
+    journal = Journal(report.append, warn_lines, partial(_choose, skip))
     has_content, has_report = not (as_json or reader or only == (REPORT,)), not only or REPORT in only
     config = read_user_config()
     try:
@@ -121,7 +122,8 @@ def reconstitute(
     except (click.Abort, KeyboardInterrupt, LedgerError) as error:
         _stop(meant, journal, error, [] if as_json or reader else report)
         raise
-    _record_reconstitution(meant, context, journal)
+    if context["resume_point"] is not None:  # a look at a finished run changes nothing
+        _record(meant, _fact(context, context["resume_point"], journal.findings))
     if reader:
         data: Any = build_input(context["session_summary"], context["current_phase"], known["summaries"])
         show(data, json_text(data).split("\n"), as_json=as_json)
@@ -148,11 +150,6 @@ def _find_run(run: str | None, work_id: str | None, log: Callable[[str], None]) 
     return found
 
 
-def _record_reconstitution(run: Run, context: dict[str, Any], journal: Journal) -> None:
-    if context["resume_point"] is not None:  # a look at a finished run changes nothing
-        _record(run, _fact(context, context["resume_point"], journal.findings))
-
-
 def _stop(run: Run, journal: Journal, error: BaseException, report: list[str]) -> None:
     """Print how far a reconstitution came, and record what it found."""
     if report:
@@ -163,25 +160,21 @@ def _stop(run: Run, journal: Journal, error: BaseException, report: list[str]) -
         _record_stop(run, journal)
 
 
-class _Chooser:
-    """Chooses an option after an ERROR: the first one if `--skip` names the error, else the one that the user picks."""
+def _choose(skip: tuple[str, ...], code: str, question: str, options: list[str]) -> int:
+    """Return the first option after an ERROR that `skip` names, else the one that the user picks.
 
-    def __init__(self, skip: tuple[str, ...]) -> None:
-        self.skip = skip
-
-    def __call__(self, code: str, question: str, options: list[str]) -> int:
-        """Return the number of the chosen option; raises ChoiceNeeded without a terminal."""
-        if SKIPPED[code] in self.skip:
-            warn_lines(question.partition("\n\n")[0])
-            return 1
-        if not sys.stdin.isatty():
-            ways = [f"run it again with --skip {SKIPPED[code]}", *RETRIES.get(code, ()), "end the workflow here"]
-            hint = f"ask the user; {'; '.join([f'option {number}: {way}' for number, way in enumerate(ways, 1)])}"
-            needed = ChoiceNeeded(question.partition("\n")[0], hint=hint, block=f"{question}\n\nhint: {hint}")
-            needed.data["options"] = options
-            raise needed
-        say_lines(question)
-        return ask_number(len(options))
+    Raises ChoiceNeeded without a terminal.
+    """
+    if SKIPPED[code] in skip:
+        warn_lines(question.partition("\n\n")[0])
+        return 1
+    if not sys.stdin.isatty():
+        ways = [f"run it again with --skip {SKIPPED[code]}", *RETRIES.get(code, ()), "end the workflow here"]
+        hint = f"ask the user; {'; '.join([f'option {number}: {way}' for number, way in enumerate(ways, 1)])}"
+        block = f"{question}\n\nhint: {hint}"
+        raise ChoiceNeeded(question.partition("\n")[0], hint=hint, block=block, data={"options": options})
+    say_lines(question)
+    return ask_number(len(options))
 
 
 def _find_workflow(run: Run, state: dict[str, Any], plugin_roots: list[str]) -> Workflow | None:

@@ -11,25 +11,17 @@ import click
 
 from faber_ledger.cli.commands.run_finish import finish
 from faber_ledger.cli.commands.run_start import resume, start
-from faber_ledger.cli.reports.run_list import (
-    count_events,
-    gone_runs,
-    list_runs,
-    never_recorded,
-    places_of,
-    what_forget_would_lose,
-)
+from faber_ledger.cli.reports.run_list import count_events, list_runs, places_of
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.texts import START_ONE
 from faber_ledger.cli.ui.words import events_shown, plural, table
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs import progress
-from faber_ledger.runs.active import active_run
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.log import has_log
-from faber_ledger.runs.projecting import find_restorable
+from faber_ledger.runs.projecting import is_committed
 from faber_ledger.runs.run import find_root, inbox_path
 
 
@@ -38,6 +30,10 @@ def run() -> None:
     """Start, resume, finish, list and forget the runs of this project."""
 
 
+KEPT = (
+    "~ is a run whose files are not in this work tree: shown as this clone keeps it below the git directory;"
+    " `faber-ledger run resume RUN` brings its files here"
+)
 COLUMNS = ("run", "status", "phase", "sessions", "open", "events", "last event")
 
 
@@ -63,11 +59,8 @@ def run_list(status: str | None, work_id: str | None, limit: int | None, as_json
     lines = [*_table(rows, is_filtered=bool(status or work_id))]
     if left_out:
         lines.append(f"{plural(left_out, 'older run')} not shown")
-    lines += _lines_about_kept(rows)
-    removed = None if as_json else find_restorable(root, active_run(root).run_id)
-    if removed is not None:
-        name = removed.run_id
-        lines.append(f"{name}: its files are not in this work tree; `faber-ledger run resume {name}` restores them")
+    if any([not row["in_work_tree"] and not row["active"] for row in rows]):
+        lines.append(KEPT)
     show(rows, lines, as_json=as_json)
 
 
@@ -84,14 +77,6 @@ def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:
             yield f"{row['run_id']}: {problem}"
 
 
-def _lines_about_kept(rows: list[dict[str, Any]]) -> Iterator[str]:
-    if any([not row["in_work_tree"] and not row["active"] for row in rows]):
-        yield (
-            "~ is a run whose files are not in this work tree: shown as this clone keeps it below the git directory;"
-            " `faber-ledger run resume RUN` brings its files here"
-        )
-
-
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     return (
         f"{'*' if row['active'] else ' ' if row['in_work_tree'] else '~'} {row['run_id']}",
@@ -105,54 +90,39 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 @run.command()
-@click.argument("run_id", required=False, metavar="[RUN]")
-@click.option("--list", "listing", is_flag=True, help="List the runs of which only the log is left.")
-@click.option("--yes", is_flag=True, help="Remove what nothing else has, too.")
+@click.argument("run_id", metavar="RUN")
+@click.option("--yes", is_flag=True, help="Remove it; without this, the command says what would be removed.")
 @json_option
-def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
-    """Remove the log of a run that is gone.
+def forget(run_id: str, yes: bool, as_json: bool) -> None:
+    """Remove the log of a run that is gone from every worktree and branch.
 
-    RUN must be gone from every worktree and branch; its log is under the git directory. The copy of its state
-    and the summaries beside it are removed too. Only with --yes: a run that no commit has, that has an open session,
-    or that a worktree is working on, and deliveries that wait to be recorded.
+    The copy of its state, the summaries beside it, and deliveries that wait to be recorded are removed too.
 
     \b
-    Example: faber-ledger run forget --list
+    Example: faber-ledger run forget myproject-258-20260105-143022-a1b2c3
     Exit codes: 0 done; 1 the run still exists, or --yes is needed; 2 wrong usage;
     10 the run has no log.
     """
-    root = find_root(os.getcwd())
-    if listing == bool(run_id):
-        raise click.UsageError("give RUN, or --list")
-    if run_id is None:
-        gone = [(run.run_id, count_events(path)) for run, path in gone_runs(root)]
-        data = [{"run_id": name, "events": events} for name, events in gone]
-        lines = [f"{name}: {events_shown(events)} in this clone's log alone" for name, events in gone]
-        show(data, lines or ["every log has its run"], as_json=as_json)
-        return
-    run = find_run(root, run_id)
+    run = find_run(find_root(os.getcwd()), run_id)
     if not has_log(run):
-        raise RunNotFound(f"this clone has no log of a run {run_id}", hint="run `faber-ledger run forget --list`")
+        raise RunNotFound(f"this clone has no log of a run {run_id}", hint="run `faber-ledger run list`")
     places = places_of(run)
     if places:
         raise LedgerError(f"the run {run_id} still exists: {', '.join(places)}", hint="a run that exists keeps its log")
-    events, waits, kept = count_events(run.log_path), list_waiting(run), summary_paths(run).values()
-    loss = None if yes else what_forget_would_lose(run)
-    if loss is not None:
+    events, waiting, summaries = count_events(run.log_path), len(list_waiting(run)), len(summary_paths(run))
+    what = f"the log of {run_id}, with {events_shown(events)}"
+    if waiting:
+        what += f" and {plural(waiting, 'delivery', 'deliveries')} never recorded"
+    if not yes:
+        only = "" if is_committed(run) else "; no commit has the run"
         raise LedgerError(
-            f"the log of {run_id}, with {events_shown(events)}, would be removed, and {loss}",
-            hint=f"`faber-ledger run resume {run_id}` restores the run; `faber-ledger run forget {run_id} --yes`"
-            " removes what is left of it",
+            f"this would remove {what}{only}",
+            hint=f"`faber-ledger run resume {run_id}` restores the run; --yes removes what is left of it",
         )
     shutil.rmtree(run.private_folder)
     shutil.rmtree(inbox_path(run), ignore_errors=True)
-    more = f", {plural(len(kept), 'kept summary', 'kept summaries')}" if kept else ""
-    removed = f"its log, with {events_shown(events)}{more}" + (f", and {never_recorded(waits)}" if waits else "")
-    show(
-        {"run_id": run_id, "events": events, "summaries": len(kept), "waiting": len(waits)},
-        [f"{run_id}: {removed}, {'are' if waits or kept else 'is'} removed"],
-        as_json=as_json,
-    )
+    data = {"run_id": run_id, "events": events, "summaries": summaries, "waiting": waiting}
+    show(data, [f"removed {what}"], as_json=as_json)
 
 
 for command in (finish, start, resume):

@@ -185,7 +185,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
             f"✓ Worktree created: {creation.shorten_path(own.folder)} (branch {own.branch})",
             *_start_lines(started, plan),
             *describe_lacking(own.root, list_unanswered(own.root)),
-            creation.next_line(own),
+            f"Next: cd {quote_word(creation.shorten_path(own.root))}, and start the client there",
         ]
         made = {"path": own.folder, "branch": own.branch}
     data = {"run_id": run_id, "directory": started.directory, "workflow_id": plan["workflow_id"], "warnings": warnings}
@@ -297,7 +297,7 @@ def resume_run(text: str, yes: bool, as_json: bool, url: str | None = None) -> N
             with lock_takeover(root) or nullcontext():
                 if is_active := other_active_run(root, resumed.run_id) == other:  # else another command was quicker
                     is_new = activate_run(resumed, at=at, environ=os.environ, warn=say)
-        creation.record_resumed(resumed, at=at, warn=say)
+        update_registry(root, at=at, warn=say)
         position = [f"  {line}" for line in position_lines(state)]
         lines = [f"✓ Workflow resumed: {resumed.run_id}", *position, *([NOT_LOADED] if is_new else [])]
     data = {"run_id": resumed.run_id, "status": status, "resume_point": point, "warnings": warnings}

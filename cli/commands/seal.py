@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -135,28 +134,21 @@ def _seal_for_commit(root: str) -> None:
     Nothing goes into a commit of named paths, or into one that is empty otherwise (DECISIONS 56); and nothing of a run
     that the commit removes.
     """
-    if os.path.basename(os.environ.get("GIT_INDEX_FILE", "")).startswith("next-index-"):
-        return
     names = ("diff", "--cached", "--name-only", "-z")
+    if os.path.basename(os.environ.get("GIT_INDEX_FILE", "")).startswith("next-index-") or not git(*names, at=root):
+        return
     paths, removed = [
         set(os.fsdecode(git(*names, "--relative", *more, at=root)).split("\0")) for more in ((), ("--diff-filter=D",))
     ]
-    is_empty = not git(*names, at=root)
-    for run in [] if is_empty else _runs_of_commit(root, paths):
-        is_removed = not removed.isdisjoint([run.shown(path) for path in run.tracked_paths])
+    active = active_run(root, by_author=False).run_id
+    for run in find_runs(root):
+        own = [run.shown(path) for path in run.tracked_paths]
+        is_in_commit = run.run_id == active or not paths.isdisjoint(own)
         try:
-            if not is_removed and can_be_on_branch(root, run.run_id):
+            if is_in_commit and removed.isdisjoint(own) and can_be_on_branch(root, run.run_id):
                 _seal(run, is_named=False)
         except (LedgerError, OSError, sqlite3.Error) as error:
             warn(f"faber-ledger: the newest events of {run.run_id} are not in this commit: {error}")
-
-
-def _runs_of_commit(root: str, paths: set[str]) -> Iterator[Run]:
-    active = active_run(root, by_author=False).run_id
-    for run in find_runs(root):
-        is_in_commit = not paths.isdisjoint([run.shown(path) for path in run.tracked_paths])
-        if is_in_commit or run.run_id == active:
-            yield run
 
 
 def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:

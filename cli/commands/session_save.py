@@ -118,7 +118,8 @@ def _session_to_end(recording: Recording, caller: Caller, reason: Reason) -> str
 
 
 def _show_nothing_to_end(run: Run, recording: Recording, is_written: bool, as_json: bool) -> None:
-    last = next((entry for entry in reversed(session_history(recording.blocks)) if _has_ended(entry)), None)
+    history = session_history(recording.blocks)
+    last = next((entry for entry in reversed(history) if isinstance(entry, dict) and entry.get("ended_at")), None)
     lines = ["⚠️  No current session to end"]
     if last is not None:
         lines += [
@@ -131,10 +132,6 @@ def _show_nothing_to_end(run: Run, recording: Recording, is_written: bool, as_js
     if is_written:
         lines.append("✓ state.json did not show the ledger: its sessions and context were written again")
     show({"saved": False, "run_id": run.run_id, "session": last}, lines, as_json=as_json)
-
-
-def _has_ended(entry: object) -> bool:
-    return isinstance(entry, dict) and bool(entry.get("ended_at"))
 
 
 def _report(entry: dict[str, Any], state: dict[str, Any]) -> Iterator[str]:

@@ -58,7 +58,7 @@ def cleanup(names: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
         site for site in sites if not site.tree.is_main and (site.run_id or site.record)
     ]
     once = {site.tree.path: site for site in chosen}.values()
-    results = [clean_up(site, here, named=bool(names), dry_run=dry_run, warn=warn) for site in once]
+    results = [clean_up(site, here, named=bool(names), dry_run=dry_run) for site in once]
     if any([result["action"] == "removed" for result in results]):
         update_registry(root, at=at, warn=warn)
     show({"dry_run": dry_run, "worktrees": results}, cleanup_lines(results), as_json=as_json)
@@ -100,7 +100,8 @@ def _data(site: Site) -> dict[str, Any]:
 def _lines(sites: list[Site]) -> Iterator[str]:
     yield from table([COLUMNS, *[_cells(site) for site in sites]])
     for site in sites:
-        for remark in _remarks(site):
+        locked = f"locked: {site.tree.locked}" if site.tree.locked is not None else None
+        for remark in filter(None, [site.problem, locked]):
             yield f"{shorten_path(site.tree.path)}: {remark}"
 
 
@@ -113,10 +114,3 @@ def _cells(site: Site) -> tuple[str, ...]:
         "-" if site.run_id is None else "yes" if site.session else "no",
         site.last_event or "-",
     )
-
-
-def _remarks(site: Site) -> Iterator[str]:
-    if site.problem:
-        yield site.problem
-    if site.tree.locked is not None:
-        yield f"locked: {site.tree.locked}"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import posixpath
 import sqlite3
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any, TypeAlias
 
 from faber_ledger.cli.ui.which_run import match_run
-from faber_ledger.cli.ui.words import plural
 from faber_ledger.context.position import place_of
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.text import one_line
@@ -18,18 +17,17 @@ from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import summarize
-from faber_ledger.projections.fold import blocks_of, current_session, fold, open_sessions, session_history
-from faber_ledger.recording.inbox import list_waiting
+from faber_ledger.projections.fold import blocks_of, current_session, fold, session_history
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.copies import runs_in_other_work_trees
 from faber_ledger.runs.git_command import run_git, top_of
-from faber_ledger.runs.kept import kept_run_ids, runs_here
+from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.layouts import find_run
 from faber_ledger.runs.layouts import places_of as places_in_layouts
 from faber_ledger.runs.log import has_log, lacks_ledger, read_log
 from faber_ledger.runs.progress import current_phase, current_step, phases_completed, resume_point
-from faber_ledger.runs.projecting import find_restorable, is_committed, known_members
-from faber_ledger.runs.run import Run, is_portable, other_roots
+from faber_ledger.runs.projecting import find_restorable, known_members
+from faber_ledger.runs.run import Run, is_portable
 from faber_ledger.runs.state_file import is_state_ignored, read_state, state_copy_path
 from faber_ledger.runs.state_write import KnownState
 
@@ -149,42 +147,6 @@ def _refs(run: Run) -> list[str]:
         content="".join([f"{question}\n" for _, question in wanted]).encode("utf-8", "surrogateescape"),
     ).stdout.splitlines()
     return list(dict.fromkeys([name for (name, _), answer in zip(wanted, answers, strict=False) if answer == b"blob"]))
-
-
-def gone_runs(root: str) -> list[tuple[Run, str]]:
-    """Return the runs that are in no worktree any more, each with the path of its log in this clone."""
-    found = []
-    for run_id in kept_run_ids(root):
-        try:
-            run = find_run(root, run_id)
-        except InvalidRunId:
-            continue  # behind a link that leads out of the project
-        if not places_of(run):
-            found.append((run, run.log_path))
-    return found
-
-
-def what_forget_would_lose(run: Run) -> str | None:
-    """Return why a log should not be removed without a question; None if git has the run and nobody works on it."""
-    waits = list_waiting(run)
-    if waits:
-        return never_recorded(waits)
-    for root in (run.root, *other_roots(run.root)):
-        if active_run(root, by_author=False).run_id == run.run_id:
-            return f"{root} is working on the run"
-    if not is_committed(run):
-        return "it is the only record of the run: no commit has it"
-    try:
-        with Log.read(run.log_path) as log:
-            sessions = open_sessions(fold(log.stream()))
-    except (LedgerError, OSError, sqlite3.Error):
-        return None  # nothing in it can be read
-    return f"a session of the run is open: {sessions[0]}" if sessions else None
-
-
-def never_recorded(waits: Sized) -> str:
-    """Return in words how many deliveries would be lost."""
-    return f"{plural(len(waits), 'delivery', 'deliveries')} never recorded"
 
 
 def count_events(path: str) -> int | None:

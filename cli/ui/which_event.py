@@ -66,7 +66,8 @@ class Moment(NamedTuple):
     def has(self, recorded: Recorded) -> bool:
         """Return whether an event had happened at this moment."""
         if self.seconds is not None:
-            return _has_come(recorded, self.seconds)
+            at = seconds_of(recorded["at"])
+            return at is not None and at <= self.seconds
         return bool(self.keys) and (recorded["seq"], recorded["id"]) <= self.keys[-1]
 
     def is_reached_by(self, recorded: Recorded) -> bool:
@@ -131,8 +132,3 @@ def _keys_of(run: Run, seq: int) -> tuple[Key, ...]:
         names = ", ".join([name for _, name in keys])
         warn(f"seq {seq} names {len(keys)} events, recorded in clones that worked in parallel; all are used: {names}")
     return tuple(keys)
-
-
-def _has_come(recorded: Recorded, seconds: float) -> bool:
-    at = seconds_of(recorded["at"])
-    return at is not None and at <= seconds

@@ -7,16 +7,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from faber_ledger.cli.worktrees import git
-from faber_ledger.cli.worktrees.survey import update_registry
 from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs import state_file, state_write
-from faber_ledger.runs.clone import lock_run
 from faber_ledger.runs.git import branch_of, work_tree_of
 from faber_ledger.runs.git_command import complaint
-from faber_ledger.runs.run import Run, common_directory, forget_work_trees, name_part
+from faber_ledger.runs.run import common_directory, forget_work_trees, name_part
 
 
 class Plan(NamedTuple):
@@ -96,11 +93,10 @@ def take_back(root: str, plan: Plan) -> None:
     git.run_git("branch", "-D", "--", plan.branch, at=root)
 
 
-def state_member(root: str, at: float, created_by: str = "manual", known: object = None) -> dict[str, Any] | None:
+def state_member(root: str, at: float, created_by: str) -> dict[str, Any] | None:
     """Return the state's member about the linked worktree that a run is in; None in the main one, and without git.
 
-    The path is relative to the main work tree's top, since the state travels to other machines. What the state has
-    `known` of the same worktree stays.
+    The path is relative to the main work tree's top, since the state travels to other machines.
     """
     work_tree = work_tree_of(root)
     if work_tree is None or not work_tree.is_linked:
@@ -110,27 +106,5 @@ def state_member(root: str, at: float, created_by: str = "manual", known: object
     member: dict[str, Any] = {"path": path, "created_by": created_by, "created_at": utc_text(at)}
     if created_by == "fractary-faber":
         member["auto_cleanup"] = True
-    if isinstance(known, dict) and known.get("path") == path:
-        member |= known
     branch = branch_of(root)
     return {**member, **({"branch": branch} if branch else {})}
-
-
-def record_resumed(run: Run, *, at: float, warn: Callable[[str], None]) -> None:
-    """Record in state and registry where a run was resumed; `warn` gets what cannot be written."""
-    try:
-        known = state_file.read_state(run).value.get("worktree")
-        member = state_member(run.root, at, known=known)
-        if member is None and known is not None:
-            member = {"path": "."}  # the run has returned to the main work tree
-        if member is not None:
-            with lock_run(run):
-                state_write.write_members(run, {"worktree": member}, warn=warn)
-    except LedgerError as error:
-        warn(error.message)
-    update_registry(run.root, at=at, warn=warn)
-
-
-def next_line(plan: Plan) -> str:
-    """Return the next step for a new worktree."""
-    return f"Next: cd {quote_word(shorten_path(plan.root))}, and start the client there"

@@ -76,16 +76,10 @@ def list_trees(root: str) -> list[Tree]:
 
     For a submodule git names its git directory instead of the main work tree: the work tree is returned.
     """
-    done = run_git("worktree", "list", "--porcelain", "-z", at=root)
-    if done.returncode == 0:
-        entries = os.fsdecode(done.stdout).split("\0\0")
-        parts = [entry.split("\0") for entry in entries]
-    else:  # a git older than 2.36
-        listed = os.fsdecode(git("worktree", "list", "--porcelain", at=root))
-        parts = [entry.split("\n") for entry in listed.split("\n\n")]
+    listed = os.fsdecode(git("worktree", "list", "--porcelain", at=root))  # git has -z since 2.36
     work_tree, found = work_tree_of(root), []
-    for number, lines in enumerate(parts):
-        values = {name: value for name, _, value in (line.partition(" ") for line in lines if line)}
+    for number, entry in enumerate(listed.split("\n\n")):
+        values = {name: value for name, _, value in (line.partition(" ") for line in entry.split("\n") if line)}
         if not values or "bare" in values:
             continue
         branch, head = values.get("branch"), values.get("HEAD", "0")
@@ -95,7 +89,7 @@ def list_trees(root: str) -> list[Tree]:
                 head=None if set(head) == {"0"} else head,
                 branch=branch.removeprefix("refs/heads/") if branch else None,
                 is_main=number == 0,
-                locked=(" ".join(values["locked"].split()) or "no reason given") if "locked" in values else None,
+                locked=values["locked"] or "no reason given" if "locked" in values else None,
                 why_gone=values.get("prunable"),
             )
         )
@@ -129,24 +123,15 @@ def can_add(root: str) -> bool:
         return False
 
 
-def deleted_branch_commit(tree: Tree) -> str | None:
-    """Return the commit that a worktree is at, by its reflog, if its branch was deleted; else None."""
-    work_tree = work_tree_of(tree.path)
-    if tree.head is not None or work_tree is None:
-        return None
-    try:
-        with open(os.path.join(work_tree.own, "logs", "HEAD"), encoding="utf-8", errors="replace") as file:
-            return file.read().rstrip("\n").rpartition("\n")[2].split(" ")[1]
-    except (OSError, IndexError):
-        return None  # the branch has no commit yet
-
-
-def find_base_containing(commit: str, at: str) -> str | None:
-    """Return a base that contains a commit, itself or squashed into one commit; None if there is none.
+def find_base_containing(tree: Tree) -> str | None:
+    """Return a base that contains a worktree's commit, itself or squashed into one commit; None if there is none.
 
     Bases are the main branch of each remote; without a remote, the branch of the main work tree.
     """
-    remotes = _remotes(at)
+    commit, at = tree.head, tree.path
+    if commit is None:
+        return None
+    remotes = os.fsdecode(git("remote", at=at)).splitlines()
     names = [f"{remote}/{name}" for remote in remotes for name in ("HEAD", "main", "master")]
     if not remotes:
         names = [tree.branch for tree in list_trees(at) if tree.is_main and tree.branch] + ["main", "master"]
@@ -165,10 +150,6 @@ def _has(base: str, commit: str, at: str) -> bool:
     squash = ["commit-tree", f"{commit}^{{tree}}", "-p", parent, "-m", "squashed"]
     squashed = run_git(*identity, *squash, at=at).stdout.decode().strip()
     return run_git("cherry", base, squashed, at=at).stdout.startswith(b"-")
-
-
-def _remotes(at: str) -> list[str]:
-    return os.fsdecode(git("remote", at=at)).split("\n")[:-1]
 
 
 def list_changes(tree: Tree) -> list[str]:

@@ -14,6 +14,11 @@ from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.run import Run, name_part
 
+GO_ON = (
+    "The active run is one of the same work item. To go on with it:"
+    " /fractary-faber:workflow-run --resume {0} [faber-ledger run resume {0}]"
+)
+
 
 class OtherRun(NamedTuple):
     """The run that a start would replace; `is_at_home`: its branch is the one that is checked out, or it has none."""
@@ -42,7 +47,7 @@ def conflict_lines(
         f"   Active: {active}",
         f"   New: {run_id}",
         "",
-        *([_go_on(active), ""] if is_same else []),
+        *([GO_ON.format(active), ""] if is_same else []),
         "Recommendation: Use separate worktrees for concurrent workflows:",
         f"  git worktree add {quote_word(shorten_path(own.folder))} -b {own.branch}",
         f"  cd {quote_word(shorten_path(own.root))}",
@@ -58,11 +63,6 @@ def is_about(root: str, run_id: str, work_id: str) -> bool:
         return is_of_work(state_file.read_state(run_here(root, run_id)).value, work_id)
     except LedgerError:
         return False
-
-
-def _go_on(run_id: str) -> str:
-    command = f"/fractary-faber:workflow-run --resume {run_id} [faber-ledger run resume {run_id}]"
-    return f"The active run is one of the same work item. To go on with it: {command}"
 
 
 def work_to_resume(run: Run) -> str | None:

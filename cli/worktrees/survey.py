@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from faber_ledger.cli.worktrees import git
-from faber_ledger.files.text import quote_word
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.fold import blocks_of, current_session, fold
@@ -25,8 +24,8 @@ RECORDED = {"completed": "completed", "failed": "failed", "cancelled": "abandone
 class Site(NamedTuple):
     """A work tree and the run that is active in it, or that was, if its folder is gone.
 
-    `member` is the member `worktree` of the run's state, `record` the registry's newest record of the work tree, and
-    `problem` says what is wrong with either.
+    `member` is the member `worktree` of the run's state if it is about this work tree's branch, `record` the registry's
+    newest record of the work tree, and `problem` says what is wrong with either.
     """
 
     tree: git.Tree
@@ -92,13 +91,7 @@ def _survey_tree(tree: git.Tree, clone: str, root: str, known: list[worktree_reg
         former = {"run_id": last["workflow_run_id"], "work_id": last.get("work_id")} if last else {}
         return site._replace(problem=gone, is_gone=True, **former)
     run_id = active_run(root, by_author=False).run_id
-    if run_id is not None:
-        site = _with_run(site, run_id)
-    commit = None if tree.is_main else git.deleted_branch_commit(tree)
-    if commit is None:
-        return site
-    restore = f"git branch {quote_word(tree.branch or 'NAME')} {commit[:12]}"
-    return site._replace(problem=f"its branch {tree.branch} was deleted: `{restore}` restores it")
+    return _with_run(site, run_id) if run_id is not None else site
 
 
 def _newest(records: list[worktree_registry.Record], path: str, run_id: str | None) -> worktree_registry.Record | None:
@@ -119,7 +112,7 @@ def _with_run(site: Site, run_id: str) -> Site:
             status=str(state.get("status")),
             phase=progress.current_phase(state),
             session=current_session(blocks_of(state)),
-            member=member if isinstance(member, dict) else {},
+            member=member if isinstance(member, dict) and member.get("branch") == site.tree.branch else {},
         )
         session, last_event = read_session(run)
         return site._replace(session=session, last_event=last_event) if last_event else site

@@ -55,7 +55,7 @@ CALLS: dict[str, list[list[str]]] = {
     "run resume": [[], [RUN], ["no-run"], [OTHER, "--yes"]],
     "run list": [[]],
     "run finish": [[], [RUN]],
-    "run forget": [["--list"], [RUN]],
+    "run forget": [[RUN], [RUN, "--yes"]],
     "worktree list": [[]],
     "worktree cleanup": [["--dry-run"], []],
     "workflow-run": [["--work-id", "1"], ["--resume", RUN]],

@@ -615,9 +615,11 @@ def test_uninstall_removes_the_hooks_that_an_earlier_init_wrote(project: Project
 def test_uninstall_keeps_runs_and_the_other_files_beside(project: Project) -> None:
     project.run("init")
     project.write("{}", ".fractary/runs/r/state.json")
+    project.write("r\n", ".fractary/faber/.active-run-id")
     project.write("{}", ".claude/other.json")
     project.run("uninstall")
-    assert set(project.files()) == {".fractary/runs/r/state.json", ".claude/other.json"}
+    kept = {".fractary/runs/r/state.json", ".fractary/faber/.active-run-id", ".claude/other.json"}
+    assert set(project.files()) == kept
 
 
 def test_the_ignore_file_stays_while_another_scope_needs_it(project: Project) -> None:

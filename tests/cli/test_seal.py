@@ -6,7 +6,6 @@ import json
 import shutil
 from pathlib import Path
 
-import pytest
 from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone
 from support.command import COMMAND
 from support.project import usual_state
@@ -204,50 +203,33 @@ def test_a_run_that_is_committed_on_another_branch_is_not_gone(one: Clone) -> No
     one.commit("a run on a branch")
     one.git("checkout", "-q", "main")
     assert not (one.root / ".fractary/runs/on-topic/ledger.db").exists()
-    assert one.faber("run", "forget", "--list").stdout == "every log has its run\n"
-    assert "the run on-topic still exists: refs/heads/topic" in one.faber("run", "forget", "on-topic", code=1).stderr
+    kept = one.faber("run", "forget", "on-topic", "--yes", code=1).stderr
+    assert "the run on-topic still exists: refs/heads/topic" in kept
     one.git("branch", "-q", "-D", "topic")
-    assert one.faber("run", "forget", "--list").stdout.startswith("on-topic: 2 events in")
+    assert "this would remove the log of on-topic" in one.faber("run", "forget", "on-topic", code=1).stderr
 
 
-def test_a_run_that_is_gone_is_forgotten_when_asked(one: Clone) -> None:
+def test_a_run_that_is_gone_is_forgotten_with_yes_alone(one: Clone) -> None:
     one.faber("run", "start", "--work-id", "9", "--run-id", "org/second", "--yes")
-    assert one.faber("run", "forget", "--list").stdout == "every log has its run\n"
-    output = one.faber("run", "forget", "org/second", code=1).stderr
+    folder = one.root / ".git/faber-ledger/runs/org+second"
+    output = one.faber("run", "forget", "org/second", "--yes", code=1).stderr
     assert "the run org/second still exists: " in output
     shutil.rmtree(one.root / ".fractary/runs/org")
-    assert one.faber("run", "forget", "--list").stdout == "org/second: 2 events in this clone's log alone\n"
-    assert f"{one.root} is working on the run" in one.faber("run", "forget", "org/second", code=1).stderr
-    assert (
-        one.faber("run", "forget", "org/second", "--yes").stdout == "org/second: its log, with 2 events, is removed\n"
-    )
-    assert not (one.root / ".git/faber-ledger/runs/org").exists()
+    asked = one.faber("run", "forget", "org/second", code=1).stderr
+    assert "this would remove the log of org/second, with 2 events; no commit has the run" in asked
+    assert "`faber-ledger run resume org/second` restores the run" in asked
+    assert folder.exists()
+    done = one.faber("run", "forget", "org/second", "--yes")
+    assert done.stdout == "removed the log of org/second, with 2 events\n"
+    assert not folder.exists()
     assert (one.root / f".git/faber-ledger/runs/{RUN}/log.db").exists()
     assert "this clone has no log of a run" in one.faber("run", "forget", "org/second", code=10).stderr
 
 
-def test_the_only_record_of_a_run_is_not_removed_without_a_question(one: Clone) -> None:
-    one.git("worktree", "add", "-q", "../linked")
-    linked = Clone(one.root.parent / "linked")
-    linked.faber("run", "start", "--work-id", "9", "--run-id", "theirs", "--yes")
-    one.git("worktree", "remove", "--force", "../linked")
-    mirror = one.root / ".git/faber-ledger/runs/theirs/log.db"
-    refused = one.faber("run", "forget", "theirs", code=1)
-    assert "it is the only record of the run: no commit has it" in refused.stderr
-    assert "`faber-ledger run resume theirs` restores the run" in refused.stderr
-    assert mirror.exists()
-    one.faber("run", "forget", "theirs", "--yes")
-    assert not mirror.exists()
-
-
-@pytest.mark.parametrize("ends", [False, True])
-def test_a_run_that_a_commit_has_is_removed_unless_its_session_is_open(one: Clone, ends: bool) -> None:
-    if ends:
-        one.end("first")
-        one.commit("the run")
+def test_a_run_that_a_commit_has_is_not_called_the_only_record(one: Clone) -> None:
     one.git("rm", "-rqf", one.state_path.parent.relative_to(one.root).as_posix())
-    (one.root / ACTIVE).unlink()
     one.commit("without it")
     shutil.rmtree(one.state_path.parent, ignore_errors=True)
-    done = one.faber("run", "forget", RUN, code=0 if ends else 1)
-    assert ("a session of the run is open: " in done.stderr) != ends
+    asked = one.faber("run", "forget", RUN, code=1).stderr
+    assert "this would remove the log of" in asked
+    assert "no commit has the run" not in asked

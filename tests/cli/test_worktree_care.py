@@ -8,16 +8,7 @@ from pathlib import Path
 import pytest
 from support.project import Project
 from support.sizes import few
-from support.worktrees import (
-    START,
-    begin_project,
-    clean_up,
-    complete_phases,
-    finish_run,
-    list_worktrees,
-    start_in_worktree,
-    start_run,
-)
+from support.worktrees import START, begin_project, clean_up, finish_run, list_worktrees, start_in_worktree, start_run
 
 
 @pytest.fixture
@@ -119,59 +110,22 @@ def test_what_lies_in_an_ignored_folder_of_a_worktree_keeps_it(project: Project,
     assert clean_up(project)["project-issue-259"]["action"] == "removed"
 
 
-# The run's end is where it is at work
-
-
-def test_finish_says_before_its_question_what_would_be_removed(project: Project) -> None:
+def test_cleanup_names_the_ignored_files_that_go(project: Project) -> None:
     tree = start_in_worktree(project, "259")
-    complete_phases(tree)
     tree.write(".gitignore", ".env\n")
-    finish_run(tree, "in_progress")
-    project.git("merge", "--quiet", "feature/259")
-    tree.write(".env", "SECRET=1")
-    shown, code = tree.on_terminal("run", "finish", answers=["n"])
-    before = shown.partition("now? [y/N]")[0]
-    assert "files that git ignores are removed with it: .env" in before
-    assert "its run's last events are handed back" in before
-    assert (code, tree.root.exists()) == (0, True)
-
-
-# What a run gets after its branch was merged
-
-
-def test_what_a_run_recorded_after_the_merge_is_handed_back_before_its_worktree_is_removed(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
-    tree.deliver(START, client="c-259", pid="259")
-    complete_phases(tree)
-    tree.write("work.txt", "done")
-    finish_run(tree, "in_progress")
-    project.git("merge", "--quiet", "feature/259")
-    tree.deliver("SessionEnd.other.print", client="c-259", pid="259")
-    done = tree.faber("run", "finish")
-    assert "can be removed: faber-ledger worktree cleanup" in done.stdout, done.stdout
-    events, state = {recorded["id"] for recorded in tree.events}, tree.state
-    home = Project(project.root, tree.run_id)
-    assert "handed back" in " ".join(clean_up(project, "--dry-run")["project-issue-259"]["why"])
-    assert home.state["status"] == "in_progress"
-    assert clean_up(project)["project-issue-259"]["action"] == "removed"
-    assert not tree.root.exists()
-    assert {recorded["id"] for recorded in home.events} == events
-    assert home.state == state
-    home.assert_projected()
-    changed = [line.rpartition("/")[2] for line in project.git("status", "--porcelain").splitlines()]
-    assert sorted(changed) == ["ledger.db", "state.json"]
-
-
-def test_a_change_by_other_tools_in_the_merged_state_keeps_the_worktree(project: Project) -> None:
-    tree = start_in_worktree(project, "259")
     finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
+    tree.write(".env", "SECRET=1")
+    row = clean_up(project, "--dry-run")["project-issue-259"]
+    assert (row["action"], row["why"][1:]) == ("would be removed", ["files that git ignores are removed with it: .env"])
+
+
+def test_a_state_that_was_changed_after_the_merge_keeps_its_worktree(project: Project) -> None:
+    tree = merged(project)
     tree.change_state(notes="the worktree's")
-    home = Project(project.root, tree.run_id)
-    home.change_state(notes="the main one's")
     row = clean_up(project)["project-issue-259"]
-    assert (row["action"], "uncommitted work" in row["why"][0]) == ("kept", True)
-    assert home.state["notes"] == "the main one's"
+    name = f".fractary/runs/{tree.run_id}/state.json"
+    assert (row["action"], row["why"]) == ("kept", [f"uncommitted work: {name}; commit and merge it first"])
 
 
 # What goes wrong while a worktree is made
@@ -231,12 +185,6 @@ def test_a_folder_with_a_space_is_quoted_in_what_there_is_to_run(tmp_path: Path)
     part = Project(project.root / "a part")
     done = part.faber("run", "start", "--work-id", "259", "--worktree")
     assert "Next: cd '../../my-proj-issue-259/a part', and" in done.stdout, done.stdout
-    tree = Project(project.root.parent / "my-proj-issue-260", start_run(project, "260", "--worktree"))
-    complete_phases(tree)
-    finish_run(tree, "in_progress")
-    project.git("merge", "--quiet", "feature/260")
-    shown, code = tree.on_terminal("run", "finish", answers=["y"])
-    assert (code, f"Next: cd '{project.root}'" in shown) == (0, True), shown
 
 
 def test_a_moved_clone_is_reported_with_how_to_repair_its_worktrees(project: Project) -> None:

@@ -48,7 +48,7 @@ def test_a_run_that_only_came_from_the_server_is_known_to_be_there(team: Team) -
     first, second, _ = team.clones
     name = note(first)
     team.synced(first)
-    second.faber("run", "forget", RUN)
+    second.faber("run", "forget", RUN, "--yes")
     assert team.sync(second, RUN, "--fetch").returncode == 0
     assert STILL_THERE in redact_alone(second, name).stderr
 
