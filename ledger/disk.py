@@ -358,15 +358,11 @@ class RunLock:
         except BlockingIOError:
             if not time_left(self.seconds):
                 raise self._locked_error() from None
-        import threading  # expensive, and only needed to wait
-
-        if threading.current_thread() is threading.main_thread():
-            self._wait_for_alarm()
-        else:
-            self._wait_by_polling()
+        self._wait_for_alarm()
 
     def _wait_for_alarm(self) -> None:
-        import signal
+        """Wait in the main thread, which alone gets signals."""
+        import signal  # only needed to wait
 
         def ring(number: int, frame: FrameType | None) -> None:
             raise self._locked_error()
@@ -380,17 +376,6 @@ class RunLock:
             signal.signal(signal.SIGALRM, handler)
             if due:  # a hook's own alarm
                 signal.setitimer(signal.ITIMER_REAL, max(due - (time.monotonic() - start), 0.001))
-
-    def _wait_by_polling(self) -> None:
-        """Poll, where no alarm is available: only the main thread gets signals."""
-        deadline = time.monotonic() + time_left(self.seconds)
-        while time.monotonic() < deadline:
-            try:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                time.sleep(0.01)
-        raise self._locked_error()
 
     def _locked_error(self) -> Locked:
         return Locked(
