@@ -27,7 +27,7 @@ from faber_ledger.ledger.gate import Examined, Gate, examine, is_typed_whole
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import effective_redactions
-from faber_ledger.ledger.roots import ADOPTED, check_one_start, roots_in
+from faber_ledger.ledger.roots import ADOPTED, check_one_start, roots_in, runs_named
 from faber_ledger.ledger.union import NAMING, hash_in, known_in, positions_in
 
 Row = tuple[Any, ...]
@@ -103,9 +103,8 @@ class Staged:
             self._leave_out(number, one.fault)
             return
         row = one.row
-        if row[TYPE] in NAMING and row[PAYLOAD] is not None:
-            named = (parse_payload(row[PAYLOAD]) or {}).get("run_id")
-            self.runs |= {named} if isinstance(named, str) else set()
+        if row[TYPE] in NAMING:
+            self.runs |= runs_named([row])
         # A row that SQLite can store: lone surrogates, with which no hash holds, become U+FFFD.
         storable = [without_surrogates(value) if isinstance(value, str) else value for value in row]
         values = (*storable, number, one.fault, one.dropped)
@@ -244,18 +243,12 @@ def line_of(row: Row) -> bytes:
     for name in BINARY:
         event[name] = event[name].hex() if event[name] is not None else None
     event["parents"] = [parent.hex() for parent in split_hashes(row[PARENTS])]
-    event["payload"] = payload_of(row)
+    if row[PAYLOAD] is not None:
+        event["payload"] = parse_payload(row[PAYLOAD])
+        if event["payload"] is None:
+            hint = "run `faber-ledger verify`"
+            raise IntegrityError(f"the payload of event {row[ID]} is not canonical JSON", hint=hint)
     return ENCODER.encode(event).encode() + b"\n"
-
-
-def payload_of(row: Row) -> dict[str, Any] | None:
-    """Return a stored row's payload, None once redacted; raises IntegrityError if it is not canonical JSON."""
-    if row[PAYLOAD] is None:
-        return None
-    payload = parse_payload(row[PAYLOAD])
-    if payload is None:
-        raise IntegrityError(f"the payload of event {row[ID]} is not canonical JSON", hint="run `faber-ledger verify`")
-    return payload
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
