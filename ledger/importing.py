@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, BinaryIO, NamedTuple
 
 from faber_ledger.ledger.encoding import (
@@ -295,10 +295,8 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _bytes(name: str, value: object) -> bytes | None:
     if value is None and name != "hash":
         return None
-    try:
+    with suppress(ValueError):
         content = bytes.fromhex(value) if isinstance(value, str) else b""
         if content.hex() == value:  # `fromhex` accepts spaces and capitals too, which would not be written back
             return content
-    except ValueError:
-        pass
     raise ValueError(f"its {name} is not hexadecimal")

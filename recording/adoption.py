@@ -225,18 +225,12 @@ def describe_overwritten(run: Run, events: Iterable[Recorded], folded: Blocks, f
 
 def _is_older_projection(events: Iterable[Recorded], found: Blocks) -> bool:
     """Return whether blocks are the fold of the log's first events, as a killed write or a checkout leaves them."""
-    projector, marks = Projector(empty()), _marks(found)
+    projector = Projector(empty())
     for recorded in events:
         projector.apply(recorded)
-        if _marks(projector.blocks) == marks and projector.blocks == found:  # the first costs next to nothing
+        if projector.blocks == found:
             return True
     return False
-
-
-def _marks(known: Blocks) -> tuple[int, str | None, Any]:
-    metadata = known.get("context_metadata")
-    reloads = metadata.get("reload_count") if isinstance(metadata, dict) else None
-    return len(session_history(known)), current_session(known), reloads
 
 
 def _spans_of_this_machine(known: Blocks) -> Iterator[tuple[float, float]]:
