@@ -350,6 +350,7 @@ class RunLock:
             return descriptor
 
     def _wait(self) -> None:
+        """Wait for the lock or an alarm, in the main thread, which alone gets signals."""
         if fcntl is None:
             return
         try:
@@ -358,11 +359,7 @@ class RunLock:
         except BlockingIOError:
             if not time_left(self.seconds):
                 raise self._locked_error() from None
-        self._wait_for_alarm()
-
-    def _wait_for_alarm(self) -> None:
-        """Wait in the main thread, which alone gets signals."""
-        import signal  # only needed to wait
+        import signal  # expensive, and only needed to wait
 
         def ring(number: int, frame: FrameType | None) -> None:
             raise self._locked_error()

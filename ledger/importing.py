@@ -143,11 +143,9 @@ class Staged:
                     gate.check([Examined(row, row, fault, dropped)])
                 elif known[:2] != (row[SEQ], row[HASH]):
                     conflicts.append(LineProblem(line, f"event {row[ID]} has another content in the log", True))
-        lines = [self._line_of(one.id) for one in gate.refused]
         for one in gate.refused:
+            self._leave_out(self._line_of(one.id), one.why)
             self._connection.execute("DELETE FROM staged WHERE seq = ? AND id = ?", (one.seq, one.id))
-        for line, one in zip(lines, gate.refused, strict=True):
-            self._leave_out(line, one.why)
         for name, why in gate.dropped:
             self.left_out.append(LineProblem(self._line_of(name), f"its event stays without its payload: {why}"))
         self.left_out.sort()
