@@ -186,22 +186,13 @@ def _as_ledger_error(error: click.ClickException | LedgerError | sqlite3.Databas
         if is_busy(error):
             return locked_error("the ledger")
         return IntegrityError(f"the ledger cannot be read: {error}", hint="run `faber-ledger verify`")
-    if _has_lost_folder():
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # as os.getcwd raises it
         hint = "go to a folder that exists, and run the command again"
         return LedgerError("the current folder does not exist any more", hint=hint)
     message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     hint = "free space on the disk" if is_full else "check that the file exists and that you may use it"
     return LedgerError(message, hint=hint)
-
-
-def _has_lost_folder() -> bool:
-    """Return whether the current folder was removed."""
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        return True
-    return False
 
 
 def _usage_error(error: click.ClickException) -> LedgerError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.disk import FileRefused, FileTooLarge, folder_around, read_regular
@@ -110,10 +111,8 @@ def _make_folder(folder: str, made: list[str]) -> None:
 
 def _remove(made: list[str]) -> None:
     for path in reversed(made):
-        try:
+        with suppress(OSError):  # renamed into its place already, or in use by now
             os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
-        except OSError:
-            pass  # renamed into its place already, or in use by now
 
 
 def _error(verb: str, path: str, error: OSError) -> LedgerError:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 INDENT = "  "  # of most files, and of an object that is empty
 BOM = "\ufeff"
-ESCAPED = ("\\u003", "\\u004", "\\u005", "\\u006", "\\u007")  # letters and digits that need no escape
 MARK = '"\\u0000"'  # stands for a member that was read already; what has it as a value is read in one piece
-MAX_CANDIDATES = 8  # places of one name that are tried before all members are read in turn
 TOO_DEEP = "it is nested too deeply"
 
 
@@ -150,34 +148,7 @@ class JsonText:
         self.value, self._spans = value, spans
 
     def _span_of(self, name: str) -> tuple[int, int]:
-        """Find one member's value, without reading all others if no name can be written in two ways.
-
-        A name belongs to the object itself if what follows it is the rest of an object that ends where this one does,
-        or if what precedes it is the beginning of one.
-        """
-        if name in self._places:
-            return self._places[name]
-        text, quoted_name = self.text, f'"{name}"'
-        if self._spans is None and name.isidentifier() and name.isascii() and not any(map(text.__contains__, ESCAPED)):
-            at = self.end
-            for _ in range(MAX_CANDIDATES):
-                at = text.rfind(quoted_name, self.first, at)
-                if at < 0:
-                    break
-                colon = after_space(text, at + len(quoted_name))
-                if text[colon] == ":" and text[at - 1] != "\\" and self._is_own(at):
-                    start = after_space(text, colon + 1)
-                    return start, _value_at(text, start)[1]
-        return self.spans[name]
-
-    def _is_own(self, at: int) -> bool:
-        """Return whether the name at a place is a member of the object itself, judged by the shorter side."""
-        ends = self.end - at < at - self.first
-        side = "{" + self.text[at : self.end + 1] if ends else "{" + self.text[self.first : at] + '"":0}'
-        try:
-            return _raw_decode(side, 0)[1] == len(side)
-        except (ValueError, RecursionError):
-            return False
+        return self._places.get(name) or self.spans[name]
 
     def with_members(self, members: dict[str, Any], texts: dict[str, str] | None = None) -> str:
         """Return the text with these members' values: replaced where they stand, else added at the end.

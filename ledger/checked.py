@@ -155,9 +155,10 @@ class Descent:
             self._all = Positions()
             for digest, place in self._connection.execute("SELECT hash, seq FROM event WHERE typeof(seq) = 'integer'"):
                 self._all[digest] = place
-        if parent not in self._all:
+        seq = self._all.get(parent)
+        if seq is None:
             raise _place_error(row, f"comes after {parent.hex():.12}, which is not in the log: an event is missing")
-        return self._all[parent]
+        return seq
 
 
 def _place_error(row: Row, what: str) -> IntegrityError:

@@ -81,9 +81,8 @@ class OutOfTime(BaseException):
 class _Deadline:
     """When everything has to be done, as `time.monotonic` counts, and what is said then."""
 
-    def __init__(self) -> None:
-        self.at = FOREVER
-        self.reason = ""
+    at = FOREVER
+    reason = ""
 
 
 _deadline = _Deadline()  # of this process

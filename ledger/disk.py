@@ -350,6 +350,7 @@ class RunLock:
             return descriptor
 
     def _wait(self) -> None:
+        """Wait for the lock or an alarm, in the main thread, which alone gets signals."""
         if fcntl is None:
             return
         try:
@@ -358,15 +359,7 @@ class RunLock:
         except BlockingIOError:
             if not time_left(self.seconds):
                 raise self._locked_error() from None
-        import threading  # expensive, and only needed to wait
-
-        if threading.current_thread() is threading.main_thread():
-            self._wait_for_alarm()
-        else:
-            self._wait_by_polling()
-
-    def _wait_for_alarm(self) -> None:
-        import signal
+        import signal  # expensive, and only needed to wait
 
         def ring(number: int, frame: FrameType | None) -> None:
             raise self._locked_error()
@@ -380,17 +373,6 @@ class RunLock:
             signal.signal(signal.SIGALRM, handler)
             if due:  # a hook's own alarm
                 signal.setitimer(signal.ITIMER_REAL, max(due - (time.monotonic() - start), 0.001))
-
-    def _wait_by_polling(self) -> None:
-        """Poll, where no alarm is available: only the main thread gets signals."""
-        deadline = time.monotonic() + time_left(self.seconds)
-        while time.monotonic() < deadline:
-            try:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                time.sleep(0.01)
-        raise self._locked_error()
 
     def _locked_error(self) -> Locked:
         return Locked(

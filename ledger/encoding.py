@@ -27,15 +27,10 @@ if TYPE_CHECKING:
     make_encoder: Any
     make_scanner: Any
 else:
-    try:
-        from _json import encode_basestring as encode_text
-        from _json import encode_basestring_ascii as encode_ascii
-        from _json import make_encoder, make_scanner
-    except ImportError:  # another Python than CPython
-        from json.encoder import encode_basestring as encode_text
-        from json.encoder import encode_basestring_ascii as encode_ascii
+    from _json import encode_basestring as encode_text
+    from _json import encode_basestring_ascii as encode_ascii
+    from _json import make_encoder, make_scanner
 
-        make_encoder = make_scanner = None
     try:  # to look for a module that is not there takes as long as to load one
         if sys.version_info >= (3, 12):
             from _sha2 import sha256
@@ -68,10 +63,6 @@ def raw_decoder(
     parse_float: Callable[[str], Any] = float, parse_constant: Callable[[str], Any] = CONSTANTS.__getitem__
 ) -> Callable[[str, int], tuple[Any, int]]:
     """Return a function that reads the value at a place of a text, and returns it with its end."""
-    if make_scanner is None:
-        from json import JSONDecoder
-
-        return JSONDecoder(parse_float=parse_float, parse_constant=parse_constant).raw_decode
     scan = make_scanner(_ScannerOptions(parse_float, parse_constant))
 
     def raw_decode(text: str, at: int) -> tuple[Any, int]:
@@ -95,10 +86,6 @@ def encoder(
 ) -> Callable[[Any], str]:
     """Return a function that writes a value on one line, with every character as it is."""
     item, key = separators
-    if make_encoder is None:
-        from json import JSONEncoder
-
-        return JSONEncoder(ensure_ascii=False, sort_keys=sort_keys, separators=separators, allow_nan=allow_nan).encode
     make_chunks = make_encoder(None, _refuse, encode_text, None, key, item, sort_keys, False, allow_nan)
 
     def encode(value: Any) -> str:
@@ -112,7 +99,7 @@ def _refuse(value: object) -> Any:
 
 
 _raw_decode = raw_decoder()
-_scan = make_scanner(_ScannerOptions(float, CONSTANTS.__getitem__)) if make_scanner is not None else _raw_decode
+_scan = make_scanner(_ScannerOptions(float, CONSTANTS.__getitem__))
 dumps = encoder()
 
 

@@ -6,10 +6,7 @@ module imports no clock and no file, because a fold must not.
 
 from __future__ import annotations
 
-try:
-    from _operator import itemgetter  # the module around it, in Python, costs a hook as much as two of ours
-except ImportError:  # another Python than CPython
-    from operator import itemgetter
+from _operator import itemgetter  # the module around it, in Python, costs a hook as much as two of ours
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -130,7 +130,8 @@ def connect(path: str, mode: str, synchronous: str = DURABLE, busy_seconds: floa
     Raises IntegrityError if the file is torn, Locked, and LedgerError if it cannot be opened.
     """
     try:
-        name, seconds = uri_of(path, mode), time_left(busy_seconds)
+        quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+        name, seconds = f"file:{quoted}?mode={mode}", time_left(busy_seconds)
         connection = sqlite3.connect(name, uri=True, isolation_level=None, timeout=seconds)
         try:
             bound_steps(connection, path, STEPS_TO_OPEN, STEPS_PER_BYTE_TO_OPEN)
@@ -153,33 +154,16 @@ def connect(path: str, mode: str, synchronous: str = DURABLE, busy_seconds: floa
     return connection
 
 
-def uri_of(path: str, mode: str) -> str:
-    """Return the name by which SQLite opens the file at `path` in one of its modes."""
-    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    return f"file:{quoted}?mode={mode}"
-
-
-class _Steps:
-    """Count SQLite's steps, and stop it after too many, or when the time of a hook is over."""
-
-    def __init__(self, allowed: int) -> None:
-        self.left = allowed // STEPS_AT_ONCE
-
-    def __call__(self) -> bool:
-        """Return whether SQLite has to stop."""
-        self.left -= 1
-        return self.left < 0 or time_left(1.0) == 0.0
-
-
 def bound_steps(
     connection: sqlite3.Connection, path: str, steps: int = STEPS_TO_USE, per_byte: int = STEPS_PER_BYTE_TO_USE
 ) -> None:
-    """Bound the steps of all that is asked of a file from now on by its size."""
+    """Bound the steps of all that is asked of a file from now on by its size, and by the time of a hook."""
     try:
         size = os.stat(path).st_size
     except OSError:
         size = 0
-    connection.set_progress_handler(_Steps(steps + per_byte * size), STEPS_AT_ONCE)
+    left = iter(range((steps + per_byte * size) // STEPS_AT_ONCE))
+    connection.set_progress_handler(lambda: next(left, None) is None or time_left(1.0) == 0.0, STEPS_AT_ONCE)
 
 
 def is_endless(error: sqlite3.Error) -> bool:

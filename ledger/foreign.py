@@ -60,8 +60,9 @@ def event_ids(path: str) -> set[str]:
 
 def check_types(log: Log) -> None:
     """Raise IntegrityError if a value has another type than its column; SQLite does not check it."""
-    mistyped = log.connection.execute(f"SELECT quote(substr(id, 1, 30)) FROM event WHERE {WRONG} LIMIT 1").fetchone()
-    if mistyped is not None:
-        raise IntegrityError(
-            f"{log.path} has an event with a value of a type that no ledger writes: {mistyped[0]}", hint=HINT_RESTORE
-        )
+    question = (
+        f"SELECT CAST(quote(substr(id, 1, 30)) AS BLOB) FROM event WHERE {WRONG} LIMIT 1"  # its id need not be text
+    )
+    for (name,) in log.connection.execute(question):
+        which = f"an event with a value of a type that no ledger writes: {name.decode(errors='replace')}"
+        raise IntegrityError(f"{log.path} has {which}", hint=HINT_RESTORE)

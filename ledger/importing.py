@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, BinaryIO, NamedTuple
 
 from faber_ledger.ledger.encoding import (
@@ -19,15 +19,14 @@ from faber_ledger.ledger.encoding import (
     canonical,
     parse_payload,
     split_hashes,
-    without_surrogates,
 )
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.file import HIGHEST_SEQ
-from faber_ledger.ledger.gate import Examined, Gate, examine, is_typed_whole
+from faber_ledger.ledger.gate import Examined, Gate, examine
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import effective_redactions
-from faber_ledger.ledger.roots import ADOPTED, check_one_start, roots_in
+from faber_ledger.ledger.roots import ADOPTED, check_one_start, roots_in, runs_named
 from faber_ledger.ledger.union import NAMING, hash_in, known_in, positions_in
 
 Row = tuple[Any, ...]
@@ -36,14 +35,14 @@ BINARY = ("parents", "salt", "payload_hash", "hash")
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_SHOWN = 10
-STAGE = f"INSERT INTO staged VALUES ({', '.join('?' * (len(COLUMNS) + 3))})"
-KNOWN = "SELECT hash, line, fault FROM staged WHERE seq = ? AND id = ?"
+STAGE = f"INSERT INTO staged VALUES ({', '.join('?' * (len(COLUMNS) + 2))})"
+KNOWN = "SELECT hash, line FROM staged WHERE seq = ? AND id = ?"
 ELSEWHERE = """
 SELECT line, id, first FROM staged JOIN (
-  SELECT id, min(line) AS first FROM staged WHERE fault IS NULL GROUP BY id HAVING count(*) > 1
-) USING (id) WHERE fault IS NULL AND line > first ORDER BY line
+  SELECT id, min(line) AS first FROM staged GROUP BY id HAVING count(*) > 1
+) USING (id) WHERE line > first ORDER BY line
 """
-STAGED = f"SELECT {', '.join(COLUMNS)}, line, fault, dropped FROM staged ORDER BY seq, id"
+STAGED = f"SELECT {', '.join(COLUMNS)}, line, dropped FROM staged ORDER BY seq, id"
 
 
 class LineProblem(NamedTuple):
@@ -55,7 +54,7 @@ class LineProblem(NamedTuple):
 
 
 class Staged:
-    """The events of a file, examined one by one and kept on disk, in a temporary database of SQLite.
+    """The events of a file, examined one by one, and the intact ones on disk, in a temporary database of SQLite.
 
     `problems`: the lines that hold no event, and those that contradict each other; `runs`: the runs that they name;
     `lines`: the number of events read. `left_out`: the lines whose events do not enter a log, or not whole, and why;
@@ -72,9 +71,7 @@ class Staged:
         self._connection = sqlite3.connect("", isolation_level=None)
         self._connection.execute("PRAGMA page_size = 65536")  # long rows, written once and read in order
         columns = ", ".join(COLUMNS)
-        self._connection.execute(
-            f"CREATE TABLE staged ({columns}, line, fault, dropped, PRIMARY KEY (seq, id)) WITHOUT ROWID"
-        )
+        self._connection.execute(f"CREATE TABLE staged ({columns}, line, dropped, PRIMARY KEY (seq, id)) WITHOUT ROWID")
         self._connection.execute("BEGIN")
         for number, line in enumerate(_lines_of(file), 1):
             if number == 1 and line.startswith(b"SQLite format 3"):
@@ -99,31 +96,26 @@ class Staged:
             return
         self.lines += 1
         one = examine(tuple(event.values()))
-        if one.fault is not None and not is_typed_whole(one.row):
+        row = one.row
+        if row[TYPE] in NAMING:
+            self.runs |= runs_named([row])
+        if one.fault is not None:
             self._leave_out(number, one.fault)
             return
-        row = one.row
-        if row[TYPE] in NAMING and row[PAYLOAD] is not None:
-            named = (parse_payload(row[PAYLOAD]) or {}).get("run_id")
-            self.runs |= {named} if isinstance(named, str) else set()
-        # A row that SQLite can store: lone surrogates, with which no hash holds, become U+FFFD.
-        storable = [without_surrogates(value) if isinstance(value, str) else value for value in row]
-        values = (*storable, number, one.fault, one.dropped)
+        values = (*row, number, one.dropped)
         try:
             self._connection.execute(STAGE, values)
         except sqlite3.IntegrityError:
-            known = self._connection.execute(KNOWN, (row[SEQ], row[ID])).fetchone()
-            if one.fault is not None and known[2] is None:
-                pass  # a copy that is intact was before it
-            elif known[2] is None and known[0] != row[HASH]:
-                self.problems.append(_conflict(number, row[ID], known[1]))
-            elif row[PAYLOAD] is not None or known[2] is not None:  # a copy that has it wins, as in a union
+            known, first = self._connection.execute(KNOWN, (row[SEQ], row[ID])).fetchone()
+            if known != row[HASH]:
+                self.problems.append(_conflict(number, row[ID], first))
+            elif row[PAYLOAD] is not None:  # a copy that has it wins, as in a union
                 self._connection.execute(STAGE.replace("INSERT", "INSERT OR REPLACE"), values)
 
     def _contradictions(self) -> Iterator[LineProblem]:
         """Yield the lines whose event an earlier line has at another position."""
         # A unique index would find them at once, and make every line slower.
-        double = "SELECT 1 FROM staged WHERE fault IS NULL GROUP BY id HAVING count(*) > 1"
+        double = "SELECT 1 FROM staged GROUP BY id HAVING count(*) > 1"
         if self._connection.execute(double).fetchone():
             self._connection.execute("CREATE INDEX IF NOT EXISTS staged_id ON staged (id)")
             for line, name, first in self._connection.execute(ELSEWHERE):
@@ -137,18 +129,16 @@ class Staged:
         conflicts = []
         with closing(positions_in(log) if log is not None else Positions()) as seqs:
             gate = Gate(seqs)
-            for *values, line, fault, dropped in self._connection.execute(STAGED):
+            for *values, line, dropped in self._connection.execute(STAGED):
                 row = tuple(values)
                 known = None if log is None else known_in(log, row[ID])
-                if known is None or fault is not None:
-                    gate.check([Examined(row, row, fault, dropped)])
+                if known is None:
+                    gate.check([Examined(row, row, None, dropped)])
                 elif known[:2] != (row[SEQ], row[HASH]):
                     conflicts.append(LineProblem(line, f"event {row[ID]} has another content in the log", True))
-        lines = [self._line_of(one.id) for one in gate.refused]
         for one in gate.refused:
+            self._leave_out(self._line_of(one.id), one.why)
             self._connection.execute("DELETE FROM staged WHERE seq = ? AND id = ?", (one.seq, one.id))
-        for line, one in zip(lines, gate.refused, strict=True):
-            self._leave_out(line, one.why)
         for name, why in gate.dropped:
             self.left_out.append(LineProblem(self._line_of(name), f"its event stays without its payload: {why}"))
         self.left_out.sort()
@@ -244,18 +234,12 @@ def line_of(row: Row) -> bytes:
     for name in BINARY:
         event[name] = event[name].hex() if event[name] is not None else None
     event["parents"] = [parent.hex() for parent in split_hashes(row[PARENTS])]
-    event["payload"] = payload_of(row)
+    if row[PAYLOAD] is not None:
+        event["payload"] = parse_payload(row[PAYLOAD])
+        if event["payload"] is None:
+            hint = "run `faber-ledger verify`"
+            raise IntegrityError(f"the payload of event {row[ID]} is not canonical JSON", hint=hint)
     return ENCODER.encode(event).encode() + b"\n"
-
-
-def payload_of(row: Row) -> dict[str, Any] | None:
-    """Return a stored row's payload, None once redacted; raises IntegrityError if it is not canonical JSON."""
-    if row[PAYLOAD] is None:
-        return None
-    payload = parse_payload(row[PAYLOAD])
-    if payload is None:
-        raise IntegrityError(f"the payload of event {row[ID]} is not canonical JSON", hint="run `faber-ledger verify`")
-    return payload
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
@@ -302,10 +286,8 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _bytes(name: str, value: object) -> bytes | None:
     if value is None and name != "hash":
         return None
-    try:
+    with suppress(ValueError):
         content = bytes.fromhex(value) if isinstance(value, str) else b""
         if content.hex() == value:  # `fromhex` accepts spaces and capitals too, which would not be written back
             return content
-    except ValueError:
-        pass
     raise ValueError(f"its {name} is not hexadecimal")

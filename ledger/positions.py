@@ -49,12 +49,6 @@ class Positions:
         seq = self._newest.get(digest)
         return self._find_older(digest) if seq is None else seq
 
-    def __getitem__(self, digest: bytes) -> int:
-        seq = self.get(digest)
-        if seq is None:
-            raise KeyError(digest)
-        return seq
-
     def close(self) -> None:
         """Remove what is kept on disk."""
         if self._older is not None:

@@ -168,17 +168,14 @@ def _texts(connection: Connection, question: str, *values: object) -> list[str]:
 
 def _find(connection: Connection, text: str, *, whole: bool) -> list[Match]:
     upper, pattern = text.upper(), escape_pattern(text)
-    if text.isdecimal() and len(text) <= 16 and whole:
-        events = _events(connection, f"WHERE seq = ? {LIMIT}", int(text))
-    elif whole:
-        events = _events(connection, "WHERE id = ?", upper)
-    else:
-        events = _events(connection, f"WHERE id >= ? AND id < ? {LIMIT}", upper, f"{upper}a")
     if whole:
+        is_seq = text.isdecimal() and len(text) <= 16
+        events = _events(connection, f"WHERE {'seq' if is_seq else 'id'} = ? {LIMIT}", int(text) if is_seq else upper)
         wanted = f"{SESSIONS} AND (session_id = ? OR session_id LIKE ? ESCAPE '/' OR client = ?) {LIMIT}"
         sessions = _texts(connection, wanted, text, f"%-{pattern}", text)
         artifacts = _texts(connection, f"{ARTIFACTS} AND {ARTIFACT_ID} = ? {LIMIT}", text)
     else:
+        events = _events(connection, f"WHERE id >= ? AND id < ? {LIMIT}", upper, f"{upper}a")
         wanted = f"{SESSIONS} AND (session_id LIKE ?1 ESCAPE '/' OR client LIKE ?1 ESCAPE '/') {LIMIT}"
         sessions = _texts(connection, wanted, f"{pattern}%")
         artifacts = _texts(connection, f"{ARTIFACTS} AND {ARTIFACT_ID} LIKE ? ESCAPE '/' {LIMIT}", f"{pattern}%")

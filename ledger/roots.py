@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 STARTED, ADOPTED = "run_started", "run_adopted"
+NAMELESS = "one without a name"
 
 
 def roots_in(connection: sqlite3.Connection) -> dict[bytes, Row]:
@@ -52,10 +53,13 @@ def take_out_others(offered: Log, is_named: Callable[[str], bool]) -> list[Row]:
 
 def may_start(row: Row, is_named: Callable[[str], bool]) -> bool:
     """Return whether a log of the run may begin with an event: not with a start that names another run."""
-    if row[PAYLOAD] is None or row[TYPE] != STARTED:
-        return True
-    named = (parse_payload(row[PAYLOAD]) or {}).get("run_id")
-    return isinstance(named, str) and is_named(named)
+    return row[PAYLOAD] is None or row[TYPE] != STARTED or any(map(is_named, runs_named([row])))
+
+
+def runs_named(rows: Iterable[Row]) -> set[str]:
+    """Return the ids of the runs that events begin, sound ones without a parent."""
+    named = [(parse_payload(row[PAYLOAD] or "") or {}).get("run_id") for row in rows]
+    return {name for name in named if isinstance(name, str)}
 
 
 def find_start(offered: Log, first_ids: Sequence[str]) -> Row | None:
@@ -75,7 +79,7 @@ def check_one_start(logs: Iterable[tuple[str, sqlite3.Connection]]) -> None:
     found = {row[HASH]: (name, row) for name, row in roots if row[TYPE] == STARTED}
     if len(found) < 2:
         return
-    named = sorted({str((parse_payload(row[PAYLOAD] or "") or {}).get("run_id")) for _, row in found.values()})
+    named = sorted(runs_named([row for _, row in found.values()])) or [NAMELESS]
     several = " and ".join([f"{name:.80}" for name in named[:2]])
     raise UnionConflict(
         f"these are the logs of two runs: {several}"

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import json
 import os
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from operator import itemgetter
 
 from faber_ledger.ledger import JOURNAL_ENDING
@@ -25,7 +24,7 @@ from faber_ledger.ledger.gate import Gate, Refused, examine, is_typed_whole, lin
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import AT_HAND, Positions
 from faber_ledger.ledger.redaction import effective_redactions, without_payload
-from faber_ledger.ledger.roots import ADOPTED, STARTED, check_one_start, roots_in
+from faber_ledger.ledger.roots import ADOPTED, NAMELESS, STARTED, check_one_start, roots_in, runs_named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,15 +79,7 @@ def write_union(paths: Sequence[str], out: str) -> tuple[int, list[str]]:
 
 def runs_in(log: Log) -> set[str]:
     """Return the ids of the runs whose start a log holds."""
-    named = set()
-    for (payload,) in log.connection.execute(f"SELECT payload FROM event WHERE type IN {NAMING}"):
-        try:
-            found = json.loads(payload or "{}")
-        except (ValueError, TypeError, RecursionError):
-            continue  # reported by the check of the event
-        if isinstance(found, dict) and isinstance(found.get("run_id"), str):
-            named.add(found["run_id"])
-    return named
+    return runs_named(roots_in(log.connection).values())
 
 
 def check_one_run(logs: Sequence[Log]) -> None:
@@ -96,12 +87,12 @@ def check_one_run(logs: Sequence[Log]) -> None:
 
     Also if two different `run_started` are in them, whatever else they share.
     """
-    known = [(log, roots) for log in logs if (roots := roots_in(log.connection))]
+    known = [roots for log in logs if (roots := roots_in(log.connection))]
     joined, rest = known[:1], known[1:]
     while rest:
         fits = [one for one in rest if any([_is_same_run(one, other) for other in joined])]
         if not fits:
-            named = [next(iter(sorted(runs_in(log))), "one without a name") for log, _ in (joined[0], rest[0])]
+            named = [min(runs_named(roots.values()), default=NAMELESS) for roots in (joined[0], rest[0])]
             raise UnionConflict(
                 f"these are the logs of two runs: {named[0]:.80} and {named[1]:.80}"
                 if named[0] != named[1]
@@ -112,12 +103,12 @@ def check_one_run(logs: Sequence[Log]) -> None:
     check_one_start([(log.path, log.connection) for log in logs])
 
 
-def _is_same_run(one: tuple[Log, dict[bytes, Row]], other: tuple[Log, dict[bytes, Row]]) -> bool:
-    if one[1].keys() & other[1].keys():
+def _is_same_run(one: dict[bytes, Row], other: dict[bytes, Row]) -> bool:
+    if one.keys() & other.keys():
         return True
-    if all([any([row[TYPE] != ADOPTED for row in roots.values()]) for _, roots in (one, other)]):
+    if all([any([row[TYPE] != ADOPTED for row in roots.values()]) for roots in (one, other)]):
         return False
-    named = [runs_in(log) for log, _ in (one, other)]
+    named = [runs_named(roots.values()) for roots in (one, other)]
     return not all(named) or bool(named[0] & named[1])
 
 
@@ -355,17 +346,13 @@ def _pass(heads: dict[bytes, int], seq: int, parents: bytes, digest: bytes) -> N
 def remove_database(path: str) -> None:
     """Remove what a killed writer left at `path`: a database, and its journal."""
     for name in (path + JOURNAL_ENDING, path):
-        try:
+        with suppress(FileNotFoundError):
             os.unlink(name)
-        except FileNotFoundError:
-            pass
 
 
 def move_into_place(temporary: str, path: str) -> None:
     """Rename a file that is written and synced over another, durably; it gets the owner and permissions of that one."""
-    try:
+    with suppress(FileNotFoundError):  # it may be the first
         keep_owner(temporary, os.stat(path))
-    except FileNotFoundError:
-        pass  # it is the first
     os.replace(temporary, path)
     sync_directory(os.path.dirname(path))

@@ -187,10 +187,8 @@ class _Walk:
 
     def _seq_of(self, digest: bytes) -> int | None:
         """Return the seq of an event, a later one included; None if it is not in the log."""
-        if digest in self.seqs:
-            return self.seqs[digest]
-        seq: int | None = self._all.get(digest)
-        return seq
+        seq: int | None = self.seqs.get(digest)
+        return self._all.get(digest) if seq is None else seq
 
     @cached_property
     def _all(self) -> dict[bytes, int]:

@@ -142,11 +142,7 @@ def shown_url(url: str) -> str:
     if not url.startswith(SCHEMES) or is_ambiguous(url):
         return HIDDEN
     place, question, query = url.partition("?")
-    before, at, after = place.partition("@")
-    scheme, _, user = (before if at else "").partition("://")
-    if at:
-        name, colon, _ = user.partition(":")
-        place = f"{scheme}://{name}{f':{HIDDEN}' if colon else ''}@{after}"
+    place = re.sub("(://[^:@]*):[^@]*@", rf"\1:{HIDDEN}@", place)
     is_shown = all([name in SHOWN for name in list_options(url)])
     return f"{place}{question}{query if is_shown else HIDDEN}"
 

@@ -20,22 +20,6 @@ Kinds = type | tuple[type, ...]
 Row = tuple[Any, ...]
 
 NONE = type(None)
-# The columns of an event, in a ledger's order, and which of them may be null.
-EVENT_COLUMNS: dict[str, Kinds] = {
-    "seq": int,
-    "id": str,
-    "type": str,
-    "version": int,
-    "at": str,
-    "writer": str,
-    "session_id": (str, NONE),
-    "client": (str, NONE),
-    "parents": bytes,
-    "salt": (bytes, NONE),
-    "payload": (str, NONE),
-    "payload_hash": (bytes, NONE),
-    "hash": bytes,
-}
 # What the server's tables take, in characters, or in bytes for those of hashes; a place's id is the longest.
 LONGEST = {
     "id": 72,

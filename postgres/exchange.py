@@ -12,12 +12,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from faber_ledger.ledger.encoding import ID, INSERT, PARENTS, PAYLOAD, SEQ, sha256
+from faber_ledger.ledger.encoding import COLUMNS, ID, INSERT, PARENTS, PAYLOAD, SEQ, sha256
 from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import rows_named
 from faber_ledger.postgres.ask import (
-    EVENT_COLUMNS,
     MOST_BYTES,
     MOST_EVENTS,
     Connection,
@@ -91,7 +90,7 @@ def _in_batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
         yield batch
 
 
-PLACED: dict[str, Any] = {"position": int, **EVENT_COLUMNS}
+PLACED: dict[str, Any] = {"position": int, **COLUMNS}
 # TABLE and INDEX alone: what is fetched is judged before it enters any log, and this is none.
 TABLES = [
     statement

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
-from faber_ledger.ledger.encoding import decode_row
+from faber_ledger.ledger.encoding import COLUMNS, decode_row
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.event_types import REDACTED
-from faber_ledger.postgres.ask import EVENT_COLUMNS, NONE, ask
+from faber_ledger.ledger.events import Recorded
+from faber_ledger.postgres.ask import NONE, ask
 from faber_ledger.postgres.server import Server
 from faber_ledger.projections.fold import fold, open_sessions, session_history
 from faber_ledger.projections.history import Compactions, summarize_sessions
-
-if TYPE_CHECKING:
-    from faber_ledger.ledger.events import Recorded
-
 
 PAGE = 100  # runs whose sessions are read together
 LONGEST = 200  # characters of a text: a row of the table is as wide as its longest one
 NEWEST: dict[str, Any] = dict.fromkeys(("run_id", "id", "type", "at", "writer"), str)
 OF_SESSIONS: dict[str, Any] = {
-    name: EVENT_COLUMNS[name]
-    for name in ("seq", "id", "type", "version", "at", "writer", "session_id", "client", "payload")
+    name: COLUMNS[name] for name in ("seq", "id", "type", "version", "at", "writer", "session_id", "client", "payload")
 }
 
 

@@ -7,19 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from faber_ledger.files.word_query import WordQuery
-from faber_ledger.ledger.encoding import HASH, PAYLOAD, compute_hash, decode_row
+from faber_ledger.ledger.encoding import COLUMNS, HASH, PAYLOAD, compute_hash, decode_row
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.postgres.ask import EVENT_COLUMNS, Connection, check_rows, render_call, translate_decode_errors
-
-if TYPE_CHECKING:
-    from faber_ledger.ledger.events import Recorded
-
-
-Found = tuple[Any, ...]
-
+from faber_ledger.ledger.events import Recorded
+from faber_ledger.postgres.ask import Connection, Row, check_rows, render_call, translate_decode_errors
 
 FIRST_EVENTS, FIRST_STATES = 200, 5  # enough for most searches; a state may have megabytes
 KEY: dict[str, Any] = dict.fromkeys(("at", "id", "project", "run_id"), str)
@@ -48,7 +42,7 @@ def find_events(connection: Connection, query: WordQuery, projects: Sequence[str
 
     The connection is in a transaction, which outlasts the generator: the caller closes it.
     """
-    with closing(_find(connection, "find_events", EVENT_COLUMNS, query, projects, FIRST_EVENTS)) as rows:
+    with closing(_find(connection, "find_events", COLUMNS, query, projects, FIRST_EVENTS)) as rows:
         for _, _, project, run_id, *row in rows:
             try:
                 if compute_hash(tuple(row)) == row[HASH]:
@@ -70,7 +64,7 @@ def _find(
     query: WordQuery,
     projects: Sequence[str],
     first: int,
-) -> Generator[Found]:
+) -> Generator[Row]:
     """Yield rows of what has all words of a query, newest first.
 
     First a few, which the server finds without sorting all; then the others, as they are read. An event's own `id` and

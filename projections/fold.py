@@ -107,7 +107,7 @@ class Projector:
         if event["inferred"] and entry.get("ended_at"):
             return
         if not isinstance(entry.get("started_at"), str):
-            _put(entry, "started_at", _last_reload(self.blocks) or at, after="session_id")
+            _put(entry, "started_at", last_reload(self.blocks) or at, after="session_id")
         _put(entry, "ended_at", at, after="started_at")
         entry["end_reason"] = event["reason"]
         entry["phases_completed"] = list(event["phases_completed"])
@@ -254,13 +254,14 @@ def _entry_of_current(session_id: str, blocks: Blocks, at: str) -> Entry:
     """Make the entry of a current session that an older tool left out of the history (END, Step 3)."""
     return {
         "session_id": session_id,
-        "started_at": _last_reload(blocks) or at,
+        "started_at": last_reload(blocks) or at,
         "phases_completed": [],
         "artifacts_loaded": [],
     }
 
 
-def _last_reload(blocks: Blocks) -> str | None:
+def last_reload(blocks: Blocks) -> str | None:
+    """Return when artifacts were last reloaded; None without a time."""
     metadata = blocks.get("context_metadata")
     reloaded = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
     return reloaded if isinstance(reloaded, str) and reloaded else None

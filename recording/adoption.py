@@ -14,6 +14,7 @@ from faber_ledger.projections.fold import (
     empty,
     is_named,
     is_too_deep,
+    last_reload,
     session_history,
     text_of,
 )
@@ -22,7 +23,6 @@ from faber_ledger.runs import state_file
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import Any
 
     from faber_ledger.ledger.events import Draft, Recorded, RunAdopted, SessionEnded
     from faber_ledger.ledger.log import Log
@@ -119,7 +119,7 @@ def _earlier_ends(known: Blocks, current: str | None, at: float) -> list[tuple[D
     """
     by_id = {entry["session_id"]: entry for entry in session_history(known) if is_named(entry)}
     if current is not None and current not in by_id:
-        by_id[current] = {"session_id": current, "started_at": _last_reload(known)}
+        by_id[current] = {"session_id": current, "started_at": last_reload(known)}
     entries = list(by_id.values())
     following: float | None = None
     ends: list[tuple[Draft, bool]] = []
@@ -149,11 +149,6 @@ def _inferred_end(entry: Entry, at: float) -> Draft:
         else [],
     }
     return {"event": event, "at": at}
-
-
-def _last_reload(known: Blocks) -> Any:
-    metadata = known.get("context_metadata")
-    return metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
 
 
 # Later
@@ -225,18 +220,12 @@ def describe_overwritten(run: Run, events: Iterable[Recorded], folded: Blocks, f
 
 def _is_older_projection(events: Iterable[Recorded], found: Blocks) -> bool:
     """Return whether blocks are the fold of the log's first events, as a killed write or a checkout leaves them."""
-    projector, marks = Projector(empty()), _marks(found)
+    projector = Projector(empty())
     for recorded in events:
         projector.apply(recorded)
-        if _marks(projector.blocks) == marks and projector.blocks == found:  # the first costs next to nothing
+        if projector.blocks == found:
             return True
     return False
-
-
-def _marks(known: Blocks) -> tuple[int, str | None, Any]:
-    metadata = known.get("context_metadata")
-    reloads = metadata.get("reload_count") if isinstance(metadata, dict) else None
-    return len(session_history(known)), current_session(known), reloads
 
 
 def _spans_of_this_machine(known: Blocks) -> Iterator[tuple[float, float]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from contextlib import suppress
 from typing import NamedTuple
 
 from faber_ledger.ledger.command_errors import NotFound, UsageFailed
@@ -101,7 +102,8 @@ def redact_event(
     runs = runs_in_work_trees(run)
     for one in runs:
         record_before_projecting(one, at, warn=warn)
-        _check_state(one)
+        with suppress(StateMissing):
+            state_file.read_state(one)  # one that cannot be read would stop the redaction halfway
     rewritten, removed = [run.log_path], []
     with lock_run(run):
         with open_run_log(run, warn) as opened:
@@ -113,13 +115,9 @@ def redact_event(
         forget_event(run, plan.target)
         for one in runs:
             with open_run_log(one, warn) as opened:
-                try:
-                    blocks = fold(opened.log.stream())
-                    state_write.project_blocks(
-                        one, opened, blocks, warn=warn, on_purpose=os.path.lexists(one.ledger_path)
-                    )
-                except StateMissing:
-                    pass  # there is nothing to write the blocks into
+                with suppress(StateMissing):
+                    blocks, on_purpose = fold(opened.log.stream()), os.path.lexists(one.ledger_path)
+                    state_write.project_blocks(one, opened, blocks, warn=warn, on_purpose=on_purpose)
                 if os.path.lexists(one.ledger_path) and not opened.note.barred:
                     rewritten.append(one.ledger_path)
                 removed += remove_old_copies(one, opened.log)
@@ -187,14 +185,6 @@ def _append(log: Log, event: Event, at: float, writer: str, client: str | None) 
     draft: Draft = {"event": event, "client": client}
     (recorded,) = log.append([draft], at=at, writer=writer)
     return recorded["id"]
-
-
-def _check_state(run: Run) -> None:
-    """Raise LedgerError for a state that would stop a redaction halfway."""
-    try:
-        state_file.read_state(run)
-    except StateMissing:
-        pass  # then there is nothing to remove from it
 
 
 SHORTEST = 4  # letters of a text that is looked for as a whole

@@ -131,10 +131,9 @@ class WorktreeMetadata(Document):
     git_commit: str | None = None
 
 
-class WorktreeRecord(Document):
+class WorktreeRecord(Worktree):
     """One run in one worktree of the clone."""
 
-    path: str
     workflow_run_id: str
     work_id: str | None = None
     status: Literal["active", "completed", "failed", "abandoned", "removed"]
@@ -142,9 +141,6 @@ class WorktreeRecord(Document):
     updated_at: Moment | None = None
     completed_at: Moment | None = None
     removed_at: Moment | None = None
-    branch: str | None = None
-    created_by: Literal["fractary-faber", "manual", "unknown"] | None = None
-    auto_cleanup: bool | None = None
     last_activity: Moment | None = None
     pr_number: str | None = None
     pr_url: str | None = None

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
-from faber_ledger.cli.ui.output import say_lines, tell_lines
+from faber_ledger.cli.ui.output import tell_lines
 
 NAME = "faber-ledger"
 VARIABLE = "_FABER_LEDGER_COMPLETE"
-INSTALL = {
-    "bash": "faber-ledger completion bash > ~/.local/share/bash-completion/completions/faber-ledger",
-    "zsh": "faber-ledger completion zsh > ~/.zfunc/_faber-ledger   # with ~/.zfunc in fpath before compinit",
-    "fish": "faber-ledger completion fish > ~/.config/fish/completions/faber-ledger.fish",
-}
 
 
 @click.command(short_help="Print the shell's completion script.")
-@click.argument("shell", type=click.Choice(list(INSTALL)))
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print the script with which SHELL completes commands, options, runs and worktrees.
 
@@ -35,5 +28,3 @@ def completion(shell: str) -> None:
     script, app = get_completion_class(shell), click.get_current_context().find_root().command
     if script is not None:
         tell_lines(script(app, {}, NAME, VARIABLE).source().rstrip())
-    if sys.stdout.isatty():
-        say_lines(f"\nTo install it: {INSTALL[shell]}")

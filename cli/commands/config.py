@@ -17,6 +17,7 @@ from faber_ledger.context import reload
 from faber_ledger.context.workflow import lineage, list_installed
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.postgres.address import VARIABLE, shown_url
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.run import RUNS, Run, find_root
@@ -49,8 +50,6 @@ def config_show(run_id: str | None, as_json: bool) -> None:
 
 
 def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
-    from faber_ledger.postgres.address import VARIABLE, shown_url  # at its use: `--help` loads every command
-
     user = read_user_config()
     active, settings = active_run(root), project_settings(root, os.environ)
     variable = os.environ.get(VARIABLE)
@@ -87,8 +86,6 @@ def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
 
 
 def _of_user(root: str, user: UserConfig) -> dict[str, Any]:
-    from faber_ledger.postgres.address import shown_url
-
     return {
         "path": user["path"],
         "exists": os.path.lexists(user["path"]),

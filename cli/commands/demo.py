@@ -302,14 +302,7 @@ EVENTS: dict[str, dict[str, Any]] = {
     "compacting": PROMPT | {"hook_event_name": "PreCompact", "trigger": "auto", "custom_instructions": None},
     "compact": PROMPT | {"hook_event_name": "SessionStart", "source": "compact", "model": "claude-opus-5-5"},
     "compacted": PROMPT | {"hook_event_name": "PostCompact", "trigger": "auto", "compact_summary": "Build goes on."},
-    "resume": {
-        "hook_event_name": "SessionStart",
-        "source": "resume",
-        "seconds_since_last_response": 5,
-        "context_tokens": 1212,
-        "prompt_cache_likely_expired": False,
-        "estimated_cache_write_usd": 0.0061,
-    },
+    "resume": {"hook_event_name": "SessionStart", "source": "resume"},
     "exit": PROMPT | {"hook_event_name": "SessionEnd", "reason": "prompt_input_exit"},
 }
 

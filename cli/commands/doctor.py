@@ -91,7 +91,7 @@ def _examine(root: str, *, fix: bool, dry_run: bool, as_json: bool) -> int:
         "dry_run": dry_run,
         "checks": [_check_data(name, findings) for name, findings in results.items()],
         "mended": [item._asdict() for item in done],
-        "would_mend": [{"what": one.what, "diff": _diff(one)} for one in fixes] if dry_run else [],
+        "would_mend": [{"what": one.what, "diff": [*one.diff()]} for one in fixes] if dry_run else [],
     }
     lines = [*_fix_lines(root, done), *(_dry_lines(fixes) if dry_run else ()), *_lines(results)]
     if fixes and not fix:
@@ -171,12 +171,5 @@ def _fix_lines(root: str, done: list[FixResult]) -> Iterator[str]:
 def _dry_lines(fixes: list[Fix]) -> Iterator[str]:
     for one in fixes:
         yield f"{'would':<7}  {one.what}"
-        yield from _diff(one)
+        yield from one.diff()
     yield "" if fixes else "nothing here can be fixed safely"
-
-
-def _diff(fix: Fix) -> list[str]:
-    try:
-        return list(fix.diff())
-    except LedgerError as error:
-        return [error.message]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import click
 
+from faber_ledger.cli.reports.sqlite import write_database
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import escape_json, json_option, say, show, warn
 from faber_ledger.cli.ui.output_file import output_file
@@ -56,8 +56,6 @@ def export(run: str | None, output: str | None, sqlite: str | None, every: bool)
             raise click.UsageError("give --sqlite FILE or -o FILE, not both")
         if sqlite == "-":
             raise click.UsageError("a database cannot go to standard output: name a file")
-        from faber_ledger.cli.reports.sqlite import write_database  # here: `--help` loads every command
-
         events, runs = write_database(runs_with_ledgers(run, every=every), sqlite, warn)
         say(f"{sqlite}: {events_shown(events)} of {plural(runs, 'run')}")
         return
@@ -96,7 +94,7 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
     22 an event has different content in the run's log, or FILE is of another run.
     """
     with ExitStack() as stack:
-        opened = sys.stdin.buffer if file == "-" else stack.enter_context(_open_events(file))
+        opened = sys.stdin.buffer if file == "-" else stack.enter_context(open(file, "rb"))
         staged = stack.enter_context(closing(Staged(opened)))
         raise_problems(staged.problems, file)
         if not staged.lines:
@@ -129,14 +127,6 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
     return code
 
 
-def _open_events(file: str) -> BinaryIO:
-    """Open a file or a pipe; raises LedgerError for a device, which may have no end, and OSError."""
-    mode = os.stat(file).st_mode
-    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
-        raise LedgerError(f"{file} is a device", hint="name a file that `faber-ledger export` wrote")
-    return open(file, "rb")
-
-
 def _insert(staged: Staged, run: Run, heads: list[Head], payloads: list[Row], file: str) -> int:
     """Insert the events that a log lacks, and return how many; `heads` are those of the log that was checked."""
     with open_to_insert(run, warn) as opened:
@@ -157,6 +147,5 @@ def _target(staged: Staged, run_id: str | None) -> Run:
 
 
 def _check_against(staged: Staged, log: Log | None, run: Run, file: str) -> None:
-
     raise_problems(staged.check_at_gate(log), file)
     staged.check_fits(log, run.run_id, file)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -16,11 +16,10 @@ from faber_ledger.cli.ui.server import server_address, url_option
 from faber_ledger.cli.ui.words import project_labels, table
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import ServerUnavailable
-
-if TYPE_CHECKING:
-    from faber_ledger.postgres.address import Address
-    from faber_ledger.postgres.fleet import FleetRun
-    from faber_ledger.postgres.server import Server
+from faber_ledger.postgres.address import Address
+from faber_ledger.postgres.fleet import FleetRun, Wanted, find_runs
+from faber_ledger.postgres.project import choose_projects, list_projects
+from faber_ledger.postgres.server import Server, listening, open_server
 
 RETRY_SECONDS = 2.0
 COLUMNS = ("run", "work item", "machine", "phase", "status", "sessions", "open", "abandoned", "compactions")
@@ -34,13 +33,11 @@ class Answer(NamedTuple):
     runs: list[FleetRun]
     names: dict[str, str]
     has_more: bool
-    is_filtered: bool
 
     def lines(self) -> Iterator[str]:
         """Yield a table for people; the project is named where the login sees several."""
         if not self.runs:
-            none = "the server has no runs yet: `faber-ledger sync --push` brings them"
-            yield "no run matches" if self.is_filtered else none
+            yield "no run matches: `faber-ledger sync --push` sends those of this clone"
             return
         with_project = len(self.names) > 1
         head = (*(("project",) if with_project else ()), *COLUMNS, *LAST)
@@ -100,8 +97,6 @@ def fleet(
     12 the server is newer than this program; 13 the server is not available; 14 it refuses,
     or shows you no project.
     """
-    from faber_ledger.postgres.server import open_server  # at its use: `--help` loads every command
-
     ask = partial(_ask, project=project, machine=machine, work_id=work_id, is_open=is_open, limit=limit)
     address = server_address(url)
     if watch:
@@ -120,20 +115,14 @@ def fleet(
 def _ask(
     server: Server, *, project: str | None, machine: str | None, work_id: str | None, is_open: bool, limit: int
 ) -> Answer:
-    from faber_ledger.postgres.fleet import Wanted, find_runs
-    from faber_ledger.postgres.project import choose_projects, list_projects
-
     known = list_projects(server)
     chosen = choose_projects(known, project)
     runs = list(islice(find_runs(server, Wanted(chosen, machine, work_id, is_open)), limit + 1))
-    is_filtered = bool(project or machine or work_id or is_open)
-    return Answer(runs[:limit], {name: known[name] for name in chosen}, len(runs) > limit, is_filtered)
+    return Answer(runs[:limit], {name: known[name] for name in chosen}, len(runs) > limit)
 
 
 def _watch(address: Address, ask: Callable[[Server], Answer], every: float, as_json: bool) -> None:
     """Show what changes until an interrupt; a server that was there and is lost is waited for."""
-    from faber_ledger.postgres.server import listening, open_server
-
     shown: Answer | None = None
     is_lost = False
     while True:

@@ -70,7 +70,7 @@ from faber_ledger.runs.carry import REFS, TREE, meant_carry, sender_of
 from faber_ledger.runs.git import branch_of, is_tracked
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.progress import FINISHED
-from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, common_directory, find_root
+from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, find_root
 from faber_ledger.runs.settings import PATH, project_settings
 
 OF_ALL_PROJECTS = (
@@ -157,18 +157,18 @@ def init(
     """
     root = find_root(os.getcwd())
     is_project, can_ask = part is not None or in_project(root, scope), not (dry_run or as_json)
-    of_project = {"--summaries and --no-summaries need": summaries is not None, "--commands needs": with_commands}
-    of_project |= {"--carry needs": carry is not None, "--fetch needs": fetch}
-    _check_usage(root, scope, part, agent, is_project, [option for option, is_given in of_project.items() if is_given])
+    if is_project:
+        refuse_bare(root)
+    elif with_commands or summaries is not None or carry is not None or fetch:
+        raise click.UsageError("--commands, --summaries, --carry and --fetch need a project, and there is none here.")
+    if agent is not None and (part is not None or scope == "local"):
+        raise click.UsageError("--agent goes with --scope project or user, and not with --git-only or --plugin.")
     if carry != REFS and (remote is not None or auto_send is not None):
         raise click.UsageError("--remote, --auto-send and --no-auto-send go with --carry refs.")
     hooks = _plan_hooks(root, scope, part, agent)
-    travel = CarryPlan(None)
-    if is_project:
-        can_ask &= _can_ask()
-        chosen = carry or (_ask_for_refs(root) if can_ask else None)
-        travel = plan_carry(root, chosen, remote, is_automatic=auto_send is not False)
-    files, setting = _plan_files(root, summaries, travel, can_ask=can_ask) if is_project else ([], None)
+    can_ask &= sys.stdin.isatty() and sys.stderr.isatty()
+    travel = _plan_carry(root, carry, remote, auto_send, can_ask=can_ask) if is_project else CarryPlan(None)
+    files = _plan_files(root, summaries, travel, can_ask=can_ask) if is_project else []
     git_says = check_not_ignored(root) if is_project else None
     pre_commits, notes = _pre_commit_hook(root, pre_commit, is_project=is_project)
     pre_commits += _pre_push_hook(root, travel) if is_project else []
@@ -185,9 +185,12 @@ def init(
         remove_empty_folders(changes, root)
         notes += carry_out(root, travel, say) if is_project else []
         notes += _fetch(root) if fetch or (carry is None and travel.mode == REFS) else []
-    problems = project_settings(root, {}).problems if is_project else []
-    notes += [f"{problem}; correct it, then run `faber-ledger init` again" for problem in problems]
-    notes += _obstacle_notes(root, git_says, setting)
+    if is_project:
+        problems = project_settings(root, {}).problems
+        notes += [f"{problem}; correct it, then run `faber-ledger init` again" for problem in problems]
+        notes += [git_says] if git_says else []
+        if is_ignored(root, PATH):
+            notes.append(f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions")
     committed = [*(hooks.own if scope == "project" else []), *shared]
     commit = names_to_commit(committed, root) if git_says is None else []
     data = report(changes, root, dry_run=dry_run) | {
@@ -199,18 +202,6 @@ def init(
     show(data, _lines(changes, config, root, commit, dry_run=dry_run, has_settings=hooks.has_settings), as_json=as_json)
     for note in [] if as_json else notes:  # they are in the data
         say(f"note: {note}")
-
-
-def _check_usage(
-    root: str, scope: str, part: str | None, agent: str | None, is_project: bool, of_project: list[str]
-) -> None:
-    """Raise UsageError for options that do not go together; `of_project` are the given ones that need a project."""
-    if is_project:
-        refuse_bare(root)
-    elif of_project:
-        raise click.UsageError(f"{of_project[0]} a project, and there is none here.")
-    if agent is not None and (part is not None or scope == "local"):
-        raise click.UsageError("--agent goes with --scope project or user, and not with --git-only or --plugin.")
 
 
 class Hooks(NamedTuple):
@@ -242,17 +233,16 @@ def _plan_hooks(root: str, scope: str, part: str | None, agent: str | None) -> H
     return Hooks([settings], copilots, [*notes, *said], has_settings=True)
 
 
-def _plan_files(
-    root: str, summaries: bool | None, travel: CarryPlan, *, can_ask: bool
-) -> tuple[list[FileChange], FileChange | None]:
-    """Return the changes of what git reads and of the project's settings, and whether these were to be written."""
+def _plan_files(root: str, summaries: bool | None, travel: CarryPlan, *, can_ask: bool) -> list[FileChange]:
+    """Return the changes of what git reads and of the project's settings."""
     changes = [git_file_change(root, name) for name in FILES]
-    if summaries is None and can_ask:
-        summaries = _ask_for_summaries(root)
+    if summaries is None and can_ask and is_choice_due(root):
+        for line in choice_lines(root):
+            say(line)
+        summaries = click.confirm(QUESTION, default=RECORDED_BY_DEFAULT, err=True)
     setting = summaries_change(root, summaries)
-    of_project = setting if travel.mode is None else with_carry(root, setting, travel.mode)
-    of_project = with_project_id(root, of_project)
-    return [*changes, *([of_project] if of_project is not None else [])], setting
+    of_project = with_project_id(root, setting if travel.mode is None else with_carry(root, setting, travel.mode))
+    return [*changes, *([of_project] if of_project is not None else [])]
 
 
 def _tracked_notes(root: str) -> list[str]:
@@ -263,12 +253,6 @@ def _tracked_notes(root: str) -> list[str]:
         " a colleague's pull then removes his file"
         for name in tracked
     ]
-
-
-def _obstacle_notes(root: str, git_says: str | None, setting: FileChange | None) -> list[str]:
-    """Return what keeps git from the runs' files and from the project's settings."""
-    lacks = f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions"
-    return [*([git_says] if git_says else []), *([lacks] if setting is not None and is_ignored(root, PATH) else [])]
 
 
 def _pre_commit_hook(root: str, asked: bool | None, *, is_project: bool) -> tuple[list[FileChange], list[str]]:
@@ -322,15 +306,6 @@ def _fetch(root: str) -> list[str]:
     return [f"fetched from {remote.name}: {join_names([run.run_id for run in runs])}"]
 
 
-def _ask_for_summaries(root: str) -> bool | None:
-    """Ask whether summaries are recorded; None where that is decided, or nobody is there to answer."""
-    if not is_choice_due(root):
-        return None
-    for line in choice_lines(root):
-        say(line)
-    return click.confirm(QUESTION, default=RECORDED_BY_DEFAULT, err=True)
-
-
 def _ask_for_refs(root: str) -> str | None:
     """Ask once whether ledgers travel in git refs; None where that is decided, or there is no remote to send to."""
     remote = remote_to_offer(root)
@@ -342,8 +317,12 @@ def _ask_for_refs(root: str) -> str | None:
     return TREE if meant_carry(root) is None else None
 
 
-def _can_ask() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()
+def _plan_carry(
+    root: str, asked: str | None, remote: str | None, auto_send: bool | None, *, can_ask: bool
+) -> CarryPlan:
+    """Return what changes of how ledgers travel; on a terminal the user is asked once."""
+    chosen = asked or (_ask_for_refs(root) if can_ask else None)
+    return plan_carry(root, chosen, remote, is_automatic=auto_send is not False)
 
 
 def _lines(
@@ -380,14 +359,9 @@ def _summaries_note(root: str) -> str:
             "summaries of compactions are recorded and committed, secrets masked; "
             "`faber-ledger init --no-summaries` keeps them in the clone where they arose"
         )
-    if common_directory(root) is None:
-        return (
-            "summaries of compactions are not kept without git; "
-            "`faber-ledger init --summaries` records them in the ledger, secrets masked"
-        )
     return (
-        "summaries of compactions stay in the clone where they arose, under the git directory, secrets masked; "
-        "`faber-ledger init --summaries` records them, so that they are committed"
+        "summaries of compactions stay in the clone where they arose, under the git directory, secrets masked (without "
+        "git they are not kept); `faber-ledger init --summaries` records them, so that they are committed"
     )
 
 

@@ -174,11 +174,8 @@ def _result_lines(
         yield f"the payload of event {plan.target} was redacted already; every file that still had it was rewritten"
     else:
         yield f"✓ Removed the payload of event {plan.target} ({plan.kind}), recorded as event {outcome.id}"
-    for title, paths in (
-        ("rewritten", outcome.rewritten),
-        ("removed", outcome.removed),
-        ("cleaned", beside["scrubbed"]),
-    ):
+    files = {"rewritten": outcome.rewritten, "removed": outcome.removed, "cleaned": beside["scrubbed"]}
+    for title, paths in files.items():
         for path in paths:
             yield f"  {title}: {os.path.relpath(path, chosen.root)}"
     if beside["text_cache_removed"]:

@@ -6,12 +6,14 @@ import os
 
 import click
 
-from faber_ledger.cli.reports.search import Group, group_newest, lines_of, search_run, search_server
+from faber_ledger.cli.reports.search import Hit, group_newest, lines_of, search_run, search_server
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long, warn
 from faber_ledger.cli.ui.progress import progress_over, track_progress
 from faber_ledger.cli.ui.server import names_server, server_address, url_option
 from faber_ledger.files.word_query import WordQuery, parse_query
 from faber_ledger.ledger.command_errors import ServerUnavailable
+from faber_ledger.postgres.project import choose_projects, list_projects
+from faber_ledger.postgres.server import open_server
 from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.run import find_root
 
@@ -47,14 +49,17 @@ def search(text: str, url: str | None, is_local: bool, project: str | None, limi
         groups, has_more = _search_here(query, limit)
     else:
         groups, has_more, names = _search_server(query, limit, url, project)
-    if as_json or not groups:
-        data = {"text": text, "projects": names, "runs": groups, "has_more": has_more}
-        show(data, lines_of(groups, text, names, has_more=has_more), as_json=as_json)
+    if not as_json:
+        show_long(lambda: lines_of(groups, text, names, has_more=has_more))
         return
-    show_long(lambda: lines_of(groups, text, names, has_more=has_more))
+    runs = [
+        {"project": hits[0].project, "run_id": hits[0].run_id, "hits": [hit._asdict() for hit in hits]}
+        for hits in groups
+    ]
+    show({"text": text, "projects": names, "runs": runs, "has_more": has_more}, [], as_json=True)
 
 
-def _search_here(query: WordQuery, limit: int) -> tuple[list[Group], bool]:
+def _search_here(query: WordQuery, limit: int) -> tuple[list[list[Hit]], bool]:
     runs = runs_here(find_root(os.getcwd()))
     with progress_over(runs, "searching") as advance:
         return group_newest(
@@ -64,11 +69,8 @@ def _search_here(query: WordQuery, limit: int) -> tuple[list[Group], bool]:
 
 def _search_server(
     query: WordQuery, limit: int, url: str | None, project: str | None
-) -> tuple[list[Group], bool, dict[str, str]]:
+) -> tuple[list[list[Hit]], bool, dict[str, str]]:
     """Search on the server; return also the names of the projects that were searched."""
-    from faber_ledger.postgres.project import choose_projects, list_projects
-    from faber_ledger.postgres.server import open_server
-
     try:
         with open_server(server_address(url)) as server:
             names = list_projects(server)

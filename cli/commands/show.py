@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from faber_ledger.cli.reports.file_versions import find_content
 from faber_ledger.cli.reports.show import DESCRIBE
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, no_pager_option, show, show_long
@@ -37,15 +38,11 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
     chosen = run_with_ledger(run)
     match = find_thing(chosen, what)
     data, lines = DESCRIBE[match.kind](chosen, match.id)
-    if not content and not as_json:
-        show_long(lambda: lines)
-        return
-    if not content:
-        show(data, [], as_json=True)
-        return
-    text = _content(chosen.root, data)
+    text = _content(chosen.root, data) if content else None
     if as_json:
-        show({**data, "content": text}, [], as_json=True)
+        show(data if text is None else data | {"content": text}, [], as_json=True)
+    elif text is None:
+        show_long(lambda: lines)
     elif sys.stdout.isatty():
         click.echo(escape_lines(text), nl=False)
     else:
@@ -54,8 +51,6 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
 
 def _content(root: str, data: dict[str, Any]) -> str:
     """Return what a load gave the agent; raises NotFound if it does not exist any more."""
-    from faber_ledger.cli.reports.file_versions import find_content
-
     load = data["loads"][-1] if data["kind"] == "artifact" and data["loads"] else data.get("event", {}).get("event")
     if not load or not isinstance(load.get("sha256"), str) or not isinstance(load.get("source"), str):
         raise click.UsageError("--content needs an artifact that was loaded, or the event of a load")

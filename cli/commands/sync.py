@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -15,25 +15,25 @@ from faber_ledger.cli.reports.run_list import find_here
 from faber_ledger.cli.sync.arrival import bring_runs, find_remote_run, remote_of
 from faber_ledger.cli.sync.carried import exchange_refs
 from faber_ledger.cli.sync.carried_words import carried_data, carried_line, exit_code
+from faber_ledger.cli.sync.exchange import Exchanged, exchange_run
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, say, show, tell, warn
 from faber_ledger.cli.ui.progress import progress_bars
-from faber_ledger.cli.ui.server import names_server, server_address, url_option
+from faber_ledger.cli.ui.server import names_server, pick_server_run, server_address, url_option
 from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.command_errors import NoActiveRun, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, UnionConflict
+from faber_ledger.postgres.address import translate_read_only
+from faber_ledger.postgres.exchange import has_event
+from faber_ledger.postgres.project import Remote, list_runs, newest_event, open_project
+from faber_ledger.postgres.server import open_server
 from faber_ledger.runs.carry import sender_of, start_sending
 from faber_ledger.runs.kept import run_here, runs_here
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.synced import note_project, read_note, write_note
-
-if TYPE_CHECKING:
-    from faber_ledger.cli.sync.exchange import Exchanged
-    from faber_ledger.postgres.project import Remote
-
 
 MOST_NAMED = 10  # events of a run
 BACKGROUND_SECONDS = 60
@@ -138,11 +138,6 @@ def _sync(
         if as_json:
             show({"refs": refs}, [], as_json=True)
         return code
-
-    from faber_ledger.postgres.address import translate_read_only
-    from faber_ledger.postgres.project import Remote, open_project  # at their use: `--help` loads every command
-    from faber_ledger.postgres.server import open_server
-
     project = project_id(wanted.root)
     done: list[dict[str, Any]] = []
     with open_server(server_address(url)) as server:
@@ -212,9 +207,6 @@ def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:
 
     Raises ServerUnavailable and ServerRefused: the runs before are exchanged.
     """
-    from faber_ledger.cli.sync.exchange import exchange_run
-    from faber_ledger.postgres.project import newest_event
-
     newest = newest_event(remote.server, remote.project)
     has_failed = False
     not_begun = []
@@ -242,10 +234,6 @@ def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:
 
 def _choose(remote: Remote, wanted: Wanted, upto: int) -> list[Run]:
     """Return the runs to exchange: the one named or active, or all of this clone and those with news on the server."""
-    from faber_ledger.cli.ui.server import pick_server_run
-    from faber_ledger.postgres.exchange import has_event
-    from faber_ledger.postgres.project import list_runs
-
     root = wanted.root
     if not wanted.every:
         try:
@@ -318,12 +306,4 @@ def _line(found: Exchanged) -> str:
 
 def _data(found: Exchanged) -> dict[str, Any]:
     left_out = [{"id": name, "why": why} for name, why in found.left_out.items()]
-    return {
-        "run_id": found.run_id,
-        "fetched": found.fetched,
-        "pushed": found.pushed,
-        "state": found.state,
-        "left_out": left_out,
-        "conflicts": found.conflicts,
-        "waiting": found.waiting,
-    }
+    return {name: value for name, value in found._asdict().items() if name != "code"} | {"left_out": left_out}

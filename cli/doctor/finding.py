@@ -99,9 +99,7 @@ def make_fixes(patient: Patient, fixes: list[Fix], warn: Warn) -> list[FixResult
             copies = [_copy(path, folder, patient.root) for path in fix.touches if os.path.isfile(path)]
             fix.make(warn)
             done.append(FixResult(fix.what, copies, None))
-        except LedgerError as error:
-            done.append(FixResult(fix.what, copies, error.message))
-        except (OSError, sqlite3.Error) as error:
+        except (LedgerError, OSError, sqlite3.Error) as error:
             done.append(FixResult(fix.what, copies, str(error)))
     return done
 

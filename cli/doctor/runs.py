@@ -149,7 +149,8 @@ def check_permissions(patient: Patient) -> Iterator[Finding]:
     owner = os.lstat(patient.root).st_uid
     user = os.geteuid() if hasattr(os, "geteuid") else -1
     for path in _list_paths(patient):
-        if not os.path.lexists(path) or os.path.islink(path) or _leads_away(path, patient.root):
+        is_outside = folder_around(path, [patient.root, common_directory(patient.root) or patient.root]) is None
+        if not os.path.lexists(path) or os.path.islink(path) or is_outside:
             continue
         status = os.lstat(path)
         shown = os.path.relpath(path, patient.root) if path.startswith(patient.root + os.sep) else path
@@ -191,11 +192,6 @@ def _list_paths(patient: Patient) -> Iterator[str]:
     yield from dict.fromkeys([run.directory for run in patient.runs])
     for run in patient.runs:
         yield from run.required_paths
-
-
-def _leads_away(path: str, root: str) -> bool:
-    """Return whether a path of the project, or of its git directory, leads to a place outside of both."""
-    return folder_around(path, [root, common_directory(root) or root]) is None
 
 
 def _chmod_fix(path: str, shown: str, mode: int) -> Fix:

@@ -20,7 +20,7 @@ from faber_ledger.projections.fold import (
     entry_of,
     session_history,
 )
-from faber_ledger.projections.history import summarize_sessions
+from faber_ledger.projections.history import SessionSummary, summarize_sessions
 from faber_ledger.projections.steps import Steps
 from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.difference import Change
     from faber_ledger.projections.fold import Blocks
-    from faber_ledger.projections.history import SessionSummary
 
 
 class EventFilter(NamedTuple):
@@ -124,14 +123,8 @@ class Replay:
 
     def data(self) -> dict[str, Iterator[dict[str, Any]]]:
         """Return the same as two lists, `events` and `sessions`; iterate over them in this order."""
-        return {"events": self._events_data(), "sessions": self._sessions_data()}
-
-    def _events_data(self) -> Iterator[dict[str, Any]]:
-        for recorded, changed in self.events():
-            yield {**recorded, "changes": [change_data(change) for change in changed]}
-
-    def _sessions_data(self) -> Iterator[dict[str, Any]]:
-        yield from map(session_data, self.sessions())  # in a generator, so that the events are read before
+        events = ({**recorded, "changes": [*map(change_data, changed)]} for recorded, changed in self.events())
+        return {"events": events, "sessions": map(session_data, self.sessions())}
 
 
 # At a moment
@@ -148,7 +141,12 @@ def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterator[str]]:
                 break
     data = {
         "run_id": run.run_id,
-        "at": _moment_data(moment, past),
+        "at": {
+            "moment": moment.text,
+            "time": utc_text(moment.seconds) if moment.seconds is not None else None,
+            "events": past.count,
+            "last_event": past.last and {name: past.last[name] for name in ("seq", "id", "at")},
+        },
         "phase": past.phase,
         "step": past.step,
         "blocks": projector.blocks,
@@ -173,10 +171,8 @@ def _lines_at(past: PastEvents, blocks: Blocks) -> Iterator[str]:
 
 def _session_lines(sessions: Callable[[], Iterator[SessionSummary]]) -> Iterator[str]:
     """Yield a table of sessions after an empty line; nothing if there are none."""
-    for number, line in enumerate(session_table(sessions)):
-        if number == 0:
-            yield ""
-        yield line
+    lines = [*session_table(sessions)]
+    yield from ["", *lines] if lines else ()
 
 
 def _state_lines(blocks: Blocks) -> Iterator[str]:
@@ -192,12 +188,6 @@ def _state_lines(blocks: Blocks) -> Iterator[str]:
     reloads = count if isinstance(count, int) else 0  # an older tool may have written anything
     yield f"history:  {plural(len(session_history(blocks)), 'session')}, {plural(reloads, 'reload')}"
     loads = artifacts_in_context(blocks)
-    yield f"context:  {'' if loads else 'nothing'}".rstrip()
+    yield "context:" if loads else "context:  nothing"
     for load in loads:
         yield f"  {load.get('artifact_id')}, loaded {load.get('loaded_at')} from {load.get('source')}"
-
-
-def _moment_data(moment: Moment, past: PastEvents) -> dict[str, Any]:
-    last = past.last and {name: past.last[name] for name in ("seq", "id", "at")}
-    time = utc_text(moment.seconds) if moment.seconds is not None else None
-    return {"moment": moment.text, "time": time, "events": past.count, "last_event": last}

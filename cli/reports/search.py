@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.words import plural, project_labels, table
 from faber_ledger.files.json_text import JsonText
@@ -16,6 +16,8 @@ from faber_ledger.files.word_query import WordQuery, excerpt
 from faber_ledger.ledger.errors import LedgerError, StateMissing
 from faber_ledger.ledger.event_types import has_required
 from faber_ledger.ledger.queries import EventQuery, find_events
+from faber_ledger.postgres import search
+from faber_ledger.postgres.server import Server
 from faber_ledger.projections.fold import MAX_DEPTH, NAMES
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.progress import text_of
@@ -24,7 +26,6 @@ from faber_ledger.runs.state_file import read_state
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.postgres.server import Server  # which a search of this clone does not load
 
 # The server's index has the same types and fields (migrations/server); of a list of objects the fields of each.
 FIELDS = {
@@ -35,19 +36,11 @@ FIELDS = {
     "artifact_skipped": ("artifact_id",),
     "context_reconstituted": ("findings",),
 }
-KINDS = {
-    "note_recorded": "note",
-    "compaction_completed": "summary",
-    "artifact_loaded": "loaded",
-    "artifact_failed": "failed",
-    "artifact_skipped": "skipped",
-    "context_reconstituted": "finding",
-}
-STATE = "state"
+KINDS = {"compaction_completed": "summary", "context_reconstituted": "finding"}
 WANTED = EventQuery(types=tuple(FIELDS))
 
 
-class Hit(TypedDict):
+class Hit(NamedTuple):
     """One match: in an event, which `show` takes, or in the text at a path of a `state.json`; `at` is only shown.
 
     `project` is its id on the server; None in this clone.
@@ -60,14 +53,6 @@ class Hit(TypedDict):
     event_id: str | None
     path: str | None
     excerpt: str
-
-
-class Group(TypedDict):
-    """The hits in one run: in events, newest first, then in its state."""
-
-    project: str | None
-    run_id: str
-    hits: list[Hit]
 
 
 def search_run(run: Run, query: WordQuery, warn: Callable[[str], None]) -> Iterator[Hit]:
@@ -88,12 +73,10 @@ def search_run(run: Run, query: WordQuery, warn: Callable[[str], None]) -> Itera
 
 def search_server(server: Server, query: WordQuery, projects: Sequence[str], limit: int) -> Iterator[Hit]:
     """Yield the newest hits in the events and the states of projects on a server: of each more than `limit`, if any."""
-    from faber_ledger.postgres.search import find_events, find_states  # the extra
-
-    with server.transaction() as connection, closing(find_events(connection, query, projects)) as events:
+    with server.transaction() as connection, closing(search.find_events(connection, query, projects)) as events:
         hits = (hit for found in events for hit in search_event(found.run_id, found.recorded, query, found.project))
         yield from islice(hits, limit + 1)
-    with server.transaction() as connection, closing(find_states(connection, query, projects)) as states:
+    with server.transaction() as connection, closing(search.find_states(connection, query, projects)) as states:
         hits = (
             hit for one in states for hit in search_state(one.run_id, _parse_state(one.content), query, one.project)
         )
@@ -113,15 +96,8 @@ def search_event(run_id: str, recorded: Recorded, query: WordQuery, project: str
     texts = event_texts(recorded)
     place = query.find(texts) if texts else None
     if place is not None:
-        yield {
-            "project": project,
-            "run_id": run_id,
-            "at": recorded["at"],
-            "kind": word_for(recorded),
-            "event_id": recorded["id"],
-            "path": None,
-            "excerpt": excerpt(texts[place.text], place.start, place.end),
-        }
+        found = excerpt(texts[place.text], place.start, place.end)
+        yield Hit(project, run_id, recorded["at"], word_for(recorded), recorded["id"], None, found)
 
 
 def search_state(run_id: str, state: dict[str, Any], query: WordQuery, project: str | None = None) -> Iterator[Hit]:
@@ -129,52 +105,37 @@ def search_state(run_id: str, state: dict[str, Any], query: WordQuery, project: 
     for path, text in state_texts(state):
         place = query.find([text])
         if place is not None:
-            yield {
-                "project": project,
-                "run_id": run_id,
-                "at": text_of(state, "updated_at"),
-                "kind": STATE,
-                "event_id": None,
-                "path": path,
-                "excerpt": excerpt(text, place.start, place.end),
-            }
+            found = excerpt(text, place.start, place.end)
+            yield Hit(project, run_id, text_of(state, "updated_at"), "state", None, path, found)
 
 
-def group_newest(hits: Iterable[Hit], limit: int) -> tuple[list[Group], bool]:
+def group_newest(hits: Iterable[Hit], limit: int) -> tuple[list[list[Hit]], bool]:
     """Return the newest `limit` hits by run, the run with the newest first, and whether there are more.
 
     Of a run the events come before the texts of its state, whose one time is the last change of anything in it.
     """
-    newest = heapq.nlargest(limit + 1, hits, key=_newness)
-    groups: dict[tuple[str | None, str], Group] = {}
+    newest = heapq.nlargest(
+        limit + 1, hits, lambda hit: (hit.at or "", hit.event_id or "", hit.run_id, hit.project or "")
+    )
+    groups: dict[tuple[str | None, str], list[Hit]] = {}
     for hit in newest[:limit]:
-        project, run_id = hit["project"], hit["run_id"]
-        groups.setdefault((project, run_id), {"project": project, "run_id": run_id, "hits": []})["hits"].append(hit)
-    for group in groups.values():
-        group["hits"].sort(key=lambda hit: hit["event_id"] is None)
-    return list(groups.values()), len(newest) > limit
+        groups.setdefault((hit.project, hit.run_id), []).append(hit)
+    return [sorted(group, key=lambda hit: hit.event_id is None) for group in groups.values()], len(newest) > limit
 
 
-def _newness(hit: Hit) -> tuple[str, str, str, str]:
-    return hit["at"] or "", hit["event_id"] or "", hit["run_id"], hit["project"] or ""
-
-
-def lines_of(groups: list[Group], text: str, names: Mapping[str, str], *, has_more: bool) -> Iterator[str]:
+def lines_of(groups: list[list[Hit]], text: str, names: Mapping[str, str], *, has_more: bool) -> Iterator[str]:
     """Yield a report for people: each run, with its project's name if it is known, and below it a line for each hit."""
     if not groups:
         yield f"nothing matches {text}"
         return
-    rows, labels = table([_cells(hit) for group in groups for hit in group["hits"]]), project_labels(names)
+    hits, labels = [hit for group in groups for hit in group], project_labels(names)
+    rows = table([(hit.at or "-", hit.kind, hit.event_id or hit.path or "-", hit.excerpt) for hit in hits])
     for group in groups:
-        name = labels.get(group["project"] or "")
-        yield f"{group['run_id']}{f' in {name}' if name else ''}: {plural(len(group['hits']), 'hit')}"
-        yield from [f"  {row}" for row in islice(rows, len(group["hits"]))]
+        name = labels.get(group[0].project or "")
+        yield f"{group[0].run_id}{f' in {name}' if name else ''}: {plural(len(group), 'hit')}"
+        yield from [f"  {row}" for row in islice(rows, len(group))]
     if has_more:
         yield "older hits are not shown: --limit N shows more"
-
-
-def _cells(hit: Hit) -> tuple[str, ...]:
-    return hit["at"] or "-", hit["kind"], hit["event_id"] or hit["path"] or "-", hit["excerpt"]
 
 
 def event_texts(recorded: Recorded) -> list[str]:
@@ -191,7 +152,7 @@ def word_for(recorded: Recorded) -> str:
     event = recorded["event"]
     if event["type"] == "note_recorded":
         return "summary" if event["kind"] == "summary" else "note"
-    return KINDS[event["type"]]
+    return KINDS.get(event["type"]) or event["type"].removeprefix("artifact_")
 
 
 def _texts(value: object) -> Iterator[str]:

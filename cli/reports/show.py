@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
 
 
 Describe = Callable[[Run, str], tuple[dict[str, Any], list[str]]]
-
-
-MAX_LISTED = 5000  # events of an artifact
 
 
 def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
@@ -110,48 +106,34 @@ def describe_session(run: Run, session_id: str) -> tuple[dict[str, Any], list[st
 
 
 def describe_artifact(run: Run, artifact_id: str) -> tuple[dict[str, Any], list[str]]:
-    """Describe an artifact: its loads, failures and skips.
-
-    All are counted and the newest are listed, since a log may have any number of them.
-    """
-    counts = {"loaded": 0, "failed": 0, "skipped": 0}
-    newest: deque[Recorded] = deque(maxlen=MAX_LISTED)
+    """Describe an artifact: its loads, failures and skips."""
     with read_log(run) as log:
         rows = log.connection.execute(
             f"{READ} WHERE type IN ('artifact_loaded', 'artifact_failed', 'artifact_skipped')"
             " AND (payload IS NULL OR json_extract(payload, '$.artifact_id') = ?) ORDER BY seq, id",
             (artifact_id,),
         )
-        for one in map(decode_row, rows):
-            if one["event"].get("artifact_id") == artifact_id:
-                newest.append(one)
-                counts[_kind(one)] += 1
-    left = sum(counts.values()) - len(newest)
+        found = [one for one in map(decode_row, rows) if one["event"].get("artifact_id") == artifact_id]
+    loaded, failed, skipped = (
+        [one for one in found if one["event"]["type"] == f"artifact_{kind}"] for kind in ("loaded", "failed", "skipped")
+    )
     data = {
         "kind": "artifact",
         "artifact_id": artifact_id,
-        "counts": counts,
-        "left_out": left,
-        "loads": [load for one in newest if (load := _load_of(one)) is not None],
-        "failed": [one for one in newest if _kind(one) == "failed"],
-        "skipped": [one for one in newest if _kind(one) == "skipped"],
+        "loads": [load for one in loaded if (load := _load_of(one)) is not None],
+        "failed": failed,
+        "skipped": skipped,
     }
-    summary = f"{counts['loaded']} loads, {counts['failed']} failed, {counts['skipped']} skipped"
-    older = [f"the newest {MAX_LISTED:,} of them; `faber-ledger log {run.run_id}` lists all:"] if left else []
-    return data, [f"{artifact_id}: {summary}", "", *older, *[line_of(one) for one in newest]]
+    summary = f"{len(loaded)} loads, {len(failed)} failed, {len(skipped)} skipped"
+    return data, [f"{artifact_id}: {summary}", "", *map(line_of, found)]
 
 
 def _load_of(recorded: Recorded) -> dict[str, Any] | None:
-    """Return a load's data; None for an event that is not a load or cannot be read."""
+    """Return a load's data; None for one that cannot be read."""
     event: dict[str, Any] = dict(recorded["event"])
-    if event["type"] != "artifact_loaded" or not is_foldable(recorded) or not isinstance(event.get("sha256"), str):
+    if not is_foldable(recorded) or not isinstance(event.get("sha256"), str):
         return None
     return {"at": recorded["at"], "event_id": recorded["id"], "writer": recorded["writer"], **event}
-
-
-def _kind(recorded: Any) -> str:
-    kind: str = recorded["event"]["type"]
-    return kind.removeprefix("artifact_")
 
 
 def _member_lines(head: str, value: Any) -> list[str]:

@@ -16,7 +16,6 @@ from faber_ledger.files.change import (
     with_block,
     without_block,
 )
-from faber_ledger.files.text import quote_word
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.carry import carries_refs
@@ -274,15 +273,10 @@ def _hook_path(root: str, name: str) -> str:
 
 
 def _check_own_folder(path: str, root: str, top: str, line: str) -> None:
-    if os.path.islink(path) and not os.path.exists(path):
-        raise LedgerError(
-            f"the hook {path} is a link to {os.readlink(path)}, which does not exist",
-            hint=f"remove the link with `rm {quote_word(path)}`, or restore its target, then run the command again",
-        )
     common = os.fsdecode(git("rev-parse", "--git-common-dir", at=root)).removesuffix("\n")
     own = [os.path.realpath(folder) + os.sep for folder in (os.path.join(root, common), top)]
     if not os.path.realpath(path).startswith(tuple(own)):
         raise LedgerError(
-            f"`core.hooksPath` keeps the hooks in {os.path.dirname(path)}, outside this repository",
+            f"git's {os.path.basename(path)} hook is {os.path.realpath(path)}, outside this repository",
             hint=f"add `{line}` to the hook there yourself, if all its repositories should have it",
         )

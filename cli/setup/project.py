@@ -23,7 +23,6 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.carry import CARRY
 from faber_ledger.runs.clone import file_mode
 from faber_ledger.runs.git_query import GitQuery
-from faber_ledger.runs.run import common_directory
 from faber_ledger.runs.settings import PATH, PROJECT
 from faber_ledger.runs.synced import known_project
 
@@ -37,13 +36,11 @@ QUESTION = "Record summaries of compactions, so that they are committed?"
 # What the question means, before it is asked.
 CHOICE = (
     "When the client compacts a conversation, its summary is kept for the next session. It can be recorded in the run's"
-    " ledger, which git takes to every clone, or {otherwise}.",
+    " ledger, which git takes to every clone, or stay in this clone, below the git directory, where {who} can read it.",
     "Masked before: tokens and keys of known forms, passwords in URLs, private keys, and what follows a word such as"
     " password, secret or token. Not masked: a secret without a known form or such a word before it, names of people"
     " and customers, code, and whatever else was said.",
 )
-IN_CLONE = "stay in this clone, below the git directory, where {who} can read it"
-NOWHERE = "be left out, since there is no git directory to keep it in"
 
 
 def summaries_change(root: str, choice: bool | None) -> FileChange | None:
@@ -133,8 +130,7 @@ def is_choice_due(root: str) -> bool:
 def choice_lines(root: str) -> list[str]:
     """Return what the user has to know to choose."""
     who = "you alone" if file_mode(os.path.join(root, NAME)) == OWN else "those who share the repository"
-    otherwise = NOWHERE if common_directory(root) is None else IN_CLONE.format(who=who)
-    return [line.format(otherwise=otherwise) for line in CHOICE]
+    return [line.format(who=who) for line in CHOICE]
 
 
 def summaries_removal(root: str) -> FileChange | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 
 from faber_ledger.cli.setup.git import IGNORE_FILE, LEDGER_PATTERNS
 from faber_ledger.cli.ui.changes import display_path
@@ -19,7 +18,6 @@ from faber_ledger.runs.settings import project_settings
 # Rules that ignore them
 
 EXAMPLE = "example-258-20260101-000000-abc123"
-NO_GIT = 1000  # not an exit code of a process
 GIT_SECONDS = 30.0
 
 
@@ -46,8 +44,6 @@ def check_not_ignored(root: str) -> str | None:
     example = Run(root, EXAMPLE, os.path.join(root, *runs.split("/"), EXAMPLE))
     names = tuple([example.shown(path) for path in files_that_travel(example)])
     code, output, complaint = _ask_git(root, names)
-    if code == NO_GIT:
-        return "git is not installed: whether it would track the ledger was not checked"
     if "not a git repository" in complaint:
         return "this is not a git repository: nothing is tracked, and the ledger stays on this machine"
     if "symbolic link" in complaint:
@@ -110,7 +106,7 @@ def _ask_git(root: str, paths: tuple[str, ...]) -> tuple[int, str, str]:
         with limit_answers(GIT_SECONDS):
             answer = run_git("check-ignore", *options, at=root, content=content, without=FOREIGN)
     except GitFailed as error:
-        return (NO_GIT, "", "") if shutil.which("git") is None else (2, "", error.message)
+        return 2, "", error.message
     complaint = answer.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
     return answer.returncode, answer.stdout.decode("utf-8", "replace"), complaint.removeprefix("fatal: ")
 

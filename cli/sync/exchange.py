@@ -163,7 +163,8 @@ def _rows_to_push(log: Log, known: set[bytes]) -> tuple[Iterator[Row], int]:
             known.update(split_hashes(parents))
         else:
             new.append((seq, name))
-    return _rows_at(log, new[::-1]), len(new)
+    named = (log.connection.execute(f"{ROW} WHERE (seq, id) = (?, ?)", one).fetchone() for one in new[::-1])
+    return named, len(new)
 
 
 def _rows_in_pieces(log: Log) -> Iterator[Row]:
@@ -181,11 +182,6 @@ def _rows_in_pieces(log: Log) -> Iterator[Row]:
             return
         yield from piece
         after = piece[-1][SEQ], piece[-1][ID]
-
-
-def _rows_at(log: Log, positions: list[tuple[int, str]]) -> Iterator[Row]:
-    for position in positions:
-        yield tuple(log.connection.execute(f"{ROW} WHERE (seq, id) = (?, ?)", position).fetchone())
 
 
 def push_redaction(run: Run, project: str, address: Address, warn: Callable[[str], None]) -> bool:

@@ -56,17 +56,7 @@ PUTTY = "PuTTY-User-Key-File-"
 SHORTEST = 12  # no shorter text has a token or a URL with a password
 # A query's or fragment's parameters that are secrets, whole names and parts of names.
 PARAMETERS = ("sig", "key", "auth", "code", "pwd", "pass", "hmac", "sign", "st", "assertion", "nonce_token")
-PARTS_OF_PARAMETERS = (
-    "token",
-    "secret",
-    "passw",
-    "signature",
-    "apikey",
-    "api_key",
-    "api-key",
-    "accesskey",
-    "credential",
-)
+PARAMETER_PARTS = ("token", "secret", "passw", "signature", "apikey", "api_key", "api-key", "accesskey", "credential")
 
 
 def clean_summary(said: str) -> str:
@@ -321,4 +311,4 @@ def _masked_parameters(url: str) -> str:
 def _is_secret_parameter(name: str, value: str) -> bool:
     if len(value) < 6 or value.startswith(("$", "{", "<", "[masked")) or not looks_random(value):
         return False
-    return name in PARAMETERS or any([part in name for part in PARTS_OF_PARAMETERS])
+    return name in PARAMETERS or any([part in name for part in PARAMETER_PARTS])

@@ -115,7 +115,7 @@ WINDOW = 90  # characters of the same line in which a secret is near
 LOOK = 120  # in which a secret begins that a name leads
 FARTHEST_CODE = 480
 SPACES = str.maketrans("-_", "  ")
-LIKE_ASCII = str.maketrans("İıſ", "iis")  # so that lower case has the same length
+LIKE_ASCII = str.maketrans("İıſ", "iis")  # the first alone is longer in lower case
 GROUPS = (
     ("password", PASSWORDS),
     ("key", KEYS),
@@ -128,10 +128,7 @@ GROUPS = (
 
 def find_names(text: str) -> list[tuple[int, int, str]]:
     """Return where each name begins and ends, and what it is of, in the text's order."""
-    low = text.translate(LIKE_ASCII).lower()
-    if len(low) != len(text):
-        low = "".join([letter.lower() if len(letter.lower()) == 1 else letter for letter in text])
-    low = low.translate(SPACES)
+    low = text.translate(LIKE_ASCII).lower().translate(SPACES)
     hits, size = [], len(text)
     for group, names in GROUPS:
         escaped = [_in_json(name) for name in names if not name.isascii()] if "\\u" in low else []

@@ -107,12 +107,9 @@ def script(project: Project, shell: str) -> str:
     return done.stdout
 
 
-def test_the_scripts_are_printed_and_on_a_terminal_also_where_they_go(project: Project) -> None:
+def test_the_scripts_are_printed(project: Project) -> None:
     for shell in SHELLS:
         assert "_FABER_LEDGER_COMPLETE" in script(project, shell)
-        shown, code = project.on_terminal("completion", shell)
-        assert code == 0
-        assert f"To install it: faber-ledger completion {shell} > " in shown
     assert project.faber("completion", "tcsh").returncode == 2
 
 

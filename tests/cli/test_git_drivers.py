@@ -366,8 +366,17 @@ def test_a_cache_that_the_user_has_switched_off_stays_off(one: Clone, *, is_glob
 def test_a_hooks_folder_of_several_repositories_is_left_alone(one: Clone, tmp_path: Path) -> None:
     one.git("config", "core.hooksPath", str(tmp_path / "hooks"))
     output = one.faber("init", "--pre-commit", code=1).stderr
-    assert f"`core.hooksPath` keeps the hooks in {tmp_path}/hooks, outside this repository" in output
+    assert f"git's pre-commit hook is {tmp_path}/hooks/pre-commit, outside this repository" in output
     assert not (tmp_path / "hooks").exists()
+
+
+def test_a_hook_that_is_a_link_out_of_the_repository_is_left_alone(one: Clone, tmp_path: Path) -> None:
+    hook = one.root / ".git/hooks/pre-commit"
+    hook.unlink()
+    hook.symlink_to(tmp_path / "gone")
+    output = one.faber("init", "--pre-commit", code=1).stderr
+    assert f"git's pre-commit hook is {tmp_path}/gone, outside this repository" in output
+    assert not (tmp_path / "gone").exists()
 
 
 @pytest.fixture

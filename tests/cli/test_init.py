@@ -574,7 +574,7 @@ def test_outside_git_it_works_and_says_that_nothing_is_tracked(tmp_path: Path) -
 
 def test_without_git_and_off_the_path_it_works_and_tells_both(project: Project) -> None:
     done = project.run("init", PATH=str(project.home))
-    assert "note: git is not installed" in done.stderr
+    assert "note: git could not say whether it tracks the ledger: git is not installed" in done.stderr
     assert f"note: faber-ledger-hook is not on PATH, so the hooks cannot run it: add {COMMAND.parent}" in done.stderr
 
 

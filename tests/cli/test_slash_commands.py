@@ -188,4 +188,4 @@ def test_git_may_have_changed_the_line_ends(project: Project) -> None:
 
 def test_there_is_no_command_without_a_project(tmp_path: Path) -> None:
     empty = Project(tmp_path)
-    assert "--commands needs a project" in init(empty, "--scope", "user", code=2)
+    assert "need a project" in init(empty, "--scope", "user", code=2)

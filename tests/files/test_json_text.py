@@ -149,12 +149,10 @@ def nested(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 @given(
     st.recursive(st.sampled_from(["1", '"sessions"', '"x\\"sessions"', '"{"', '"\\\\"', "{}"]), nested, max_leaves=12)
 )
-def test_a_member_is_found_where_a_complete_reading_finds_it(inner: str) -> None:
-    text = f'{{"first": {inner}, "sessions": {inner}, "last": {inner}}}'
-    assert JsonText(text)._span_of("sessions") == JsonText(text).spans["sessions"]
-    try:
-        found = JsonText(inner)
-    except ValueError:
-        return
-    for name in found.value:
-        assert JsonText(inner)._span_of(name) == found.spans[name]
+def test_a_member_read_apart_is_where_a_complete_reading_finds_it(inner: str) -> None:
+    for text in (f'{{"first": {inner}, "sessions": {inner}, "last": {inner}}}', f'{{"sessions": {inner}}}'):
+        whole, apart = JsonText(text), JsonText(text, ("sessions", "last"))
+        assert (apart.value, apart.spans) == (whole.value, whole.spans)
+        assert apart.with_members({"sessions": 1}) == whole.with_members({"sessions": 1})
+        start, end = whole.spans["sessions"]
+        assert apart.text_of("sessions") in (None, text[start:end])

@@ -71,6 +71,7 @@ VALUES = {
     "a text for a number": "UPDATE event SET seq = 'three' WHERE seq = 3",
     "a number below one": "UPDATE event SET seq = -1 WHERE seq = 3",
     "a blob for a text": "UPDATE event SET id = x'00ff' WHERE seq = 3",
+    "an id that is no text besides": "UPDATE event SET id = CAST(x'ff' AS TEXT), version = 'one' WHERE seq = 3",
     "parents that are cut": "UPDATE event SET parents = x'00' WHERE seq = 3",
     "a hash that is short": "UPDATE event SET hash = x'00' WHERE seq = 3",
 }

@@ -9,14 +9,14 @@ from support.lying import EVENTS, events_with, lying
 from support.sizes import few, pick
 from support.team_server import Team, made_team
 
-from faber_ledger.postgres.ask import EVENT_COLUMNS
+from faber_ledger.ledger.encoding import COLUMNS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from support.postgres import Database
 
-EVENT = ("position", *EVENT_COLUMNS)
+EVENT = ("position", *COLUMNS)
 FETCH, PUSH, FLEET, SEARCH = ("sync", "--fetch"), ("sync", "--push"), ("fleet",), ("search", "zebra")
 OTHER_TYPE = "'{}'::jsonb"
 DEEP = "(repeat('[', 3000) || repeat(']', 3000))::jsonb"

@@ -197,7 +197,7 @@ def test_the_table_has_a_row_for_each_run(project: Project, database: Database, 
     assert head.split("  ")[0] == "run"
     assert busy.split() == ["busy", "77", "laptop", "architect", "unknown", "2", "1", "0", "1", *busy.split()[-2:]]
     assert busy.split()[-2:] == ["2026-01-05T10:00:05Z", "session_ended"]
-    assert project.faber("fleet", "--work-id", "none", env=url).stdout == "no run matches\n"
+    assert project.faber("fleet", "--work-id", "none", env=url).stdout.startswith("no run matches:")
     limited = project.faber("fleet", "--limit", "2", env=url).stdout.splitlines()
     assert limited[-1] == "older runs are not shown: --limit N shows more"
 
