@@ -10,6 +10,9 @@ from typing import Any
 
 import click
 
+from faber_ledger.cli.sync.arrival import remote_of
+from faber_ledger.cli.sync.purge import Purge, purge_refs, send_run
+from faber_ledger.cli.sync.refs import METADATA, STATE
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn, warn_of
 from faber_ledger.cli.ui.server import names_server, server_address
@@ -98,11 +101,17 @@ def redact(
     data["removed_on_server"] = _push(chosen)
     if data["removed_on_server"]:
         lines.insert(1, "  removed on the team's server, too; the next `faber-ledger sync` sends state.json")
-    show(data | {"versions_in_git": versions}, lines, as_json=as_json)
+    purge = purge_refs(chosen, plan.target, warn)
+    lines[1:1] = _purge_lines(purge, beside)
+    show(data | {"versions_in_git": versions, "replaced_at_remote": purge.is_replaced}, lines, as_json=as_json)
 
 
 def _undo(chosen: Run, name: str, reason: str | None, writer: str, client: str | None, *, as_json: bool) -> None:
     undone = undo_redaction(chosen, name, reason, at=now(), writer=writer, client=client, warn=warn_of)
+    remote = remote_of(chosen.root)
+    why = send_run(remote, chosen, warn) if remote is not None else None
+    if why is not None:
+        warn_of(f"not sent yet, which the next `faber-ledger sync` does: {why}")
     result = {"run_id": chosen.run_id, "event": name, "redaction_undone": undone}
     show(result, [f"✓ Put the payload of event {name} back, recorded as event {undone}"], as_json=as_json)
 
@@ -116,6 +125,17 @@ def _look_again(chosen: Run, plan: RedactionPlan, beside: dict[str, Any]) -> dic
     texts = plan.texts.difference(beside.pop("common"))
     remains = find_remains(runs_in_work_trees(chosen), texts)
     return beside | {"also_in_files": [path for path in remains if not path.endswith(".db")]}
+
+
+def _purge_lines(purge: Purge, beside: dict[str, Any]) -> Iterator[str]:
+    """Yield what became of the run's ref at the remote, and warn if it was not replaced."""
+    if purge.problem:
+        warn_of(purge.problem)
+        warn(f"hint: {purge.hint}")
+    if purge.is_replaced:
+        yield f"  replaced: the run's ref at {purge.remote}, whose host may keep what it had; other clones follow"
+    if purge.remote and {STATE, METADATA}.intersection(map(os.path.basename, beside["also_in_files"])):
+        yield "  the ref has these files, too: redact the event again after you changed them"
 
 
 def _push(chosen: Run) -> bool:
