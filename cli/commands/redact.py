@@ -60,8 +60,8 @@ def redact(
 
     \b
     Git's history still holds what was removed, and so do other clones until they receive the redaction:
-    docs/guides/REDACTION.md. What you redact is not set aside. What somebody else redacts is, for 30 days,
-    and --undo puts it back.
+    docs/guides/REDACTION.md. Where the ledger travels in a git ref, the ref is replaced at once.
+    What you redact is not set aside. What somebody else redacts is, for 30 days, and --undo puts it back.
     Example: faber-ledger redact 3 --reason "a customer's name"
     Exit codes: 0 done, or done before; 1 a file cannot be read or written, or you declined; 2 wrong usage, or
     what cannot be removed; 3 not confirmed, without a terminal; 10 no such run or event, or no copy of a payload
@@ -182,8 +182,9 @@ def _confirm(question: str, *, as_json: bool) -> None:
 
 
 def _versions(chosen: Run) -> int | None:
-    """Return how many commits have a version of this ledger; None without git."""
-    listed = run_git("log", "--all", "--full-history", "--format=%H", "--", chosen.ledger_path, at=chosen.root)
+    """Return how many commits of the code have a version of this ledger; None without git."""
+    revisions = ("--exclude=refs/faber-ledger*", "--all")  # the refs of ledgers were looked at before
+    listed = run_git("log", *revisions, "--full-history", "--format=%H", "--", chosen.ledger_path, at=chosen.root)
     return len(listed.stdout.split()) if listed.returncode == 0 else None
 
 

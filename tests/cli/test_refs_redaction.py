@@ -12,7 +12,7 @@ from support.folders import copy_prepared
 from support.forging import forge
 from support.program import path_with_program
 from support.project import Project
-from support.ref_clones import FETCHED, REF, REMOTE, another_clone, at_remote, first_clone, sync
+from support.ref_clones import FETCHED, REF, REMOTE, another_clone, at_remote, carry_refs, first_clone, sync
 
 from faber_ledger.ledger.disk import RunLock
 
@@ -296,10 +296,23 @@ def test_a_sending_that_was_killed_before_it_was_noted_counts(team: Team) -> Non
 
 
 def test_refs_that_are_left_in_a_project_without_them_are_deleted(team: Team) -> None:
-    settings = team.ann.root / ".fractary/faber/ledger.json"
-    settings.write_text(json.dumps({**json.loads(settings.read_text()), "carry": "tree"}))
+    assert team.ann.faber("init", "--git-only", "--carry", "tree").returncode == 0
     assert "origin" not in redact(team.ann, note_id(team.ann))
     assert team.ann.git("for-each-ref", REF) == ""
+
+
+def test_after_a_switch_the_commits_with_a_ledger_are_named_too(tmp_path: Path) -> None:
+    project = Project.noted(tmp_path / "project")
+    project.git("clone", "--quiet", "--bare", ".", f"../{REMOTE}")
+    project.git("remote", "add", "origin", f"../{REMOTE}")
+    carry_refs(project)
+    sync(project)
+    said = redact(project, note_id(project, "it went well"))
+    assert "  replaced: the run's ref at origin" in said
+    assert "  git still holds 1 commit with an earlier ledger.db" in said
+    found = verify(project)
+    assert "still holds the payload of 1 event redacted by now" in found
+    assert f"compared with 1 version in the history of HEAD; 1 version in {REF} here" in found
 
 
 def test_verify_says_that_no_ref_reaches_what_is_redacted(team: Team) -> None:

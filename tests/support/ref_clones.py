@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from faber_ledger.runs.clone import note_use
@@ -15,22 +14,19 @@ FETCHED = f"refs/faber-ledger-remotes/origin/{RUN}"
 
 def carry_refs(project: Project) -> None:
     """Let a project's ledgers travel in git refs, and this clone send them to `origin`, by commands alone."""
-    settings = project.root / ".fractary/faber/ledger.json"
-    settings.write_text(json.dumps({**json.loads(settings.read_text()), "carry": "refs"}, indent=2) + "\n")
-    consent = project.root / ".git/faber-ledger/carry.json"
-    consent.parent.mkdir(exist_ok=True)
-    consent.write_text(json.dumps({"remote": "origin", "auto": False}))
+    done = project.faber("init", "--git-only", "--carry", "refs", "--no-auto-send")
+    assert done.returncode == 0, done.stderr
 
 
 def first_clone(root: Path) -> Project:
     """Make the bare remote, and the project with a run in it, set up and pushed."""
     project = Project.made(root)
-    assert project.faber("init", "--git-only").returncode == 0
+    project.git("clone", "--quiet", "--bare", ".", f"../{REMOTE}")
+    project.git("remote", "add", "origin", f"../{REMOTE}")
     carry_refs(project)
     project.git("add", "--all")
     project.git("commit", "--quiet", "-m", "Set up")
-    project.git("clone", "--quiet", "--bare", ".", f"../{REMOTE}")
-    project.git("remote", "add", "origin", f"../{REMOTE}")
+    project.git("push", "--quiet", "origin", "main")
     return project
 
 
