@@ -335,6 +335,10 @@ def test_verify_misses_an_event_that_only_a_ref_has(team: Team) -> None:
     found = json.loads(team.ann.faber("verify", "--git", "--json").stdout)["data"]["runs"][0]
     assert "missing_event" in [one["kind"] for one in found["findings"]]
     assert found["anchors"] == [f"2 versions in {REF} here"]
+    team.ann.ledger_path.write_bytes(output_of(team.ann, "cat-file", "blob", f"{REF}:ledger.db"))  # as the hint says
+    assert team.ann.faber("project", team.ann.run_id).returncode == 0
+    assert len(team.ann.recorded) == count
+    verify(team.ann)
 
 
 def test_verify_asks_a_silent_remote_once_for_all_runs(team: Team) -> None:
