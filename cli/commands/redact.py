@@ -10,6 +10,9 @@ from typing import Any
 
 import click
 
+from faber_ledger.cli.sync.arrival import remote_of
+from faber_ledger.cli.sync.purge import Purge, purge_refs, send_run
+from faber_ledger.cli.sync.refs import METADATA, STATE
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn, warn_of
 from faber_ledger.cli.ui.server import names_server, server_address
@@ -57,8 +60,8 @@ def redact(
 
     \b
     Git's history still holds what was removed, and so do other clones until they receive the redaction:
-    docs/guides/REDACTION.md. What you redact is not set aside. What somebody else redacts is, for 30 days,
-    and --undo puts it back.
+    docs/guides/REDACTION.md. Where the ledger travels in a git ref, the ref is replaced at once.
+    What you redact is not set aside. What somebody else redacts is, for 30 days, and --undo puts it back.
     Example: faber-ledger redact 3 --reason "a customer's name"
     Exit codes: 0 done, or done before; 1 a file cannot be read or written, or you declined; 2 wrong usage, or
     what cannot be removed; 3 not confirmed, without a terminal; 10 no such run or event, or no copy of a payload
@@ -98,11 +101,17 @@ def redact(
     data["removed_on_server"] = _push(chosen)
     if data["removed_on_server"]:
         lines.insert(1, "  removed on the team's server, too; the next `faber-ledger sync` sends state.json")
-    show(data | {"versions_in_git": versions}, lines, as_json=as_json)
+    purge = purge_refs(chosen, plan.target, warn)
+    lines[1:1] = _purge_lines(purge, beside)
+    show(data | {"versions_in_git": versions, "replaced_at_remote": purge.is_replaced}, lines, as_json=as_json)
 
 
 def _undo(chosen: Run, name: str, reason: str | None, writer: str, client: str | None, *, as_json: bool) -> None:
     undone = undo_redaction(chosen, name, reason, at=now(), writer=writer, client=client, warn=warn_of)
+    remote = remote_of(chosen.root)
+    why = send_run(remote, chosen, warn) if remote is not None else None
+    if why is not None:
+        warn_of(f"not sent yet, which the next `faber-ledger sync` does: {why}")
     result = {"run_id": chosen.run_id, "event": name, "redaction_undone": undone}
     show(result, [f"✓ Put the payload of event {name} back, recorded as event {undone}"], as_json=as_json)
 
@@ -116,6 +125,17 @@ def _look_again(chosen: Run, plan: RedactionPlan, beside: dict[str, Any]) -> dic
     texts = plan.texts.difference(beside.pop("common"))
     remains = find_remains(runs_in_work_trees(chosen), texts)
     return beside | {"also_in_files": [path for path in remains if not path.endswith(".db")]}
+
+
+def _purge_lines(purge: Purge, beside: dict[str, Any]) -> Iterator[str]:
+    """Yield what became of the run's ref at the remote, and warn if it was not replaced."""
+    if purge.problem:
+        warn_of(purge.problem)
+        warn(f"hint: {purge.hint}")
+    if purge.is_replaced:
+        yield f"  replaced: the run's ref at {purge.remote}, whose host may keep what it had; other clones follow"
+    if purge.remote and {STATE, METADATA}.intersection(map(os.path.basename, beside["also_in_files"])):
+        yield "  the ref has these files, too: redact the event again after you changed them"
 
 
 def _push(chosen: Run) -> bool:
@@ -162,8 +182,9 @@ def _confirm(question: str, *, as_json: bool) -> None:
 
 
 def _versions(chosen: Run) -> int | None:
-    """Return how many commits have a version of this ledger; None without git."""
-    listed = run_git("log", "--all", "--full-history", "--format=%H", "--", chosen.ledger_path, at=chosen.root)
+    """Return how many commits of the code have a version of this ledger; None without git."""
+    revisions = ("--exclude=refs/faber-ledger*", "--all")  # the refs of ledgers were looked at before
+    listed = run_git("log", *revisions, "--full-history", "--format=%H", "--", chosen.ledger_path, at=chosen.root)
     return len(listed.stdout.split()) if listed.returncode == 0 else None
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import click
 
 from faber_ledger.cli.reports.verify import Anchors, run_findings
+from faber_ledger.cli.sync.ref_versions import RefVersions, RemoteHeads
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.progress import progress_over
@@ -16,6 +17,7 @@ from faber_ledger.ledger.command_errors import ProjectionDiffers
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.verify import LogProblem
 from faber_ledger.runs.conflicts import paths_in_conflict
+from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.run import Run, find_root
 
 
@@ -44,7 +46,7 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
         if name in found:
             what = f"a merge has stopped at {' and '.join(paths)}"
             found[name].append(LogProblem("in_conflict", None, what, "run `faber-ledger resolve`"))
-    anchors = {one.run_id: _anchors(one, found[one.run_id]) for one in (runs if with_git else [])}
+    anchors = _all_anchors(runs, found) if with_git and runs else {}
     show(
         {
             "runs": [
@@ -67,15 +69,30 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
     return ProjectionDiffers.exit_code if only_projection else IntegrityError.exit_code
 
 
-def _anchors(run: Run, items: list[LogProblem]) -> list[str]:
+def _all_anchors(runs: list[Run], found: dict[str, list[LogProblem]]) -> dict[str, list[str]]:
+    """Compare logs with their anchors, and add what those show to `found`; return the names of those that were read.
+
+    The remote of the runs' git refs is asked once.
+    """
+    remote = RemoteHeads(runs[0].root)
+    if remote.problem is not None:
+        found[runs[0].run_id].append(remote.problem)
+    return {run.run_id: _anchors(run, remote, found[run.run_id]) for run in runs}
+
+
+def _anchors(run: Run, remote: RemoteHeads, items: list[LogProblem]) -> list[str]:
     """Compare a log with its anchors, add what they show to `items`, and return the names of those that were read."""
     try:
         anchors = Anchors(run)
         anchors.check()
+        top = top_of(run.root)
+        refs = RefVersions(run, top, anchors.gone, anchors.compare) if top is not None else None
+        if refs is not None:
+            refs.check(remote)
     except IntegrityError:
         return []  # the log cannot be read, and that has been reported
-    items += anchors.findings
-    return anchors.checked
+    items += [*anchors.findings, *(refs.findings if refs is not None else [])]
+    return [*anchors.checked, *(refs.checked if refs is not None else [])]
 
 
 def _anchor_lines(run_id: str, anchors: list[str] | None) -> Iterator[str]:

@@ -176,7 +176,7 @@ class Anchors:
         self.findings: list[LogProblem] = []
         with Log.read(run.log_path, allow_incomplete=True) as log:
             self._hashes = dict(log.connection.execute("SELECT id, hash FROM event"))
-            self._gone = {*effective_redactions(log.connection)}
+            self.gone = {*effective_redactions(log.connection)}
         self._reported: set[str] = set()
 
     def check(self) -> None:
@@ -200,19 +200,28 @@ class Anchors:
             for version in list_versions(self.run.root, revisions, *ledgers):
                 with open(path, "wb") as file:
                     file.write(git("cat-file", "blob", version.blob, at=self.run.root))
-                counted += self._holds(f"commit {version.commit[:12]}", path, kind, version.blob)
+                commit = f"commit {version.commit[:12]}"
+                unredacted = self.compare(commit, path, kind)
+                counted += unredacted is not None
+                if unredacted:
+                    self._note_unredacted(commit, unredacted, version.blob)
+        if not counted and carries_refs(self.run.root):
+            return
         versions_text = f"{plural(counted, 'version')} in {where}"
         if run_git("rev-parse", "--is-shallow-repository", at=self.run.root).stdout.strip() == b"true":
             versions_text += ", which this shallow clone has in part"
         self.checked.append(versions_text)
 
-    def _holds(self, where: str, path: str, kind: str, blob: str) -> bool:
-        """Find what a copy has and the log lacks; return whether the copy can be read to its end."""
+    def compare(self, where: str, path: str, kind: str) -> set[str] | None:
+        """Find what a copy has and the log lacks; return the redacted events whose payload it has.
+
+        None if the copy cannot be read to its end.
+        """
         unredacted, missing = set(), []
         try:
             with open_untrusted(path) as copy:
                 for row in rows_of(copy):
-                    unredacted |= {row[ID]} if row[PAYLOAD] is not None and row[ID] in self._gone else set()
+                    unredacted |= {row[ID]} if row[PAYLOAD] is not None and row[ID] in self.gone else set()
                     if self._hashes.get(row[ID]) != row[HASH]:
                         if compute_hash(row) != row[HASH]:
                             raise LedgerError(f"event {row[ID]} is not what its hash says")
@@ -220,16 +229,17 @@ class Anchors:
         except (LedgerError, OSError, sqlite3.Error) as error:
             what = error.message if isinstance(error, LedgerError) else str(error)
             self._note("torn_version", f"{where} is not counted: {what.replace(path, 'its ledger')}")
-            return False
-        if unredacted:
-            what = f"{where} still holds the payload of {events_shown(len(unredacted))} redacted by now"
-            if has_cached_text(self.run.root, blob):
-                what += f", and so does {TEXT_CACHE}, git's cache of ledgers as text"
-            hint = "docs/guides/REDACTION.md shows how to rewrite history; change the secret as well"
-            self._note("unredacted_version", what, hint)
+            return None
         for row in missing:
             self._miss(where, row, kind)
-        return True
+        return unredacted
+
+    def _note_unredacted(self, where: str, unredacted: set[str], blob: str) -> None:
+        what = f"{where} still holds the payload of {events_shown(len(unredacted))} redacted by now"
+        if has_cached_text(self.run.root, blob):
+            what += f", and so does {TEXT_CACHE}, git's cache of ledgers as text"
+        hint = "docs/guides/REDACTION.md shows how to rewrite history; change the secret as well"
+        self._note("unredacted_version", what, hint)
 
     def _miss(self, where: str, row: tuple[Any, ...], kind: str) -> None:
         name = row[ID]
@@ -240,8 +250,9 @@ class Anchors:
             self.findings.append(
                 LogProblem("changed_event", name, f"{where} has it with other content", "keep both files, and compare")
             )
-        elif kind == "not_pulled" and row[WRITER] != writer_of(self.run.root):
-            self._note(kind, f"event {name} of {where} is not here yet", "run `git pull`")
+        elif kind != "missing_event" and row[WRITER] != writer_of(self.run.root):
+            command = "git pull" if kind == "not_pulled" else f"faber-ledger sync {self.run.run_id}"
+            self._note(kind, f"event {name} of {where} is not here yet", f"run `{command}`")
         else:
             hint = f"put that copy in place of the run's ledger.db, then run `faber-ledger project {self.run.run_id}`"
             self.findings.append(LogProblem("missing_event", name, f"{where} has it, and the log does not", hint))

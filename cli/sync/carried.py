@@ -152,6 +152,8 @@ def absorb_commit(run: Run, commit: str, files: dict[str, str], remote: str, war
             is_all = heads == opened.log.heads_text()
         if added or opened.restored or opened.redacted:
             write_blocks(run, warn=warn)
+        if opened.redacted:
+            delete_refs(run.root, [SENT + ref_name(run.run_id)])  # what this clone has sent reaches the payload
         if is_all and not _is_newer(run, sent):
             sent.note_files(run)
     sent.save()
@@ -301,7 +303,8 @@ def _note_pushed(one: Carried, sent: Sent, commit: str, pushed: Pushed, remote: 
     if pushed.why is not None and sent.must_purge:
         warn(f"{one.run.run_id}: {remote.name} does not replace the ref, so it keeps what was redacted: {pushed.why}")
         purging = Sent(one.run)
-        purging.must_purge = False  # the next commit is a child of the one that is there
+        # The next commit is a child of the one that is there, which `redact` may have left without a ref here.
+        purging.must_purge, purging.commit = False, ""
         purging.save()
         return True
     if pushed.why is not None:

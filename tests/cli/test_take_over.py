@@ -8,7 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from support.command import COMMAND, Command
+from support.command import COMMAND, Command, is_waiting_for_lock
 from support.project import Project, without_overrides
 
 if TYPE_CHECKING:
@@ -86,11 +86,6 @@ def test_a_start_leaves_the_worktree_that_another_made_for_the_same_work_item(pr
         project.git("worktree", "add", "-q", "-b", "feature/2", str(other))
     assert f"the folder ../{other.name} exists already" in start.communicate()[1]
     assert (start.returncode, other.exists()) == (1, True)
-
-
-def is_waiting_for_lock(process: subprocess.Popen[str]) -> bool:
-    with open("/proc/locks", encoding="ascii") as file:
-        return any(" -> FLOCK " in line and f" {process.pid} " in line for line in file)
 
 
 def test_with_yes_the_later_start_takes_over_and_is_warned_all_the_same(project: Project) -> None:

@@ -145,3 +145,9 @@ def run_command(
     if check:
         done.check_returncode()
     return done
+
+
+def is_waiting_for_lock(process: subprocess.Popen[Any]) -> bool:
+    """Return whether a process waits for a file's lock, as Linux tells."""
+    with open("/proc/locks", encoding="ascii") as file:
+        return any(" -> FLOCK " in line and f" {process.pid} " in line for line in file)

@@ -1,0 +1,157 @@
+"""The versions of a run's ledger in its git refs, here and at the remote: evidence for `verify --git`.
+
+A ref reaches a payload if any commit of its history has a ledger with it. What git no longer reaches may be there
+still: a host keeps such objects for a time that it alone knows.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from faber_ledger.cli.sync.arrival import remote_of
+from faber_ledger.cli.sync.refs import FETCHED, LEDGER, SENT, read, ref_name
+from faber_ledger.cli.ui.words import events_shown, plural
+from faber_ledger.ledger.command_errors import GitFailed
+from faber_ledger.ledger.encoding import PAYLOAD
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.foreign import open_untrusted
+from faber_ledger.ledger.union import rows_named
+from faber_ledger.ledger.verify import LogProblem
+from faber_ledger.runs.git_command import git, limit_answers, run_git
+from faber_ledger.runs.run import Run
+from faber_ledger.runs.sent import Sent
+
+SECONDS = 10.0  # for the remote's answer
+Compare = Callable[[str, str, str], "set[str] | None"]
+HOST = "change the secret: those who host a ref may keep objects that nothing reaches"
+
+
+def refs_here(top: str, name: str) -> dict[str, str]:
+    """Return this clone's refs of a run by their full names, with their objects; the one that it wrote comes first."""
+    form = "--format=%(objectname) %(refname)"
+    listed = os.fsdecode(git("for-each-ref", form, SENT + name, FETCHED.rstrip("/"), at=top))
+    rows = [line.split(" ", 1) for line in listed.splitlines()]
+    found = {ref: commit for commit, ref in rows if ref == SENT + name or ref.endswith(f"/{name}")}
+    return dict(sorted(found.items(), key=lambda one: (one[0] != SENT + name, one[0])))
+
+
+def list_commits(top: str, tip: str) -> list[str]:
+    """Return the commits that a tip reaches, the newest first; empty if some of them are not here."""
+    done = run_git("rev-list", tip, "--", at=top)
+    return os.fsdecode(done.stdout).split() if done.returncode == 0 else []
+
+
+def may_have_event(top: str, commit: str, name: str) -> bool:
+    """Return whether a commit's ledger has an event, redacted or not; also if that ledger cannot be read."""
+    return _find(top, [commit], name, lambda row: row is not None, if_unreadable=True)
+
+
+def reaches_payload(top: str, tip: str, name: str) -> bool:
+    """Return whether a ledger in a tip's history has the payload of an event."""
+    return _find(top, list_commits(top, tip), name, lambda row: row is not None and row[PAYLOAD] is not None)
+
+
+def _find(
+    top: str, commits: Iterable[str], name: str, is_wanted: Callable[..., bool], *, if_unreadable: bool = False
+) -> bool:
+    with read(top, commits) as versions:
+        for files in versions:
+            try:
+                with open_untrusted(files.get(LEDGER, ""), check_values=False) as log:
+                    if is_wanted(next(iter(rows_named(log, name)), None)):
+                        return True
+            except (LedgerError, OSError, sqlite3.Error):
+                if if_unreadable:
+                    return True
+    return False
+
+
+class RemoteHeads:
+    """What the remote of a clone says of its refs: `heads` are their commits, None if it was not asked or is silent."""
+
+    def __init__(self, root: str) -> None:
+        """Ask the remote, if this clone exchanges its ledgers with one."""
+        self.name = ""
+        self.heads: dict[str, str] | None = None
+        self.problem: LogProblem | None = None
+        remote = remote_of(root, is_quiet=True)
+        if remote is None:
+            return
+        self.name = remote.name
+        try:
+            with limit_answers(SECONDS):
+                self.heads = remote.heads()
+        except GitFailed as error:
+            what = f"{remote.name} does not answer, so what its refs reach is not known: {error.message}"
+            self.problem = LogProblem("remote_silent", None, what, error.hint or "run the command again")
+
+
+class RefVersions:
+    """The versions in a run's refs: `checked` names those that were read, `findings` is what they show.
+
+    `compare` compares a version's file with the log: it takes a text for the version, the path, and what an event is
+    called that the log lacks; it returns the events whose payload the version has although it is `gone`, None for a
+    version that cannot be read.
+    """
+
+    def __init__(self, run: Run, top: str, gone: Collection[str], compare: Compare) -> None:
+        self.run = run
+        self.top = top
+        self.checked: list[str] = []
+        self.findings: list[LogProblem] = []
+        self._gone = gone
+        self._compare = compare
+        self._held: dict[str, set[str]] = {}  # of each commit that was read, what it has of the payloads
+
+    def check(self, remote: RemoteHeads) -> None:
+        """Compare the log with the versions in each ref, and find those that reach what is redacted."""
+        name = ref_name(self.run.run_id)
+        places = [(f"{ref} here", commit) for ref, commit in refs_here(self.top, name).items()]
+        there = (remote.heads or {}).get(name)
+        if there is not None:
+            places.append((f"{SENT}{name} at {remote.name}", there))
+        reaching = {}
+        for where, tip in places:
+            commits = list_commits(self.top, tip)
+            if not commits:
+                what = f"{where} has commits that are not here (at {tip[:12]}): what it reaches is not known"
+                hint = f"run `faber-ledger sync {self.run.run_id}`"
+                self.findings.append(LogProblem("not_absorbed", None, what, hint))
+                continue
+            self._read(where, [one for one in commits if one not in self._held])
+            reaching[where] = set[str]().union(*[self._held[one] for one in commits])
+        self.findings += self._reach_findings(reaching, remote)
+
+    def _read(self, where: str, commits: list[str]) -> None:
+        """Read the versions that no ref before has."""
+        counted = 0
+        kind = "missing_event" if where.startswith(SENT) and where.endswith(" here") else "not_absorbed"
+        with read(self.top, commits) as versions:
+            for commit, files in zip(commits, versions, strict=True):
+                found = None
+                if LEDGER in files:
+                    found = self._compare(f"commit {commit[:12]} of {where}", files[LEDGER], kind)
+                counted += found is not None
+                self._held[commit] = found or set()
+        if commits:
+            beside = " beyond those" if len(self._held) > len(commits) else ""
+            self.checked.append(f"{plural(counted, 'version')} in {where}{beside}")
+
+    def _reach_findings(self, reaching: dict[str, set[str]], remote: RemoteHeads) -> Iterator[LogProblem]:
+        if not reaching or not self._gone:
+            return
+        for where, held in reaching.items():
+            if held:
+                what = f"{where} still reaches the payload of {events_shown(len(held))} redacted by now"
+                act = f"redact event {min(held)} again, which replaces the ref where the remote allows it"
+                if Sent(self.run).must_purge:
+                    act = (
+                        f"run `faber-ledger sync {self.run.run_id}`, which replaces the ref where the remote allows it"
+                    )
+                yield LogProblem("unredacted_ref", None, what, f"{act}; {HOST}")
+        if not any(reaching.values()):
+            places = f"here or at {remote.name}" if remote.heads is not None else "here"
+            what = f"no ref {places} reaches the payload of {events_shown(len(self._gone))} redacted by now"
+            yield LogProblem("purged_ref", None, what, HOST)
