@@ -161,10 +161,7 @@ def init(
         refuse_bare(root)
     elif with_commands or summaries is not None or carry is not None or fetch:
         raise click.UsageError("--commands, --summaries, --carry and --fetch need a project, and there is none here.")
-    if agent is not None and (part is not None or scope == "local"):
-        raise click.UsageError("--agent goes with --scope project or user, and not with --git-only or --plugin.")
-    if carry != REFS and (remote is not None or auto_send is not None):
-        raise click.UsageError("--remote, --auto-send and --no-auto-send go with --carry refs.")
+    _check_usage(scope, part, agent, carry, is_about_refs=remote is not None or auto_send is not None)
     hooks = _plan_hooks(root, scope, part, agent)
     can_ask &= sys.stdin.isatty() and sys.stderr.isatty()
     travel = _plan_carry(root, carry, remote, auto_send, can_ask=can_ask) if is_project else CarryPlan(None)
@@ -185,12 +182,7 @@ def init(
         remove_empty_folders(changes, root)
         notes += carry_out(root, travel, say) if is_project else []
         notes += _fetch(root) if fetch or (carry is None and travel.mode == REFS) else []
-    if is_project:
-        problems = project_settings(root, {}).problems
-        notes += [f"{problem}; correct it, then run `faber-ledger init` again" for problem in problems]
-        notes += [git_says] if git_says else []
-        if is_ignored(root, PATH):
-            notes.append(f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions")
+    notes += _project_notes(root, git_says) if is_project else []
     committed = [*(hooks.own if scope == "project" else []), *shared]
     commit = names_to_commit(committed, root) if git_says is None else []
     data = report(changes, root, dry_run=dry_run) | {
@@ -202,6 +194,23 @@ def init(
     show(data, _lines(changes, config, root, commit, dry_run=dry_run, has_settings=hooks.has_settings), as_json=as_json)
     for note in [] if as_json else notes:  # they are in the data
         say(f"note: {note}")
+
+
+def _check_usage(scope: str, part: str | None, agent: str | None, carry: str | None, *, is_about_refs: bool) -> None:
+    if agent is not None and (part is not None or scope == "local"):
+        raise click.UsageError("--agent goes with --scope project or user, and not with --git-only or --plugin.")
+    if carry != REFS and is_about_refs:
+        raise click.UsageError("--remote, --auto-send and --no-auto-send go with --carry refs.")
+
+
+def _project_notes(root: str, git_says: str | None) -> Iterator[str]:
+    """Yield what is wrong with the project's settings, and what keeps git from files that must travel."""
+    for problem in project_settings(root, {}).problems:
+        yield f"{problem}; correct it, then run `faber-ledger init` again"
+    if git_says:
+        yield git_says
+    if is_ignored(root, PATH):
+        yield f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions"
 
 
 class Hooks(NamedTuple):

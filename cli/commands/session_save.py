@@ -64,7 +64,6 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
         show({"saved": False, "run_id": None}, texts.NO_WORKFLOW_TO_SAVE.split("\n"), as_json=as_json)
         return
     run = _run(root, run_id, active)
-    warn_if_kept(run)
     writer, checkout, is_written = writer_of(root), checkout_at_end(run), False
     try:
         with record_or_leave(run, at=at, writer=writer, warn=warn_of) as recording:
@@ -97,9 +96,11 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
 
 def _run(root: str, named: str | None, active: ActiveRun) -> Run:
     try:
-        return choose_run(root, named, active, records=True)
+        run = choose_run(root, named, active, records=True)
     except RunNotFound:
-        return find_run(root, named or "")
+        run = find_run(root, named or "")
+    warn_if_kept(run)
+    return run
 
 
 def _session_to_end(recording: Recording, caller: Caller, reason: Reason) -> str | None:

@@ -268,7 +268,7 @@ def test_where_a_setting_or_an_option_decides_nobody_is_asked(tmp_path: Path) ->
     project = started(tmp_path / "theirs", "--summaries")
     clone = project.clone(tmp_path / "clone", "desktop")
     shutil.rmtree(clone.root / ".claude")
-    assert QUESTION not in clone.on_terminal("init")[0]
+    assert QUESTION not in clone.on_terminal("init", "--carry", "tree")[0]
     assert QUESTION not in clone.on_terminal("init", "--git-only")[0]
     assert QUESTION not in terminal(tmp_path / "dry", "--dry-run", answers=[])[1]
     assert QUESTION not in terminal(tmp_path / "json", "--json", answers=[])[1]
