@@ -8,7 +8,6 @@ so only its owner may.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import time
@@ -85,8 +84,8 @@ def _open_regular(path: str, *, follow: bool) -> tuple[int, int]:
     found = os.stat(path) if follow else os.lstat(path)
     if not stat.S_ISREG(found.st_mode):
         raise _refusal(found)
-    flags = os.O_RDONLY | os.O_NONBLOCK
-    descriptor = os.open(path, flags if follow else flags | os.O_NOFOLLOW)
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags if follow else flags | getattr(os, "O_NOFOLLOW", 0))
     try:
         if not stat.S_ISREG((found := os.fstat(descriptor)).st_mode):
             raise _refusal(found)
@@ -116,7 +115,7 @@ def append_line(path: str, line: str) -> None:
 
     No link is followed and no pipe waited for. Two processes that append at once both succeed.
     """
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with open(os.open(path, flags, 0o600), "a", encoding="utf-8", newline="\n") as file:
         make_private(file.fileno(), path)
         file.write(f"{line}\n")
@@ -231,7 +230,7 @@ def write(
     path: str, content: bytes, *, like: os.stat_result | None = None, mode: int = 0o666, durable: bool = True
 ) -> None:
     """Write a new file as `put` does; a killed writer's leftover, or a link, is removed first."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     opening = mode if like is None else 0o600
     try:
         descriptor = os.open(path, flags, opening)
@@ -263,14 +262,15 @@ def remove(path: str) -> None:
 def keep_owner(file: int | str, like: os.stat_result) -> None:
     """Give a file, open or by its path, the owner and permissions of another, as far as this process may."""
     mine = os.stat(file)
-    if (mine.st_uid, mine.st_gid) != (like.st_uid, like.st_gid):
+    if hasattr(os, "chown") and (mine.st_uid, mine.st_gid) != (like.st_uid, like.st_gid):
         for owner in (like.st_uid, -1):
             try:
                 os.chown(file, owner, like.st_gid)
                 break
             except OSError:  # only root may change owners, and not to a user that its container does not know
                 continue  # the content matters more than the owner
-    os.chmod(file, stat.S_IMODE(like.st_mode))
+    if isinstance(file, str) or os.chmod in os.supports_fd:
+        os.chmod(file, stat.S_IMODE(like.st_mode))
 
 
 def make_private(file: int | str, path: str) -> None:
@@ -280,7 +280,7 @@ def make_private(file: int | str, path: str) -> None:
     """
     mode = ledger.private_mode(path)
     try:
-        if stat.S_IMODE(os.stat(file).st_mode) != mode:
+        if stat.S_IMODE(os.stat(file).st_mode) != mode and (isinstance(file, str) or os.chmod in os.supports_fd):
             os.chmod(file, mode)
     except OSError:
         pass
@@ -290,7 +290,7 @@ def sync_directory(directory: str) -> None:
     """Make a rename in a directory durable, where the system can."""
     try:
         descriptor = os.open(directory or ".", os.O_RDONLY)
-    except OSError:  # who may write in a directory need not be allowed to read it
+    except OSError:  # Windows cannot open a directory
         return
     try:
         os.fsync(descriptor)
@@ -302,6 +302,11 @@ def sync_directory(directory: str) -> None:
     finally:
         os.close(descriptor)
 
+
+try:
+    import fcntl
+except ImportError:  # Windows: only SQLite's own lock is left, which polls
+    fcntl = None  # type: ignore[assignment]  # None means below that there is no lock
 
 LOCK_SECONDS = 10.0  # how long a command waits; hooks give up sooner
 
@@ -336,7 +341,7 @@ class RunLock:
 
     def _open(self) -> int:
         """Open the file and return its descriptor; raises OSError."""
-        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         try:
             return os.open(self.path, flags)
         except FileNotFoundError:
@@ -346,6 +351,8 @@ class RunLock:
 
     def _wait(self) -> None:
         """Wait for the lock or an alarm, in the main thread, which alone gets signals."""
+        if fcntl is None:
+            return
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return

@@ -104,7 +104,7 @@ else:
             finally:
                 del sys.modules["functools"]
         import _sqlite3 as sqlite3
-    except ImportError:  # a Python that names them otherwise
+    except ImportError:  # another Python than CPython
         import sqlite3
 
 __all__ = ["sqlite3"]
@@ -311,7 +311,7 @@ def surplus_bytes(connection: sqlite3.Connection, path: str) -> int:
 
 def _header(path: str) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
         return b""
     except OSError as error:

@@ -6,7 +6,6 @@ its name when it is whole and locked. Files are not synced: a power cut may take
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 
@@ -17,6 +16,11 @@ from faber_ledger.ledger.event_types import EVENT_TYPES, has_required
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.clone import is_behind_link, make_kept_folder
 from faber_ledger.runs.run import inbox_path, quoted_form
+
+try:
+    import fcntl
+except ImportError:  # Windows has no locks of this kind
+    fcntl = None  # type: ignore[assignment]  # None means below that there is no lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -281,6 +285,8 @@ def _lock(descriptor: int, *, is_shared: bool = False) -> None:
 
     Where the file system has no locks, the file waits all the same: nothing can be recorded there either.
     """
+    if fcntl is None:
+        return
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
