@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.files.word_query import WordQuery
 from faber_ledger.ledger.encoding import COLUMNS, HASH, PAYLOAD, compute_hash, decode_row
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.events import Recorded
 from faber_ledger.postgres.ask import Connection, Row, check_rows, render_call, translate_decode_errors
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded  # which would load typing_extensions
 
 FIRST_EVENTS, FIRST_STATES = 200, 5  # enough for most searches; a state may have megabytes
 KEY: dict[str, Any] = dict.fromkeys(("at", "id", "project", "run_id"), str)
