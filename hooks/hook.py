@@ -14,11 +14,11 @@ from faber_ledger.recording.incoming import ENDS, arrival_of, changes_nothing, m
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.sessions import sessions_elsewhere
 from faber_ledger.runs import progress, state_file, state_write
-from faber_ledger.runs.carry import carries_refs, start_sending
 from faber_ledger.runs.clients import note_session
 from faber_ledger.runs.clone import note_use, read_used_runs, writer_of
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.progress import current_phase, current_step, what_to_keep
+from faber_ledger.runs.publish import carries_refs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,7 +127,9 @@ class Hook:
 
         If it is not, add what an answered start has loaded to the delivery. After an end the ledgers are sent.
         """
-        if self.call.hook in ENDS and not self._is_subagents:
+        if self.call.hook in ENDS and not self._is_subagents and carries_refs(self.run.root):
+            from faber_ledger.runs.carry import start_sending
+
             start_sending(self.run.root)
         if self._file is None or self._arrival is None:
             return

@@ -1,8 +1,8 @@
-"""How a project's ledgers travel (DECISIONS 57): with the code (`tree`), or each in a git ref of its own (`refs`).
+"""What a clone has agreed to of ledgers that travel in git refs (DECISIONS 57), and the process that sends them.
 
-The project's settings say what is meant. A clone sends and fetches only after its own `init --carry refs`, which keeps
-its consent below the git directory: the remote's name, and whether hooks start the sending. Hooks ask no network: they
-start one detached process, `faber-ledger sync --background`.
+A clone sends and fetches only after its own `init --carry refs`, which keeps its consent below the git directory: the
+remote's name, and whether hooks start the sending. Hooks ask no network: they start one detached process,
+`faber-ledger sync --background`.
 """
 
 from __future__ import annotations
@@ -10,18 +10,15 @@ from __future__ import annotations
 import os
 import sys
 
-from faber_ledger.ledger.disk import FileRefused, folder_around, read_regular, read_text
+from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.ledger.encoding import loads
-from faber_ledger.runs.run import path_in_clone
+from faber_ledger.runs.publish import meant_carry
+from faber_ledger.runs.run import TREE, path_in_clone
 
-TREE, REFS = "tree", "refs"
-CARRY = "carry"  # in the project's settings
-PROJECT_FILE = ".fractary/faber/ledger.json"
 CONSENT = "carry.json"
 LOCK = "sending.lock"  # of the clone's one process that sends
 LIMIT = 65_536
 PROGRAM = "from faber_ledger.cli.entry import main; main()"
-_modes: dict[str, str] = {}  # by the project
 
 
 class Consent:
@@ -30,34 +27,6 @@ class Consent:
     def __init__(self, remote: str, *, is_automatic: bool) -> None:
         self.remote = remote
         self.is_automatic = is_automatic
-
-
-def carries_refs(root: str) -> bool:
-    """Return whether a project's ledgers travel in git refs: then no `ledger.db` is written into its work tree.
-
-    Where the project's settings do not say, as on a branch that is older than they are, the clone's consent does.
-    """
-    if root not in _modes:
-        _modes[root] = meant_carry(root) or (REFS if consent_of(root) is not None else TREE)
-    return _modes[root] == REFS
-
-
-def assume_mode(root: str, mode: str) -> None:
-    """Let this process go on as if ledgers travelled so: `init` is about to write it."""
-    _modes[root] = mode
-
-
-def meant_carry(root: str) -> str | None:
-    """Return how a project's settings say that its ledgers travel; None if they do not."""
-    path = os.path.join(root, *PROJECT_FILE.split("/"))
-    try:
-        text = read_text(path, LIMIT) if folder_around(path, [root]) is not None else None
-        if text is None or f'"{CARRY}"' not in text:
-            return None
-        found = loads(text)[CARRY]
-    except (FileRefused, ValueError, TypeError, LookupError, RecursionError):
-        return None
-    return found if found in (TREE, REFS) else None
 
 
 def consent_of(root: str) -> Consent | None:
@@ -71,8 +40,11 @@ def consent_of(root: str) -> Consent | None:
 
 
 def sender_of(root: str) -> Consent | None:
-    """Return the consent by which a clone sends and fetches now; None if it does neither."""
-    return consent_of(root) if carries_refs(root) else None
+    """Return the consent by which a clone sends and fetches; None if it does neither.
+
+    On a branch that is older than the project's choice it does; where the project has chosen `tree`, it does not.
+    """
+    return consent_of(root) if meant_carry(root) != TREE else None
 
 
 def start_sending(root: str) -> None:

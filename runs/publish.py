@@ -10,10 +10,11 @@ import os
 import stat
 
 from faber_ledger.ledger import disk
+from faber_ledger.ledger.encoding import loads
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import Here
-from faber_ledger.runs.carry import carries_refs
 from faber_ledger.runs.git import REMOTES, commit_of, default_ref, is_git_at_work, named_commit, work_tree_of
+from faber_ledger.runs.run import CARRY, PROJECT_FILE, REFS, TREE
 from faber_ledger.runs.tree_note import NEWER, TreeNote, shape_of
 
 TYPE_CHECKING = False
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 
 PIECE = 1 << 20
+LARGEST_SETTINGS = 65_536
 ENDED_BY_COMMIT = ("merge", "cherry-pick", "revert")  # of the commands that stop; a rebase writes commits again
 
 
@@ -99,6 +101,31 @@ def _is_merged(run: Run, tree: WorkTree, note: TreeNote) -> bool:
         return True
     note.unmerged_at = both
     return False
+
+
+_meant: dict[str, str | None] = {}  # by the project
+
+
+def carries_refs(root: str) -> bool:
+    """Return whether a project's ledgers travel in git refs: then no `ledger.db` is written into its work tree."""
+    return meant_carry(root) == REFS
+
+
+def meant_carry(root: str) -> str | None:
+    """Return how a project's settings say that its ledgers travel; None if they do not. They are read once."""
+    if root not in _meant:
+        try:
+            content = disk.read_regular(f"{root}/{PROJECT_FILE}", LARGEST_SETTINGS)
+            found = loads(content.decode())[CARRY] if CARRY.encode() in content else None
+        except (disk.FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
+            found = None
+        _meant[root] = found if found in (TREE, REFS) else None
+    return _meant[root]
+
+
+def assume_carry(root: str, carry: str) -> None:
+    """Let this process go on as if ledgers travelled so: `init` is about to write it."""
+    _meant[root] = carry
 
 
 def publish(run: Run, opened: RunLog, warn: Callable[[str], None]) -> None:

@@ -30,6 +30,10 @@ ATTRIBUTES_FILE = ".fractary/.gitattributes"  # how git merges and shows a run's
 LOGS = ".fractary/faber/logs"
 HOOK_LOG = f"{LOGS}/hooks.log"
 
+PROJECT_FILE = ".fractary/faber/ledger.json"  # the project's settings
+CARRY = "carry"  # its member that says how ledgers travel (DECISIONS 57): with the code, or in git refs
+TREE, REFS = "tree", "refs"
+
 STATE = "state.json"
 LEDGER = "ledger.db"
 METADATA = "metadata.json"

@@ -9,9 +9,8 @@ from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.disk import FileRefused, folder_around, read_text
 from faber_ledger.ledger.encoding import loads
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.carry import CARRY, PROJECT_FILE, REFS, TREE
 from faber_ledger.runs.layouts import runs_for_new
-from faber_ledger.runs.run import RUNS, Run
+from faber_ledger.runs.run import CARRY, PROJECT_FILE, REFS, RUNS, TREE, Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

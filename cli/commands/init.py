@@ -66,11 +66,12 @@ from faber_ledger.hooks.client_settings import HOOK_PROGRAM, settings_path
 from faber_ledger.ledger.command_errors import GitFailed, ServerUnavailable
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
-from faber_ledger.runs.carry import REFS, TREE, meant_carry, sender_of
+from faber_ledger.runs.carry import sender_of
 from faber_ledger.runs.git import branch_of, is_tracked
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.progress import FINISHED
-from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, find_root
+from faber_ledger.runs.publish import meant_carry
+from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, REFS, TREE, find_root
 from faber_ledger.runs.settings import PATH, project_settings
 
 OF_ALL_PROJECTS = (

@@ -22,14 +22,13 @@ from faber_ledger.recording.adoption import is_started_here
 from faber_ledger.recording.completing import complete_record
 from faber_ledger.recording.recording import record_before_projecting
 from faber_ledger.runs.active import active_run, can_be_on_branch
-from faber_ledger.runs.carry import carries_refs
 from faber_ledger.runs.clone import lock_run, note_use
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import git, limit_answers, top_of
 from faber_ledger.runs.layouts import find_runs
 from faber_ledger.runs.log import lacks_ledger, open_run_log, read_log
 from faber_ledger.runs.projecting import reproject
-from faber_ledger.runs.publish import why_not_published
+from faber_ledger.runs.publish import carries_refs, why_not_published
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.state_file import read_bytes, read_state
 from faber_ledger.runs.tree_note import TreeNote

@@ -25,7 +25,7 @@ from faber_ledger.recording import sessions
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.runs import state_file, state_write
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.carry import carries_refs, consent_of
+from faber_ledger.runs.carry import consent_of
 from faber_ledger.runs.clone import OUT_OF_THE_WAY, find_obstacle
 from faber_ledger.runs.conflicts import paths_in_conflict
 from faber_ledger.runs.in_git import GitSurvey
@@ -33,7 +33,7 @@ from faber_ledger.runs.kept import not_in_tree
 from faber_ledger.runs.log import lacks_ledger, read_log
 from faber_ledger.runs.progress import FINISHED, current_phase, resume_point
 from faber_ledger.runs.projecting import known_members
-from faber_ledger.runs.publish import why_not_published
+from faber_ledger.runs.publish import carries_refs, why_not_published
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.sent import NOT_AGREED, Sent, describe_unsent
 from faber_ledger.runs.set_up import SET_UP, lacks_driver

@@ -28,13 +28,14 @@ from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.command_errors import GitFailed, NoWorkTree
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
-from faber_ledger.runs.carry import carries_refs, consent_of
+from faber_ledger.runs.carry import consent_of
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git import unused_tops
 from faber_ledger.runs.git_command import complaint, top_of
 from faber_ledger.runs.kept import runs_here
 from faber_ledger.runs.log import has_log
 from faber_ledger.runs.ownership import describe_unused
+from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import ACTIVE_FILES, ATTRIBUTES_FILE, COPY_ENDINGS, LOGS, common_directory, other_roots
 from faber_ledger.runs.sent import Sent
 

@@ -18,8 +18,8 @@ from faber_ledger.files.change import (
 )
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.carry import carries_refs
 from faber_ledger.runs.git_command import git, run_git
+from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import (
     ACTIVE_FILES,
     ATTRIBUTES_FILE,

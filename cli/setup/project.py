@@ -20,9 +20,9 @@ from faber_ledger.ledger.clock import is_event_id
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.disk import OWN, folder_around
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.carry import CARRY
 from faber_ledger.runs.clone import file_mode
 from faber_ledger.runs.git_query import GitQuery
+from faber_ledger.runs.run import CARRY
 from faber_ledger.runs.settings import PATH, PROJECT
 from faber_ledger.runs.synced import known_project
 

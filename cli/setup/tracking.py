@@ -8,10 +8,10 @@ from faber_ledger.cli.setup.git import IGNORE_FILE, LEDGER_PATTERNS
 from faber_ledger.cli.ui.changes import display_path
 from faber_ledger.files.change import FileChange
 from faber_ledger.ledger.command_errors import GitFailed, GitIgnores
-from faber_ledger.runs.carry import carries_refs
 from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.git_command import complaint, limit_answers, run_git
 from faber_ledger.runs.git_query import FOREIGN, GitQuery
+from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import RUNS, Run
 from faber_ledger.runs.settings import project_settings
 

@@ -10,14 +10,14 @@ from faber_ledger.cli.ui.words import plural
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.encoding import dumps
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs import carry
+from faber_ledger.runs.carry import CONSENT, consent_of, start_sending
 from faber_ledger.runs.clone import lock_run, make_below
 from faber_ledger.runs.git import is_safe
 from faber_ledger.runs.git_command import git
 from faber_ledger.runs.layouts import find_runs
 from faber_ledger.runs.log import has_log, open_run_log
-from faber_ledger.runs.publish import publish
-from faber_ledger.runs.run import Run, clone_folder, common_directory, path_in_clone
+from faber_ledger.runs.publish import assume_carry, carries_refs, meant_carry, publish
+from faber_ledger.runs.run import REFS, TREE, Run, clone_folder, common_directory, path_in_clone
 
 WHO_READS = (
     "A run's ledger can travel in a git ref of its own at {remote}: each session's end is sent then, also after a"
@@ -54,14 +54,14 @@ def plan_carry(root: str, asked: str | None, remote: str | None, *, is_automatic
     """
     if asked is None:
         return CarryPlan(None)
-    plan = CarryPlan(asked, choose_remote(root, remote) if asked == carry.REFS else "", is_automatic)
-    carry.assume_mode(root, asked)
+    plan = CarryPlan(asked, choose_remote(root, remote) if asked == REFS else "", is_automatic)
+    assume_carry(root, asked)
     return plan
 
 
 def remote_to_offer(root: str) -> str | None:
     """Return the remote to which ledgers could be sent; None where that is decided, or there is none."""
-    is_decided = carry.meant_carry(root) == carry.TREE or carry.consent_of(root) is not None
+    is_decided = meant_carry(root) == TREE or consent_of(root) is not None
     if is_decided or common_directory(root) is None:
         return None
     try:
@@ -72,7 +72,7 @@ def remote_to_offer(root: str) -> str | None:
 
 def carry_out(root: str, plan: CarryPlan, warn: Callable[[str], None]) -> list[str]:
     """Switch how ledgers travel, once the project's files say so, and return what was done, as notes."""
-    if plan.mode == carry.REFS:
+    if plan.mode == REFS:
         _agree(root, plan)
         count = _leave_the_tree(root, warn)
         how = "each session's end is sent there" if plan.is_automatic else "`faber-ledger sync` sends them"
@@ -81,17 +81,17 @@ def carry_out(root: str, plan: CarryPlan, warn: Callable[[str], None]) -> list[s
             notes.append(
                 f"{plural(count, 'ledger.db', 'ledger.db files')} left the work tree for the log: commit what git shows"
             )
-        carry.start_sending(root)
+        start_sending(root)
         return notes
-    if plan.mode == carry.TREE:
-        disk.remove(path_in_clone(root, carry.CONSENT) or "")
+    if plan.mode == TREE:
+        disk.remove(path_in_clone(root, CONSENT) or "")
         count = _return_to_the_tree(root, warn)
         return (
             [f"{plural(count, 'ledger.db', 'ledger.db files')} written: `git add .fractary`, and commit"]
             if count
             else []
         )
-    if carry.carries_refs(root) and carry.consent_of(root) is None:
+    if carries_refs(root) and consent_of(root) is None:
         return [
             "this project's ledgers travel in git refs: `faber-ledger init --carry refs` lets this clone send and fetch"
             " them; everybody who can read the remote can read them"
@@ -103,7 +103,7 @@ def _agree(root: str, plan: CarryPlan) -> None:
     """Keep this clone's consent below the git directory; raises OSError."""
     content = dumps({"remote": plan.remote, "auto": plan.is_automatic}).encode() + b"\n"
     make_below(root, clone_folder(root) or root)
-    disk.put(path_in_clone(root, carry.CONSENT) or "", content, mode=disk.OWN, locked=False)
+    disk.put(path_in_clone(root, CONSENT) or "", content, mode=disk.OWN, locked=False)
 
 
 def _leave_the_tree(root: str, warn: Callable[[str], None]) -> int:

@@ -11,9 +11,10 @@ from faber_ledger.cli.sync.ref_versions import may_have_event, reaches_payload, 
 from faber_ledger.cli.sync.refs import SENT, Remote, delete_refs, ref_name
 from faber_ledger.ledger.disk import RunLock
 from faber_ledger.ledger.errors import LedgerError, Locked
-from faber_ledger.runs.carry import LOCK, carries_refs
+from faber_ledger.runs.carry import LOCK
 from faber_ledger.runs.clone import make_below
 from faber_ledger.runs.git_command import top_of
+from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, clone_folder, path_in_clone
 from faber_ledger.runs.sent import Sent
 
