@@ -21,7 +21,7 @@ from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import names_server, server_address, url_option
 from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.cli.ui.words import events_shown, plural
-from faber_ledger.ledger.command_errors import NoActiveRun, ServerRefused, ServerUnavailable
+from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, UnionConflict
 from faber_ledger.runs.carry import sender_of, start_sending
 from faber_ledger.runs.kept import run_here, runs_here
@@ -32,11 +32,12 @@ from faber_ledger.runs.synced import note_project, read_note, write_note
 
 if TYPE_CHECKING:
     from faber_ledger.cli.sync.exchange import Exchanged
+    from faber_ledger.cli.sync.refs import Remote as GitRemote
     from faber_ledger.postgres.project import Remote
 
 
 MOST_NAMED = 10  # events of a run
-BACKGROUND_SECONDS = 60
+BACKGROUND_SECONDS, GRACE_SECONDS = 60, 5
 HINT_NO_RUN = (
     "`faber-ledger sync --all` exchanges all runs, and `faber-ledger sync RUN` one that `faber-ledger fleet` shows"
 )
@@ -176,16 +177,29 @@ def _exchange_refs(wanted: Wanted, *, as_json: bool) -> tuple[list[dict[str, Any
     remote = remote_of(wanted.root)
     if remote is None:
         return None, 0
-    if wanted.text is not None and find_here(wanted.root, wanted.text) is None:
-        found = find_remote_run(remote, wanted.root, wanted.text)
-        runs = bring_runs(remote, wanted.root, found[:1], warn)
-    else:
-        runs = [choose_run(wanted.root, wanted.text)] if wanted.text is not None else runs_here(wanted.root)
+    runs = runs_here(wanted.root) if wanted.text is None else [_named_run(remote, wanted.root, wanted.text)]
     done = exchange_refs(remote, wanted.root, runs, warn, sends=wanted.pushes, is_named=wanted.text is not None)
     lines = [*filter(None, [carried_line(one, remote.name) for one in done])]
     for line in [] if as_json else lines or [f"nothing new at {remote.name}"]:
         tell(line)
     return [*map(carried_data, done)], max(map(exit_code, done), default=0)
+
+
+def _named_run(remote: GitRemote, root: str, text: str) -> Run:
+    """Return the run that a text names, which is fetched if only the remote has it; raises RunNotFound."""
+    if find_here(root, text) is not None:
+        return choose_run(root, text)
+    try:
+        found = find_remote_run(remote, root, text)
+        brought = bring_runs(remote, root, [found], warn) if found is not None else []
+    except GitFailed as error:
+        raise ServerUnavailable(f"{remote.name} was not asked: {error.message}", hint=error.hint) from error
+    if not brought:
+        hint = (
+            "`faber-ledger run list --remote` shows the runs at the remote, `faber-ledger run list` those of this clone"
+        )
+        raise RunNotFound(f"neither this clone nor {remote.name} has a run {text!r:.80}", hint=hint)
+    return brought[0]
 
 
 def _send_in_background(root: str, pushed_to: str | None) -> int:
@@ -199,12 +213,21 @@ def _send_in_background(root: str, pushed_to: str | None) -> int:
         if consent is not None and pushed_to in (None, consent.remote):
             start_sending(root)
         return 0
-    signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))  # with the git that waits for the remote
+    signal.signal(signal.SIGALRM, _end_background)
     signal.alarm(BACKGROUND_SECONDS)
     remote = remote_of(root, is_quiet=True)
     if remote is not None:
         exchange_refs(remote, root, runs_here(root), lambda message: None)
     return 0
+
+
+def _end_background(*_: object) -> None:
+    """End the git that waits for the remote, so that this process notes why and ends; if it does not, kill both."""
+    signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))
+    signal.alarm(GRACE_SECONDS)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(0, signal.SIGTERM)
+    raise GitFailed(f"no end within {BACKGROUND_SECONDS} s", hint="run `faber-ledger sync`")
 
 
 def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:
