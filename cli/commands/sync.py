@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from faber_ledger.cli.reports.run_list import find_here
-from faber_ledger.cli.sync.arrival import bring_runs, find_remote_run, remote_of
+from faber_ledger.cli.sync.arrival import bring_runs, find_remote_run, remote_of, required_remote
 from faber_ledger.cli.sync.carried import exchange_refs
 from faber_ledger.cli.sync.carried_words import carried_data, carried_line, exit_code
 from faber_ledger.cli.ui import completion
@@ -23,7 +23,7 @@ from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.cli.ui.words import events_shown, plural
 from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, UnionConflict
-from faber_ledger.runs.carry import sender_of, start_sending
+from faber_ledger.runs.carry import carries_refs, sender_of, start_sending
 from faber_ledger.runs.kept import run_here, runs_here
 from faber_ledger.runs.log import lacks_ledger
 from faber_ledger.runs.run import Run, find_root
@@ -134,8 +134,15 @@ def _sync(
     wanted: Wanted, url: str | None, *, as_json: bool = False, shows: Callable[[Exchanged], bool] | None = None
 ) -> int:
     """Exchange the runs once, print what happened, of all runs or those that `shows` chooses; return the exit code."""
-    refs, code = _exchange_refs(wanted, as_json=as_json)
-    if refs is not None and url is None and not names_server():
+    has_server = url is not None or names_server()
+    try:
+        refs, code = _exchange_refs(wanted, as_json=as_json, is_watched=shows is not None, has_server=has_server)
+    except ServerUnavailable as error:
+        if not has_server:
+            raise
+        warn(error.message)
+        refs, code = [], error.exit_code
+    if refs is not None and not has_server:
         if as_json:
             show({"refs": refs}, [], as_json=True)
         return code
@@ -172,15 +179,20 @@ def _sync(
     return code
 
 
-def _exchange_refs(wanted: Wanted, *, as_json: bool) -> tuple[list[dict[str, Any]] | None, int]:
+def _exchange_refs(
+    wanted: Wanted, *, as_json: bool, is_watched: bool, has_server: bool
+) -> tuple[list[dict[str, Any]] | None, int]:
     """Exchange the runs with their git refs; return what was done and the exit code, None where nobody agreed to it."""
-    remote = remote_of(wanted.root)
+    is_meant = carries_refs(wanted.root) and not has_server
+    remote = required_remote(wanted.root) if is_meant else remote_of(wanted.root)
     if remote is None:
         return None, 0
     runs = runs_here(wanted.root) if wanted.text is None else [_named_run(remote, wanted.root, wanted.text)]
     done = exchange_refs(remote, wanted.root, runs, warn, sends=wanted.pushes, is_named=wanted.text is not None)
     lines = [*filter(None, [carried_line(one, remote.name) for one in done])]
-    for line in [] if as_json else lines or [f"nothing new at {remote.name}"]:
+    if not lines and not is_watched:
+        lines = [f"nothing new at {remote.name}"]
+    for line in [] if as_json else lines:
         tell(line)
     return [*map(carried_data, done)], max(map(exit_code, done), default=0)
 

@@ -71,7 +71,7 @@ class Carried:
     def fail(self, error: Exception | str) -> None:
         """Note why the run was not sent, and the exit code."""
         self.why = error.message if isinstance(error, LedgerError) else str(error)
-        self.code = error.exit_code if isinstance(error, LedgerError) else ServerRefused.exit_code
+        self.code = ServerRefused.exit_code if isinstance(error, str) else getattr(error, "exit_code", 1)
 
 
 def exchange_refs(
@@ -137,9 +137,9 @@ def _absorb_all(remote: Remote, runs: dict[str, Carried], there: dict[str, str],
 
     Return the runs that may be sent: not those of which the remote may have what this clone could not absorb.
     """
-    new = [name for name in runs if name in there and Sent(runs[name].run).commit != there[name]]
-    remote.fetch(new)
-    failed = set()
+    wanted = [name for name in runs if name in there and Sent(runs[name].run).commit != there[name]]
+    new = _fetch(remote, runs, wanted)
+    failed = {*wanted} - {*new}
     with read(remote.top, [there[name] for name in new]) as commits:
         for name, commit in zip(new, commits, strict=True):
             one = runs[name]
@@ -149,6 +149,26 @@ def _absorb_all(remote: Remote, runs: dict[str, Carried], there: dict[str, str],
                 one.fail(error)
                 failed.add(name)
     return {name: one for name, one in runs.items() if name not in failed}
+
+
+def _fetch(remote: Remote, runs: dict[str, Carried], names: list[str]) -> list[str]:
+    """Fetch refs, and return those that came: one that git refuses, or that was deleted, does not stop the others.
+
+    Raises GitFailed where the remote does not answer.
+    """
+    try:
+        remote.fetch(names)
+        return names
+    except GitFailed:
+        remote.heads("-")
+    fetched = []
+    for name in names:
+        try:
+            remote.fetch([name])
+            fetched.append(name)
+        except GitFailed as error:
+            runs[name].fail(error)
+    return fetched
 
 
 def absorb_commit(run: Run, name: str, commit: Commit | None, remote: str, warn: Warn) -> int:

@@ -38,6 +38,7 @@ FETCH = (
 )
 PUSH = ("push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
 OWN_SETTINGS = ("-c", "core.hooksPath=/dev/null", "-c", "push.pushOption=")
+UNCHECKED = ("-c", "fetch.fsckObjects=false")  # where nothing is kept
 BEHIND = ("fetch first", "non-fast-forward", "stale info", "cannot lock", "failed to update", "already exists")
 FOR_GOOD = "[remote rejected] (non-fast-forward)"  # the remote's settings refuse to replace a ref
 
@@ -133,7 +134,7 @@ class Remote:
         the clone's git directory, for which the user's settings may name other ones (`includeIf`).
         """
         common = os.fsdecode(git("rev-parse", "--path-format=absolute", "--git-common-dir", at=self.top)).rstrip("\n")
-        config = ("-c", f"include.path={os.path.join(common, 'config')}", *OWN_SETTINGS)
+        config = ("-c", f"include.path={os.path.join(common, 'config')}", *OWN_SETTINGS, *UNCHECKED)
         kind = os.fsdecode(git("rev-parse", "--show-object-format", at=self.top)).strip()
         with tempfile.TemporaryDirectory(prefix="faber-ledger-", dir=common) as folder:
             git("init", "--quiet", "--bare", f"--object-format={kind}", folder, at=self.top)

@@ -246,10 +246,17 @@ def test_a_remote_that_is_away_is_noted(one: CarriedClone) -> None:
     assert "not sent" not in one.faber("status").stdout
 
 
+def test_a_remote_that_is_away_does_not_stop_the_server(one: CarriedClone) -> None:
+    one.origin.root.rename(one.root.parent / "away.git")
+    errors = one.sync("--url", "postgresql://127.0.0.1:1/nowhere", code=13).stderr
+    assert "the exchange with origin failed: `git ls-remote` failed" in errors
+    assert "127.0.0.1:1" in errors
+
+
 def test_a_clone_that_never_agreed_sends_nothing_and_says_so(one: CarriedClone) -> None:
     (one.root / ".git/faber-ledger/carry.json").unlink()
     one.work("second")
-    one.sync(code=2)
+    assert "hint: run `faber-ledger init --carry refs` to agree to it" in one.sync(code=1).stderr
     assert one.origin.heads() == {}
     assert "nothing of this run leaves this clone: `faber-ledger init --carry refs` sends it" in one.start_line()
     assert one.call(str(COMMAND), "run", "list", "--remote").returncode == 1

@@ -124,6 +124,25 @@ def test_a_ref_of_something_else_is_said_and_left(one: CarriedClone, kind: str) 
     assert origin.has(one)
 
 
+def test_a_commit_that_git_refuses_does_not_stop_the_others(one: CarriedClone) -> None:
+    one.add_run(SHOP)
+    one.sync()
+    tree = one.origin.git("rev-parse", f"{SENT}{RUN}^{{tree}}")
+    content = f"tree {tree}\ncommitter x\n\nx\n".encode()
+    bad = one.origin.git("hash-object", "-w", "-t", "commit", "--literally", "--stdin", content=content)
+    one.origin.git("update-ref", SENT + RUN, bad)
+    two = one.second("two")
+    two.git("config", "fetch.fsckObjects", "true")
+    assert SHOP in two.faber("run", "list", "--remote").stdout
+    two.sync(SHOP)
+    one.deliver("session-start", "more", hook_event_name="SessionStart", source="startup")
+    one.sync()
+    said = two.sync(code=1).stdout
+    assert f"{RUN}: not sent: `git fetch` failed" in said
+    assert f"{SHOP}: " in said
+    assert two.log_of(SHOP) == one.log_of(SHOP)
+
+
 def test_a_ref_below_a_runs_ref_is_said(one: CarriedClone) -> None:
     one.faber("run", "forget", "--remote", RUN)
     one.origin.git("update-ref", f"{SENT}{RUN}/x", one.origin.git("rev-parse", "main"))
