@@ -135,13 +135,7 @@ def _sync(
 ) -> int:
     """Exchange the runs once, print what happened, of all runs or those that `shows` chooses; return the exit code."""
     has_server = url is not None or names_server()
-    try:
-        refs, code = _exchange_refs(wanted, as_json=as_json, is_watched=shows is not None, has_server=has_server)
-    except ServerUnavailable as error:
-        if not has_server:
-            raise
-        warn(error.message)
-        refs, code = [], error.exit_code
+    refs, code = _exchange_refs(wanted, as_json=as_json, is_watched=shows is not None, has_server=has_server)
     if refs is not None and not has_server:
         if as_json:
             show({"refs": refs}, [], as_json=True)
@@ -182,13 +176,23 @@ def _sync(
 def _exchange_refs(
     wanted: Wanted, *, as_json: bool, is_watched: bool, has_server: bool
 ) -> tuple[list[dict[str, Any]] | None, int]:
-    """Exchange the runs with their git refs; return what was done and the exit code, None where nobody agreed to it."""
+    """Exchange the runs with their git refs; return what was done and the exit code, None where nobody agreed to it.
+
+    A remote that does not answer is an error only where no server is asked afterwards.
+    """
     is_meant = carries_refs(wanted.root) and not has_server
     remote = required_remote(wanted.root) if is_meant else remote_of(wanted.root)
     if remote is None:
         return None, 0
-    runs = runs_here(wanted.root) if wanted.text is None else [_named_run(remote, wanted.root, wanted.text)]
-    done = exchange_refs(remote, wanted.root, runs, warn, sends=wanted.pushes, is_named=wanted.text is not None)
+    root, text = wanted.root, wanted.text
+    try:
+        runs = runs_here(root) if text is None else [_named_run(remote, root, text)]
+        done = exchange_refs(remote, root, runs, warn, sends=wanted.pushes, is_named=text is not None)
+    except ServerUnavailable as error:
+        if not has_server:
+            raise
+        warn(error.message)
+        return [], error.exit_code
     lines = [*filter(None, [carried_line(one, remote.name) for one in done])]
     if not lines and not is_watched:
         lines = [f"nothing new at {remote.name}"]

@@ -227,12 +227,15 @@ class Commit(NamedTuple):
 
 
 @contextmanager
-def read(top: str, commits: Iterable[str]) -> Iterator[Iterator[Commit | None]]:
+def read(top: str, commits: list[str]) -> Iterator[Iterator[Commit | None]]:
     """Read commits, their files into private ones: yield an iterator of them, None for what is not a commit.
 
     A file that is none, or is larger than `LARGEST`, is left out. One process of git does it for all of them. The
     iterator raises GitFailed.
     """
+    if not commits:
+        yield iter(())
+        return
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         command = ["git", *SAFE, "cat-file", "--batch"]
         pipe, nowhere, environment = subprocess.PIPE, subprocess.DEVNULL, {**os.environ, **QUIET}

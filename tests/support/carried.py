@@ -246,9 +246,10 @@ class CarriedClone(Clone):
 
 
 def count_git(clone: CarriedClone, *arguments: str) -> list[str]:
-    """Run the command, and return the verbs of git that it starts itself, in their order."""
+    """Run the command, and return the verbs of git that it and its background process start, in their order."""
     folder = make_folder()
     clone.call(str(COMMAND), *arguments, GIT_TRACE2_EVENT=str(folder))
+    wait_until(lambda: not clone.is_sending())
     found = []
     for file in folder.iterdir():
         first = [json.loads(line) for line in file.read_text().splitlines()]
