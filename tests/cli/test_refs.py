@@ -178,6 +178,50 @@ def test_a_faster_clone_is_answered_five_times(one: CarriedClone, times: int, co
     assert one.origin.ids() == one.log_ids()
 
 
+@pytest.mark.parametrize("verb", ["ls-remote", "fetch", "fast-import", "push"])
+def test_a_killed_exchange_loses_nothing(one: CarriedClone, verb: str) -> None:
+    one.sync()
+    two = one.second("two")
+    two.sync()
+    two.work("by two")
+    two.sync()
+    one.work("by one")
+    folder = one.root.parent / "killing"
+    folder.mkdir()
+    git = folder / "git"
+    git.write_text(
+        f"""#!/bin/sh
+PATH=${{PATH#*:}}
+git "$@"
+code=$?
+for word in "$@"; do
+  if [ "$word" = {verb} ]; then kill -9 $PPID; fi
+done
+exit $code
+"""
+    )
+    git.chmod(0o755)
+    one.sync(code=-9, path=f"{folder}:{one.environment['PATH']}")
+    one.sync()
+    assert {"by one", "by two"} <= one.clients()
+    assert one.origin.ids() == one.log_ids()
+    assert one.sync().stdout == "nothing new at origin\n"
+
+
+@pytest.mark.parametrize("note", [b"", b"{", b"[]", b"\xff", b'{"commit": 1, "log": 2}', b"[" * 100_000])
+def test_a_lost_note_of_what_was_sent_costs_a_comparison(one: CarriedClone, note: bytes) -> None:
+    one.sync()
+    two = one.second("two")
+    two.sync()
+    two.work("by two")
+    two.sync()
+    (one.private(RUN) / "sent.json").write_bytes(note)
+    one.sync()
+    assert "by two" in one.clients()
+    assert one.origin.ids() == one.log_ids()
+    assert one.sync().stdout == "nothing new at origin\n"
+
+
 # A remote that refuses, or is away
 
 
