@@ -239,11 +239,10 @@ def read(top: str, commits: list[str]) -> Iterator[Iterator[Commit | None]]:
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         command = ["git", *SAFE, "cat-file", "--batch"]
         pipe, nowhere, environment = subprocess.PIPE, subprocess.DEVNULL, {**os.environ, **QUIET}
-        with subprocess.Popen(command, cwd=top, stdin=pipe, stdout=pipe, stderr=nowhere, env=environment) as process:
-            try:
-                yield (_read_commit(process, folder, commit) for commit in commits)
-            finally:
-                process.kill()
+        with subprocess.Popen(
+            command, cwd=top, stdin=pipe, stdout=pipe, stderr=nowhere, env=environment, bufsize=0
+        ) as process:
+            yield (_read_commit(process, folder, commit) for commit in commits)
 
 
 def _read_commit(process: subprocess.Popen[bytes], folder: str, commit: str) -> Commit | None:
@@ -266,7 +265,6 @@ def _read_object(process: subprocess.Popen[bytes], name: str, kind: bytes, path:
     assert printed is not None
     try:
         given.write(f"{name}\n".encode())
-        given.flush()
         words = printed.readline().split()
     except BrokenPipeError:
         words = []

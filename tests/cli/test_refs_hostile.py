@@ -124,6 +124,13 @@ def test_a_ref_of_something_else_is_said_and_left(one: CarriedClone, kind: str) 
     assert origin.has(one)
 
 
+def test_a_ref_that_names_another_run_is_said_and_left(one: CarriedClone) -> None:
+    head = one.origin.put({"ledger.db": one.origin.content("ledger.db")}, message=b"x\n\nRun: shop-9\n")
+    one.work("second")
+    assert f"{RUN}: not sent: its ref at origin is of another run" in one.sync(code=1).stdout
+    assert one.origin.heads()[RUN] == head
+
+
 def test_a_commit_that_git_refuses_does_not_stop_the_others(one: CarriedClone) -> None:
     one.add_run(SHOP)
     one.sync()
