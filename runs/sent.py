@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger import disk
-from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.clock import event_id
 from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.ledger.encoding import dumps, loads
 from faber_ledger.runs.carry import consent_of, is_sending
@@ -25,11 +25,10 @@ class Sent:
 
     `commit` is the one that the remote's ref had when this clone last asked or sent, empty if there was no ref. Of it,
     `heads` are those of its log if ours has all of it, `events` counts its events that are ours, `updated_at` is its
-    state's, and it `has_metadata` beside it.
-    `log` and `state` tell the run's files as they were when the remote had all of them. `noted_at` is when all that
-    was noted, and `at` when this clone sent last, 0 if it never did; `problem` is why the last attempt failed. A run
-    that `is_forgotten` at the remote is sent by name alone. `must_purge` says that the ref's history has a payload
-    that was redacted here.
+    state's, and it `has_metadata` beside it. `log` and `state` tell the run's files as they were when the remote had
+    all of them. `noted_at` is when the log was read for that, and `at` when this clone sent last, 0 if it never did;
+    `problem` is why the last attempt failed. A run that `is_forgotten` at the remote is sent by name alone.
+    `must_purge` says that the ref's history has a payload that was redacted here.
     """
 
     def __init__(self, run: Run) -> None:
@@ -102,8 +101,8 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
     if count <= 0:
         return None
     if is_start:
-        ended = "SELECT 1 FROM event WHERE type = 'session_ended' AND at > ? LIMIT 1"
-        is_due = sent.problem or log.connection.execute(ended, (utc_text(sent.noted_at),)).fetchone()
+        ended = "SELECT 1 FROM event WHERE type = 'session_ended' AND id > ? LIMIT 1"
+        is_due = sent.problem or log.connection.execute(ended, (event_id(sent.noted_at, bytes(10)),)).fetchone()
         if not is_due or is_sending(run.root):
             return None
     why = f" ({sent.problem})" if sent.problem else ""

@@ -302,6 +302,7 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
             sent.save()
             return None
         sent.note_files(run)
+        sent.noted_at = now()
         shutil.copyfile(run.log_path, path)
         state, files = files_to_send(remote, run, sent, parent)
         message, blocks = message_of(run, state, log), dict(fold(log.stream()))
@@ -333,7 +334,7 @@ def _note_pushed(one: Carried, sent: Sent, commit: str, pushed: Pushed, remote: 
         return False
     if sent.must_purge:
         delete_refs(remote.top, [remote.fetched(ref_name(one.run.run_id))])
-    sent.commit, sent.at, sent.noted_at, sent.problem = commit, now(), now(), ""
+    sent.commit, sent.at, sent.problem = commit, now(), ""
     sent.is_forgotten = sent.must_purge = False
     sent.save()
     one.has_sent, one.why, one.code = True, None, 0

@@ -222,6 +222,16 @@ def test_a_lost_note_of_what_was_sent_costs_a_comparison(one: CarriedClone, note
     assert one.sync().stdout == "nothing new at origin\n"
 
 
+def test_a_start_says_nothing_of_what_no_session_has_ended(one: CarriedClone) -> None:
+    one.sync()
+    two = one.second("two")
+    two.sync()
+    two.record("begun")
+    assert "not sent" not in two.start_line()
+    two.end("begun")
+    assert "not sent" in two.start_line("later")
+
+
 # A remote that refuses, or is away
 
 
