@@ -1,4 +1,4 @@
-"""`faber-ledger sync`: exchange runs with the team's server."""
+"""`faber-ledger sync`: exchange runs with their git refs, and with the team's server."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def sync(
     Example: faber-ledger sync --all
     Exit codes: 0 done, or nothing is new; 1 a file cannot be read or written, a
     delivery still waits, or psycopg is missing; 2 wrong usage, or no server is named; 10 no such run; 11 locked;
-    12 newer format, here or on the server; 13 the server cannot be reached, or takes
-    nothing now; 14 the server refuses; 20 a ledger is damaged; 22 an event has
+    12 newer format, here or there; 13 the remote or the server cannot be reached, or
+    takes nothing now; 14 one of them refuses; 20 a ledger is damaged; 22 an event has
     different contents here and there.
     """
     if every and run_id is not None:
