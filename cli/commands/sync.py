@@ -198,6 +198,8 @@ def _exchange_refs(
         lines = [f"nothing new at {remote.name}"]
     for line in [] if as_json else lines:
         tell(line)
+    for hint in [] if as_json else dict.fromkeys([one.hint for one in done if one.why and one.hint]):
+        warn(f"hint: {hint}")
     return [*map(carried_data, done)], max(map(exit_code, done), default=0)
 
 

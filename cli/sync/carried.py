@@ -57,20 +57,22 @@ Warn = Callable[[str], None]
 class Carried:
     """What an exchange did to a run: how many events came and went, and `why` it was not sent, if so.
 
-    `code` is the exit code of that. `has_sent` is also true of a state alone; `was_lost` says that the remote had lost
-    the ref; `waiting` counts the deliveries that could not be recorded before.
+    `hint` says what to run then, and `code` is the exit code. `has_sent` is also true of a state alone; `was_lost` says
+    that the remote had lost the ref; `waiting` counts the deliveries that could not be recorded before.
     """
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.fetched = self.sent = self.waiting = 0
         self.why: str | None = None
+        self.hint: str | None = None
         self.code = 0
         self.has_sent = self.was_lost = False
 
     def fail(self, error: Exception | str) -> None:
         """Note why the run was not sent, and the exit code."""
         self.why = error.message if isinstance(error, LedgerError) else str(error)
+        self.hint = error.hint if isinstance(error, LedgerError) else None
         self.code = ServerRefused.exit_code if isinstance(error, str) else getattr(error, "exit_code", 1)
 
 
@@ -181,7 +183,7 @@ def absorb_commit(run: Run, name: str, commit: Commit | None, remote: str, warn:
         raise LedgerError(f"its ref at {remote} is not a commit", hint=forget)
     fields = fields_of(commit.message)
     if fields.get(FOLDER, "") != project_key(run.root) or fields.get(RUN, run.run_id) != run.run_id:
-        raise LedgerError(f"its ref at {remote} is of another run, or of another project's", hint=forget)
+        raise LedgerError(f"its ref at {remote} belongs to another run or project", hint=forget)
     files, added = commit.files, 0
     if LEDGER in files:
         _check_format(files[LEDGER], remote)

@@ -115,8 +115,9 @@ def test_a_ref_of_something_else_is_said_and_left(one: CarriedClone, kind: str) 
         named = origin.blob(b"x") if kind == "blob" else origin.git("rev-parse", f"{SENT}{RUN}^{{tree}}")
     origin.git("update-ref", SENT + RUN, named)
     one.work("second")
-    said = one.sync(code=1).stdout
-    assert f"{RUN}: not sent: its ref at origin is not a commit" in said
+    done = one.sync(code=1)
+    assert f"{RUN}: not sent: its ref at origin is not a commit" in done.stdout
+    assert f"hint: run `faber-ledger run forget --remote {RUN}` if nobody needs it" in done.stderr
     assert origin.heads()[RUN] == named
     assert one.faber("run", "list", "--remote").stdout == "no run matches at the remote\n"
     one.faber("run", "forget", "--remote", RUN)
@@ -127,7 +128,7 @@ def test_a_ref_of_something_else_is_said_and_left(one: CarriedClone, kind: str) 
 def test_a_ref_that_names_another_run_is_said_and_left(one: CarriedClone) -> None:
     head = one.origin.put({"ledger.db": one.origin.content("ledger.db")}, message=b"x\n\nRun: shop-9\n")
     one.work("second")
-    assert f"{RUN}: not sent: its ref at origin is of another run" in one.sync(code=1).stdout
+    assert f"{RUN}: not sent: its ref at origin belongs to another run or project" in one.sync(code=1).stdout
     assert one.origin.heads()[RUN] == head
 
 

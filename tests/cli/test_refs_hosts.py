@@ -174,9 +174,9 @@ def test_a_ref_of_another_project_is_neither_absorbed_nor_replaced(one: CarriedC
     shop.sync()
     heads = shop.origin_above.heads()
     said = site.sync(code=1).stdout
-    assert f"{RUN}: not sent: its ref at origin is of another run, or of another project's" in said
+    assert f"{RUN}: not sent: its ref at origin belongs to another run or project" in said
     assert shop.origin_above.heads() == heads
-    assert "of another project's" in site.faber("status").stdout
+    assert "belongs to another run or project" in site.faber("status").stdout
 
 
 # The users' own settings
