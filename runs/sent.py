@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger import disk
-from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.clock import event_id
 from faber_ledger.ledger.disk import FileRefused, read_regular
 from faber_ledger.ledger.encoding import dumps, loads
 from faber_ledger.runs.carry import consent_of, is_sending
@@ -25,11 +25,11 @@ class Sent:
     """The note of one run; without a readable one nothing was sent.
 
     `commit` is the one that the remote's ref had when this clone last asked or sent, empty if there was no ref. Of it,
-    `heads` are those of its log if ours has all of it, `events` counts its events, and `updated_at` is its state's.
-    `log` and `state` tell the run's files as they were when the remote had all of them. `noted_at` is when all that
-    was noted, and `at` when this clone sent last, 0 if it never did; `problem` is why the last attempt failed. A run
-    that `is_forgotten` at the remote is sent by name alone. `must_purge` says that the ref's history has a payload
-    that was redacted here.
+    `heads` are those of its log if ours has all of it, `events` counts its events that are ours, `updated_at` is its
+    state's, and it `has_metadata` beside it. `log` and `state` tell the run's files as they were when the remote had
+    all of them. `noted_at` is when the log was read for that, and `at` when this clone sent last, 0 if it never did;
+    `problem` is why the last attempt failed. A run that `is_forgotten` at the remote is sent by name alone.
+    `must_purge` says that the ref's history has a payload that was redacted here.
     """
 
     def __init__(self, run: Run) -> None:
@@ -39,7 +39,7 @@ class Sent:
         self.log: list[int] | None = None
         self.state: list[int] | None = None
         self.at = self.noted_at = 0.0
-        self.is_forgotten = self.must_purge = False
+        self.is_forgotten = self.must_purge = self.has_metadata = False
         try:
             found = loads(read_regular(self.path, LARGEST).decode())
             log, state = found["log"], found["state"]
@@ -48,6 +48,7 @@ class Sent:
             self.state = None if state is None else [int(one) for one in state]
             self.at, self.events, self.problem = float(found["at"]), int(found["events"]), str(found["problem"])
             self.commit, self.heads, self.updated_at = [str(found[name]) for name in ("commit", "heads", "updated_at")]
+            self.has_metadata = bool(found["metadata"])
             self.remote, self.noted_at = str(found["remote"]), float(found["noted_at"])
         except (FileRefused, OSError, ValueError, TypeError, LookupError, RecursionError):
             self.log = None
@@ -67,6 +68,7 @@ class Sent:
             "problem": self.problem,
             "forgotten": self.is_forgotten,
             "purge": self.must_purge,
+            "metadata": self.has_metadata,
         }
         try:
             disk.put(self.path, dumps(content).encode(), mode=disk.OWN, durable=False, locked=False)
@@ -93,12 +95,15 @@ def describe_unsent(run: Run, log: Log, *, is_start: bool) -> str | None:
         return NOT_AGREED
     sent = Sent(run)
     is_there = sent.remote == consent.remote
+    if sent.is_forgotten:
+        resent = f"its ref was deleted at {consent.remote}: `faber-ledger sync {run.run_id}` sends it again"
+        return None if is_start else resent
     count = log.count_events() - (sent.events if is_there else 0)
-    if is_there and sent.heads == log.heads_text():
+    if count <= 0:
         return None
     if is_start:
-        ended = "SELECT 1 FROM event WHERE type = 'session_ended' AND at > ? LIMIT 1"
-        is_due = sent.problem or log.connection.execute(ended, (utc_text(sent.noted_at),)).fetchone()
+        ended = "SELECT 1 FROM event WHERE type = 'session_ended' AND id > ? LIMIT 1"
+        is_due = sent.problem or log.connection.execute(ended, (event_id(sent.noted_at, bytes(10)),)).fetchone()
         if not is_due or is_sending(run.root):
             return None
     why = f" ({sent.problem})" if sent.problem else ""

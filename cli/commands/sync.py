@@ -1,4 +1,4 @@
-"""`faber-ledger sync`: exchange runs with the team's server."""
+"""`faber-ledger sync`: exchange runs with their git refs, and with the team's server."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from typing import Any, NamedTuple
 import click
 
 from faber_ledger.cli.reports.run_list import find_here
-from faber_ledger.cli.sync.arrival import bring_runs, find_remote_run, remote_of
+from faber_ledger.cli.sync.arrival import bring_runs, find_remote_run, remote_of, required_remote
 from faber_ledger.cli.sync.carried import exchange_refs
 from faber_ledger.cli.sync.carried_words import carried_data, carried_line, exit_code
 from faber_ledger.cli.sync.exchange import Exchanged, exchange_run
+from faber_ledger.cli.sync.refs import Remote as GitRemote
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, say, show, tell, warn
 from faber_ledger.cli.ui.progress import progress_bars
 from faber_ledger.cli.ui.server import names_server, pick_server_run, server_address, url_option
 from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.cli.ui.words import events_shown, plural
-from faber_ledger.ledger.command_errors import NoActiveRun, ServerRefused, ServerUnavailable
+from faber_ledger.ledger.command_errors import GitFailed, NoActiveRun, ServerRefused, ServerUnavailable
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, UnionConflict
 from faber_ledger.postgres.address import translate_read_only
 from faber_ledger.postgres.exchange import has_event
@@ -31,12 +32,13 @@ from faber_ledger.postgres.server import open_server
 from faber_ledger.runs.carry import sender_of, start_sending
 from faber_ledger.runs.kept import run_here, runs_here
 from faber_ledger.runs.log import lacks_ledger
+from faber_ledger.runs.publish import carries_refs
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.settings import project_id
 from faber_ledger.runs.synced import note_project, read_note, write_note
 
 MOST_NAMED = 10  # events of a run
-BACKGROUND_SECONDS = 60
+BACKGROUND_SECONDS, GRACE_SECONDS = 60, 5
 HINT_NO_RUN = (
     "`faber-ledger sync --all` exchanges all runs, and `faber-ledger sync RUN` one that `faber-ledger fleet` shows"
 )
@@ -86,8 +88,8 @@ def sync(
     Example: faber-ledger sync --all
     Exit codes: 0 done, or nothing is new; 1 a file cannot be read or written, a
     delivery still waits, or psycopg is missing; 2 wrong usage, or no server is named; 10 no such run; 11 locked;
-    12 newer format, here or on the server; 13 the server cannot be reached, or takes
-    nothing now; 14 the server refuses; 20 a ledger is damaged; 22 an event has
+    12 newer format, here or there; 13 the remote or the server cannot be reached, or
+    takes nothing now; 14 one of them refuses; 20 a ledger is damaged; 22 an event has
     different contents here and there.
     """
     if every and run_id is not None:
@@ -133,8 +135,9 @@ def _sync(
     wanted: Wanted, url: str | None, *, as_json: bool = False, shows: Callable[[Exchanged], bool] | None = None
 ) -> int:
     """Exchange the runs once, print what happened, of all runs or those that `shows` chooses; return the exit code."""
-    refs, code = _exchange_refs(wanted, as_json=as_json)
-    if refs is not None and url is None and not names_server():
+    has_server = url is not None or names_server()
+    refs, code = _exchange_refs(wanted, as_json=as_json, is_watched=shows is not None, has_server=has_server)
+    if refs is not None and not has_server:
         if as_json:
             show({"refs": refs}, [], as_json=True)
         return code
@@ -166,21 +169,51 @@ def _sync(
     return code
 
 
-def _exchange_refs(wanted: Wanted, *, as_json: bool) -> tuple[list[dict[str, Any]] | None, int]:
-    """Exchange the runs with their git refs; return what was done and the exit code, None where nobody agreed to it."""
-    remote = remote_of(wanted.root)
+def _exchange_refs(
+    wanted: Wanted, *, as_json: bool, is_watched: bool, has_server: bool
+) -> tuple[list[dict[str, Any]] | None, int]:
+    """Exchange the runs with their git refs; return what was done and the exit code, None where nobody agreed to it.
+
+    A remote that does not answer is an error only where no server is asked afterwards.
+    """
+    is_meant = carries_refs(wanted.root) and not has_server
+    remote = required_remote(wanted.root) if is_meant else remote_of(wanted.root)
     if remote is None:
         return None, 0
-    if wanted.text is not None and find_here(wanted.root, wanted.text) is None:
-        found = find_remote_run(remote, wanted.root, wanted.text)
-        runs = bring_runs(remote, wanted.root, found[:1], warn)
-    else:
-        runs = [choose_run(wanted.root, wanted.text)] if wanted.text is not None else runs_here(wanted.root)
-    done = exchange_refs(remote, wanted.root, runs, warn, sends=wanted.pushes, is_named=wanted.text is not None)
+    root, text = wanted.root, wanted.text
+    try:
+        runs = runs_here(root) if text is None else [_named_run(remote, root, text)]
+        done = exchange_refs(remote, root, runs, warn, sends=wanted.pushes, is_named=text is not None)
+    except ServerUnavailable as error:
+        if not has_server:
+            raise
+        warn(error.message)
+        return [], error.exit_code
     lines = [*filter(None, [carried_line(one, remote.name) for one in done])]
-    for line in [] if as_json else lines or [f"nothing new at {remote.name}"]:
+    if not lines and not is_watched:
+        lines = [f"nothing new at {remote.name}"]
+    for line in [] if as_json else lines:
         tell(line)
+    for hint in [] if as_json else dict.fromkeys([one.hint for one in done if one.why and one.hint]):
+        warn(f"hint: {hint}")
     return [*map(carried_data, done)], max(map(exit_code, done), default=0)
+
+
+def _named_run(remote: GitRemote, root: str, text: str) -> Run:
+    """Return the run that a text names, which is fetched if only the remote has it; raises RunNotFound."""
+    if find_here(root, text) is not None:
+        return choose_run(root, text)
+    try:
+        found = find_remote_run(remote, root, text)
+        brought = bring_runs(remote, root, [found], warn) if found is not None else []
+    except GitFailed as error:
+        raise ServerUnavailable(f"{remote.name} was not asked: {error.message}", hint=error.hint) from error
+    if not brought:
+        hint = (
+            "`faber-ledger run list --remote` shows the runs at the remote, `faber-ledger run list` those of this clone"
+        )
+        raise RunNotFound(f"neither this clone nor {remote.name} has a run {text!r:.80}", hint=hint)
+    return brought[0]
 
 
 def _send_in_background(root: str, pushed_to: str | None) -> int:
@@ -194,12 +227,21 @@ def _send_in_background(root: str, pushed_to: str | None) -> int:
         if consent is not None and pushed_to in (None, consent.remote):
             start_sending(root)
         return 0
-    signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))  # with the git that waits for the remote
+    signal.signal(signal.SIGALRM, _end_background)
     signal.alarm(BACKGROUND_SECONDS)
     remote = remote_of(root, is_quiet=True)
     if remote is not None:
         exchange_refs(remote, root, runs_here(root), lambda message: None)
     return 0
+
+
+def _end_background(*_: object) -> None:
+    """End the git that waits for the remote, so that this process notes why and ends; if it does not, kill both."""
+    signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))
+    signal.alarm(GRACE_SECONDS)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(0, signal.SIGTERM)
+    raise GitFailed(f"no end within {BACKGROUND_SECONDS} s", hint="run `faber-ledger sync`")
 
 
 def _exchange_each(remote: Remote, wanted: Wanted) -> Iterator[Exchanged | int]:

@@ -7,20 +7,17 @@ from typing import NamedTuple
 
 from faber_ledger.cli.sync.carried import Warn, absorb_commit
 from faber_ledger.cli.sync.refs import METADATA, STATE, Remote, decoded_name, read, ref_name
-from faber_ledger.files.text import one_line
+from faber_ledger.cli.sync.versions import DESCRIBED, FOLDER, RUN, fields_of
 from faber_ledger.ledger import disk
 from faber_ledger.ledger.command_errors import AmbiguousRun, GitFailed
+from faber_ledger.ledger.encoding import loads
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.server_state import write_missing_state
 from faber_ledger.runs.carry import sender_of
-from faber_ledger.runs.git import project_key
-from faber_ledger.runs.git_command import top_of
+from faber_ledger.runs.git import project_key, work_tree_of
 from faber_ledger.runs.layouts import find_run
-from faber_ledger.runs.log import lacks_ledger, read_log
+from faber_ledger.runs.log import read_log
 from faber_ledger.runs.run import Run, is_run_id, path_form
-
-LONGEST_FIELD = 200
-NAMES = ("Work-Item", "Branch", "Status", "Phase", "Writer")
 
 
 class RemoteRun(NamedTuple):
@@ -39,8 +36,8 @@ class RemoteRun(NamedTuple):
 
 def remote_of(root: str, *, is_quiet: bool = False) -> Remote | None:
     """Return the remote that this clone exchanges its ledgers with; None if it does not."""
-    consent, top = sender_of(root), top_of(root)
-    return Remote(top, consent.remote, is_quiet=is_quiet) if consent is not None and top is not None else None
+    consent, tree = sender_of(root), work_tree_of(root)
+    return Remote(tree.top, consent.remote, is_quiet=is_quiet) if consent is not None and tree is not None else None
 
 
 def required_remote(root: str) -> Remote:
@@ -60,10 +57,10 @@ def list_remote_runs(remote: Remote, root: str) -> list[RemoteRun]:
     """
     folder, found = project_key(root), []
     for name, commit, at, message in remote.list_newest():
-        fields = dict([line.partition(": ")[::2] for line in message.splitlines() if ": " in line])
-        run_id = fields.get("Run", decoded_name(name) or "")
-        if is_run_id(run_id) and ref_name(run_id) == name and fields.get("Folder", "") == folder:
-            work_id, branch, status, phase, writer = [one_line(fields.get(one, ""), LONGEST_FIELD) for one in NAMES]
+        fields = fields_of(message)
+        run_id = fields.get(RUN, decoded_name(name) or "")
+        if is_run_id(run_id) and ref_name(run_id) == name and fields.get(FOLDER, "") == folder:
+            work_id, branch, status, phase, writer = [fields.get(one, "") for one in DESCRIBED]
             found.append(RemoteRun(name, commit, run_id, work_id, branch, status, phase, writer, at))
     return sorted(found, key=lambda run: (-run.at, run.run_id))
 
@@ -72,19 +69,14 @@ def bring_run_from_refs(root: str, text: str, warn: Warn) -> str | None:
     """Fetch and absorb a run that a text names, and write the files that are missing here; return its id.
 
     None where nobody agreed to git refs, or the remote has no such run, or does not answer: then this clone decides.
-    Raises AmbiguousRun.
+    Raises AmbiguousRun, and as `bring_runs`.
     """
     remote = remote_of(root)
     if remote is None:
         return None
     try:
         found = find_remote_run(remote, root, text)
-        if len(found) > 1:
-            raise AmbiguousRun(
-                f"{text!r:.80} is the beginning of {len(found)} runs at {remote.name}",
-                hint="give more of the id: `faber-ledger run list --remote` shows them",
-            )
-        runs = bring_runs(remote, root, found, warn)
+        runs = bring_runs(remote, root, [found] if found is not None else [], warn)
     except GitFailed as error:
         warn(f"{remote.name} was not asked: {error.message}")
         return None
@@ -94,37 +86,71 @@ def bring_run_from_refs(root: str, text: str, warn: Warn) -> str | None:
 def bring_runs(remote: Remote, root: str, wanted: list[RemoteRun], warn: Warn) -> list[Run]:
     """Fetch runs, absorb their logs, and write the files that are missing here; return those that came.
 
-    Of a state that is here only our two blocks change. Raises GitFailed and LedgerError.
+    Of a state that is here only our two blocks change. Raises GitFailed; and LedgerError of a single run, while of
+    several one that cannot be absorbed is a warning.
     """
     remote.fetch([one.name for one in wanted])
     brought = []
     with read(remote.top, [one.commit for one in wanted]) as commits:
-        for one, files in zip(wanted, commits, strict=True):
+        for one, commit in zip(wanted, commits, strict=True):
             run = find_run(root, one.run_id)
-            absorb_commit(run, one.commit, files, remote.name, warn)
-            if lacks_ledger(run):
+            try:
+                absorb_commit(run, one.commit, commit, remote.name, warn)
+            except LedgerError as error:
+                if len(wanted) == 1:
+                    raise
+                warn(f"{one.run_id}: {error.message}")
+                continue
+            if not _has_events(run):
                 warn(f"{one.run_id}: the ref has no event that a ledger takes")
                 continue
-            _write_missing(run, files, warn)
+            _write_missing(run, commit.files if commit is not None else {}, warn)
             brought.append(run)
     return brought
 
 
-def _write_missing(run: Run, files: dict[str, str], warn: Warn) -> None:
+def _has_events(run: Run) -> bool:
     try:
-        if STATE in files and not os.path.lexists(run.state_path):
-            with open(files[STATE], "rb") as file, read_log(run) as log:
-                write_missing_state(run, file.read().decode("utf-8", "replace"), log)
-        if METADATA in files and not os.path.lexists(run.metadata_path):
-            with open(files[METADATA], "rb") as file:
-                os.makedirs(os.path.dirname(run.metadata_path), exist_ok=True)
-                disk.put(run.metadata_path, file.read())
-    except (LedgerError, OSError) as error:
-        warn(f"{run.run_id}: its files cannot be written: {error}")
+        with read_log(run) as log:
+            return log.count_events() > 0
+    except LedgerError:
+        return False
 
 
-def find_remote_run(remote: Remote, root: str, text: str) -> list[RemoteRun]:
-    """Return the runs at the remote whose id or path form is `text`, else those whose id begins with it."""
+def _write_missing(run: Run, files: dict[str, str], warn: Warn) -> None:
+    for name, path, write in ((STATE, run.state_path, _write_state), (METADATA, run.metadata_path, _write_metadata)):
+        if name not in files or os.path.lexists(path):
+            continue
+        try:
+            with open(files[name], "rb") as file:
+                write(run, file.read().decode())
+        except (LedgerError, OSError, ValueError, RecursionError) as error:
+            warn(f"{run.run_id}: the {name} of its ref cannot be used: {error}")
+
+
+def _write_state(run: Run, text: str) -> None:
+    with read_log(run) as log:
+        write_missing_state(run, text, log)
+
+
+def _write_metadata(run: Run, text: str) -> None:
+    if not isinstance(loads(text), dict):
+        raise ValueError("it is not a JSON object")
+    os.makedirs(os.path.dirname(run.metadata_path), exist_ok=True)
+    disk.put(run.metadata_path, text.encode())
+
+
+def find_remote_run(remote: Remote, root: str, text: str) -> RemoteRun | None:
+    """Return the run at the remote whose id or path form is `text`, else the only one whose id begins with it.
+
+    None if there is none. Raises GitFailed and AmbiguousRun.
+    """
     runs = list_remote_runs(remote, root)
     exact = [one for one in runs if path_form(one.run_id) == path_form(text)]
-    return exact or [one for one in runs if one.run_id.startswith(text)]
+    found = exact or [one for one in runs if one.run_id.startswith(text)]
+    if len(found) > 1:
+        raise AmbiguousRun(
+            f"{text!r:.80} is the beginning of {len(found)} runs at {remote.name}",
+            hint="give more of the id: `faber-ledger run list --remote` shows them",
+        )
+    return found[0] if found else None

@@ -11,14 +11,14 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from faber_ledger.cli.sync.refs import (
-    LARGEST,
     LEDGER,
     METADATA,
     SENT,
     STATE,
+    Commit,
     Push,
     Pushed,
     Remote,
@@ -28,33 +28,28 @@ from faber_ledger.cli.sync.refs import (
     ref_name,
     write,
 )
-from faber_ledger.files.text import one_line
-from faber_ledger.ledger.clock import now, seconds_of, utc_text
+from faber_ledger.cli.sync.versions import FOLDER, RUN, fields_of, files_to_send, message_of, time_of, updated_at_of
+from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed, ServerRefused, ServerUnavailable
-from faber_ledger.ledger.disk import FileRefused, RunLock, read_regular
-from faber_ledger.ledger.encoding import loads
-from faber_ledger.ledger.errors import LedgerError, RunNotFound
+from faber_ledger.ledger.disk import RunLock
+from faber_ledger.ledger.errors import LedgerError, NewerFormat, RunNotFound
+from faber_ledger.ledger.file import check_file
 from faber_ledger.ledger.foreign import event_ids
-from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.inbox import list_waiting
 from faber_ledger.recording.insertion import write_blocks
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.recording.server_state import content_of
-from faber_ledger.runs.active import Here
 from faber_ledger.runs.carry import LOCK
-from faber_ledger.runs.clone import lock_run, make_below, writer_of
+from faber_ledger.runs.clone import lock_run, make_below
 from faber_ledger.runs.git import project_key
-from faber_ledger.runs.git_command import git
 from faber_ledger.runs.log import lacks_ledger, open_run_log
-from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import Run, clone_folder, path_in_clone
 from faber_ledger.runs.sent import Sent
 from faber_ledger.runs.state_file import parse_state, read_state
 
 ROUNDS = 5  # of fetching and sending, where other clones are faster
 LOCK_SECONDS = 60.0
-LONGEST_FIELD = 200
 FASTER = "other clones were faster, five times"
 Warn = Callable[[str], None]
 
@@ -62,15 +57,23 @@ Warn = Callable[[str], None]
 class Carried:
     """What an exchange did to a run: how many events came and went, and `why` it was not sent, if so.
 
-    `has_sent` is also true of a state alone; `was_lost` says that the remote had lost the ref; `waiting` counts the
-    deliveries that could not be recorded before.
+    `hint` says what to run then, and `code` is the exit code. `has_sent` is also true of a state alone; `was_lost` says
+    that the remote had lost the ref; `waiting` counts the deliveries that could not be recorded before.
     """
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.fetched = self.sent = self.waiting = 0
         self.why: str | None = None
+        self.hint: str | None = None
+        self.code = 0
         self.has_sent = self.was_lost = False
+
+    def fail(self, error: Exception | str) -> None:
+        """Note why the run was not sent, and the exit code."""
+        self.why = error.message if isinstance(error, LedgerError) else str(error)
+        self.hint = error.hint if isinstance(error, LedgerError) else None
+        self.code = ServerRefused.exit_code if isinstance(error, str) else getattr(error, "exit_code", 1)
 
 
 def exchange_refs(
@@ -79,28 +82,34 @@ def exchange_refs(
     """Fetch and absorb the refs of runs, then send what the remote lacks; return what was done with each run.
 
     One process of a clone does it at a time. A run that was forgotten at the remote is sent only if it `is_named`.
-    Raises ServerUnavailable where the remote does not answer, and Locked.
+    Raises ServerUnavailable where git fails, as where the remote does not answer, and Locked.
     """
     found = {ref_name(run.run_id): Carried(run) for run in runs}
-    make_below(root, clone_folder(root) or root, durable=False)
-    with RunLock(path_in_clone(root, LOCK) or "", LOCK_SECONDS):
+    with _lock_sending(root):
         try:
             for one in found.values() if sends else ():
                 _record_waiting(one, warn)
             left = dict(found)
             for _ in range(ROUNDS):
                 there = remote.heads()
-                _absorb_all(remote, left, there, warn)
+                left = _absorb_all(remote, left, there, warn)
                 left = _send_all(remote, left, there, warn, is_named=is_named) if sends else {}
                 if not left:
                     break
-            for one in left.values():
-                one.why = FASTER
         except GitFailed as error:
             _note_problem(found.values(), remote, error.message)
-            raise ServerUnavailable(f"{remote.name} does not answer: {error.message}", hint=error.hint) from error
+            raise _unavailable(remote, error) from error
         _note_problem([one for one in found.values() if one.why is not None], remote, "")
     return list(found.values())
+
+
+def _lock_sending(root: str) -> RunLock:
+    make_below(root, clone_folder(root) or root, durable=False)
+    return RunLock(path_in_clone(root, LOCK) or "", LOCK_SECONDS)
+
+
+def _unavailable(remote: Remote, error: GitFailed) -> ServerUnavailable:
+    return ServerUnavailable(f"the exchange with {remote.name} failed: {error.message}", hint=error.hint)
 
 
 def _record_waiting(one: Carried, warn: Warn) -> None:
@@ -125,64 +134,102 @@ def _note_problem(failed: Iterable[Carried], remote: Remote, message: str) -> No
 # What comes
 
 
-def _absorb_all(remote: Remote, runs: dict[str, Carried], there: dict[str, str], warn: Warn) -> None:
-    """Fetch the refs that have changed at the remote, and absorb their ledgers."""
-    new = [name for name in runs if name in there and Sent(runs[name].run).commit != there[name]]
-    remote.fetch(new)
+def _absorb_all(remote: Remote, runs: dict[str, Carried], there: dict[str, str], warn: Warn) -> dict[str, Carried]:
+    """Fetch the refs that have changed at the remote, and absorb their ledgers.
+
+    Return the runs that may be sent: not those of which the remote may have what this clone could not absorb.
+    """
+    wanted = [name for name in runs if name in there and Sent(runs[name].run).commit != there[name]]
+    new = _fetch(remote, runs, wanted)
+    failed = {*wanted} - {*new}
     with read(remote.top, [there[name] for name in new]) as commits:
-        for name, files in zip(new, commits, strict=True):
+        for name, commit in zip(new, commits, strict=True):
             one = runs[name]
             try:
-                one.fetched += absorb_commit(one.run, there[name], files, remote.name, warn)
+                one.fetched += absorb_commit(one.run, there[name], commit, remote.name, warn)
             except (LedgerError, sqlite3.Error, OSError) as error:
-                warn(f"{one.run.run_id}: what was fetched cannot be absorbed: {error}")
+                one.fail(error)
+                failed.add(name)
+    return {name: one for name, one in runs.items() if name not in failed}
 
 
-def absorb_commit(run: Run, commit: str, files: dict[str, str], remote: str, warn: Warn) -> int:
-    """Absorb a commit's ledger, note what the remote has, and return how many events came."""
-    sent, added = Sent(run), 0
-    sent.remote, sent.commit, sent.heads, sent.events, sent.log = remote, commit, "", 0, None
-    sent.updated_at, sent.noted_at, sent.problem = _updated_at(files.get(STATE)), now(), ""
+def _fetch(remote: Remote, runs: dict[str, Carried], names: list[str]) -> list[str]:
+    """Fetch refs, and return those that came: one that git refuses, or that was deleted, does not stop the others.
+
+    Raises GitFailed where the remote does not answer.
+    """
+    try:
+        remote.fetch(names)
+        return names
+    except GitFailed:
+        remote.heads("-")
+    fetched = []
+    for name in names:
+        try:
+            remote.fetch([name])
+            fetched.append(name)
+        except GitFailed as error:
+            runs[name].fail(error)
+    return fetched
+
+
+def absorb_commit(run: Run, name: str, commit: Commit | None, remote: str, warn: Warn) -> int:
+    """Absorb a commit's ledger, note what the remote has, and return how many events came.
+
+    Raises LedgerError, NewerFormat among them, where the ref is not one that this clone may continue.
+    """
+    forget = f"run `faber-ledger run forget --remote {run.run_id}` if nobody needs it"
+    if commit is None:
+        raise LedgerError(f"its ref at {remote} is not a commit", hint=forget)
+    fields = fields_of(commit.message)
+    if fields.get(FOLDER, "") != project_key(run.root) or fields.get(RUN, run.run_id) != run.run_id:
+        raise LedgerError(f"its ref at {remote} belongs to another run or project", hint=forget)
+    files, added = commit.files, 0
+    if LEDGER in files:
+        _check_format(files[LEDGER], remote)
+    if lacks_ledger(run) and not event_ids(files.get(LEDGER, "")):
+        raise LedgerError(f"its ref at {remote} has no ledger that can be read", hint=forget)
+    sent = Sent(run)
+    sent.remote, sent.commit, sent.heads, sent.events, sent.log = remote, name, "", 0, None
+    sent.updated_at, sent.has_metadata, sent.problem = updated_at_of(files.get(STATE)), METADATA in files, ""
     if LEDGER in files:
         with lock_run(run), open_run_log(run, warn) as opened:
             before = opened.log.count_events()
-            heads = opened.absorb_fetched(files[LEDGER])
+            sent.heads = opened.absorb_fetched(files[LEDGER])
             added = opened.log.count_events() - before
-            sent.heads, sent.events = heads, len(event_ids(files[LEDGER]))
-            is_all = heads == opened.log.heads_text()
+            ours = {found for (found,) in opened.log.connection.execute("SELECT id FROM event")}
+            sent.events = len(ours & event_ids(files[LEDGER]))
+            is_all = sent.heads == opened.log.heads_text()
         if added or opened.restored or opened.redacted:
             write_blocks(run, warn=warn)
         if opened.redacted:
             delete_refs(run.root, [SENT + ref_name(run.run_id)])  # what this clone has sent reaches the payload
-        if is_all and not _is_newer(run, sent):
-            sent.note_files(run)
+        if is_all:
+            sent.noted_at = now()
+            if not _is_newer(run, sent):
+                sent.note_files(run)
     sent.save()
     return added
 
 
-def _updated_at(path: str | None) -> str:
-    """Return the time of a fetched state in UTC; empty if it says none, or is not readable."""
-    if path is None:
-        return ""
+def _check_format(path: str, remote: str) -> None:
+    """Raise NewerFormat for a ledger that only a newer program reads: what it has must not be replaced."""
     try:
-        with open(path, "rb") as file:
-            seconds = seconds_of(loads(file.read().decode()).get("updated_at"))
-    except (ValueError, AttributeError, RecursionError):
-        return ""
-    return "" if seconds is None else utc_text(seconds)
+        check_file(path)
+    except NewerFormat as error:
+        raise NewerFormat(
+            f"its ledger at {remote} has a newer format than this program knows", hint=error.hint
+        ) from error
+    except LedgerError:
+        return  # what is no ledger is set aside
 
 
 def _is_newer(run: Run, sent: Sent) -> bool:
     """Return whether the state here is newer than the one that the remote has."""
     try:
-        return _time_of(read_state(run).value) > sent.updated_at
+        return time_of(read_state(run).value) > sent.updated_at
     except LedgerError:
         return False
-
-
-def _time_of(state: dict[str, Any]) -> str:
-    seconds = seconds_of(state.get("updated_at"))
-    return "" if seconds is None else utc_text(seconds)
 
 
 # What goes
@@ -205,22 +252,37 @@ def _send_all(
             try:
                 found = _prepare(remote, one, there.get(name, ""), folder, warn, is_named=is_named)
             except (LedgerError, sqlite3.Error, OSError) as error:
-                one.why = str(error)
+                one.fail(error)
                 continue
             if found is not None:
                 prepared[name] = found
         if not prepared:
             return {}
-        commits = write(remote.top, [one.version for one in prepared.values()])
+        try:
+            commits = write(remote.top, [one.version for one in prepared.values()])
+        except GitFailed as error:
+            return _fetch_again(runs, prepared, error)
     pushes = [
         Push(name, commits[name], there.get(name, "") if one.sent.must_purge else None)
         for name, one in prepared.items()
     ]
-    behind = {}
-    for name, pushed in remote.push(pushes).items():
-        if name in prepared and _note_pushed(runs[name], prepared[name].sent, commits[name], pushed, remote, warn):
-            behind[name] = runs[name]
-    return behind
+    pushed = remote.push(pushes)
+    cut = Pushed("the push ended before its answer")
+    return {
+        name: runs[name]
+        for name, one in prepared.items()
+        if _note_pushed(runs[name], one.sent, commits[name], pushed.get(name, cut), remote, warn)
+    }
+
+
+def _fetch_again(runs: dict[str, Carried], prepared: dict[str, Prepared], error: GitFailed) -> dict[str, Carried]:
+    """Forget which commits this clone has, as somebody may have deleted its refs, and return the runs to send."""
+    for name in prepared:
+        runs[name].fail(error)
+        sent = Sent(runs[name].run)
+        sent.commit = ""
+        sent.save()
+    return {name: runs[name] for name in prepared}
 
 
 def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn, *, is_named: bool) -> Prepared | None:
@@ -239,66 +301,30 @@ def _prepare(remote: Remote, one: Carried, parent: str, folder: str, warn: Warn,
         heads, events = log.heads_text(), log.count_events()
         is_known = bool(parent) and parent == sent.commit and heads == sent.heads and not sent.must_purge
         if is_known and not _is_newer(run, sent):
+            sent.remote = remote.name
             sent.note_files(run)
             sent.save()
             return None
         sent.note_files(run)
+        sent.noted_at = now()
         shutil.copyfile(run.log_path, path)
-        state = _state_to_send(remote, run, sent, parent)
-        message, blocks = _message(run, state, log), dict(fold(log.stream()))
-    files: dict[str, str | bytes] = {LEDGER: path}
+        state, files = files_to_send(remote, run, sent, parent)
+        message, blocks = message_of(run, state, log), dict(fold(log.stream()))
+    files[LEDGER] = path
     if state:
         files[STATE] = parse_state(run, content_of(state).encode()).with_members(blocks).encode()
-    metadata = _metadata(run)
-    if metadata is not None:
-        files[METADATA] = metadata
     one.was_lost = bool(sent.commit) and not parent and sent.remote == remote.name
     one.sent = max(0, events - (sent.events if parent else 0))
-    sent.remote, sent.heads, sent.events, sent.updated_at = remote.name, heads, events, _time_of(state)
+    sent.remote, sent.heads, sent.events, sent.updated_at = remote.name, heads, events, time_of(state)
+    sent.has_metadata = METADATA in files
     history = "" if sent.must_purge else parent
     return Prepared(Version(ref_name(run.run_id), files, message, history, int(now())), sent)
-
-
-def _state_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> dict[str, Any]:
-    """Return the state that goes with the log: ours, or the remote's if that is newer; empty if there is none."""
-    try:
-        state: dict[str, Any] = read_state(run).value
-    except LedgerError:
-        state = {}
-    if parent and sent.updated_at > _time_of(state):
-        try:
-            return parse_state(run, git("cat-file", "blob", f"{parent}:{STATE}", at=remote.top)).value
-        except LedgerError:
-            return state
-    return state
-
-
-def _message(run: Run, state: dict[str, Any], log: Log) -> str:
-    """Return a commit's message, from which `run list --remote` shows the run without its files."""
-    branches = Here(run.root).branches_of(run, log)
-    fields = {
-        "Run": run.run_id,
-        "Folder": project_key(run.root),
-        "Work-Item": state.get("work_id"),
-        "Branch": branches[0] if branches else None,
-        "Status": state.get("status"),
-        "Phase": current_phase(state),
-        "Writer": writer_of(run.root),
-    }
-    lines = [f"{name}: {one_line(value, LONGEST_FIELD)}" for name, value in fields.items() if value]
-    return "\n".join([run.run_id, "", *lines, ""])
-
-
-def _metadata(run: Run) -> bytes | None:
-    try:
-        return read_regular(run.metadata_path, LARGEST[METADATA])
-    except (FileRefused, OSError):
-        return None
 
 
 def _note_pushed(one: Carried, sent: Sent, commit: str, pushed: Pushed, remote: Remote, warn: Warn) -> bool:
     """Note what became of a pushed run; return whether another clone was faster."""
     if pushed.is_behind:
+        one.fail(f"{FASTER}: {pushed.why}")
         return True
     if pushed.why is not None and sent.must_purge:
         warn(f"{one.run.run_id}: {remote.name} does not replace the ref, so it keeps what was redacted: {pushed.why}")
@@ -308,14 +334,15 @@ def _note_pushed(one: Carried, sent: Sent, commit: str, pushed: Pushed, remote: 
         purging.save()
         return True
     if pushed.why is not None:
-        one.why, one.sent, one.was_lost = pushed.why, 0, False
+        one.fail(pushed.why)
+        one.sent, one.was_lost = 0, False
         return False
     if sent.must_purge:
         delete_refs(remote.top, [remote.fetched(ref_name(one.run.run_id))])
-    sent.commit, sent.at, sent.noted_at, sent.problem = commit, now(), now(), ""
+    sent.commit, sent.at, sent.problem = commit, now(), ""
     sent.is_forgotten = sent.must_purge = False
     sent.save()
-    one.has_sent = True
+    one.has_sent, one.why, one.code = True, None, 0
     return False
 
 
@@ -324,16 +351,20 @@ def forget_at_remote(remote: Remote, run: Run) -> None:
 
     Raises ServerUnavailable, ServerRefused, and RunNotFound if there is no ref.
     """
-    name, sent = ref_name(run.run_id), Sent(run)
-    try:
-        there = remote.heads(name)
-        if name not in there:
-            raise RunNotFound(f"{remote.name} has no ref of {run.run_id}", hint="run `faber-ledger run list --remote`")
-        pushed = remote.push([Push(name, "", there[name])])[name]
-    except GitFailed as error:
-        raise ServerUnavailable(f"{remote.name} does not answer: {error.message}", hint=error.hint) from error
-    if pushed.why is not None:
-        raise ServerRefused(f"{remote.name} keeps the ref: {pushed.why}", hint="delete it where the remote is hosted")
-    delete_refs(remote.top, [remote.fetched(name), SENT + name])
-    sent.commit, sent.heads, sent.events, sent.log, sent.is_forgotten = "", "", 0, None, True
-    sent.save()
+    name = ref_name(run.run_id)
+    with _lock_sending(run.root):
+        try:
+            there = remote.heads(name)
+            if name not in there:
+                hint = "run `faber-ledger run list --remote`"
+                raise RunNotFound(f"{remote.name} has no ref of {run.run_id}", hint=hint)
+            pushed = remote.push([Push(name, "", there[name])])[name]
+            if pushed.why is not None:
+                hint = "delete it where the remote is hosted"
+                raise ServerRefused(f"{remote.name} keeps the ref: {pushed.why}", hint=hint)
+            delete_refs(remote.top, [remote.fetched(name), SENT + name])
+        except GitFailed as error:
+            raise _unavailable(remote, error) from error
+        sent = Sent(run)
+        sent.commit, sent.heads, sent.events, sent.log, sent.is_forgotten = "", "", 0, None, True
+        sent.save()

@@ -6,12 +6,11 @@ from typing import Any
 
 from faber_ledger.cli.sync.carried import Carried
 from faber_ledger.cli.ui.words import events_shown, plural
-from faber_ledger.ledger.command_errors import ServerRefused
 
 
 def exit_code(one: Carried) -> int:
-    """Return the exit code of a run's exchange: 14 if the remote refused its ref, 1 if a delivery still waits."""
-    return ServerRefused.exit_code if one.why is not None else int(one.waiting > 0)
+    """Return the exit code of a run's exchange: why it was not sent, or 1 if a delivery still waits."""
+    return one.code or int(one.waiting > 0)
 
 
 def carried_line(one: Carried, remote: str) -> str | None:
@@ -37,6 +36,6 @@ def carried_data(one: Carried) -> dict[str, Any]:
         "fetched": one.fetched,
         "sent": one.sent,
         "was_lost": one.was_lost,
-        "not_sent_since": one.why,
+        "why_not_sent": one.why,
         "waiting": one.waiting,
     }

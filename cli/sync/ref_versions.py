@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from faber_ledger.cli.sync.arrival import remote_of
 from faber_ledger.cli.sync.refs import FETCHED, LEDGER, SENT, read, ref_name
@@ -54,12 +54,13 @@ def reaches_payload(top: str, tip: str, name: str) -> bool:
 
 
 def _find(
-    top: str, commits: Iterable[str], name: str, is_wanted: Callable[..., bool], *, if_unreadable: bool = False
+    top: str, commits: list[str], name: str, is_wanted: Callable[..., bool], *, if_unreadable: bool = False
 ) -> bool:
     with read(top, commits) as versions:
-        for files in versions:
+        for version in versions:
+            path = version.files.get(LEDGER, "") if version is not None else ""
             try:
-                with open_untrusted(files.get(LEDGER, ""), check_values=False) as log:
+                with open_untrusted(path, check_values=False) as log:
                     if is_wanted(next(iter(rows_named(log, name)), None)):
                         return True
             except (LedgerError, OSError, sqlite3.Error):
@@ -129,10 +130,10 @@ class RefVersions:
         counted = 0
         kind = "missing_event" if where.startswith(SENT) and where.endswith(" here") else "not_absorbed"
         with read(self.top, commits) as versions:
-            for commit, files in zip(commits, versions, strict=True):
+            for commit, version in zip(commits, versions, strict=True):
                 found = None
-                if LEDGER in files:
-                    found = self._compare(f"commit {commit[:12]} of {where}", files[LEDGER], kind)
+                if version is not None and LEDGER in version.files:
+                    found = self._compare(f"commit {commit[:12]} of {where}", version.files[LEDGER], kind)
                 counted += found is not None
                 self._held[commit] = found or set()
         if commits:

@@ -8,6 +8,7 @@ writes all refs: they may be packed, or in a reftable. Nothing here knows what a
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -19,7 +20,7 @@ from urllib.parse import unquote
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.encoding import sha256
 from faber_ledger.runs.git_command import complaint, git, run_git
-from faber_ledger.runs.git_query import SAFE
+from faber_ledger.runs.git_query import QUIET, SAFE
 from faber_ledger.runs.run import path_form
 
 SENT = "refs/faber-ledger/"
@@ -27,11 +28,17 @@ FETCHED = "refs/faber-ledger-remotes/"
 LONGEST_NAME, DIGITS = 180, 16
 LEDGER, STATE, METADATA = "ledger.db", "state.json", "metadata.json"  # the files of a commit
 LARGEST = {LEDGER: 1 << 30, STATE: 64 << 20, METADATA: 1 << 20}  # bytes
-LONGEST_MESSAGE = 4096
+LONGEST_MESSAGE, LARGEST_COMMIT = 4096, 1 << 20
 WHO = "faber-ledger <faber-ledger@localhost>"
-# Nothing that a user has set for his own fetches and pushes changes these, and no tag or submodule goes along.
-FETCH = ("fetch", "--quiet", "--no-tags", "--no-prune", "--no-recurse-submodules", "--no-write-fetch-head", "--refmap=")
+# Nothing that a user has set for his own fetches and pushes changes these: no hook runs, no tag or submodule goes
+# along, and a partial clone gets the files, too.
+FETCH = (
+    *("fetch", "--quiet", "--no-tags", "--no-prune", "--no-recurse-submodules", "--no-write-fetch-head", "--refmap="),
+    *("--no-filter", "--no-auto-maintenance"),
+)
 PUSH = ("push", "--porcelain", "--no-verify", "--no-follow-tags", "--no-signed", "--recurse-submodules=no")
+OWN_SETTINGS = ("-c", "core.hooksPath=/dev/null", "-c", "push.pushOption=")
+UNCHECKED = ("-c", "fetch.fsckObjects=false")  # where nothing is kept
 BEHIND = ("fetch first", "non-fast-forward", "stale info", "cannot lock", "failed to update", "already exists")
 FOR_GOOD = "[remote rejected] (non-fast-forward)"  # the remote's settings refuse to replace a ref
 
@@ -48,7 +55,7 @@ def ref_name(run_id: str) -> str:
     return name[:LONGEST_NAME] + sha256(name.encode()).hexdigest()[:DIGITS]
 
 
-def quiet_environment() -> dict[str, str]:
+def quiet_environment(top: str) -> dict[str, str]:
     """Return the environment in which git and what it starts never ask anybody; credential helpers stay."""
     fails = shutil.which("false") or os.devnull
     found = {
@@ -59,9 +66,13 @@ def quiet_environment() -> dict[str, str]:
         "SSH_ASKPASS_REQUIRE": "never",
         "GCM_INTERACTIVE": "never",
     }
-    own = os.environ.get("GIT_SSH_COMMAND") or os.fsdecode(run_git("config", "core.sshCommand").stdout).strip()
-    ssh = own or os.environ.get("GIT_SSH") or "ssh"
-    if os.path.basename(ssh.split()[0]).startswith("ssh"):  # another program may not know the option
+    own = os.environ.get("GIT_SSH_COMMAND") or os.fsdecode(run_git("config", "core.sshCommand", at=top).stdout).strip()
+    ssh = own or shlex.quote(os.environ.get("GIT_SSH") or "ssh")
+    try:
+        program = os.path.basename(shlex.split(ssh)[0])
+    except (ValueError, IndexError):
+        return found
+    if program.startswith("ssh"):  # another program may not know the option
         found["GIT_SSH_COMMAND"] = f"{ssh} -o BatchMode=yes"
     return found
 
@@ -98,7 +109,7 @@ class Remote:
         """Take the remote's name; if `is_quiet`, nothing that git starts may ask the user."""
         self.top = top
         self.name = name
-        self._environment = quiet_environment() if is_quiet else None
+        self._environment = quiet_environment(top) if is_quiet else None
 
     def heads(self, pattern: str = "*") -> dict[str, str]:
         """Return the commits of the remote's refs by their names; raises GitFailed."""
@@ -119,18 +130,18 @@ class Remote:
     def list_newest(self) -> Iterator[tuple[str, str, int, str]]:
         """Yield name, commit, time and message of each ref of the remote: its newest commit alone is asked for.
 
-        It is fetched into a repository that is gone afterwards: a shallow fetch would make this one shallow.
+        It is fetched into a repository that is gone afterwards: a shallow fetch would make this one shallow. It lies in
+        the clone's git directory, for which the user's settings may name other ones (`includeIf`).
         """
         if not self.heads():
             return  # git's fetch of no ref at all ends with 1
         common = os.fsdecode(git("rev-parse", "--path-format=absolute", "--git-common-dir", at=self.top)).rstrip("\n")
-        config = ("-c", f"include.path={os.path.join(common, 'config')}")
+        config = ("-c", f"include.path={os.path.join(common, 'config')}", *OWN_SETTINGS, *UNCHECKED)
         kind = os.fsdecode(git("rev-parse", "--show-object-format", at=self.top)).strip()
-        with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+        with tempfile.TemporaryDirectory(prefix="faber-ledger-", dir=common) as folder:
             git("init", "--quiet", "--bare", f"--object-format={kind}", folder, at=self.top)
-            there = (f"--git-dir={folder}", *config, "-c", "core.bare=true", "-c", "core.hooksPath=/dev/null")
-            options = ("--depth=1", "--filter=blob:none")
-            self._git(*there, *FETCH, *options, "--", self.name, f"+{SENT}*:{SENT}*")
+            there = (f"--git-dir={folder}", *config, "-c", "core.bare=true")
+            self._git(*there, *FETCH, "--depth=1", "--filter=blob:none", "--", self.name, f"+{SENT}*:{SENT}*")
             form = "%(refname)%00%(objectname)%00%(committerdate:unix)%00%(contents)%00"
             printed = self._git(*there, "for-each-ref", f"--format={form}", SENT)
         fields = os.fsdecode(printed).split("\0")
@@ -153,7 +164,7 @@ class Remote:
                 is_behind = any([word in summary for word in BEHIND]) and FOR_GOOD not in summary
                 found[name] = Pushed(summary if flag == "!" else None, flag == "!" and is_behind)
         if not found:
-            raise GitFailed(f"`git push` failed: {complaint(done)}", hint=f"try `git push {self.name}` by hand")
+            raise GitFailed(f"`git push` failed: {_reason(done)}", hint=f"try `git push {self.name}` by hand")
         return found
 
     def _git(self, *arguments: str, content: bytes | None = None) -> bytes:
@@ -161,11 +172,17 @@ class Remote:
         if done.returncode:
             verb = next((word for word in arguments if word in ("ls-remote", "fetch", "push")), arguments[0])
             hint = f"try `git fetch {self.name}` by hand"
-            raise GitFailed(f"`git {verb}` failed: {complaint(done)}", hint=hint)
+            raise GitFailed(f"`git {verb}` failed: {_reason(done)}", hint=hint)
         return done.stdout
 
     def _run(self, *arguments: str, content: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-        return run_git(*arguments, at=self.top, content=content, environment=self._environment)
+        return run_git(*OWN_SETTINGS, *arguments, at=self.top, content=content, environment=self._environment)
+
+
+def _reason(done: subprocess.CompletedProcess[bytes]) -> str:
+    """Return the first line of git's complaint that is more than a warning."""
+    done.stderr = b"\n".join([line for line in done.stderr.splitlines() if not line.startswith(b"warning: ")])
+    return complaint(done)
 
 
 def write(top: str, versions: list[Version]) -> dict[str, str]:
@@ -204,46 +221,65 @@ def _write_version(given: IO[bytes], version: Version, number: int) -> None:
     given.write(f"get-mark :{number}\n".encode())
 
 
-@contextmanager
-def read(top: str, commits: Iterable[str]) -> Iterator[Iterator[dict[str, str]]]:
-    """Read the files of commits into private files: yield an iterator of their paths by name, one dict a commit.
+class Commit(NamedTuple):
+    """A commit of a ref: its message, and the paths of its files by name."""
 
-    A file that is none, or is larger than `LARGEST`, is left out. One process of git does it for all of them.
+    message: str
+    files: dict[str, str]
+
+
+@contextmanager
+def read(top: str, commits: list[str]) -> Iterator[Iterator[Commit | None]]:
+    """Read commits, their files into private ones: yield an iterator of them, None for what is not a commit.
+
+    A file that is none, or is larger than `LARGEST`, is left out. One process of git does it for all of them. The
+    iterator raises GitFailed.
     """
+    if not commits:
+        yield iter(())
+        return
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         command = ["git", *SAFE, "cat-file", "--batch"]
-        with subprocess.Popen(command, cwd=top, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-            try:
-                yield (_read_commit(process, folder, commit) for commit in commits)
-            finally:
-                process.kill()
+        pipe, nowhere, environment = subprocess.PIPE, subprocess.DEVNULL, {**os.environ, **QUIET}
+        with subprocess.Popen(
+            command, cwd=top, stdin=pipe, stdout=pipe, stderr=nowhere, env=environment, bufsize=0
+        ) as process:
+            yield (_read_commit(process, folder, commit) for commit in commits)
 
 
-def _read_commit(process: subprocess.Popen[bytes], folder: str, commit: str) -> dict[str, str]:
-    found = {}
+def _read_commit(process: subprocess.Popen[bytes], folder: str, commit: str) -> Commit | None:
+    path = os.path.join(folder, "commit")
+    if not _read_object(process, commit, b"commit", path, LARGEST_COMMIT):
+        return None
+    with open(path, encoding="utf-8", errors="replace") as file:
+        found = Commit(file.read().partition("\n\n")[2][:LONGEST_MESSAGE], {})
     for name, largest in LARGEST.items():
         path = os.path.join(folder, name)
-        if _read_blob(process, f"{commit}:{name}", path, largest):
-            found[name] = path
+        if _read_object(process, f"{commit}:{name}", b"blob", path, largest):
+            found.files[name] = path
     return found
 
 
-def _read_blob(process: subprocess.Popen[bytes], name: str, path: str, largest: int) -> bool:
-    """Write a blob into a file, and return whether it is one that is not too large."""
+def _read_object(process: subprocess.Popen[bytes], name: str, kind: bytes, path: str, largest: int) -> bool:
+    """Write an object into a file, and return whether it is of that kind and not too large; raises GitFailed."""
     given, printed = process.stdin, process.stdout
-    if given is None or printed is None:
-        return False
-    given.write(f"{name}\n".encode())
-    given.flush()
-    words = printed.readline().split()
+    assert given is not None
+    assert printed is not None
+    try:
+        given.write(f"{name}\n".encode())
+        words = printed.readline().split()
+    except BrokenPipeError:
+        words = []
+    if not words:
+        raise GitFailed("`git cat-file` failed", hint="see what `git fsck` says")
     if len(words) != 3 or not words[2].isdigit():
-        return False  # the commit has no such file
-    is_wanted, left = words[1] == b"blob" and int(words[2]) <= largest, int(words[2]) + 1
+        return False  # there is no such object
+    is_wanted, left = words[1] == kind and int(words[2]) <= largest, int(words[2]) + 1
     with open(path if is_wanted else os.devnull, "wb") as file:
         while left:
             piece = printed.read(min(left, 1 << 20))
             if not piece:
-                return False
+                raise GitFailed("`git cat-file` failed", hint="see what `git fsck` says")
             left -= len(piece)
             file.write(piece if left else piece[:-1])
     return is_wanted

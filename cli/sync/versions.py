@@ -1,0 +1,90 @@
+"""What a commit of a run's ref has: the message, from which a run is listed without its files, and the files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from faber_ledger.cli.sync.refs import LARGEST, LEDGER, METADATA, STATE, Remote, read
+from faber_ledger.files.text import one_line
+from faber_ledger.ledger.clock import seconds_of, utc_text
+from faber_ledger.ledger.disk import FileRefused, read_regular
+from faber_ledger.ledger.encoding import loads
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.log import Log
+from faber_ledger.runs.active import Here
+from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.git import project_key
+from faber_ledger.runs.progress import current_phase
+from faber_ledger.runs.run import Run
+from faber_ledger.runs.sent import Sent
+from faber_ledger.runs.state_file import parse_state, read_state
+
+LONGEST_FIELD = 200
+RUN, FOLDER = "Run", "Folder"
+DESCRIBED = ("Work-Item", "Branch", "Status", "Phase", "Writer")
+
+
+def message_of(run: Run, state: dict[str, Any], log: Log) -> str:
+    """Return the message of a run's next commit."""
+    branches = Here(run.root).branches_of(run, log)
+    branch = branches[0] if branches else None
+    values = (state.get("work_id"), branch, state.get("status"), current_phase(state), writer_of(run.root))
+    fields = {RUN: run.run_id, FOLDER: project_key(run.root), **dict(zip(DESCRIBED, values, strict=True))}
+    lines = [f"{name}: {one_line(value, LONGEST_FIELD)}" for name, value in fields.items() if value]
+    return "\n".join([run.run_id, "", *lines, ""])
+
+
+def fields_of(message: str) -> dict[str, str]:
+    """Return what a commit's message, which is anybody's, says of the run."""
+    pairs = [line.partition(": ")[::2] for line in message.splitlines() if ": " in line]
+    return {name: one_line(value, LONGEST_FIELD) for name, value in pairs}
+
+
+def files_to_send(remote: Remote, run: Run, sent: Sent, parent: str) -> tuple[dict[str, Any], dict[str, str | bytes]]:
+    """Return the state and the metadata that go with the log: ours, or the remote's where its state is newer.
+
+    Where the run's files are not here, as on another branch, the remote's stay, too.
+    """
+    files: dict[str, str | bytes] = {}
+    try:
+        state: dict[str, Any] = read_state(run).value
+    except LedgerError:
+        state = {}
+    try:
+        files[METADATA] = read_regular(run.metadata_path, LARGEST[METADATA])
+    except (FileRefused, OSError):
+        pass
+    is_newer = not state or sent.updated_at > time_of(state)
+    if parent and (is_newer or (sent.has_metadata and METADATA not in files)):
+        with read(remote.top, [parent]) as commits:
+            commit = next(commits)
+            there = {
+                name: read_regular(path, LARGEST[name])
+                for name, path in (commit.files if commit else {}).items()
+                if name != LEDGER
+            }
+        if METADATA in there:
+            files.setdefault(METADATA, there[METADATA])
+        try:
+            state = parse_state(run, there.get(STATE, b"")).value if is_newer else state
+        except LedgerError:
+            pass  # ours is better than one that nobody can read
+    return state, files
+
+
+def updated_at_of(path: str | None) -> str:
+    """Return the time of a fetched state in UTC; empty if it says none, or is not readable."""
+    if path is None:
+        return ""
+    try:
+        with open(path, "rb") as file:
+            seconds = seconds_of(loads(file.read().decode()).get("updated_at"))
+    except (ValueError, AttributeError, RecursionError):
+        return ""
+    return "" if seconds is None else utc_text(seconds)
+
+
+def time_of(state: dict[str, Any]) -> str:
+    """Return a state's time in UTC; empty if it says none."""
+    seconds = seconds_of(state.get("updated_at"))
+    return "" if seconds is None else utc_text(seconds)

@@ -1,0 +1,342 @@
+"""Ledgers in git refs: what is sent and fetched, by whom and when, with the installed command and real git."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from support.carried import SENT, CarriedClone
+from support.clones import RUN
+from support.command import COMMAND
+
+FETCHED = "refs/faber-ledger-remotes/origin/"
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> CarriedClone:
+    """A clone with a run that has one session, of which nothing was sent."""
+    return CarriedClone.started(tmp_path / "one")
+
+
+# One ref a run
+
+
+def test_a_commit_has_three_files_and_a_message(one: CarriedClone) -> None:
+    (one.state_path.parent / "metadata.json").write_text('{"a": 1}')
+    said = one.sync().stdout
+    assert said == f"{RUN}: 0 events fetched from origin, {len(one.log_ids())} sent\n"
+    names = one.origin.git("ls-tree", "--name-only", SENT + RUN).splitlines()
+    assert names == ["ledger.db", "metadata.json", "state.json"]
+    assert one.origin.ids() == one.log_ids()
+    assert json.loads(one.origin.content("state.json"))["work_id"] == "258"
+    assert one.origin.content("metadata.json") == b'{"a": 1}'
+    message = one.origin.git("log", "-1", "--format=%B", SENT + RUN).splitlines()
+    assert message[:3] == [RUN, "", f"Run: {RUN}"]
+    assert {line.partition(": ")[0] for line in message[3:]} == {"Work-Item", "Status", "Phase", "Writer"}
+
+
+def test_what_is_sent_is_said_once(one: CarriedClone) -> None:
+    one.sync()
+    heads = one.origin.heads()
+    assert one.sync().stdout == "nothing new at origin\n"
+    assert one.origin.heads() == heads
+
+
+def test_a_commit_is_a_child_of_the_remotes_head(one: CarriedClone) -> None:
+    one.sync()
+    first = one.origin.heads()[RUN]
+    one.work("second")
+    one.sync()
+    assert one.origin.git("rev-list", "--parents", "-1", SENT + RUN).split()[1:] == [first]
+    two = one.second("two")
+    two.sync()
+    two.work("third")
+    one.work("fourth")
+    two.sync()
+    theirs = one.origin.heads()[RUN]
+    one.sync()
+    assert one.origin.git("rev-list", "--parents", "-1", SENT + RUN).split()[1:] == [theirs]
+    assert one.origin.ids() == one.log_ids() | two.log_ids() == one.log_ids()
+
+
+def test_a_state_alone_is_sent_too(one: CarriedClone) -> None:
+    one.sync()
+    one.change(updated_at="2027-01-01T00:00:00Z", status="completed")
+    assert one.sync().stdout == f"{RUN}: its state sent to origin\n"
+    assert json.loads(one.origin.content("state.json"))["status"] == "completed"
+
+
+def test_a_remotes_newer_state_stays_there(one: CarriedClone) -> None:
+    one.sync()
+    two = one.second("two")
+    two.change(updated_at="2027-01-01T00:00:00Z", status="completed")
+    two.sync()
+    one.work("second")
+    one.sync()
+    state = json.loads(one.origin.content("state.json"))
+    assert state["status"] == "completed"
+    assert one.state["status"] == "in_progress"
+    assert state["sessions"] == one.state["sessions"]
+
+
+def test_a_clone_without_the_runs_files_keeps_what_the_ref_has(one: CarriedClone) -> None:
+    one.state_path.unlink()
+    one.put(
+        {
+            key: value
+            for key, value in json.loads(one.git("show", f"HEAD:.fractary/runs/{RUN}/state.json")).items()
+            if key != "updated_at"
+        }
+    )
+    (one.state_path.parent / "metadata.json").write_text('{"a": 1}')
+    one.sync()
+    two = one.second("two")
+    two.sync()
+    two.git("rm", "-rq", f".fractary/runs/{RUN}")
+    two.git("commit", "-qm", "without")
+    two.record("kept")
+    two.sync()
+    assert one.origin.ids() == two.log_ids() > one.log_ids()
+    assert json.loads(one.origin.content("state.json"))["work_id"] == "258"
+    assert one.origin.content("metadata.json") == b'{"a": 1}'
+
+
+@pytest.mark.parametrize(
+    ("run_id", "name"),
+    [
+        ("Shop-UPPER-1", "Shop-UPPER-1"),
+        ("plan-1/part/2", "plan-1%2Fpart%2F2"),
+        ("a..b", "a%2E%2Eb"),
+        ("ends.", "ends%2E"),
+        ("ends.lock", "ends%2Elock"),
+        ("x" * 181, "x" * 180 + hashlib.sha256(b"x" * 181).hexdigest()[:16]),
+    ],
+)
+def test_a_refs_name_is_the_runs(one: CarriedClone, run_id: str, name: str) -> None:
+    one.add_run(run_id)
+    one.sync()
+    assert name in one.origin.heads()
+    two = one.second("two")
+    assert run_id in two.faber("run", "list", "--remote").stdout
+    two.faber("run", "resume", run_id, "--yes")
+    assert (two.root / ".fractary/runs" / run_id / "state.json").exists()
+
+
+# Several clones
+
+
+def test_two_clones_that_send_at_once_lose_nothing(one: CarriedClone) -> None:
+    one.sync()
+    clones = [one, one.second("two"), one.second("three")]
+    for number in range(3):
+        for clone in clones:
+            clone.work(f"{clone.root.name}-{number}")
+        for process in [clone.start_sync() for clone in clones]:
+            _, errors = process.communicate(timeout=60)
+            assert process.returncode == 0, errors
+    assert one.origin.ids() == clones[0].log_ids() | clones[1].log_ids() | clones[2].log_ids()
+    clients = {f"{clone.root.name}-{number}" for clone in clones for number in range(3)}
+    one.sync()
+    assert clients < one.clients()
+
+
+def overtake(one: CarriedClone, times: int) -> None:
+    """Let another clone be faster, each time this one has asked the remote."""
+    two = one.second("two")
+    two.sync()
+    folder = one.root.parent / "overtaking"
+    folder.mkdir()
+    git = folder / "git"
+    git.write_text(
+        f"""#!/bin/sh
+PATH=${{PATH#*:}}
+for word in "$@"; do
+  if [ "$word" = push ] && [ "$(cat {folder}/count)" != {times} ]; then
+    echo $(($(cat {folder}/count) + 1)) > {folder}/count
+    tree=$(git -C {one.origin.root} rev-parse {SENT}{RUN}^{{tree}})
+    commit=$(git -C {one.origin.root} commit-tree $tree -p {SENT}{RUN} -m x)
+    git -C {one.origin.root} update-ref {SENT}{RUN} $commit
+  fi
+done
+exec git "$@"
+"""
+    )
+    (folder / "count").write_text("0")
+    git.chmod(0o755)
+
+
+@pytest.mark.parametrize(("times", "code"), [(4, 0), (5, 14)])
+def test_a_faster_clone_is_answered_five_times(one: CarriedClone, times: int, code: int) -> None:
+    one.sync()
+    overtake(one, times)
+    one.work("second")
+    said = one.sync(code=code, path=f"{one.root.parent / 'overtaking'}:{one.environment['PATH']}").stdout
+    assert ("other clones were faster, five times" in said) == bool(code)
+    one.sync()
+    assert one.origin.ids() == one.log_ids()
+
+
+@pytest.mark.parametrize("verb", ["ls-remote", "fetch", "fast-import", "push"])
+def test_a_killed_exchange_loses_nothing(one: CarriedClone, verb: str) -> None:
+    one.sync()
+    two = one.second("two")
+    two.sync()
+    two.work("by two")
+    two.sync()
+    one.work("by one")
+    folder = one.root.parent / "killing"
+    folder.mkdir()
+    git = folder / "git"
+    git.write_text(
+        f"""#!/bin/sh
+PATH=${{PATH#*:}}
+git "$@"
+code=$?
+for word in "$@"; do
+  if [ "$word" = {verb} ]; then kill -9 $PPID; fi
+done
+exit $code
+"""
+    )
+    git.chmod(0o755)
+    one.sync(code=-9, path=f"{folder}:{one.environment['PATH']}")
+    one.sync()
+    assert {"by one", "by two"} <= one.clients()
+    assert one.origin.ids() == one.log_ids()
+    assert one.sync().stdout == "nothing new at origin\n"
+
+
+@pytest.mark.parametrize("note", [b"", b"{", b"[]", b"\xff", b'{"commit": 1, "log": 2}', b"[" * 100_000])
+def test_a_lost_note_of_what_was_sent_costs_a_comparison(one: CarriedClone, note: bytes) -> None:
+    one.sync()
+    two = one.second("two")
+    two.sync()
+    two.work("by two")
+    two.sync()
+    (one.private(RUN) / "sent.json").write_bytes(note)
+    one.sync()
+    assert "by two" in one.clients()
+    assert one.origin.ids() == one.log_ids()
+    assert one.sync().stdout == "nothing new at origin\n"
+
+
+def test_a_start_says_nothing_of_what_no_session_has_ended(one: CarriedClone) -> None:
+    one.sync()
+    two = one.second("two")
+    two.sync()
+    two.record("begun")
+    assert "not sent" not in two.start_line()
+    two.end("begun")
+    assert "not sent" in two.start_line("later")
+
+
+# A remote that refuses, or is away
+
+
+def test_a_delivery_that_waits_is_recorded_before_the_sending(one: CarriedClone) -> None:
+    one.sync()
+    lock = one.private(RUN) / "lock"
+    lock.unlink()
+    lock.mkdir()
+    one.deliver("session-start", "waits", hook_event_name="SessionStart", source="startup")
+    said = one.sync(code=1)
+    assert f"{RUN}: 1 delivery not recorded" in said.stdout
+    lock.rmdir()
+    one.sync()
+    assert "waits" in one.clients()
+    assert one.origin.has(one)
+
+
+@pytest.mark.parametrize("way", ["hook", "hidden"])
+def test_a_remote_that_refuses_is_said(one: CarriedClone, way: str) -> None:
+    if way == "hook":
+        one.origin.refuse()
+    else:
+        one.origin.git("config", "transfer.hideRefs", "refs/faber-ledger")
+    why = "pre-receive hook declined" if way == "hook" else "deny updating a hidden ref"
+    said = one.sync(code=14)
+    assert f"{RUN}: not sent: [remote rejected] ({why})" in said.stdout
+    assert (
+        f"not sent to origin ([remote rejected] ({why})): `faber-ledger sync` sends them" in one.faber("status").stdout
+    )
+    assert why in one.start_line()
+    if way == "hook":
+        one.origin.relent()
+    else:
+        one.origin.git("config", "--unset", "transfer.hideRefs")
+    one.sync()
+    assert "not sent" not in one.faber("status").stdout
+    assert one.origin.ids() == one.log_ids()
+
+
+def test_a_host_that_denies_forced_pushes_takes_each_sending(one: CarriedClone) -> None:
+    one.origin.git("config", "receive.denyNonFastForwards", "true")
+    one.origin.git("config", "receive.denyDeletes", "true")
+    two = one.second("two")
+    for clone in (one, two, one):
+        clone.work(f"by {clone.root.name}")
+        clone.sync()
+    assert one.origin.ids() == one.log_ids()
+
+
+def test_a_remote_that_is_away_is_noted(one: CarriedClone) -> None:
+    one.sync()
+    one.origin.root.rename(one.root.parent / "away.git")
+    sent = len(one.log_ids())
+    one.work("second")
+    count = len(one.log_ids()) - sent
+    done = one.sync(code=13)
+    assert "origin" in done.stderr
+    why = "`git ls-remote` failed: "
+    status = one.faber("status").stdout
+    assert "Git ref: last sent to origin at 20" in status
+    assert f"{count} events not sent to origin ({why}" in status
+    assert f"{count} events not sent to origin ({why}" in one.start_line()
+    assert one.call(str(COMMAND), "run", "list", "--remote").returncode == 13
+    (one.root.parent / "away.git").rename(one.origin.root)
+    one.sync()
+    assert "not sent" not in one.faber("status").stdout
+
+
+def test_a_remote_that_is_away_does_not_stop_the_server(one: CarriedClone) -> None:
+    one.origin.root.rename(one.root.parent / "away.git")
+    errors = one.sync("--url", "postgresql://127.0.0.1:1/nowhere", code=13).stderr
+    assert "the exchange with origin failed: `git ls-remote` failed" in errors
+    assert "127.0.0.1:1" in errors
+
+
+def test_a_clone_that_never_agreed_sends_nothing_and_says_so(one: CarriedClone) -> None:
+    (one.root / ".git/faber-ledger/carry.json").unlink()
+    one.work("second")
+    assert "hint: run `faber-ledger init --carry refs` to agree to it" in one.sync(code=1).stderr
+    assert one.origin.heads() == {}
+    assert "nothing of this run leaves this clone: `faber-ledger init --carry refs` sends it" in one.start_line()
+    assert one.call(str(COMMAND), "run", "list", "--remote").returncode == 1
+
+
+def test_a_ref_that_was_forgotten_is_sent_by_name_alone(one: CarriedClone) -> None:
+    one.sync()
+    one.faber("run", "forget", "--remote", RUN)
+    assert one.origin.heads() == {}
+    assert one.refs(SENT) == ""
+    assert one.sync().stdout == "nothing new at origin\n"
+    assert f"its ref was deleted at origin: `faber-ledger sync {RUN}` sends it again" in one.faber("status").stdout
+    one.faber("run", "forget", "--remote", RUN, code=10)
+    one.sync(RUN)
+    assert one.origin.ids() == one.log_ids()
+
+
+def test_a_run_that_is_only_at_the_remote_comes_by_name(one: CarriedClone) -> None:
+    one.add_run("shop-1")
+    one.add_run("shop-2")
+    one.sync()
+    two = one.second("two")
+    two.sync("shop-3", code=10)
+    two.sync("shop", code=10)  # two of them
+    assert "2 runs" in two.sync("shop-", code=10).stderr
+    two.sync("shop-2")
+    assert (two.root / ".fractary/runs/shop-2/state.json").exists()
+    two.origin.root.rename(two.root.parent / "away.git")
+    two.sync("shop-1", code=13)

@@ -1,0 +1,203 @@
+"""The background process that sends ledgers in git refs: when it is started, and that it never asks or hangs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+from support.carried import CarriedClone, agree, count_git, wait_until
+
+SHORT = """
+from faber_ledger.cli.commands import sync
+from faber_ledger.cli.entry import main
+sync.BACKGROUND_SECONDS = 1
+main()
+"""
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> CarriedClone:
+    """A clone whose hooks start the sending; nothing of its run was sent."""
+    clone = CarriedClone.started(tmp_path / "one")
+    agree(clone.root, auto=True)
+    return clone
+
+
+# When it is started
+
+
+@pytest.mark.parametrize("hook", ["session-end", "pre-compact"])
+def test_an_end_is_sent_by_the_hook_that_records_it(one: CarriedClone, hook: str) -> None:
+    one.record("second")
+    assert not one.is_sending()
+    if hook == "session-end":
+        one.end("second")
+    else:
+        one.deliver("pre-compact", "second", hook_event_name="PreCompact", trigger="auto")
+    one.wait_for_sender()
+    assert one.origin.ids() == one.log_ids()
+    assert "not sent" not in one.faber("status").stdout
+
+
+def test_many_ends_at_once_are_all_sent(one: CarriedClone) -> None:
+    clients = [f"client-{number}" for number in range(4)]
+    for client in clients:
+        one.record(client)
+    for client in clients:
+        one.end(client)
+    one.wait_for_sender()
+    assert one.origin.ids() == one.log_ids()
+
+
+def test_a_ci_system_starts_none(one: CarriedClone) -> None:
+    one.record("second")
+    one.end_with("second", CI="true")
+    assert not one.is_sending()
+    assert "not sent to origin" in one.start_line()
+    one.sync()
+    assert one.origin.has(one)
+
+
+def test_a_clone_that_wants_none_starts_none(one: CarriedClone) -> None:
+    agree(one.root, auto=False)
+    one.work("second")
+    one.sync("--pushed-to", "origin")
+    assert not one.is_sending()
+    assert "not sent to origin" in one.start_line()
+
+
+@pytest.mark.parametrize("place", ["one", "tree"])
+def test_a_push_of_the_user_sends_the_ledger_too(one: CarriedClone, place: str) -> None:
+    hook = one.root / ".git/hooks/pre-push"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text('#!/bin/sh\nfaber-ledger sync --pushed-to "$1"\n')
+    hook.chmod(0o755)
+    one.git("worktree", "add", "-q", "../tree", "-b", "tree")
+    pushing = CarriedClone(one.root.parent / place)
+    pushing.git("push", "-q", "origin", "HEAD:refs/heads/pushed")
+    wait_until(lambda: one.origin.has(one) and not pushing.is_sending())
+
+
+def test_a_push_to_another_remote_sends_nothing(one: CarriedClone) -> None:
+    one.git("clone", "-q", "--bare", ".", "../other.git")
+    one.git("remote", "add", "other", "../other.git")
+    for name in ("other", "../other.git", str(one.origin.root)):
+        one.sync("--pushed-to", name)
+        assert not one.is_sending()
+    assert one.origin.heads() == {}
+
+
+def test_it_starts_at_most_three_gits_besides_the_push(one: CarriedClone) -> None:
+    one.sync()
+    one.record("second")
+    assert count_git(one, "sync", "--pushed-to", "origin") == ["config", "ls-remote", "fast-import", "push"]
+    assert one.origin.has(one)
+
+
+# It asks nobody, and it ends
+
+
+def test_the_background_process_asks_nobody(one: CarriedClone) -> None:
+    asked = one.root.parent / "asked"
+    for name in ("askpass", "ssh"):
+        program = one.root.parent / name
+        program.write_text(
+            f'#!/bin/sh\necho {name} "$@" >> {asked}\nenv | grep -E "^(GIT_TERMINAL|SSH_ASK|GCM)" >> {asked}\nexit 1\n'
+        )
+        program.chmod(0o755)
+    one.git("remote", "set-url", "origin", "ssh://host.invalid/project.git")
+    askpass = str(one.root.parent / "askpass")
+    one.record("second")
+    one.end_with("second", GIT_SSH_COMMAND=f"{one.root.parent}/ssh -i key", GIT_ASKPASS=askpass, SSH_ASKPASS=askpass)
+    wait_until(lambda: "not sent to origin (`git ls-remote` failed" in one.faber("status").stdout)
+    lines = asked.read_text().splitlines()
+    assert lines[0].startswith("ssh -i key -o BatchMode=yes ")
+    assert {"GIT_TERMINAL_PROMPT=0", "SSH_ASKPASS_REQUIRE=never", "GCM_INTERACTIVE=never"} < {*lines}
+    assert not [line for line in lines if line.startswith("askpass") or line == f"SSH_ASKPASS={askpass}"]
+
+
+@pytest.mark.parametrize("place", ["core.sshCommand", "GIT_SSH"])
+def test_the_users_own_ssh_is_used(one: CarriedClone, place: str) -> None:
+    asked = one.root.parent / "asked"
+    program = one.root.parent / "my programs/ssh"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" >> {asked}\nexit 1\n')
+    program.chmod(0o755)
+    one.git("remote", "set-url", "origin", "ssh://host.invalid/project.git")
+    one.record("second")
+    if place == "GIT_SSH":
+        one.end_with("second", GIT_SSH=str(program))
+    else:
+        one.git("config", place, f"'{program}' -i key")
+        one.end("second")
+    wait_until(lambda: asked.exists() and not one.is_sending())
+    assert "-o BatchMode=yes" in asked.read_text().splitlines()[0]
+
+
+def test_a_password_is_never_asked_for(one: CarriedClone) -> None:
+    asked = one.root.parent / "asked"
+    askpass = one.root.parent / "askpass"
+    askpass.write_text(f"#!/bin/sh\ntouch {asked}\n")
+    askpass.chmod(0o755)
+    with refusing_server() as address:
+        one.git("remote", "set-url", "origin", f"{address}/project.git")
+        one.git("config", "core.askPass", str(askpass))
+        one.record("second")
+        one.end_with("second", GIT_ASKPASS=str(askpass), SSH_ASKPASS=str(askpass))
+        wait_until(lambda: "not sent to origin (`git ls-remote` failed" in one.faber("status").stdout)
+    assert not asked.exists()
+
+
+def test_a_remote_that_hangs_is_given_up_and_said(one: CarriedClone, tmp_path: Path) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec cat {tmp_path}/nothing\n")
+    os.mkfifo(tmp_path / "nothing")
+    ssh.chmod(0o755)
+    one.git("remote", "set-url", "origin", "ssh://host.invalid/project.git")
+    (tmp_path / "files").mkdir()
+    environment = {**one.environment, "GIT_SSH_COMMAND": str(ssh), "TMPDIR": str(tmp_path / "files")}
+    command = [sys.executable, "-c", SHORT, "sync", "--background"]
+    done = subprocess.run(command, cwd=one.root, env=environment, check=False, start_new_session=True, timeout=60)
+    assert done.returncode == 13
+    assert "not sent to origin (no end within 1 s)" in one.faber("status").stdout
+    assert [*(tmp_path / "files").iterdir()] == []
+    wait_until(lambda: not has_process((tmp_path / "pid").read_text().strip()))
+
+
+def has_process(pid: str) -> bool:
+    """Return whether a process is there, and not a dead one that nobody waits for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """A host that wants a password for everything."""
+
+    def do_GET(self) -> None:
+        self.send_response(401)
+        self.send_header("WWW-Authenticate", 'Basic realm="here"')
+        self.end_headers()
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Print nothing."""
+
+
+@contextmanager
+def refusing_server() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://user@127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
