@@ -158,8 +158,11 @@ def _with_set_up_line(call: Call, root: str, answer: Answer | None) -> Answer | 
     """Return the answer, at the first start in a clone that was never set up with a line that tells the user."""
     if call.hook != "SessionStart" or call.text("agent_id") is not None or not is_set_up_unchecked(root):
         return answer
+    from faber_ledger.runs.publish import carries_refs
     from faber_ledger.runs.set_up import line_to_set_up  # only the first start of a clone looks
 
+    if carries_refs(root):
+        return answer  # each start says that nothing leaves the clone, and what to run
     line = line_to_set_up(root)
     if line is None:
         return answer

@@ -96,6 +96,7 @@ def top_of(root: str) -> str | None:
 
 
 def complaint(done: subprocess.CompletedProcess[bytes]) -> str:
-    """Return the first line of git's complaint, or its exit code if it printed none."""
+    """Return the first line of git's complaint that is no warning, or its exit code if it printed none."""
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    lines = [line for line in lines if not line.startswith("warning: ")] or lines
     return lines[0].removeprefix("fatal: ").removeprefix("error: ") if lines else f"exit code {done.returncode}"

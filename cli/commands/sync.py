@@ -55,7 +55,7 @@ class Wanted(NamedTuple):
     pushes: bool
 
 
-@click.command(short_help="Exchange runs with the team's server.")
+@click.command(short_help="Exchange runs with git refs or the server.")
 @click.argument("run_id", metavar="[RUN]", required=False, shell_complete=completion.runs)
 @click.option(
     "--all", "every", is_flag=True, help="All runs: those of this clone and, without --push, those of the server."

@@ -164,7 +164,7 @@ class Remote:
                 is_behind = any([word in summary for word in BEHIND]) and FOR_GOOD not in summary
                 found[name] = Pushed(summary if flag == "!" else None, flag == "!" and is_behind)
         if not found:
-            raise GitFailed(f"`git push` failed: {_reason(done)}", hint=f"try `git push {self.name}` by hand")
+            raise GitFailed(f"`git push` failed: {complaint(done)}", hint=f"try `git push {self.name}` by hand")
         return found
 
     def _git(self, *arguments: str, content: bytes | None = None) -> bytes:
@@ -172,17 +172,11 @@ class Remote:
         if done.returncode:
             verb = next((word for word in arguments if word in ("ls-remote", "fetch", "push")), arguments[0])
             hint = f"try `git fetch {self.name}` by hand"
-            raise GitFailed(f"`git {verb}` failed: {_reason(done)}", hint=hint)
+            raise GitFailed(f"`git {verb}` failed: {complaint(done)}", hint=hint)
         return done.stdout
 
     def _run(self, *arguments: str, content: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
         return run_git(*OWN_SETTINGS, *arguments, at=self.top, content=content, environment=self._environment)
-
-
-def _reason(done: subprocess.CompletedProcess[bytes]) -> str:
-    """Return the first line of git's complaint that is more than a warning."""
-    done.stderr = b"\n".join([line for line in done.stderr.splitlines() if not line.startswith(b"warning: ")])
-    return complaint(done)
 
 
 def write(top: str, versions: list[Version]) -> dict[str, str]:

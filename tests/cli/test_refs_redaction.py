@@ -153,11 +153,11 @@ def test_a_clone_that_sent_before_drops_its_own_ref_too(team: Team) -> None:
 def test_a_remote_that_is_away_gets_it_by_the_next_sync(team: Team) -> None:
     away = team.remote.rename(team.remote.with_name("away.git"))
     said = redact(team.ann, note_id(team.ann))
-    assert "origin may still have what was redacted: origin does not answer" in said
+    assert "origin may still have what was redacted: the exchange with origin failed" in said
     assert f"hint: run `faber-ledger sync {team.ann.run_id}` as soon as it can be reached" in said
     assert "replaced:" not in said
     assert payloads_reached(team.ann) == set()  # the refs here do not wait for the remote
-    assert "note: origin does not answer" in verify(team.ann)
+    assert "note: the exchange with origin failed" in verify(team.ann)
     away.rename(team.remote)
     assert f"{REF} at origin still reaches the payload of 1 event redacted by now" in verify(team.ann)
     assert f"hint: run `faber-ledger sync {team.ann.run_id}`, which replaces the ref" in verify(team.ann)
@@ -247,7 +247,7 @@ def test_an_undo_without_the_remote_is_kept_for_the_next_sync(team: Team) -> Non
     away = team.remote.rename(team.remote.with_name("away.git"))
     done = team.ann.faber("redact", "--undo", name)
     assert done.returncode == 0
-    assert "not sent yet, which the next `faber-ledger sync` does: origin does not answer" in done.stderr
+    assert "not sent yet, which the next `faber-ledger sync` does: the exchange with origin failed" in done.stderr
     away.rename(team.remote)
     sync(team.ann)
     assert payloads_reached(team.ann, *AT_REMOTE) == {SECRET, OTHER}
@@ -346,5 +346,5 @@ def test_verify_asks_a_silent_remote_once_for_all_runs(team: Team) -> None:
     add(team.ann, "in another run")
     team.remote.rename(team.remote.with_name("away.git"))
     found = team.ann.faber("verify", "--git", "--all").stdout
-    assert found.count("origin does not answer") == 1
+    assert found.count("the exchange with origin failed") == 1
     assert found.count(": sound\n") == 2
