@@ -187,10 +187,10 @@ def event_texts(recorded: Recorded) -> list[str]:
 
 
 def word_for(recorded: Recorded) -> str:
-    """Return what a search calls an event: note, summary, loaded, failed, skipped or finding."""
+    """Return what a search calls an event: note, summary, decision, loaded, failed, skipped or finding."""
     event = recorded["event"]
     if event["type"] == "note_recorded":
-        return "summary" if event["kind"] == "summary" else "note"
+        return event["kind"] if event["kind"] in ("summary", "decision") else "note"
     return KINDS[event["type"]]
 
 

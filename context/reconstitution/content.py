@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.packet import Focus, show_parts, show_whole
-from faber_ledger.context.position import describe_break, notes_of, summaries_of, words_of_note
+from faber_ledger.context.position import describe_break, summaries_of, words_of_note
 from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
 from faber_ledger.context.reconstitution.steps import FETCH
@@ -21,7 +22,9 @@ from faber_ledger.files.text import clip, cut_middle, one_line, plain, quote_lin
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import dumps
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.file import sqlite3
+from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.fold import fold
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.runs.log import read_log
@@ -32,6 +35,7 @@ from faber_ledger.runs.settings import Settings
 if TYPE_CHECKING:
     from faber_ledger.context.packet import Part
     from faber_ledger.context.position import Note, Position
+    from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.history import SessionSummary
 
 
@@ -53,16 +57,14 @@ class Sources(TypedDict):
 
 
 class Known(TypedDict):
-    """What a ledger has: how many events, all sessions, oldest first, the newest notes and summaries, newest first.
+    """What a ledger has: how many events, all sessions, oldest first, all notes and the newest summaries, newest first.
 
-    `others` is how many older notes are left out, `before` has sentences about the session before and about other
-    clones.
+    `before` has sentences about the session before, and about other clones.
     """
 
     events: int
     sessions: list[SessionSummary]
     notes: list[Note]
-    others: int
     summaries: list[Compacted]
     before: list[str]
 
@@ -71,6 +73,7 @@ MIN_PART, MIN_BLOCK = 300, 120  # units: less of a part, or of one of its blocks
 LONGEST_LINE, LONGEST_VALUE = 500, 300
 MAX_OUTLINED = 250_000  # characters that an outline reads
 NEWEST_SESSIONS = 5
+DECISION = "decision"  # the kind of a note
 OF_QUESTION = ("prompt", "request_id", "type", "requested_at", "notification_sent")  # of these the position tells
 QUOTED_CUT = "\n> …\n> "
 
@@ -213,7 +216,7 @@ def _open_questions(sources: Sources) -> Iterator[Block]:
 
 
 def _decisions(sources: Sources) -> Iterator[Block]:
-    """Yield what was decided, by session summaries and by events."""
+    """Yield what was decided, by session summaries, events and notes."""
     context = sources["context"]
     history = context["session_history"]
     said: dict[str, object] = {}  # each decision with its newest time
@@ -225,16 +228,18 @@ def _decisions(sources: Sources) -> Iterator[Block]:
     ]
     events = [event for event in reversed(context["events"]) if event["type"] in DECISION_TYPES]
     events += reversed(context["older_decisions"])
+    timed += [(note["at"], _note_block(note)) for note in sources["known"]["notes"] if note["kind"] == DECISION]
     yield from _by_time([*timed, *[(event.get("timestamp"), _event_block(event)) for event in events]])
 
 
 def _notes(sources: Sources) -> Iterator[Block]:
-    """Yield the notes of earlier sessions."""
-    for note in sources["known"]["notes"]:
-        place = _place(note)
-        yield _block(f"[{note['at']}] {note['kind']}{f' at {place}' if place else ''}:", words_of_note(note))
-    if sources["known"]["others"]:
-        yield {"line": f"- … and {sources['known']['others']} more: `faber-ledger log --type note_recorded`"}
+    """Yield the notes of earlier sessions, without the decisions, which are a part of their own."""
+    yield from [_note_block(note) for note in sources["known"]["notes"] if note["kind"] != DECISION]
+
+
+def _note_block(note: Note) -> Block:
+    place = _place(note)
+    return _block(f"[{note['at']}] {note['kind']}{f' at {place}' if place else ''}:", words_of_note(note))
 
 
 def _summaries(sources: Sources) -> Iterator[Block]:
@@ -385,14 +390,12 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
     """
     try:
         with read_log(run, warn) as log:
-            notes, others = notes_of(log)
             broken = describe_break(log, client)
             keeper = None if Settings(run, os.environ).summaries else run
             return {
                 "events": log.count_events(),
                 "sessions": list(summarize_sessions(fold(log.stream()))),
-                "notes": notes,
-                "others": others,
+                "notes": _read_notes(run),
                 "summaries": [
                     {
                         "event_id": recorded["id"],
@@ -407,4 +410,24 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
             }
     except (LedgerError, sqlite3.DatabaseError, OSError):
         there = elsewhere.describe(None, client) if elsewhere else []
-        return {"events": 0, "sessions": [], "notes": [], "others": 0, "summaries": [], "before": there}
+        return {"events": 0, "sessions": [], "notes": [], "summaries": [], "before": there}
+
+
+def _read_notes(run: Run) -> list[Note]:
+    """Return all notes of a run, newest first."""
+    found = find_events(partial(read_log, run), EventQuery(types=("note_recorded",)), newest_first=True)
+    return [_note_of(recorded) for recorded in found if is_foldable(recorded)]
+
+
+def _note_of(recorded: Recorded) -> Note:
+    event: dict[str, Any] = dict(recorded["event"])
+    note: Note = {
+        "seq": recorded["seq"],
+        "event_id": recorded["id"],
+        "at": recorded["at"],
+        "kind": event["kind"],
+        "text": event["text"],
+        "phase": event.get("phase"),
+        "step": event.get("step"),
+    }
+    return {**note, "redacted": True} if "redacted" in recorded else note

@@ -103,7 +103,7 @@ def _natural_order(name: str) -> tuple[bool, list[tuple[int, str]]]:
 
 
 def load_events(run: Run, journal: Journal, known: list[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the newest twenty events and the twenty decisions before them, oldest first; warn of what is unreadable.
+    """Return the newest twenty events and the decisions before them, oldest first; warn of what is unreadable.
 
     The lines `known` are logged where there are none.
     """
@@ -121,7 +121,7 @@ def load_events(run: Run, journal: Journal, known: list[str]) -> tuple[list[dict
     for event in events:
         if event["type"] in KEY_TYPES:
             journal.log(f"  {event_line(event)}")
-    return events, [event for event in older if event["type"] in DECISION_TYPES][-NEWEST_EVENTS:]
+    return events, [event for event in older if event["type"] in DECISION_TYPES]
 
 
 def read_events(run: Run) -> EventsFound:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 import unicodedata
 from pathlib import Path
@@ -272,6 +273,11 @@ def test_a_cut_part_names_the_command_that_shows_it(project: Project) -> None:
 
 
 def test_decisions_from_before_the_newest_twenty_events_are_found(project: Project) -> None:
+    for number in range(60, 120):
+        put_event(project, number, "approval_granted", message=f"approved {number}")
+    decided = [line.rpartition(" ")[2] for line in only(project, "decisions")[2:]]
+    assert sorted(map(int, decided)) == list(range(60, 120))
+    shutil.rmtree(project.run / "events")
     put_event(project, 1, "decision_point", message="use SQLite")
     for number in range(2, 30):
         put_event(project, number, "step_start")
