@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.reports.loading import look_elsewhere
-from faber_ledger.cli.reports.reconstitution import boxed_lines, brief_lines, known_lines
+from faber_ledger.cli.reports.reconstitution import boxed_lines, brief_lines
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import (
     ask_number,
@@ -117,8 +117,7 @@ def reconstitute(
         state = load_state(meant)
         elsewhere = look_elsewhere(meant, state) if has_content else None
         known = read_known(meant, elsewhere, client_of(os.environ), warn_of)
-        counts = known_lines(known)
-        context = reconstitute_context(meant, state, config, journal, counts)
+        context = reconstitute_context(meant, state, config, journal, known)
     except (click.Abort, KeyboardInterrupt, LedgerError) as error:
         _stop(meant, journal, error, [] if as_json or reader else report)
         raise
@@ -134,7 +133,7 @@ def reconstitute(
         position = render_position(meant, state, workflow=workflow, before=known["before"])
         sources: Sources = {"context": context, "state": state, "position": position, "known": known}
         tell_lines(render_content(sources, budget=budget, only=only))
-    lines = [*report, *boxed_lines(context, counts), *brief_lines(context, counts)] if has_report else []
+    lines = [*report, *boxed_lines(context, known), *brief_lines(context, known)] if has_report else []
     show({**context, **more}, ["", *lines] if has_content and has_report else lines, as_json=as_json)
 
 

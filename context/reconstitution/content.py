@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.packet import Focus, show_parts, show_whole
 from faber_ledger.context.position import describe_break, summaries_of, words_of_note
-from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, words_of_event
+from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, Counts, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
 from faber_ledger.context.reconstitution.steps import FETCH
 from faber_ledger.files.text import clip, cut_middle, one_line, plain, quote_lines, quote_word, shares, units
@@ -56,13 +56,12 @@ class Sources(TypedDict):
     known: Known
 
 
-class Known(TypedDict):
-    """What a ledger has: how many events, all sessions, oldest first, all notes and the newest summaries, newest first.
+class Known(Counts):
+    """What a ledger has besides: all sessions, oldest first, all notes and the newest summaries, newest first.
 
     `before` has sentences about the session before, and about other clones.
     """
 
-    events: int
     sessions: list[SessionSummary]
     notes: list[Note]
     summaries: list[Compacted]
@@ -390,11 +389,13 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
     """
     try:
         with read_log(run, warn) as log:
+            sessions = list(summarize_sessions(fold(log.stream())))
             broken = describe_break(log, client)
             keeper = None if Settings(run, os.environ).summaries else run
             return {
                 "events": log.count_events(),
-                "sessions": list(summarize_sessions(fold(log.stream()))),
+                "ended": [session["session_id"] for session in sessions if session["ended_at"]],
+                "sessions": sessions,
                 "notes": _read_notes(run),
                 "summaries": [
                     {
@@ -410,7 +411,7 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
             }
     except (LedgerError, sqlite3.DatabaseError, OSError):
         there = elsewhere.describe(None, client) if elsewhere else []
-        return {"events": 0, "sessions": [], "notes": [], "summaries": [], "before": there}
+        return {"events": 0, "ended": [], "sessions": [], "notes": [], "summaries": [], "before": there}
 
 
 def _read_notes(run: Run) -> list[Note]:

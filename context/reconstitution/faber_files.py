@@ -26,6 +26,13 @@ class Compacted(TypedDict):
     step: str | None
 
 
+class Counts(TypedDict):
+    """What a ledger has: how many events, and the ids of the sessions that have ended."""
+
+    events: int
+    ended: list[str]
+
+
 class EventsFound(TypedDict):
     """The newest events of FABER's tools, oldest first.
 
@@ -102,22 +109,22 @@ def _natural_order(name: str) -> tuple[bool, list[tuple[int, str]]]:
     return parts[0] == "" and len(parts) > 1, key
 
 
-def load_events(run: Run, journal: Journal, known: list[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def load_events(run: Run, journal: Journal, known: Counts) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the newest twenty events and the decisions before them, oldest first; warn of what is unreadable.
 
-    The lines `known` are logged where there are none.
+    Those of the ledger count, too.
     """
     found = read_events(run)
     for path, reason in found["unreadable"]:
         facts = {"Path": path, "Error": reason}
         journal.warn("events_read_error", "Events read error", facts, "Recent events may be missing")
     events, older = found["events"][-NEWEST_EVENTS:], found["events"][:-NEWEST_EVENTS]
-    if not events and not found["unreadable"]:
+    count = len(events) + known["events"]
+    if not count and not found["unreadable"]:
         is_missing = not os.path.lexists(os.path.join(run.own_directory, EVENTS))
         journal.info("events_missing" if is_missing else "events_empty", "ℹ No events found (new run)")
-        journal.log_all(known)
         return [], []
-    journal.log(f"✓ Loaded {len(events)} recent events")
+    journal.log(f"✓ Loaded {count} recent events")
     for event in events:
         if event["type"] in KEY_TYPES:
             journal.log(f"  {event_line(event)}")
@@ -195,31 +202,28 @@ def _checked_event(event: dict[str, Any] | None) -> dict[str, Any] | None:
     return event
 
 
-def load_session_history(run: Run, journal: Journal, known: list[str]) -> dict[str, Any] | None:
-    """Return a run's session summaries, or None; a file that cannot be read is skipped with a warning.
-
-    The lines `known` are logged where there are none.
-    """
+def load_session_history(run: Run, journal: Journal, known: Counts) -> dict[str, Any] | None:
+    """Return a run's session summaries, or None; a file that cannot be read is skipped with a warning."""
     try:
         files = json_files(run, SUMMARIES)
     except FileRefused as error:
         _warn_of_summary("summary_read_error", "Session summary read error", SUMMARIES, str(error), journal)
         return None
-    if not files:
+    if not files and not known["ended"]:
         missing = "No session summaries found (first session for this run)"
         empty = "Session summaries directory exists but is empty (first session)"
         journal.info("summaries_missing", f"ℹ {missing if files is None else empty}")
-        journal.log_all(known)
         return None
     summaries = _in_order(
-        [summary for path in files[-MAX_SUMMARIES:] if (summary := _read_summary(run, path, journal))]
+        [summary for path in (files or [])[-MAX_SUMMARIES:] if (summary := _read_summary(run, path, journal))]
     )
+    if summaries or known["ended"]:
+        journal.log("✓ Loaded session context from previous sessions")
+        journal.log(f"  Total sessions: {count_sessions(summaries, known)}")
     if not summaries:
         return None
     latest = summaries[-1]
     said = latest["summary"]
-    journal.log("✓ Loaded session context from previous sessions")
-    journal.log(f"  Total sessions: {len(summaries)}")
     journal.log("  Last session:")
     journal.log(f"    - Phase completed: {text_or_na(latest.get('phase_completed'))}")
     journal.log(f"    - Timestamp: {text_or_na(latest.get('timestamp'))}")
@@ -235,6 +239,11 @@ def load_session_history(run: Run, journal: Journal, known: list[str]) -> dict[s
             for one in summaries
         ],
     }
+
+
+def count_sessions(summaries: list[dict[str, Any]], known: Counts) -> int:
+    """Return how many sessions came before, by FABER's summaries and the ledger together."""
+    return len(known["ended"]) + len([one for one in summaries if one.get("session_id") not in known["ended"]])
 
 
 def session_summary(session_history: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -36,6 +36,7 @@ from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
     from faber_ledger.context.artifact import Surroundings
+    from faber_ledger.context.reconstitution.faber_files import Counts
     from faber_ledger.runs.progress import ResumePoint
     from faber_ledger.runs.settings import UserConfig
 
@@ -52,11 +53,11 @@ FEEDBACK_OPTIONS = ["Continue with the feedback request as it is", "Abort workfl
 
 
 def reconstitute_context(
-    run: Run, state: dict[str, Any], config: UserConfig, journal: Journal, known: list[str]
+    run: Run, state: dict[str, Any], config: UserConfig, journal: Journal, known: Counts
 ) -> dict[str, Any]:
     """Take RECON's steps in order, report them to the journal, and return the `workflow_context`.
 
-    `known` are the lines that say what the ledger has where RECON's say that a run is new (DECISIONS 39).
+    Counts are of FABER's files and of what is `known` from the ledger together (DECISIONS 39).
 
     Raises ContextLost before anything is reported, and ChoiceNeeded or Aborted if an ERROR needs the user.
     """
