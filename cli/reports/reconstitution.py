@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from faber_ledger.context.reconstitution.faber_files import Counts, count_sessions, event_line
+from faber_ledger.context.reconstitution.faber_files import LedgerFacts, count_sessions, event_line
 from faber_ledger.context.reconstitution.journal import text_or_na
 from faber_ledger.context.reconstitution.steps import point_text
 
@@ -18,7 +18,7 @@ RESUMED = {
 }
 
 
-def boxed_lines(context: dict[str, Any], known: Counts) -> Iterator[str]:
+def boxed_lines(context: dict[str, Any], known: LedgerFacts) -> Iterator[str]:
     """Yield the boxed summary."""
     point, summary = context["resume_point"], context["session_summary"]
     yield ""
@@ -40,7 +40,7 @@ def boxed_lines(context: dict[str, Any], known: Counts) -> Iterator[str]:
     yield ""
 
 
-def brief_lines(context: dict[str, Any], known: Counts) -> Iterator[str]:
+def brief_lines(context: dict[str, Any], known: LedgerFacts) -> Iterator[str]:
     """Yield the brief summary."""
     summary = context["session_summary"]
     yield f"✓ Context reconstituted for run: {context['run_id']}"
@@ -65,7 +65,7 @@ def _branch(context: dict[str, Any]) -> str:
     return text_or_na(context["artifacts"].get("branch_name") or "Not created")
 
 
-def _sessions(context: dict[str, Any], known: Counts) -> int:
+def _sessions(context: dict[str, Any], known: LedgerFacts) -> int:
     history = context["session_history"]
     return count_sessions(history["all_summaries"] if history else [], known)
 

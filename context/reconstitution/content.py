@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 from faber_ledger.context.elsewhere import Elsewhere
 from faber_ledger.context.packet import Focus, show_parts, show_whole
 from faber_ledger.context.position import describe_break, summaries_of, words_of_note
-from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, Counts, words_of_event
+from faber_ledger.context.reconstitution.faber_files import DECISION_TYPES, Compacted, LedgerFacts, words_of_event
 from faber_ledger.context.reconstitution.journal import list_in_line, text_or_na
 from faber_ledger.context.reconstitution.steps import FETCH
+from faber_ledger.context.reconstitution.work import COMMIT
 from faber_ledger.files.text import clip, cut_middle, one_line, plain, quote_lines, quote_word, shares, units
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.encoding import dumps
@@ -25,17 +26,19 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.queries import EventQuery, find_events
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.fold import fold, session_history
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.runs.log import read_log
-from faber_ledger.runs.progress import newest_errors
+from faber_ledger.runs.progress import newest_errors, text_of
 from faber_ledger.runs.run import Run, is_name
 from faber_ledger.runs.settings import Settings
 
 if TYPE_CHECKING:
     from faber_ledger.context.packet import Part
     from faber_ledger.context.position import Note, Position
+    from faber_ledger.context.reconstitution.work import Start
     from faber_ledger.ledger.events import Recorded
+    from faber_ledger.projections.fold import Blocks
     from faber_ledger.projections.history import SessionSummary
 
 
@@ -56,7 +59,7 @@ class Sources(TypedDict):
     known: Known
 
 
-class Known(Counts):
+class Known(LedgerFacts):
     """What a ledger has besides: all sessions, oldest first, all notes and the newest summaries, newest first.
 
     `before` has sentences about the session before, and about other clones.
@@ -333,15 +336,22 @@ def _issue(sources: Sources) -> Iterator[Block]:
 
 
 def _branch(sources: Sources) -> Iterator[Block]:
-    """Yield the branch with what it changed, and its newest commits."""
-    branch = sources["context"]["branch"]
-    if branch is None:
-        return
-    yield {"line": _line(f"Name: {branch['name']}")}
-    if branch["files_changed"]:
+    """Yield the branch, the pull request, what was changed, and the newest commits; of a finished run what is left."""
+    context, state = sources["context"], sources["state"]
+    branch, work = context["branch"], context["work"]
+    url = text_of(state.get("artifacts"), "pr_url") or text_of(state, "pr_url")
+    if branch or work:
+        yield {"line": _line(f"Name: {text_or_na(context['artifacts'].get('branch_name'))}")}
+    if url:
+        yield {"line": _line(f"Pull request: {url}")}
+    if branch and branch["files_changed"]:
         yield {"line": "- Changed since it left the main branch:", "text": branch["files_changed"]}
-    for commit in branch["commits"]:
+    elif work and work["files"]:
+        yield {"line": "- Changed by the commits below:", "text": "\n".join(work["files"])}
+    for commit in work["commits"] if work else branch["commits"] if branch else []:
         yield {"line": _line(f"Commit: {commit}")}
+    if work and work["missing"]:
+        yield {"line": _line(f"Commits not in this clone (squashed or deleted): {', '.join(work['missing'])}")}
 
 
 def _spec(sources: Sources) -> Iterator[Block]:
@@ -389,12 +399,14 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
     """
     try:
         with read_log(run, warn) as log:
-            sessions = list(summarize_sessions(fold(log.stream())))
+            blocks = fold(log.stream())
+            sessions = list(summarize_sessions(blocks))
             broken = describe_break(log, client)
             keeper = None if Settings(run, os.environ).summaries else run
             return {
                 "events": log.count_events(),
                 "ended": [session["session_id"] for session in sessions if session["ended_at"]],
+                "starts": _read_starts(run, blocks),
                 "sessions": sessions,
                 "notes": _read_notes(run),
                 "summaries": [
@@ -411,7 +423,21 @@ def read_known(run: Run, elsewhere: Elsewhere | None, client: str | None, warn: 
             }
     except (LedgerError, sqlite3.DatabaseError, OSError):
         there = elsewhere.describe(None, client) if elsewhere else []
-        return {"events": 0, "ended": [], "sessions": [], "notes": [], "summaries": [], "before": there}
+        return {"events": 0, "ended": [], "starts": [], "sessions": [], "notes": [], "summaries": [], "before": there}
+
+
+def _read_starts(run: Run, blocks: Blocks) -> list[Start]:
+    """Return where sessions began, in order, with the branch that was checked out."""
+    branches = {
+        text_of(recorded["event"], "session_id"): text_of(recorded["event"], "branch")
+        for recorded in find_events(partial(read_log, run), EventQuery(types=("checkout_recorded",)))
+        if dict(recorded["event"]).get("is_end") is False
+    }
+    entries = [entry for entry in session_history(blocks) if isinstance(entry, dict)]
+    known = [
+        (text_of(one.get("environment"), "git_commit"), branches.get(text_of(one, "session_id"))) for one in entries
+    ]
+    return [{"commit": commit, "branch": branch} for commit, branch in known if commit and COMMIT.fullmatch(commit)]
 
 
 def _read_notes(run: Run) -> list[Note]:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from faber_ledger.context.reconstitution.journal import Journal, list_in_line, text_or_na
 from faber_ledger.files.json_text import JsonText
@@ -14,6 +14,9 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.disk import FileRefused, folder_around, read_text, size_of
 from faber_ledger.runs.progress import error_message
 from faber_ledger.runs.run import CONSOLIDATED, EVENTS, SUMMARIES, Run
+
+if TYPE_CHECKING:
+    from faber_ledger.context.reconstitution.work import Start
 
 
 class Compacted(TypedDict):
@@ -26,11 +29,12 @@ class Compacted(TypedDict):
     step: str | None
 
 
-class Counts(TypedDict):
-    """What a ledger has: how many events, and the ids of the sessions that have ended."""
+class LedgerFacts(TypedDict):
+    """What a ledger has: how many events, the ids of the sessions that have ended, and where sessions began."""
 
     events: int
     ended: list[str]
+    starts: list[Start]
 
 
 class EventsFound(TypedDict):
@@ -109,7 +113,7 @@ def _natural_order(name: str) -> tuple[bool, list[tuple[int, str]]]:
     return parts[0] == "" and len(parts) > 1, key
 
 
-def load_events(run: Run, journal: Journal, known: Counts) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def load_events(run: Run, journal: Journal, known: LedgerFacts) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the newest twenty events and the decisions before them, oldest first; warn of what is unreadable.
 
     Those of the ledger count, too.
@@ -202,7 +206,7 @@ def _checked_event(event: dict[str, Any] | None) -> dict[str, Any] | None:
     return event
 
 
-def load_session_history(run: Run, journal: Journal, known: Counts) -> dict[str, Any] | None:
+def load_session_history(run: Run, journal: Journal, known: LedgerFacts) -> dict[str, Any] | None:
     """Return a run's session summaries, or None; a file that cannot be read is skipped with a warning."""
     try:
         files = json_files(run, SUMMARIES)
@@ -241,7 +245,7 @@ def load_session_history(run: Run, journal: Journal, known: Counts) -> dict[str,
     }
 
 
-def count_sessions(summaries: list[dict[str, Any]], known: Counts) -> int:
+def count_sessions(summaries: list[dict[str, Any]], known: LedgerFacts) -> int:
     """Return how many sessions came before, by FABER's summaries and the ledger together."""
     return len(known["ended"]) + len([one for one in summaries if one.get("session_id") not in known["ended"]])
 

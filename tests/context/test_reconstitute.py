@@ -341,6 +341,7 @@ def test_json_is_the_whole_workflow_context(project: Project) -> None:
         "feedback_request",
         "resume_point",
         "older_decisions",
+        "work",
         "notes",
         "ledger_summaries",
         "findings",
@@ -625,6 +626,9 @@ def test_row_9_a_missing_branch_is_a_warning(project: Project) -> None:
     warned(project, "branch_not_found", "⚠️ WARNING: Branch not found - continuing without branch details\n")
     assert "ℹ Branch feat/gone not found locally (may need to fetch)\n" in project.faber("reconstitute").stdout
     assert "  Branch:        feat/gone\n" in project.faber("reconstitute").stdout
+    project.change_state(status="completed")  # and then merged, so that it is information
+    assert context_of(project)["findings"][-1]["severity"] == "INFO"
+    assert "pre-build" not in project.faber("reconstitute").stderr
 
 
 def test_row_10_a_folder_without_git_is_a_warning(project: Project) -> None:
@@ -885,6 +889,15 @@ def test_an_invalid_work_id_never_reaches_a_program(project: Project, work_id: s
     map_fetch(project, f"open({str(project.root / 'ran')!r}, 'w')")
     warned(project, "issue_fetch_network", "Error: State field cannot be used in a command: work_id\n")
     assert not (project.root / "ran").exists()
+
+
+def test_an_invalid_work_id_is_in_no_command(project: Project) -> None:
+    project.change_state(work_id="25 ✓ forged")
+    text = project.faber("reconstitute").stdout
+    assert (
+        "ℹ Issue #25 ✓ forged not fetched: no program is mapped; its number is none that a command can have\n" in text
+    )
+    assert "issue-fetch" not in text
 
 
 def test_a_command_from_the_projects_settings_is_never_run(project: Project) -> None:

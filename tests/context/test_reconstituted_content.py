@@ -292,6 +292,37 @@ def test_decisions_from_before_the_newest_twenty_events_are_found(project: Proje
     assert [event["event_id"] for event in data["older_decisions"]] == [1]
 
 
+def test_a_merged_branch_that_is_gone_has_its_commits_and_files(project: Project) -> None:
+    def commit(path: str) -> None:
+        project.write(path, path)
+        project.git("add", path)
+        project.git("commit", "--quiet", "-m", f"Add {path}")
+
+    project.git("branch", "--quiet", BRANCH)
+    commit("earlier.py")
+    for client, (branch, path) in enumerate([(BRANCH, "a.py"), (BRANCH, "b.py"), ("main", "of-main.py"), (BRANCH, "")]):
+        project.git("switch", "--quiet", branch)
+        project.deliver("SessionStart.startup.print", client=f"client-{client}")
+        if path:
+            commit(path)
+    artifacts = {"branch_name": BRANCH, "pr_url": "https://example.org/pull/261"}
+    project.change_state(status="completed", artifacts=artifacts)
+    project.git("add", "-A")
+    commit("c.py")
+    project.git("switch", "--quiet", "main")
+    commit("later.py")
+    project.git("merge", "--quiet", "--no-ff", "-m", "Merge", BRANCH)
+    project.git("branch", "--quiet", "--delete", BRANCH)
+    found = only(project, "branch")[2:]
+    assert found[:6] == [
+        f"- Name: {BRANCH}",
+        "- Pull request: https://example.org/pull/261",
+        "- Changed by the commits below:",
+        *[f"> {path}" for path in ("a.py", "b.py", "c.py")],
+    ]
+    assert [line.split(" ", 3)[3] for line in found[6:]] == ["Add c.py", "Add b.py", "Add a.py"]
+
+
 def test_what_compactions_came_to_is_in_every_form(project: Project) -> None:
     """(session-manager-reload-reconstitution 6)"""
     project.deliver("SessionStart.startup.print")
