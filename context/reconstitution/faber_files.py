@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -139,7 +139,7 @@ def read_events(run: Run) -> EventsFound:
     """Return the events of FABER's tools, of the folder and of the consolidated file, each once."""
     sources: list[tuple[str, Callable[[], dict[str, Any] | None]]] = []
     found: EventsFound = {"events": [], "unreadable": []}
-    for place, list_sources in ((CONSOLIDATED, _consolidated_lines), (EVENTS, _event_files)):
+    for place, list_sources in SOURCES[:2]:
         try:
             sources += list_sources(run)
         except FileRefused as error:
@@ -165,9 +165,23 @@ def read_events(run: Run) -> EventsFound:
     return found
 
 
-def _event_files(run: Run) -> list[tuple[str, Callable[[], dict[str, Any] | None]]]:
-    """Return the files of the folder of events, each with its path and what parses it; raises FileRefused."""
-    return [(path, partial(json_object, run, path)) for path in json_files(run, EVENTS) or []]
+def read_documents(run: Run, warn: Callable[[str], None]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the events and session summaries of FABER's tools, each with its path; warn of what cannot be read."""
+
+    def attempt(path: str, read: Callable[[], Any]) -> Any:
+        try:
+            return read()
+        except (FileRefused, ValueError) as error:
+            warn(f"{path} of {run.run_id} is left out: {error}")
+
+    for place, list_sources in SOURCES:
+        for path, read in (attempt(place, partial(list_sources, run)) or [])[-MAX_EVENTS:]:
+            yield path, attempt(path, read) or {}
+
+
+def _files_in(folder: str, run: Run) -> list[tuple[str, Callable[[], dict[str, Any] | None]]]:
+    """Return the files of a folder, each with its path and what parses it; raises FileRefused."""
+    return [(path, partial(json_object, run, path)) for path in json_files(run, folder) or []]
 
 
 def event_line(event: dict[str, Any]) -> str:
@@ -192,6 +206,14 @@ def _consolidated_lines(run: Run) -> list[tuple[str, Callable[[], dict[str, Any]
     lines = ((place and read_text(place, MAX_CONSOLIDATED)) or "").splitlines()
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     return [(f"{CONSOLIDATED}, line {number}", partial(_object_in, line)) for number, line in numbered]
+
+
+# Where FABER's tools leave documents, each with what lists them; events first.
+SOURCES = (
+    (CONSOLIDATED, _consolidated_lines),
+    (EVENTS, partial(_files_in, EVENTS)),
+    (SUMMARIES, partial(_files_in, SUMMARIES)),
+)
 
 
 def _object_in(text: str) -> dict[str, Any]:

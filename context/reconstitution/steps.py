@@ -309,10 +309,8 @@ def load_specification(surroundings: Surroundings, spec_path: object, journal: J
     if spec_path in (None, ""):
         journal.info("spec_missing", NOTHING)
         return None
-    named = {"id": "specification", "type": "markdown", "path_from_state": "artifacts.spec_path"}
     try:
-        found = find_file(parse_artifact(named, ""), surroundings)
-        text = _text(found["resolved"])
+        text = read_named(surroundings, "spec_path")
     except ArtifactError as error:
         if not isinstance(error.__cause__, FileRefused):
             journal.log(NOTHING)
@@ -339,8 +337,10 @@ def load_specification(surroundings: Surroundings, spec_path: object, journal: J
     return {**facts, **wanted_sections(text), "content": text}
 
 
-def _text(path: str) -> str:
-    text = read_text(path, MAX_SPECIFICATION)
+def read_named(surroundings: Surroundings, name: str) -> str:
+    """Return the text of the file that a state's `artifacts` name so; raises ArtifactError and FileRefused."""
+    named = {"id": name, "type": "markdown", "path_from_state": f"artifacts.{name}"}
+    text = read_text(find_file(parse_artifact(named, ""), surroundings)["resolved"], MAX_SPECIFICATION)
     if text is None:
         raise FileRefused("No such file or directory")
     return text
