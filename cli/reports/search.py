@@ -39,14 +39,7 @@ FIELDS = {
     "artifact_skipped": ("artifact_id",),
     "context_reconstituted": ("findings",),
 }
-KINDS = {
-    "note_recorded": "note",
-    "compaction_completed": "summary",
-    "artifact_loaded": "loaded",
-    "artifact_failed": "failed",
-    "artifact_skipped": "skipped",
-    "context_reconstituted": "finding",
-}
+KINDS = {"compaction_completed": "summary", "context_reconstituted": "finding"}
 STATE = "state"
 WANTED = EventQuery(types=tuple(FIELDS))
 
@@ -86,10 +79,9 @@ def search_run(run: Run, query: WordQuery, warn: Callable[[str], None]) -> Itera
     state: dict[str, Any] = {}
     try:
         state = read_state(run).value
-    except StateMissing:
-        pass
     except LedgerError as error:
-        warn(f"the state of {run.run_id} is left out: {error}")
+        if not isinstance(error, StateMissing):
+            warn(f"the state of {run.run_id} is left out: {error}")
     yield from search_state(run.run_id, state, query)
     for path, document in read_documents(run, warn):
         texts = [text for _, text in state_texts(document)]
@@ -207,7 +199,7 @@ def word_for(recorded: Recorded) -> str:
     event = recorded["event"]
     if event["type"] == "note_recorded":
         return event["kind"] if event["kind"] in ("summary", "decision") else "note"
-    return KINDS[event["type"]]
+    return KINDS.get(event["type"]) or event["type"].removeprefix("artifact_")
 
 
 def _texts(value: object) -> Iterator[str]:

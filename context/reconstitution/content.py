@@ -29,7 +29,7 @@ from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.fold import fold, session_history
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.runs.log import read_log
-from faber_ledger.runs.progress import newest_errors, text_of
+from faber_ledger.runs.progress import finished_at, newest_errors, text_of
 from faber_ledger.runs.run import Run, is_name
 from faber_ledger.runs.settings import Settings
 
@@ -196,8 +196,10 @@ def _by_time(timed: list[tuple[object, Block]]) -> list[Block]:
 
 
 def _open_questions(sources: Sources) -> Iterator[Block]:
-    """Yield what the position has no room for: the whole question and instructions, and the newest error event."""
+    """Yield what the position lacks: when the run ended, the whole question and instructions, the last error event."""
     context, state, position = sources["context"], sources["state"], sources["position"]
+    if context["resume_point"] is None:
+        yield {"line": _line(f"Finished: {text_or_na(finished_at(state))}")}
     request = context["feedback_request"] or {}
     if request and f": {one_line(request.get('prompt'), LONGEST_LINE)}\n" not in position["text"]:
         yield _block("The whole question to the user:", request.get("prompt"))
@@ -437,7 +439,7 @@ def _read_starts(run: Run, blocks: Blocks) -> list[Start]:
     known = [
         (text_of(one.get("environment"), "git_commit"), branches.get(text_of(one, "session_id"))) for one in entries
     ]
-    return [{"commit": commit, "branch": branch} for commit, branch in known if commit and COMMIT.fullmatch(commit)]
+    return [(commit, branch) for commit, branch in known if commit and COMMIT.fullmatch(commit)]
 
 
 def _read_notes(run: Run) -> list[Note]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from faber_ledger.runs.git_query import GitQuery
 from faber_ledger.runs.layouts import find_run
@@ -14,36 +14,21 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-class Work(TypedDict):
-    """Commits, newest first, one line each, the files that they changed, and the ids of those that are not here."""
-
-    commits: list[str]
-    files: list[str]
-    missing: list[str]
-
-
-class Start(TypedDict):
-    """Where a session began; `branch` is None if it is not known."""
-
-    commit: str
-    branch: str | None
-
-
+Start = tuple[str, str | None]  # the commit and the branch on which a session began; None if that is not known
 COMMIT = re.compile(r"[0-9a-f]{7,64}")
 SETTINGS = ["--no-pager", "--literal-pathspecs", "-c", "core.quotePath=false", "-c", "log.follow=false"]
 LOG = ["log", "-50", "--format=%x00%h %s", "--name-only", "--relative", "--full-diff", "--no-merges", "--topo-order"]
 PLAIN = ["--no-color", "--no-show-signature", "--no-ext-diff", "--no-textconv"]
 
 
-def find_work(run: Run, state: dict[str, Any], starts: list[Start]) -> Work:
-    """Return the commits of a run, found by what the ledger recorded and by the run's own files, and what they changed.
+def find_work(run: Run, state: dict[str, Any], starts: list[Start]) -> dict[str, list[str]]:
+    """Return a run's `commits`, newest first, the `files` that they changed, and the ids of those that are `missing`.
 
     Sessions record the commit at their start: the first is what the work began from. The commits that changed the
     run's files are its last ones, or the one that they were squashed into. Commits of these files alone are left out.
     """
     named = branch_name(state)
-    ids = [one["commit"] for one in starts[:1]]
-    ids += [one["commit"] for one in starts if one["branch"] in (None, named or one["branch"])]
+    ids = [commit for at, (commit, branch) in enumerate(starts) if at == 0 or branch in (None, named or branch)]
     base, *tips = dict.fromkeys(ids) if ids else [""]
     asked = "".join([f"{commit}^{{commit}}\n" for commit in (base, *tips)]).encode()
     answer = GitQuery(["cat-file", "--batch-check"], run.root, content=asked).answer() or ""
